@@ -29,6 +29,7 @@ local POLICIES = {
         task.sleep(20)
         return guarded and "late"
     end,
+    compute = function() while true do end end,
     random = function() return tostring(math.random(1 << 30)) end,
     tools = { run = function(request) return #request.params.tools .. " tools" end,
         accepts = { "tools" }, description = "counts tools" },
@@ -328,6 +329,9 @@ describe("a policy that fails", function()
             local result, body = client("POST", CHAT, chat("wait", "x"))
             assert.equal(504, result.status)
             assert.equal("timeout", body.error.code)
+            result, body = client("POST", CHAT, chat("compute", "x"))
+            assert.equal(504, result.status)
+            assert.equal("timeout", body.error.code)
         end)
     end)
 end)
@@ -379,7 +383,7 @@ describe("the other endpoints", function()
         with_server({}, function(client)
             local _, list = client("GET", "/v1/models")
             assert.equal("answer", list.data[1].id)
-            assert.equal(7, #list.data)
+            assert.equal(8, #list.data)
             local _, one = client("GET", "/v1/models/tools")
             assert.equal("counts tools", one.description)
             assert.equal(404, (client("GET", "/v1/models/a%2Fb%20c")).status)
@@ -539,6 +543,25 @@ describe("ponder serve", function()
         assert.equal(0, r.status)
         assert.equal("", r.out)
         assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
+    end)
+
+    it("is ended by a second SIGTERM though a policy computes", function()
+        local dir <close> = shell.directory {
+            ["busy.lua"] = "return function()\nio.stderr:write 'busy'\nwhile true do end\nend" }
+        local r = shell.run(([[
+            cd %s
+            %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
+            until grep -q ' at http' $ERR; do sleep 0.01; done
+            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
+            body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
+            bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
+                "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json' \
+                && printf '\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} "$body")" >>$OUT &
+            until grep -q busy$ $ERR; do sleep 0.01; done
+            kill -TERM $pid
+            while kill -0 $pid; do sleep 0.7; kill -TERM $pid; done 2>/dev/null
+            wait $pid]]):format(dir.path, shell.quote(shell.executable), CHAT))
+        assert.equal(143, r.status)
     end)
 
     it("logs each request as a run of its own", function()

@@ -106,6 +106,7 @@ void signals_catch(void)
     alarm_open(ALARM_WATCHDOG, end_process);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    loop_on_stuck_signal(on_signal);
     struct sigaction action;
     if (sigaction(SIGHUP, NULL, &action) != 0 || action.sa_handler != SIG_IGN) /* not under nohup */
         catch_signal(SIGHUP);

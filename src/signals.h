@@ -3,6 +3,8 @@
  *
  * Each asks the run to stop (task_stop.h). If the run does not react within 2 seconds of the second
  * Ctrl-C, or of the first of the others, the process exits; a third signal makes it exit at once.
+ * Signals that a server or worker handles itself (loop_signal) do so only if it is stuck in Lua
+ * code: from the second one on.
  */
 #ifndef PONDER_SIGNALS_H
 #define PONDER_SIGNALS_H

@@ -1,9 +1,13 @@
 /* handles.c -- descriptors, timers, signals and directories of the loop; see loop.h. */
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "loop/parts.h"
+
+#define STUCK_AFTER                                                                                \
+    0.5 /* seconds from a signal to the next, within which a loop that runs delivers */
 
 /* Each begins with its libuv handle: see loop_close_handle. */
 struct LoopWatch {
@@ -122,12 +126,46 @@ void loop_timer_end(LoopTimer *t)
 
 /* ---- signals ---- */
 
+static void (*deliver)(int);             /* libuv's signal handler */
+static void (*on_stuck_signal)(int);     /* see loop_on_stuck_signal */
+static volatile double undelivered_from; /* time of the first undelivered signal; 0: none */
+
 static void on_signal(uv_signal_t *uv, int number)
 {
     LoopSignal *s = (LoopSignal *)uv;
     (void)number;
+    undelivered_from = 0;
     loop_count_callback();
     s->on_signal(s->arg);
+}
+
+static void catch_stuck(int number)
+{
+    int saved = errno;
+    double now = loop_now();
+    deliver(number);
+    if (undelivered_from == 0)
+        undelivered_from = now;
+    else if (now - undelivered_from >= STUCK_AFTER)
+        on_stuck_signal(number);
+    errno = saved;
+}
+
+/* Puts catch_stuck before libuv's handler of a signal that asks the process to end. */
+static void watch_delivery(int number)
+{
+    struct sigaction action;
+    if (number == SIGCONT || on_stuck_signal == NULL || sigaction(number, NULL, &action) != 0 ||
+        action.sa_handler == catch_stuck)
+        return;
+    deliver = action.sa_handler;
+    action.sa_handler = catch_stuck;
+    sigaction(number, &action, NULL);
+}
+
+void loop_on_stuck_signal(void (*handler)(int number))
+{
+    on_stuck_signal = handler;
 }
 
 LoopSignal *loop_signal(int number, LoopOnEvent callback, void *arg)
@@ -144,6 +182,7 @@ LoopSignal *loop_signal(int number, LoopOnEvent callback, void *arg)
         loop_signal_end(s);
         return loop_refuse(error);
     }
+    watch_delivery(number);
     return s;
 }
 

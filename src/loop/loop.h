@@ -62,6 +62,10 @@ void loop_timer_end(LoopTimer *t);
 LoopSignal *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 void loop_signal_end(LoopSignal *s);
 
+/* Calls the signal handler `handler` when a signal of loop_signal (except SIGCONT) arrives half a
+ * second or more after one that the loop has not delivered, since Lua code runs. */
+void loop_on_stuck_signal(void (*handler)(int number));
+
 /* Calls back soon after a file of the directory was created, written, renamed or removed (several
  * changes may be merged). NULL: see errno. */
 LoopDirectory *loop_directory(const char *path, LoopOnEvent on_change, void *arg);
