@@ -122,15 +122,19 @@ describe("a log that was changed", function()
 
     for _, one in ipairs {
         { "tape SET kind = 9223372036854775807", "replay", "tape %d+ makes no sense" },
-        { "tape SET kind = 1e999", "resume", "tape %d+ makes no sense" },
+        { "tape SET kind = 1e999", "resume --trust", "tape %d+ makes no sense" },
         { "tape SET what = printf('%.*c', 3000, 'y')", "replay", "tape %d+ makes no sense" },
         { "tape SET kind = 'timers', what = 1e999 WHERE seq = 2", "replay",
             "what of tape %d+ is out of range" },
         { "calls SET id = -1", "replay", "tape %d+ names a call that is not there" },
         { "readings SET readings = 7", "replay",
             "readings of readings %d+ is a integer where a log has string" },
-        { "readings SET readings = 3.5", "resume",
+        { "readings SET readings = 3.5", "resume --trust",
             "readings of readings %d+ is a float where a log has string" },
+        { "readings SET readings = x'000000000000f07f'", "replay",
+            "readings of the clock %l+ are out of range" },
+        { "runs SET arguments = '[1,{}]'", "replay", "its run cannot be read" },
+        { "calls SET cost = -1", "show --calls", "cost of calls %d+ is out of range" },
         { "calls SET asked_at = 1e999", "show", "asked_at of calls is out of range" },
         { "calls SET model = 1e999", "show", "model of calls is a float where a log has string" },
         { "calls SET message = 1e999 WHERE id = 3", "show",
@@ -142,12 +146,37 @@ describe("a log that was changed", function()
                 local db <close> = assert(store.open(path, { mode = "write" }))
                 assert.is_true(assert(db:execute("UPDATE OR IGNORE " .. one[1])) > 0)
             end
-            local said = ponder { one[2], path, one[2] == "resume" and "--trust" or nil }
+            local command = {}
+            for word in one[2]:gmatch "%S+" do
+                command[#command + 1] = word
+            end
+            command[#command + 1] = path
+            local said = ponder(command)
             assert.equal(1, said.status)
             assert.matches("^ponder: [^\n]*changed%.db: damaged: " .. one[3] .. "\n$",
-                (said.err:gsub("^ponder show", "ponder")))
+                (said.err:gsub("^ponder %l+", "ponder")))
         end)
     end
+
+    it("with infinite scores is read: they are the largest numbers in JSON", function()
+        local path = dir:write("changed.db", logs[1])
+        do
+            local db <close> = assert(store.open(path, { mode = "write" }))
+            for _, name in ipairs { "nodes", "searches" } do
+                db:execute(("UPDATE %s SET score = -1e999"):format(name))
+            end
+        end
+        for _, command in ipairs { { "show", "--tree", "--json", path },
+            { "show", "--node", "1", "--json", path },
+            { "export", "--format", "json", path } } do
+            local said = ponder(command)
+            assert.same({ 0, "" }, { said.status, said.err })
+            assert.matches('"score":-1.7976931348623157e308', said.out, 1, true)
+        end
+        local said = ponder { "diff", "whole.db", path }
+        assert.equal("", said.err)
+        assert.matches("-inf", said.out, 1, true)
+    end)
 
     it("in some bytes is read, or said to be damaged", function()
         math.randomseed(SEED)

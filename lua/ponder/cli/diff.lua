@@ -71,6 +71,8 @@ end
 local function value_of(value)
     if value == nil then
         return "-"
+    elseif value == math.huge or value == -math.huge then
+        return tostring(value)
     end
     return text.cut(text.line(type(value) == "string" and value or json.encode(value)),
         MAX_VALUE_BYTES)

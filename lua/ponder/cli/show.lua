@@ -1,6 +1,5 @@
 --- `ponder show`: shows what a run did.
 
-local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
@@ -45,7 +44,7 @@ local function write(line)
 end
 
 local function write_json(value)
-    write(quote.terminal_json(json.encode(value)))
+    write(export.line(value))
 end
 
 local function write_lines(lines)

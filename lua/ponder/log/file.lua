@@ -68,13 +68,15 @@ local MOST = 1 << 53 -- of counts and ids
 local LARGEST = 1e15 -- of measurements
 
 -- Columns that hold JSON, and the kind of value.
-local JSON = { labels = "object", arguments = "list", options = "object", versions = "object",
+local JSON = { labels = "object", arguments = "texts", options = "object", versions = "object",
     stats = "object", metadata = "any", request = "any", reply = "object", key = "any",
     value = "any", answer = "any", data = "any" }
 local PLAIN = { searches = { answer = true } }
 
 local COUNTS = { input_tokens = true, output_tokens = true, total_tokens = true,
     cache_read_tokens = true, cache_write_tokens = true, reasoning_tokens = true }
+
+local MONEY = { cost = true, saved_cost = true }
 
 local function is_time(name)
     return name:sub(-3) == "_at" or name == "at"
@@ -90,7 +92,8 @@ local function fault(column, name, value)
     local kind = math.type(value) or type(value)
     if wanted and kind ~= wanted then
         return ("is a %s where a log has %s"):format(kind, wanted)
-    elseif kind == "float" and name ~= "score" and not (value > -LARGEST and value < LARGEST) then
+    elseif kind == "float" and name ~= "score"
+        and not (value >= (MONEY[name] and 0 or -LARGEST) and value <= LARGEST) then
         return "is out of range"
     elseif is_time(name) and (value < 0 or value > LATEST) then
         return "is not a time"
@@ -159,6 +162,14 @@ end
 
 -- Whether decoded JSON is of the column's kind.
 local function is_kind(value, kind)
+    if kind == "texts" then
+        for _, text in ipairs(type(value) == "table" and value or {}) do
+            if type(text) ~= "string" then
+                return false
+            end
+        end
+        kind = "list"
+    end
     return kind == "any" or type(value) == "table"
         and (kind == "object" and #value == 0 or kind == "list" and (value[1] ~= nil
         or next(value) == nil))

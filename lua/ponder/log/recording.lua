@@ -320,7 +320,11 @@ local function unpack_readings(self, clock, seq, bytes)
     end
     local list, form = {}, clock == "seed" and "<i8" or "<d"
     for at = 1, #bytes, 8 do
-        list[#list + 1] = string.unpack(form, bytes, at)
+        local value = string.unpack(form, bytes, at)
+        if clock ~= "seed" and not (value > -1e15 and value < 1e15) then
+            damaged(self, "readings of the clock %s are out of range", clock)
+        end
+        list[#list + 1] = value
     end
     return list
 end

@@ -6,6 +6,7 @@ local quote = require "ponder.quote"
 
 local export = {}
 
+local LARGEST = 1.7976931348623157e308
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
 -- A file whose writes stop after the first failure.
@@ -20,8 +21,18 @@ function Out:write(...)
     return not self.message
 end
 
-function Out:value(value)
-    self:write(quote.terminal_json(json.encode(value)))
+---A row as one line of JSON, which has no infinity: an infinite score becomes the largest number.
+---@param row table
+---@return string
+function export.line(row)
+    if row.score then
+        row.score = math.max(-LARGEST, math.min(LARGEST, row.score))
+    end
+    return quote.terminal_json(json.encode(row))
+end
+
+function Out:value(row)
+    self:write(export.line(row))
 end
 
 -- Writes rows as a list; calls `write_row` for each.
@@ -39,7 +50,7 @@ end
 
 -- Writes a search on one line, without holding its nodes, which may be millions, in memory.
 local function put_search(self, log, search)
-    self:write((quote.terminal_json(json.encode(search)):gsub("}$", ',"nodes":')))
+    self:write((export.line(search):gsub("}$", ',"nodes":')))
     self:list(log:nodes(search.id), Out.value, ",")
     self:write ',"edges":'
     self:list(log:edges(search.id), Out.value, ",")
