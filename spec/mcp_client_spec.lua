@@ -247,7 +247,7 @@ describe("a server that fails", function()
         assert.matches("the server ended with status 3: out of luck$", message)
         code, message = failure "junk"
         assert.equal("BAD_REPLY", code)
-        assert.matches("not JSON%-RPC to its standard output: Server is listening$", message)
+        assert.matches("its standard output is not JSON%-RPC: Server is listening$", message)
         code, message = failure("many", nil, tools)
         assert.equal("TOO_LARGE", code)
         assert.matches("more than max_tools %(1000%) tools", message)
