@@ -12,7 +12,7 @@
 ---   * **tasks**, numbered from 1, the function of `call`. They run in separate rounds
 ---     (ponder.task): their order depends only on what reaches this run. The run ends with its last
 ---     task. When it is cancelled, times out, or its function raises or calls os.exit, its tasks
----     end, and those of runs within it. A function that computes past the timeout gets an error.
+---     end, and those of runs within it.
 ---   * **budget**, which counts calls within; budgets around the call count them, too.
 ---   * **random numbers**: math.random and math.randomseed, from its seed.
 ---   * **clocks**: os.time, os.clock, os.date and task.now, if it is logged.
@@ -31,7 +31,6 @@
 --- semaphore, a handle of another run's task.
 
 local budgets = require "ponder.task.budget"
-local core = require "ponder.core.task"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
@@ -43,7 +42,6 @@ local run = {}
 
 local FIELD = "run" -- of a task's context
 local WAIT = "run:call" -- as ponder.log.playing has it
-local HEAD_START_S = 0.1 -- of a timer before the limit of computing time
 local NOT_INHERITED = { "asker", "outside" } -- context fields that an inner run does not inherit
 
 ---@class ponder.RunOptions
@@ -146,26 +144,14 @@ local function context_within(self, context)
     return inner
 end
 
-local Unlimited = setmetatable({}, { __close = function() core.limit_task(nil) end })
-
--- Calls f(...) within the limits of the run. A timer ends it at the timeout if it waits, the limit
--- of its task if it computes.
-local function call_within(self, f, ...)
-    local _ <close> = self.timeout_ms and Unlimited
-    if self.timeout_ms then
-        core.limit_task(self.timeout_ms / 1000 + HEAD_START_S)
-    end
-    return budgets.within(self.budget, f, ...)
-end
-
 -- The main task. With a tape, the timeout is a timer of the run itself; else the caller has it.
 local function main(self, f, ...)
     if not self.timeout_ms or not scheduler.tape() then
-        return call_within(self, f, ...)
+        return budgets.within(self.budget, f, ...)
     end
     local ended = false
     local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
-        local results = table.pack(call_within(self, f, ...))
+        local results = table.pack(budgets.within(self.budget, f, ...))
         scheduler.join_others()
         ended = true
         return table.unpack(results, 1, results.n)
@@ -199,7 +185,7 @@ local function outcome(self)
     local unjoined = group.failures:report_rest()
     if self.exit_status then
         return fail(self, ("the run ended with os.exit(%d)"):format(self.exit_status), "EXIT")
-    elseif self.is_late or t.state == "failed" and scheduler.clock() > self.late_at then
+    elseif self.is_late then
         return fail(self, scopes.too_late(self.timeout_ms / 1000), "TIMEOUT")
     elseif self.cancelled or t.state == "cancelled" then
         return fail(self, "the run was cancelled", "CANCELLED")
@@ -251,7 +237,6 @@ local function call(self, where, here, there, ...)
         end
     end
     self.outer, self.status = run.current(), "running"
-    self.late_at = scheduler.clock() + (self.timeout_ms or math.huge) / 1000
     self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
         context = context_within(self, t.context),
         on_end = function()
