@@ -52,8 +52,8 @@ end
 
 -- Requests a second, and the median milliseconds of one.
 local function load_with(server, connections, seconds)
-    local pipe <close> = assert(io.popen(("wrk -t1 -c%d -d%gs --latency -s %s "
-        .. "http://127.0.0.1:%s/v1/chat/completions"):format(connections, seconds, post,
+    local pipe <close> = assert(io.popen(("wrk -t1 -c%d -d%ds --latency -s %s "
+        .. "http://127.0.0.1:%s/v1/chat/completions"):format(connections, math.ceil(seconds), post,
         server.port)))
     local out = pipe:read "a"
     assert(not out:find("Non-2xx", 1, true) and not out:find("Socket errors", 1, true), out)
