@@ -128,17 +128,18 @@ describe("a log that was changed", function()
             "what of tape %d+ is out of range" },
         { "calls SET id = -1", "replay", "tape %d+ names a call that is not there" },
         { "readings SET readings = 7", "replay",
-            "readings of readings %d+ is a integer where a log has string" },
+            "readings of readings %d+ is of type integer, not string" },
         { "readings SET readings = 3.5", "resume --trust",
-            "readings of readings %d+ is a float where a log has string" },
+            "readings of readings %d+ is of type float, not string" },
         { "readings SET readings = x'000000000000f07f'", "replay",
             "readings of the clock %l+ are out of range" },
         { "runs SET arguments = '[1,{}]'", "replay", "its run cannot be read" },
+        { "runs SET started_at = 1e999", "show", "started_at of runs 1 is out of range" },
         { "calls SET cost = -1", "show --calls", "cost of calls %d+ is out of range" },
         { "calls SET asked_at = 1e999", "show", "asked_at of calls is out of range" },
-        { "calls SET model = 1e999", "show", "model of calls is a float where a log has string" },
+        { "calls SET model = 1e999", "show", "model of calls is of type float, not string" },
         { "calls SET message = 1e999 WHERE id = 3", "show",
-            "message of calls is a float where a log has string" },
+            "message of calls is of type float, not string" },
     } do
         it(("by UPDATE %s is said to be damaged, in one line"):format(one[1]), function()
             local path = dir:write("changed.db", logs[1])
@@ -166,7 +167,7 @@ describe("a log that was changed", function()
                 db:execute(("UPDATE %s SET score = -1e999"):format(name))
             end
         end
-        for _, command in ipairs { { "show", "--tree", "--json", path },
+        for _, command in ipairs { { "show", "--json", path }, { "show", "--tree", "--json", path },
             { "show", "--node", "1", "--json", path },
             { "export", "--format", "json", path } } do
             local said = ponder(command)

@@ -91,7 +91,7 @@ local function fault(column, name, value)
     local wanted = TYPES[column.kind] or not IDS[name] and "string"
     local kind = math.type(value) or type(value)
     if wanted and kind ~= wanted then
-        return ("is a %s where a log has %s"):format(kind, wanted)
+        return ("is of type %s, not %s"):format(kind, wanted)
     elseif kind == "float" and name ~= "score"
         and not (value >= (MONEY[name] and 0 or -LARGEST) and value <= LARGEST) then
         return "is out of range"

@@ -17,7 +17,10 @@ local function start_of(path)
     if not db then
         return nil, message, code
     end
-    local ok, started_at = pcall(db.row, db, "SELECT started_at FROM runs ORDER BY id LIMIT 1")
+    local ok, started_at = pcall(function()
+        return run_file.check_values(path, "runs",
+            { started_at = db:row "SELECT started_at FROM runs ORDER BY id LIMIT 1" }).started_at
+    end)
     db:close()
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end

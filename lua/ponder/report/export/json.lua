@@ -21,12 +21,20 @@ function Out:write(...)
     return not self.message
 end
 
----A row as one line of JSON, which has no infinity: an infinite score becomes the largest number.
+-- JSON has no infinity: an infinite score becomes the largest number.
+local function bound_score(row)
+    if row.score then
+        row.score = math.max(-LARGEST, math.min(LARGEST, row.score))
+    end
+end
+
+---A row, or the summary of a run, as one line of JSON.
 ---@param row table
 ---@return string
 function export.line(row)
-    if row.score then
-        row.score = math.max(-LARGEST, math.min(LARGEST, row.score))
+    bound_score(row)
+    for _, search in ipairs(row.searches or {}) do
+        bound_score(search)
     end
     return quote.terminal_json(json.encode(row))
 end
