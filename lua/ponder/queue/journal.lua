@@ -2,7 +2,7 @@
 --- next worker that takes the job over pays only for calls that were in flight.
 ---
 --- A reply is found by its call's identity and its number among equal calls, as in a log
---- (ponder.log.call); a script that asks something else the second time is simply answered anew.
+--- (ponder.log.call); a script that asks something else the second time gets a new answer.
 
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
