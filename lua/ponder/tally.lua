@@ -119,4 +119,13 @@ function tally.tokens(usage, reserved)
         count(usage.input_tokens) or 0, count(usage.output_tokens) or 0))
 end
 
+local MAX_FINITE = 1.7976931348623157e308
+
+---A number for JSON, which has no infinity: the largest one with its sign takes its place.
+---@param value number
+---@return number
+function tally.finite(value)
+    return math.max(-MAX_FINITE, math.min(MAX_FINITE, value))
+end
+
 return tally

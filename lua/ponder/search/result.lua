@@ -4,12 +4,11 @@
 local json = require "ponder.json"
 local options = require "ponder.options"
 local sequence = require "ponder.sequence"
+local tally = require "ponder.tally"
 local task = require "ponder.task"
 
 local Tree = {}
 Tree.__index = Tree
-
-local MAX_FINITE = 1.7976931348623157e308
 
 ---A plain copy of the tree for JSON, without `path` (which would be quadratic).
 ---@return table
@@ -22,7 +21,7 @@ function Tree:to_table()
             plain[name] = value
         end
         plain.path = nil
-        plain.score = math.max(-MAX_FINITE, math.min(MAX_FINITE, node.score))
+        plain.score = tally.finite(node.score)
         copy.nodes[i] = plain
     end
     return copy

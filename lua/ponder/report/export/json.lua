@@ -3,10 +3,10 @@
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
+local tally = require "ponder.tally"
 
 local export = {}
 
-local LARGEST = 1.7976931348623157e308
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
 -- A file whose writes stop after the first failure.
@@ -21,11 +21,8 @@ function Out:write(...)
     return not self.message
 end
 
--- JSON has no infinity: an infinite score becomes the largest number.
 local function bound_score(row)
-    if row.score then
-        row.score = math.max(-LARGEST, math.min(LARGEST, row.score))
-    end
+    row.score = row.score and tally.finite(row.score)
 end
 
 ---A row, or the summary of a run, as one line of JSON.
