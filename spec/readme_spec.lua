@@ -53,6 +53,14 @@ describe("README.md", function()
         assert.matches("\nAnswer: %d+\t0.%d\nAnswer: %d+\t0.%d\n$", r.out)
     end)
 
+    it("says of each search when to use it", function()
+        local names = require("ponder.searches").NAMES
+        assert.equal(11, #names)
+        for _, name in ipairs(names) do
+            assert.matches("\n| `" .. name .. "` | %w", readme)
+        end
+    end)
+
     it("has programs that are Lua", function()
         assert.is_true(#programs >= 4)
         for _, code in ipairs(programs) do
