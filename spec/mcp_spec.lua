@@ -213,7 +213,7 @@ describe("what an MCP server offers besides tools", function()
             .. "got.generate got.refine got.score got.vote tot.evaluate tot.generate tot.repair "
             .. "trm.improve trm.reason trm.supervise", table.concat(names, " "))
         assert.same({ nil, "the argument prompt is missing" }, { prompts.get("cot.generate", {}) })
-        assert.same({ nil, "the argument prompt must be a text" },
+        assert.same({ nil, "the argument prompt must be a string" },
             { prompts.get("cot.generate", { prompt = 1 }) })
         assert.is_nil((prompts.get("cot.nosuch", {})))
     end)

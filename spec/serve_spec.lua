@@ -289,7 +289,7 @@ describe("a policy that fails", function()
         with_server({ policies = { p = function() return { answer = {} } end } }, function(client)
             local result = client("POST", CHAT, chat("p", "x"))
             assert.equal(500, result.status)
-            assert.matches("p: request %x+: its answer must be a text", logged)
+            assert.matches("p: request %x+: its answer must be a string", logged)
         end)
     end)
 
@@ -591,7 +591,7 @@ describe("ponder serve", function()
             { "expected a policy" },
             { "cannot open nosuch.lua", "nosuch.lua" },
             { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
-            { "two policies are called up", "up.lua", "up.lua" },
+            { "two policies are named up", "up.lua", "up.lua" },
             { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
                 "up.lua" },
             { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },

@@ -64,7 +64,7 @@ local function check_url(opts)
     opts = options.check("mcp.open", opts, URL, 3)
     for name, value in pairs(opts.headers or {}) do
         if type(name) ~= "string" or type(value) ~= "string" or (name .. value):find "%c" then
-            error("mcp.open: opts.headers must map names to texts of one line", 3)
+            error("mcp.open: opts.headers must map names to one-line strings", 3)
         end
     end
     return opts
@@ -87,22 +87,22 @@ end
 ---@field cwd? string its working directory
 ---@field url? string of a server over streamable HTTP
 ---@field headers? table<string, string> of each request
----@field timeout_ms? integer of each request, also of the first; default 60000
+---@field timeout_ms? integer of each request, the first included; default 60000
 ---@field max_tools? integer that the server may list; default 1000
 ---@field log? fun(level: string, text: string) gets the server's log messages; default: prints
 ---  warnings and errors on standard error
 
 ---@class ponder.mcp.ClientSession
----@field server {name: string?, version: string?} as the server reports
+---@field server {name: string?, version: string?} as reported
 ---@field instructions string? the server's instructions for use
----@field tools_changed boolean the server has announced that its tools have changed since they were
----  listed, as of the last call
+---@field tools_changed boolean whether the server has announced other tools since they were listed,
+---  as of the last call
 ---@field private client ponder.mcp.Client? nil: not connected
 local Session = {}
 Session.__index = Session
 Session.__name = "ponder.mcp.ClientSession"
 
--- Closes a session when its task is cancelled; nothing can wait then.
+-- Closes a session when its task is cancelled; must not wait.
 local Ending = {}
 Ending.__index = Ending
 
@@ -188,7 +188,7 @@ end
 
 ---The server's present tools, for the `tools` of a strategy. A failed tool is not called again
 ---automatically: it may have had effects.
----@param beside? ponder.strategy.Tool[] tools whose names are taken
+---@param beside? ponder.strategy.Tool[] other tools, whose names are taken
 ---@return ponder.strategy.Tool[]? tools
 ---@return string? message
 ---@return string? code TOO_LARGE: more than max_tools; those of `mcp.open`
@@ -227,9 +227,9 @@ local CALL = {
 }
 
 ---@class ponder.mcp.Result
----@field text string for a model: other content is only named
+---@field text string for a model; content that is not text is only named
 ---@field content table[] parts in the protocol's form
----@field structured any content for the tool's output schema, if it has one
+---@field structured any content in the form of the tool's output schema, if it has one
 
 local function result_of(raw)
     return { text = content.text(raw), content = raw.content, structured = raw.structuredContent }
@@ -276,8 +276,8 @@ function Session:call(name, arguments, opts)
     return result
 end
 
----Ends the session, and the server that it started, which is killed after two seconds; at once if
----the caller cannot wait (its task is cancelled).
+---Ends the session and the server that it started: kills the server after two seconds, or at once
+---if the caller cannot wait (its task is cancelled).
 function Session:close()
     self.closed = true
     local made = self.client

@@ -1,4 +1,4 @@
---- Serves policies as models to existing clients, with the APIs of OpenAI (chat completions,
+--- Serves policies as models to existing clients, through the APIs of OpenAI (chat completions,
 --- responses) and Anthropic (messages).
 ---
 ---     local serve = require "ponder.serve"
@@ -60,7 +60,7 @@ local OPTIONS = {
 local TRANSPORT = { "max_connections", "max_connections_per_address", "max_header_bytes",
     "max_body_bytes", "header_timeout_ms", "body_timeout_ms", "idle_timeout_ms" }
 
-local KEEP_ALIVE_S = 15 -- longest silence of a stream before it gets a comment
+local KEEP_ALIVE_S = 15 -- of silence before a stream gets a comment
 local TICK_S = 5
 
 ---@class ponder.serve.Server
@@ -86,7 +86,7 @@ local function list_policies(given, page)
     end
     for _, policy in ipairs(list) do
         if by_name[policy.name] then
-            return nil, ("two policies are called %s"):format(policy.name)
+            return nil, ("two policies are named %s"):format(policy.name)
         end
         by_name[policy.name], names[#names + 1] = policy, policy.name
     end
@@ -97,9 +97,9 @@ end
 ---@field policies table by name (functions, strategies, tables with run), or a list from
 ---  ponder.serve.policies
 ---@field listen? string default "127.0.0.1:8321"; or "unix:PATH"
----@field keys? ponder.serve.Key[] allowed keys; without them it accepts only this machine
+---@field keys? ponder.serve.Key[] allowed keys; needed unless `listen` is local
 ---@field cors? string[] origins of allowed web pages
----@field page? table with `handle`, which answers further requests (ponder.view)
+---@field page? table with `handle`, which answers other requests (ponder.view)
 ---@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
 ---@field resources? ponder.mcp.Catalog likewise
 ---@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.metrics
@@ -108,12 +108,11 @@ end
 ---@field queue_timeout_ms? number how long they wait, default 60000
 ---@field timeout_ms? number of a request, default 600000
 ---@field drain_ms? number how long requests in flight may take after drain, default 30000
----@field log? fun(text: string) gets failures; default: standard error
----@field max_cost? number USD, of all requests
+---@field log? fun(text: string) called with each failure; default: prints to standard error
+---@field max_cost? number USD, of all requests together
 ---@field max_cost_per_request? number USD
 ---@field max_calls_per_request? integer
----@field max_connections? integer see ponder.http.Options for the defaults of this and the
----  following
+---@field max_connections? integer see ponder.http.Options for the defaults from here on
 ---@field max_connections_per_address? integer
 ---@field max_header_bytes? integer
 ---@field max_body_bytes? integer
@@ -144,7 +143,7 @@ function serve.new(opts)
             log = opts.log, timeout_ms = opts.timeout_ms,
             max_cost_per_request = opts.max_cost_per_request,
             max_calls_per_request = opts.max_calls_per_request },
-        draining = false, cancelled = 0, streams = {}, inbox = {}, began = os.time() }, Server)
+        draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
 end
 
 function Server:keep_alive()
@@ -193,9 +192,9 @@ function Server:source()
     end }
 end
 
----Listens and starts to answer. Call it within a task, which spawns the server's own tasks.
+---Starts listening and answering. Call it within a task: it spawns the server's own tasks.
 ---@return string? address with the actual port
----@return string? message why it cannot listen
+---@return boolean finished whether all requests were answered and none was cancelled
 function Server:start()
     local transport = { address = self.opts.listen }
     for _, name in ipairs(TRANSPORT) do
@@ -245,8 +244,7 @@ function Server:cancel_all()
     self:wake_if_drained()
 end
 
----Waits until the server is drained, and closes it.
----@return boolean finished whether all requests were answered, and none cancelled
+---Waits until the server is drained, then closes it.
 function Server:wait()
     if not self.draining or next(self.running) ~= nil then
         self.waiter = task.current()

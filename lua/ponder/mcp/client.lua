@@ -22,7 +22,7 @@ local client = {}
 ---@field exchange fun(self, message: table, call: ponder.mcp.Call): boolean?, string?, string?
 ---@field close fun(self, can_wait: boolean)
 
----@class ponder.mcp.Call a request that is under way
+---@class ponder.mcp.Call an open request
 ---@field id integer
 ---@field timeout_ms integer
 ---@field reply table? the answering message
@@ -54,7 +54,7 @@ end
 ---@field server table serverInfo of the server
 ---@field capabilities table of the server
 ---@field instructions string?
----@field tools_changed boolean whether the server has announced that since they were listed
+---@field tools_changed boolean whether the server has announced a change since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
 ---@field private mirrored table<string, table<string, string[]>>? by tool: see ponder.mcp.mirror
 local Client = {}
@@ -91,22 +91,22 @@ end
 -------------------------------------------------------------------------------
 -- Messages from the server
 
-local HEARD = {}
+local HANDLERS = {}
 
-HEARD["notifications/progress"] = function(self, params)
+HANDLERS["notifications/progress"] = function(self, params)
     local call = self.calls[params.progressToken]
     if call and call.on_progress and not call.reply and type(params.progress) == "number" then
         call.progress[#call.progress + 1] = params
     end
 end
 
-HEARD["notifications/message"] = function(self, params)
+HANDLERS["notifications/message"] = function(self, params)
     local data = params.data
     self.log(type(params.level) == "string" and params.level or "info",
         type(data) == "string" and data or json.encode(data))
 end
 
-HEARD["notifications/tools/list_changed"] = function(self)
+HANDLERS["notifications/tools/list_changed"] = function(self)
     self.tools_changed = true
 end
 
@@ -126,8 +126,8 @@ function Client:receive(message)
         self.connection:send(message.method == "ping"
             and protocol.success(message.id, json.object {})
             or protocol.failure(message.id, protocol.METHOD_NOT_FOUND, "Method not found"))
-    elseif HEARD[message.method] then
-        HEARD[message.method](self, type(message.params) == "table" and message.params or {})
+    elseif HANDLERS[message.method] then
+        HANDLERS[message.method](self, type(message.params) == "table" and message.params or {})
     end
     return true
 end
@@ -161,7 +161,7 @@ local function result_of(self, call)
         return nil, ("%s: the result of %s is not an object"):format(label, call.method),
             "BAD_REPLY"
     elseif result.resultType == "input_required" then
-        return nil, ("%s: %s asks for input, which ponder does not give"):format(label,
+        return nil, ("%s: %s asks for input, which ponder does not provide"):format(label,
             call.method), "UNSUPPORTED"
     end
     return result
@@ -182,7 +182,7 @@ local function perform(self, method, params, timeout_ms, on_progress, headers)
     return result_of(self, call)
 end
 
--- Begins another session if the server has forgotten this one.
+-- Begins a new session if the server no longer knows this one.
 local function perform_in_session(self, method, ...)
     local result, message, code, rpc = perform(self, method, ...)
     if code == "NO_SESSION" then
@@ -221,7 +221,7 @@ end
 -------------------------------------------------------------------------------
 -- Agreeing on a version
 
--- JSON-RPC errors of servers that do not know `initialize`.
+-- JSON-RPC errors with which servers without `initialize` refuse it.
 local WITHOUT_INITIALIZE = { [protocol.METHOD_NOT_FOUND] = true, [protocol.INVALID_PARAMS] = true,
     [protocol.INVALID_REQUEST] = true, [protocol.HEADER_MISMATCH] = true,
     [protocol.UNSUPPORTED_VERSION] = true }
@@ -241,7 +241,7 @@ local function learn(self, result, version)
     return true
 end
 
--- A server of 2026-07-28.
+-- Begins with a server of version 2026-07-28.
 local function discover(self, is_web)
     self.connection.version, self.cancels_by_closing = protocol.STATELESS, is_web
     local result, message, code = self:request("server/discover", {})
@@ -279,28 +279,28 @@ function Client:begin(is_web)
 end
 
 ---Lists the server's tools.
----@param most integer limit of the list
----@return table[]? tools of the protocol
+---@param max integer length of the list
+---@return table[]? tools in the protocol's form
 ---@return string? message
 ---@return string? code
-function Client:list_tools(most)
+function Client:list_tools(max)
     local tools, cursor = json.array {}, nil
     self.tools_changed, self.mirrored = false, {}
     if not self.capabilities.tools then
         return tools
     end
-    for _ = 1, most + 1 do
+    for _ = 1, max + 1 do
         local result, message, code = self:request("tools/list", { cursor = cursor })
         if not result then
             return nil, message, code
         end
         for _, tool in ipairs(type(result.tools) == "table" and result.tools or { false }) do
             if type(tool) ~= "table" or type(tool.name) ~= "string" then
-                return nil, self.connection.label .. ": tools/list gave no list of tools",
+                return nil, self.connection.label .. ": tools/list did not return a list of tools",
                     "BAD_REPLY"
-            elseif #tools == most then
+            elseif #tools == max then
                 return nil, ("%s: the server lists more than max_tools (%d) tools"):format(
-                    self.connection.label, most), "TOO_LARGE"
+                    self.connection.label, max), "TOO_LARGE"
             end
             tools[#tools + 1] = tool
             self.mirrored[tool.name] = mirror.paths(tool.inputSchema)
@@ -310,14 +310,14 @@ function Client:list_tools(most)
             return tools
         end
     end
-    return nil, self.connection.label .. ": the pages of tools/list never end", "TOO_LARGE"
+    return nil, self.connection.label .. ": tools/list has too many pages", "TOO_LARGE"
 end
 
 ---Calls a tool.
 ---@param name string
 ---@param arguments table
 ---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
----@return table? result of the protocol
+---@return table? result in the protocol's form
 ---@return string? message
 ---@return string? code
 function Client:call_tool(name, arguments, opts)

@@ -34,7 +34,7 @@ function pipe.open(opts, label, receive)
     local self = setmetatable({ child = started, label = label, receive = receive, ended = false },
         Pipe)
     started.on_output = function()
-        self:take()
+        self:receive_lines()
     end
     return self
 end
@@ -46,7 +46,7 @@ local function fail(self, message, code)
 end
 
 -- Handles the server's output; must not wait.
-function Pipe:take()
+function Pipe:receive_lines()
     self.child:drain_stderr()
     while self.child.core do
         local line, why = self.child.core:line "stdout"
@@ -78,13 +78,13 @@ end
 function Pipe:send(message)
     local unread = self.child.core and self.child.core:write(json.encode(message) .. "\n")
     if unread and unread > MAX_UNREAD then
-        fail(self, "the server does not read what it is sent", "LOST")
+        fail(self, "the server does not read its input", "LOST")
     end
 end
 
 Pipe.notify = Pipe.send
 
----Sends a request and waits until `call.reply` is there.
+---Sends a request and waits for `call.reply`.
 ---@param message table
 ---@param call ponder.mcp.Call
 ---@return boolean? answered

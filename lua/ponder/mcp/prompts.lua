@@ -131,7 +131,7 @@ local function get(name, arguments)
         if value == nil and REQUIRED[field] then
             return nil, ("the argument %s is missing"):format(field)
         elseif value ~= nil and type(value) ~= "string" then
-            return nil, ("the argument %s must be a text"):format(field)
+            return nil, ("the argument %s must be a string"):format(field)
         end
     end
     local messages

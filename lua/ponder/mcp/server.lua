@@ -81,7 +81,7 @@ function server.new(opts)
     return self
 end
 
----@class ponder.mcp.Session one client
+---@class ponder.mcp.Session with one client
 ---@field server ponder.mcp.Server
 ---@field send fun(message: table)
 ---@field version string? negotiated by `initialize`
@@ -289,12 +289,12 @@ METHODS["resources/read"] = function(self, params, stateless)
         problem or "Resource not found", { uri = params.uri })
 end
 
--- Results that 2026-07-28 gives a lifetime; here it is zero.
+-- Methods whose results have a lifetime in 2026-07-28; ponder's is zero.
 local CACHEABLE = { ["server/discover"] = true, ["tools/list"] = true, ["prompts/list"] = true,
     ["resources/list"] = true, ["resources/templates/list"] = true, ["resources/read"] = true }
 
 -- Methods that 2026-07-28 removed.
-local GONE = { initialize = true, ping = true, ["logging/setLevel"] = true }
+local REMOVED = { initialize = true, ping = true, ["logging/setLevel"] = true }
 
 -------------------------------------------------------------------------------
 -- Messages
@@ -323,7 +323,7 @@ local function perform(self, message, send)
     params = params or {}
     local stateless = stateless_version(params) ~= nil
     local method = METHODS[message.method]
-    if not method or stateless and GONE[message.method]
+    if not method or stateless and REMOVED[message.method]
         or not stateless and message.method == "server/discover" then
         fail(protocol.METHOD_NOT_FOUND, "Method not found: " .. tostring(message.method))
     end
@@ -355,7 +355,7 @@ local function is_id(id)
 end
 
 -- Handles a notification; unknown ones are ignored.
-local function notice(self, message)
+local function notified(self, message)
     local params = type(message.params) == "table" and message.params or {}
     if message.method == "notifications/cancelled" and params.requestId ~= nil then
         self:cancel(params.requestId)
@@ -386,7 +386,7 @@ function Session:receive(message, send)
         return send(protocol.failure(is_id(message.id) and message.id or nil,
             protocol.INVALID_REQUEST, "method must be a string"))
     elseif message.id == nil then
-        return notice(self, message)
+        return notified(self, message)
     elseif not is_id(message.id) then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST,
             "id must be a string or an integer"))

@@ -9,8 +9,8 @@ local stdio = {}
 
 local GRACE_S = 2 -- for running requests once the input ends
 
--- Calls `take(bytes)` as input arrives, until it ends.
-local function each_piece(fd, take)
+-- Calls `on_bytes(bytes)` as input arrives, until it ends.
+local function each_piece(fd, on_bytes)
     local input = reader.open(fd)
     local waiter, posted
     local source = task.add_source { port = input:number(), pending = function() return true end,
@@ -29,7 +29,7 @@ local function each_piece(fd, take)
         end
         posted = false
         local bytes, ended = input:take()
-        take(bytes)
+        on_bytes(bytes)
     until ended
     task.remove_source(source)
     input:close()
@@ -69,17 +69,17 @@ function stdio.serve(server)
         out:write(json.encode(message), "\n")
         out:flush()
     end
-    local function broken(message)
+    local function refuse(message)
         send(protocol.failure(nil, protocol.PARSE_ERROR, "Parse error: " .. message))
     end
     local session = server:session(send)
     each_piece(0, lines(function(line)
         local message, problem = json.decode(line)
         if message == nil then
-            return broken(tostring(problem))
+            return refuse(tostring(problem))
         end
         session:receive(message)
-    end, function() broken "the line is too long" end))
+    end, function() refuse "the line is too long" end))
     task.timeout(GRACE_S, session.finish, session)
     session:close()
 end

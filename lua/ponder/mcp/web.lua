@@ -20,7 +20,7 @@ local transport = require "ponder.model.transport"
 local web = {}
 
 local DELETE_MS = 2000
-local RETRY_MS, LONGEST_RETRY_MS, MOST_RETRIES = 1000, 60000, 1000
+local RETRY_MS, MAX_RETRY_MS, MAX_RETRIES = 1000, 60000, 1000
 
 ---@class ponder.mcp.Web: ponder.mcp.Connection
 ---@field version string? of the protocol, once negotiated
@@ -73,7 +73,7 @@ local function request_for(self, message, timeout_ms, call)
 end
 
 -- Handles a message or a list of them; false: not JSON-RPC.
-local function take(self, text)
+local function receive(self, text)
     local message = json.decode(text)
     if type(message) ~= "table" or not message[1] then
         return self.receive(message)
@@ -130,20 +130,20 @@ local function can_resume(self, result, call)
 end
 
 -- Fetches the rest of a stream until the answer arrives or it cannot be resumed.
-local function resume(self, result, call, hear)
+local function resume(self, result, call, on_event)
     local ends = task.now() + call.timeout_ms / 1000
-    for _ = 1, MOST_RETRIES do
+    for _ = 1, MAX_RETRIES do
         if not can_resume(self, result, call) then
             break
         end
-        task.sleep(math.min(result.retry_ms or RETRY_MS, LONGEST_RETRY_MS) / 1000)
+        task.sleep(math.min(result.retry_ms or RETRY_MS, MAX_RETRY_MS) / 1000)
         local left_ms = math.max(math.floor((ends - task.now()) * 1000), 1)
         local request = request_for(self, nil, left_ms)
         request.method, request.stream = "GET", "sse"
         request.headers.accept, request.headers["last-event-id"] = "text/event-stream",
             result.event_id
         local event_id, retry_ms = result.event_id, result.retry_ms
-        result = self.net:send(request, hear)
+        result = self.net:send(request, on_event)
         if result.status == 200 or result.code and result.code ~= "TIMEOUT" then
             result.event_id, result.retry_ms = result.event_id or event_id,
                 result.retry_ms or retry_ms
@@ -152,27 +152,27 @@ local function resume(self, result, call, hear)
     return result
 end
 
----Sends a request and waits until `call.reply` is there.
+---Sends a request and waits for `call.reply`.
 ---@param message table
 ---@param call ponder.mcp.Call
 ---@return boolean? answered
 ---@return string? failure
 ---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
 function Web:exchange(message, call)
-    local wrong
-    local begins = message.method == "initialize" -- needs the headers, which are known at the end
+    local invalid
+    local is_first = message.method == "initialize" -- needs the headers, complete only at the end
     local request = request_for(self, message, call.timeout_ms, call)
-    local function hear(_, data)
-        if data:find "%S" and not take(self, data) then
-            wrong = data
+    local function on_event(_, data)
+        if data:find "%S" and not receive(self, data) then
+            invalid = data
         end
         call:deliver()
-        return wrong ~= nil or call.reply ~= nil and not begins
+        return invalid ~= nil or call.reply ~= nil and not is_first
     end
-    local result = resume(self, self.net:send(request, hear), call, hear)
+    local result = resume(self, self.net:send(request, on_event), call, on_event)
     self.session = result.headers["mcp-session-id"] or self.session
-    if wrong then
-        return malformed(self, wrong)
+    if invalid then
+        return malformed(self, invalid)
     elseif call.reply then
         return true
     elseif result.code then
@@ -183,7 +183,7 @@ function Web:exchange(message, call)
     local body = result.body or ""
     if not body:find "%S" or result.streamed then
         return failure(self, "the answer ended without a result", "BAD_REPLY")
-    elseif not take(self, body) or not call.reply then
+    elseif not receive(self, body) or not call.reply then
         return malformed(self, body)
     end
     return true

@@ -1,4 +1,4 @@
---- An answer on its way to the client: cut at the client's stop sequences, whole or as deltas.
+--- Cuts an answer at the client's stop sequences, whole or as deltas.
 
 local answer = {}
 
@@ -6,7 +6,7 @@ local answer = {}
 local Cutter = {}
 Cutter.__index = Cutter
 
----Passes text on up to the first of the stop sequences.
+---Passes text on up to the first stop sequence.
 ---@param stop string[]
 ---@param emit fun(text: string)
 ---@return ponder.serve.Cutter
@@ -28,7 +28,7 @@ local function first_stop(self)
     return first
 end
 
--- Emits all but the last `keep` bytes, whole characters.
+-- Emits all but the last `keep` bytes, never part of a character.
 local function release(self, keep)
     local cut = math.max(#self.held - keep, 0)
     while cut > 0 and cut < #self.held and self.held:byte(cut + 1) & 0xC0 == 0x80 do
@@ -56,14 +56,14 @@ function Cutter:write(text)
     end
 end
 
----What was held back, since a stop sequence might have begun there.
+---Emits the end, held back because a stop sequence might have begun there.
 function Cutter:finish()
     if not self.stopped then
         release(self, 0)
     end
 end
 
----A whole answer up to the first stop sequence.
+---Cuts a whole answer before the first stop sequence.
 ---@param text string
 ---@param stop string[]
 ---@return string

@@ -1,4 +1,4 @@
---- POST /v1/chat/completions, as OpenAI's API has it.
+--- POST /v1/chat/completions, as in OpenAI's API.
 
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
@@ -6,29 +6,29 @@ local json = require "ponder.json"
 
 local chat = {}
 
-local SHAPE = { "tools", "tool_choice", "functions", "function_call", "logprobs", "modalities",
-    "audio", "previous_response_id" }
+local SHAPE_FIELDS = { "tools", "tool_choice", "functions", "function_call", "logprobs",
+    "modalities", "audio", "previous_response_id" }
 local KNOWN = fields.set { "model", "messages", "stream", "stream_options", "n", "stop", "seed",
     "max_tokens", "max_completion_tokens", "response_format", "stream_reasoning" }
 local MAX_CHOICES = 128
 
----@class ponder.serve.Job what a request asks for
+---@class ponder.serve.Job a request as read
 ---@field policy ponder.serve.Policy
 ---@field fields table of ponder.serve.Request
 ---@field stream boolean
 ---@field n integer
 ---@field stop string[]
 ---@field seed integer?
----@field reasoning boolean whether a stream shows it
+---@field reasoning boolean whether the client gets the reasoning
 ---@field include_usage boolean
 
 ---Reads a request's body; raises a ponder.serve.Error.
 ---@param body table
----@param find fun(name: string): ponder.serve.Policy raises where there is none
+---@param find fun(name: string): ponder.serve.Policy raises an error if there is none
 ---@return ponder.serve.Job
 function chat.read(body, find)
     local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE, policy)
+    fields.refuse(body, SHAPE_FIELDS, policy)
     local messages = fields.messages(fields.get(body, "messages", "table", true), "messages")
     local stream_options = fields.get(body, "stream_options", "table") or {}
     local seed = fields.get(body, "seed", "integer")
@@ -86,9 +86,9 @@ local function chunk(job, index, delta, finish)
     return "data: " .. json.encode(body) .. "\n\n"
 end
 
----@class ponder.serve.Stream what turns the course of a request into events of a stream
+---@class ponder.serve.Stream writes what happens to a request as the events of a stream
 
----The events of a stream.
+---Makes the writer of a stream's events.
 ---@param job ponder.serve.Job
 ---@param send fun(text: string)
 ---@return ponder.serve.Stream

@@ -1,4 +1,4 @@
---- What a server says when it cannot answer: a status, and an error in the shape of OpenAI's API.
+--- Errors of a server: an HTTP status, and a body in the form of OpenAI's or Anthropic's API.
 
 local json = require "ponder.json"
 
@@ -10,7 +10,7 @@ local errors = {}
 ---@field type string "invalid_request_error", "server_error"...
 ---@field param string? the field of the request that is wrong
 ---@field code string? "model_not_found"...
----@field final boolean? whether a client must not try again by itself
+---@field final boolean? whether a client must not retry automatically
 ---@field retry_after integer? seconds
 ---@field allow string? methods, with 405
 
@@ -27,22 +27,22 @@ function errors.new(status, code, message, param)
         type = TYPES[status] or status < 500 and "invalid_request_error" or "server_error" }
 end
 
--- What a policy or model failed with -> status and code for the client. These are the answer of the
--- policy, paid for: a client that tries again by itself would pay again.
-local FAILED = {
+-- Status and code for the client, by the code that a policy or model failed with. The failed run
+-- was paid for: a client that retries automatically would pay again.
+local BY_CODE = {
     RATE_LIMITED = { 429, "rate_limit_exceeded" }, BUDGET = { 429, "insufficient_quota" },
     TIMEOUT = { 504, "timeout" }, CANCELLED = { 499, "cancelled" },
     CONTEXT_LENGTH = { 400, "context_length_exceeded" },
 }
 
----The error of a policy that failed. What it raised is not shown to clients.
+---Makes the error of a failed policy. Clients are not shown what it raised.
 ---@param policy string its name
 ---@param message string?
 ---@param code string? of a `nil, message, code`
----@param wait_ms number? how long the model's server wants to be left alone
+---@param wait_ms number? how long the model's server asks clients to wait
 ---@return ponder.serve.Error
 function errors.of_policy(policy, message, code, wait_ms)
-    local known = FAILED[code]
+    local known = BY_CODE[code]
     local text = code == "ERROR" and ("the policy %s failed; the server's log has the reason")
         :format(policy) or ("the policy %s failed: %s"):format(policy, message or "no reason given")
     local err = errors.new(known and known[1] or 500,
@@ -52,7 +52,7 @@ function errors.of_policy(policy, message, code, wait_ms)
     return err
 end
 
----As OpenAI's clients read it.
+---The body of an error in OpenAI's form.
 ---@param err ponder.serve.Error
 ---@return table body
 function errors.openai(err)
@@ -63,7 +63,7 @@ end
 local ANTHROPIC = { [413] = "request_too_large", [429] = "rate_limit_error",
     [500] = "api_error", [503] = "overloaded_error", [504] = "timeout_error" }
 
----As Anthropic's clients read it.
+---The body of an error in Anthropic's form.
 ---@param err ponder.serve.Error
 ---@return table body
 function errors.anthropic(err)
@@ -71,7 +71,7 @@ function errors.anthropic(err)
         message = err.message } }
 end
 
----The headers that go with it, names and values in turn.
+---The headers of an error, names and values in turn.
 ---@param err ponder.serve.Error
 ---@return string[]
 function errors.headers(err)

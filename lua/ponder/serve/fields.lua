@@ -1,11 +1,11 @@
---- What the three APIs have in common: reading a request's fields, or saying which one is wrong.
+--- Reads the fields of requests to the three APIs; an error names the field that is wrong.
 
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
 
 local fields = {}
 
----Ends the reading of a request: raise what this returns.
+---Makes the error of a wrong field, for the caller to raise.
 ---@param param string?
 ---@param message string
 ---@param code string?
@@ -18,7 +18,7 @@ local function fail(...)
     error(fields.wrong(...), 0)
 end
 
----Calls `read(...)`, which raises a ponder.serve.Error where a field is wrong.
+---Calls `read(...)`, which raises a ponder.serve.Error if a field is wrong.
 ---@return table? job
 ---@return ponder.serve.Error? err
 function fields.read(read, ...)
@@ -31,7 +31,7 @@ function fields.read(read, ...)
     error(result, 0)
 end
 
----The JSON object of a body.
+---Decodes a body, which must be a JSON object.
 ---@param text string
 ---@return table
 function fields.body(text)
@@ -52,7 +52,7 @@ local function given(body, name)
     end
 end
 
----A field of one type, or nil where it is absent or null.
+---Reads a field of one type; nil if it is absent or null.
 ---@param body table
 ---@param name string
 ---@param kind "string"|"boolean"|"table"|"number"|"integer"
@@ -75,21 +75,21 @@ function fields.get(body, name, kind, required)
     return value
 end
 
----A number of tokens or choices: an integer from 1.
-function fields.count(body, name, most)
+---Reads a number of tokens or choices: an integer from 1.
+function fields.count(body, name, max)
     local value = fields.get(body, name, "integer")
-    if value and (value < 1 or value > (most or math.maxinteger)) then
-        fail(name, ("%s must be an integer from 1%s"):format(name, most and " to " .. most or ""))
+    if value and (value < 1 or value > (max or math.maxinteger)) then
+        fail(name, ("%s must be an integer from 1%s"):format(name, max and " to " .. max or ""))
     end
     return value
 end
 
 local TEXT_PARTS = { text = true, input_text = true, output_text = true }
 
----The text of a message's content: a text, or a list of text parts.
+---Reads a message's content: a string, or a list of text parts.
 ---@param content any
----@param where string "messages[%d].content"
----@param ... integer what its place is made with
+---@param where string format of its place: "messages[%d].content"
+---@param ... integer arguments of the format
 ---@return string
 function fields.text(content, where, ...)
     if type(content) == "string" then
@@ -99,7 +99,7 @@ function fields.text(content, where, ...)
     end
     where = where:format(...)
     if type(content) ~= "table" then
-        fail(where, where .. " must be a text or a list of parts", "invalid_type")
+        fail(where, where .. " must be a string or a list of parts", "invalid_type")
     end
     local texts = {}
     for i = 1, #content do
@@ -117,15 +117,15 @@ end
 local ROLES = { system = "system", developer = "system", user = "user", assistant = "assistant",
     tool = "tool" }
 
----The messages of a conversation as roles and texts.
+---Reads the messages of a conversation.
 ---@param list any
 ---@param name string of the field
 ---@return {role: string, content: string}[]
 function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
-        fail(name, name .. " must be a list of messages that is not empty", "invalid_type")
+        fail(name, name .. " must be a non-empty list of messages", "invalid_type")
     end
-    local messages, place = {}, name .. "[%d].content"
+    local messages, where_content = {}, name .. "[%d].content"
     for i = 1, #list do
         local message = list[i]
         if type(message) ~= "table" or not ROLES[message.role] then
@@ -133,7 +133,7 @@ function fields.messages(list, name)
             fail(where, where .. " must be system, developer, user or assistant")
         end
         messages[i] = { role = ROLES[message.role],
-            content = fields.text(message.content, place, i - 1) }
+            content = fields.text(message.content, where_content, i - 1) }
     end
     return messages
 end
@@ -170,7 +170,7 @@ function fields.refuse(body, names, policy)
     end
 end
 
----What else the client sent.
+---Collects the other fields that the client sent.
 ---@param body table
 ---@param known table<string, true>
 ---@return table params
@@ -194,7 +194,7 @@ function fields.set(names)
     return set
 end
 
----The sequences at which an answer stops.
+---Reads the sequences at which an answer stops.
 ---@param body table
 ---@param name string
 ---@return string[]
@@ -208,7 +208,7 @@ function fields.stop(body, name)
         is_list = is_list and type(stop[i]) == "string" and stop[i] ~= ""
     end
     if not is_list then
-        fail(name, name .. " must be a text, or a list of texts that are not empty")
+        fail(name, name .. " must be a non-empty string, or a list of them")
     end
     return stop
 end

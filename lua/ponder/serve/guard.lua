@@ -1,4 +1,4 @@
---- Who may ask: keys, the Host header, and pages of other origins.
+--- Access control: API keys, the Host header, and pages of other origins.
 
 local errors = require "ponder.serve.errors"
 
@@ -35,7 +35,7 @@ function guard.read_keys(text)
     return keys
 end
 
----Whether two texts are equal, in a time that does not depend on where they differ.
+---Whether two texts are equal, in a time independent of where they differ.
 ---@param a string the secret
 ---@param b string
 ---@return boolean
@@ -47,8 +47,8 @@ function guard.is_equal(a, b)
     return difference == 0
 end
 
----The key that a request carries, or what is wrong with it.
----@param keys ponder.serve.Key[]? nil: anybody may ask
+---Finds the key that a request carries.
+---@param keys ponder.serve.Key[]? nil: no key is needed
 ---@param headers table<string, string>
 ---@return ponder.serve.Key? key
 ---@return ponder.serve.Error? err
@@ -64,7 +64,7 @@ function guard.key(keys, headers)
     end
     if not found then
         return nil, errors.new(401, "invalid_api_key",
-            given and "the API key is not known here" or "an API key is required: Authorization: "
+            given and "unknown API key" or "an API key is required: Authorization: "
                 .. "Bearer KEY, or x-api-key")
     end
     return found
@@ -76,15 +76,15 @@ local function host_of(text)
     return text:match "^(%[[%x:.]+%])" or text:match "^([^:/]+)"
 end
 
----Whether an address is one that only this machine reaches.
+---Whether only this machine can reach an address.
 ---@param address string "127.0.0.1:8321", "unix:PATH"
 function guard.is_local(address)
     local host = host_of(address)
     return address:find "^unix:" ~= nil or LOOPBACK[host] or host:find "^127%." ~= nil
 end
 
----Refuses requests that a page of another origin made a browser send, or that reached this machine
----by another name (DNS rebinding).
+---Refuses requests that a browser sent for a page of another origin, or that name another host
+---(DNS rebinding).
 ---@param opts {keys: table?, cors: string[]?, address: string}
 ---@param headers table<string, string>
 ---@return ponder.serve.Error?
@@ -97,7 +97,7 @@ function guard.origin(opts, headers)
     local origin = headers.origin
     if origin and not guard.allowed_origin(opts, origin)
         and host_of(origin:gsub("^%a+://", "")) ~= host then
-        return errors.new(403, "unknown_origin", "requests of pages from " .. origin
+        return errors.new(403, "unknown_origin", "requests from pages of " .. origin
             .. " are not allowed (--cors allows an origin)")
     end
 end
@@ -114,7 +114,7 @@ function guard.allowed_origin(opts, origin)
     return false
 end
 
----Headers that let a page of an allowed origin read the answer.
+---Adds the headers that let a page of an allowed origin read the answer.
 ---@param opts {cors: string[]?}
 ---@param headers table<string, string>
 ---@param list string[] changed

@@ -1,4 +1,4 @@
---- One request to a server, from its route to its answer: methods of ponder.serve.Server.
+--- One request to a server, from routing to the answer: methods of ponder.serve.Server.
 
 local budgets = require "ponder.task.budget"
 local errors = require "ponder.serve.errors"
@@ -20,7 +20,7 @@ local ENDPOINTS = {
 -------------------------------------------------------------------------------
 -- Answers
 
----Sends an answer that is not a stream. False: something was sent before, or the client has gone.
+---Sends an answer that is not a stream. False: an answer was begun, or the client has disconnected.
 function Server:reply(r, status, body, headers)
     headers = headers or {}
     guard.add_cors(self.opts, r.headers, headers)
@@ -32,12 +32,12 @@ function Server:reply(r, status, body, headers)
     return self.http:respond(r.id, status, headers, body)
 end
 
----Answers with an error, in the shape of its endpoint.
+---Answers with an error, in the form of the endpoint.
 function Server:refuse(r, err)
-    return self:reply(r, err.status, (r.shape or errors.openai)(err), errors.headers(err))
+    return self:reply(r, err.status, (r.error_body or errors.openai)(err), errors.headers(err))
 end
 
----What a stream sends, and the head of its answer.
+---Begins an answer that is a stream; returns the function that sends its events.
 function Server:open_stream(r)
     local headers = { "Content-Type", "text/event-stream", "Cache-Control", "no-cache",
         "X-Accel-Buffering", "no" }
@@ -62,7 +62,7 @@ local function unknown_model(name)
     return errors.new(404, "model_not_found", ("there is no model %q here"):format(name), "model")
 end
 
----A policy as its file is now.
+---Finds a policy, as its file defines it now; raises an error if there is none.
 function Server:find(name)
     local policy = self.policies[name]
     if policy and policy.reload then
@@ -71,7 +71,7 @@ function Server:find(name)
     return policy or error(unknown_model(name), 0)
 end
 
----Waits for a free place; an error where there is none in time.
+---Waits for a free slot; an error if none is free in time.
 function Server:admit()
     if self.in_flight < self.opts.concurrency then
         return self.permits:acquire()
@@ -85,7 +85,7 @@ function Server:admit()
         self.permits)
     self.queued = self.queued - 1
     if not permit then
-        local err = errors.new(429, "queue_timeout", "no place was free in time; try again later")
+        local err = errors.new(429, "queue_timeout", "no slot was free in time; try again later")
         err.retry_after = 5
         return nil, err
     end
@@ -96,21 +96,21 @@ local function request_id()
     return ("%016x"):format(random.draw())
 end
 
-local Place = { __close = function(place)
-    place.server.in_flight = place.server.in_flight - 1
+local Slot = { __close = function(slot)
+    slot.server.in_flight = slot.server.in_flight - 1
 end }
 
----Calls `f(...)` once there is a free place, and holds that meanwhile; refuses the request where
----there is none in time.
+---Calls `f(...)` once a slot is free, which it holds meanwhile; refuses the request if none is free
+---in time.
 ---@param r ponder.http.Request
 ---@param f function
-function Server:in_place(r, f, ...)
+function Server:in_slot(r, f, ...)
     local permit <close>, full = self:admit()
     if not permit then
         return self:refuse(r, full)
     end
     self.in_flight = self.in_flight + 1
-    local _ <close> = setmetatable({ server = self }, Place)
+    local _ <close> = setmetatable({ server = self }, Slot)
     return f(...)
 end
 
@@ -156,10 +156,10 @@ function Server:answer(r, endpoint, key)
     end
     r.policy = job.policy.name
     job.id, job.created = request_id(), os.time()
-    return self:in_place(r, self.perform, self, r, endpoint, job, key)
+    return self:in_slot(r, self.perform, self, r, endpoint, job, key)
 end
 
----Runs the job of a request and answers with what it came to.
+---Runs the job of a request and answers with the outcome.
 function Server:perform(r, endpoint, job, key)
     if job.stream then
         return self:answer_stream(r, endpoint, job, key)
@@ -189,7 +189,7 @@ function Server:answer_stream(r, endpoint, job, key)
 end
 
 local function model_of(self, policy)
-    return { id = policy.name, object = "model", created = self.began, owned_by = "ponder",
+    return { id = policy.name, object = "model", created = self.created, owned_by = "ponder",
         description = policy.description }
 end
 
@@ -214,8 +214,8 @@ end
 
 GET["/metrics"] = function(self, r)
     local gauges = {
-        { "ponder_requests_in_flight", "Requests that run", self.in_flight },
-        { "ponder_requests_queued", "Requests that wait for a place", self.queued },
+        { "ponder_requests_in_flight", "Running requests", self.in_flight },
+        { "ponder_requests_queued", "Requests waiting for a slot", self.queued },
         { "ponder_connections", "Open connections", self.http:stats().connections },
     }
     local more = self.opts.gauges and self.opts.gauges() or {}
@@ -236,12 +236,12 @@ local function is_json(headers)
     return (headers["content-type"] or ""):lower():match "^[^;%s]*" == "application/json"
 end
 
----What is wrong with a request to an endpoint before its body is read.
-function Server:obstacle(r)
+---Checks a request to an endpoint before its body is read; returns the error, if any.
+function Server:check_head(r)
     if r.method ~= "POST" then
         return not_allowed "POST"
     elseif self.draining then
-        local err = errors.new(503, "draining", "the server is about to stop")
+        local err = errors.new(503, "draining", "the server is shutting down")
         err.retry_after = 1
         return err
     elseif not is_json(r.headers) then
@@ -252,15 +252,15 @@ end
 
 local REFUSALS = { -- of ponder.core.http
     [400] = { "invalid_path", "the path has a NUL byte (%00)" },
-    [413] = { "request_too_large", "the body is over the limit of bytes" },
-    [414] = { "uri_too_long", "the path is over the limit of bytes" },
-    [431] = { "headers_too_large", "the headers are over the limit of bytes" },
+    [413] = { "request_too_large", "the body exceeds its limit of bytes" },
+    [414] = { "uri_too_long", "the path exceeds its limit of bytes" },
+    [431] = { "headers_too_large", "the headers exceed their limit of bytes" },
 }
 
----Finds what a request is for, and who asks.
+---Checks a request's origin and key, and routes it.
 function Server:dispatch(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
-    r.shape = endpoint and endpoint.error
+    r.error_body = endpoint and endpoint.error
     local err = guard.origin(self.opts, r.headers)
     err = err or r.refusal and errors.new(r.refusal, table.unpack(REFUSALS[r.refusal]))
     if err then
@@ -270,14 +270,14 @@ function Server:dispatch(r)
     elseif self.opts.page and self.opts.page:handle(self, r) then
         return
     end
-    local open = r.path == "/healthz" or r.path == "/readyz"
-    local key, denied = guard.key(not open and self.opts.keys or nil, r.headers)
+    local is_probe = r.path == "/healthz" or r.path == "/readyz"
+    local key, denied = guard.key(not is_probe and self.opts.keys or nil, r.headers)
     if denied then
         return self:refuse(r, denied)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
     elseif endpoint then
-        err = self:obstacle(r)
+        err = self:check_head(r)
         if err then
             return self:refuse(r, err)
         end
@@ -301,7 +301,7 @@ function Server:dispatch(r)
     get(self, r)
 end
 
----What became of a request, for the metrics.
+---Counts a request in the metrics.
 function Server:count(r)
     local policy, now = r.policy or "", task.now()
     local stream = self.streams[r.id]
@@ -342,7 +342,7 @@ local Ended = { __close = function(ended)
     server:wake_if_drained()
 end }
 
----Answers one request, and counts what became of it.
+---Answers one request, and counts it.
 function Server:handle(r)
     r.started = task.now()
     local _ <close> = setmetatable({ server = self, request = r }, Ended)

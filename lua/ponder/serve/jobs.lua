@@ -1,4 +1,4 @@
---- Runs what a request asks for: a run for each choice, its course sent as it happens.
+--- Runs the job of a request: one run for each choice, whose output is sent as it arrives.
 
 local answers = require "ponder.serve.answer"
 local budgets = require "ponder.task.budget"
@@ -45,10 +45,10 @@ function Sink:log(level, text)
     self.report(level .. ": " .. text)
 end
 
--- One choice: its answer or an error, and what it spent.
+-- Computes one choice: its answer or an error, and what it spent.
 local function choose(job, index, stream, opts)
     local fields, sink = job.fields, new_sink(job, index, stream, opts.log)
-    if job.n > 1 then -- each has its own
+    if job.n > 1 then -- the call adds fields to its table
         fields = {}
         options.merge(fields, job.fields)
     end
@@ -77,15 +77,15 @@ end
 ---@return ponder.serve.Error? err
 ---@return ponder.task.Spent spent
 function jobs.run(job, stream, opts)
-    if job.n == 1 then -- most are: no task of its own
+    if job.n == 1 then -- the usual case needs no task of its own
         local result, err, spent = choose(job, 1, stream, opts)
         return result and { result }, err, spent
     end
-    local numbers, budget, failed = {}, budgets.new {}, nil
+    local indices, budget, failed = {}, budgets.new {}, nil
     for i = 1, job.n do
-        numbers[i] = i
+        indices[i] = i
     end
-    local results = budgets.within(budget, task.map, numbers, function(i)
+    local results = budgets.within(budget, task.map, indices, function(i)
         local result, err = choose(job, i, stream, opts)
         failed = failed or err
         return result or false

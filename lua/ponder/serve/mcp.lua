@@ -1,10 +1,10 @@
 --- `/mcp` of a server: the Model Context Protocol over streamable HTTP.
 ---
----     2025-11-25 and before   initialize gives a session (Mcp-Session-Id), DELETE ends it
+---     2025-11-25 and before   initialize begins a session (Mcp-Session-Id), DELETE ends it
 ---     2026-07-28              each request stands alone; its headers must agree with its body
 ---
---- An answer is JSON, or for a tool a stream of events with what it says meanwhile. A client that
---- closes the answer cancels the call.
+--- An answer is JSON, or for a tool a stream of events that begins with its progress and log
+--- messages. A client that closes the connection cancels the call.
 
 local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
@@ -31,7 +31,7 @@ end
 
 local function nothing() end
 
--- The oldest sessions go when there are too many: a client of one gets 404 and begins another.
+-- Drops the oldest session when there are too many: its client gets 404 and begins another.
 function Mcp:new_session()
     local id = ("%016x%016x"):format(random.draw(), random.draw())
     self.sessions[id] = self.server:session(nothing)
@@ -52,7 +52,7 @@ function Mcp:drop(id)
     return session ~= nil
 end
 
--- Headers of version 2026-07-28 say what the body says.
+-- In version 2026-07-28, headers repeat parts of the body.
 local function header_mismatch(headers, message)
     local params = type(message.params) == "table" and message.params or {}
     local meta = type(params._meta) == "table" and params._meta or {}
@@ -66,12 +66,12 @@ local function header_mismatch(headers, message)
             given = base64.decode(encoded)
         end
         if given ~= value then
-            return ("the header %s does not agree with the body"):format(name)
+            return ("the header %s does not match the body"):format(name)
         end
     end
 end
 
--- The session of a request, and headers for its answer; or an error.
+-- The session of a request and headers for its answer; or nil, the status and body of an error.
 function Mcp:session_of(r, message)
     local version = r.headers["mcp-protocol-version"]
     if version == protocol.STATELESS then
@@ -100,7 +100,7 @@ function Mcp:session_of(r, message)
     return self.sessions[id], {}
 end
 
--- The status that goes with an answer: of version 2026-07-28 an unknown method is 404.
+-- The status of an answer: in version 2026-07-28, that of an unknown method is 404.
 local function status_of(r, reply)
     if r.headers["mcp-protocol-version"] == protocol.STATELESS and reply.error then
         local code = reply.error.code
@@ -116,10 +116,10 @@ local function wants_stream(r, message)
 end
 
 -- Answers a request with JSON, or with a stream of events.
-local function answer(web, r, session, message, headers)
+local function answer(server, r, session, message, headers)
     local write, reply
     if wants_stream(r, message) then
-        write = web:open_stream(r)
+        write = server:open_stream(r)
     end
     local handle = session:receive(message, function(sent)
         if write then
@@ -134,55 +134,55 @@ local function answer(web, r, session, message, headers)
         handle:join()
     end
     if write then
-        web.http:finish(r.id)
+        server.http:finish(r.id)
     else
-        web:reply(r, status_of(r, reply), reply, headers)
+        server:reply(r, status_of(r, reply), reply, headers)
     end
 end
 
 -- Answers a POST.
-function Mcp:post(web, r, key)
+function Mcp:post(server, r, key)
     local message, problem = json.decode(r.body)
     if message == nil then
-        return web:reply(r, 400, protocol.failure(nil, protocol.PARSE_ERROR,
+        return server:reply(r, 400, protocol.failure(nil, protocol.PARSE_ERROR,
             "Parse error: " .. tostring(problem)))
     elseif type(message) ~= "table" or #message > 0 or message.jsonrpc ~= "2.0" then
-        return web:reply(r, 400, protocol.failure(nil, protocol.INVALID_REQUEST,
+        return server:reply(r, 400, protocol.failure(nil, protocol.INVALID_REQUEST,
             "not a JSON-RPC request"))
     end
     local session, headers, body = self:session_of(r, message)
     if not session then
-        return web:reply(r, headers, body)
+        return server:reply(r, headers, body)
     elseif message.id == nil or message.method == nil then
         session:receive(message)
-        return web:reply(r, 202, "", headers)
+        return server:reply(r, 202, "", headers)
     end
     if message.method ~= "tools/call" then
-        return answer(web, r, session, message, headers)
+        return answer(server, r, session, message, headers)
     end
     r.policy = "mcp"
-    return web:in_place(r, web.within_budgets, web, key, answer, web, r, session, message,
-        headers)
+    return server:in_slot(r, server.within_budgets, server, key, answer, server, r, session,
+        message, headers)
 end
 
 ---Answers a request to /mcp.
----@param web ponder.serve.Server
+---@param server ponder.serve.Server
 ---@param r ponder.http.Request
----@param key table? of who asks
-function Mcp:handle(web, r, key)
+---@param key table? that the client sent
+function Mcp:handle(server, r, key)
     if r.method == "DELETE" then
         local found = self:drop(r.headers["mcp-session-id"] or "")
-        return web:reply(r, found and 200 or 404, "")
+        return server:reply(r, found and 200 or 404, "")
     elseif r.method ~= "POST" then
         local err = errors.new(405, "method_not_allowed", "use POST")
         err.allow = "POST, DELETE"
-        return web:refuse(r, err)
+        return server:refuse(r, err)
     end
-    local err = web:obstacle(r)
+    local err = server:check_head(r)
     if err then
-        return web:refuse(r, err)
+        return server:refuse(r, err)
     end
-    self:post(web, r, key)
+    self:post(server, r, key)
 end
 
 return endpoint

@@ -1,4 +1,4 @@
---- POST /v1/messages, as Anthropic's API has it.
+--- POST /v1/messages, as in Anthropic's API.
 
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
@@ -6,7 +6,7 @@ local json = require "ponder.json"
 
 local messages = {}
 
-local SHAPE = { "tools", "tool_choice", "mcp_servers", "container" }
+local SHAPE_FIELDS = { "tools", "tool_choice", "mcp_servers", "container" }
 local KNOWN = fields.set { "model", "messages", "system", "stream", "max_tokens",
     "stop_sequences", "stream_reasoning" }
 
@@ -16,7 +16,7 @@ local KNOWN = fields.set { "model", "messages", "system", "stream", "max_tokens"
 ---@return ponder.serve.Job
 function messages.read(body, find)
     local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE, policy)
+    fields.refuse(body, SHAPE_FIELDS, policy)
     local list = fields.messages(fields.get(body, "messages", "table", true), "messages")
     local system = fields.text(body.system, "system")
     if system ~= "" then
@@ -113,7 +113,7 @@ function Stream:fail(err)
     self:event("error", errors.anthropic(err))
 end
 
----The events of a stream.
+---Makes the writer of a stream's events.
 function messages.stream(job, send)
     return setmetatable({ job = job, send = send, index = 0 }, Stream)
 end

@@ -1,4 +1,4 @@
---- What a server counts, as text for Prometheus.
+--- A server's counters and histograms, in Prometheus's text format.
 
 local metrics = {}
 
@@ -17,7 +17,7 @@ local function escaped(value)
     return (tostring(value):gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }))
 end
 
--- {policy="a",status="200"}, of names and values in turn.
+-- {policy="a",status="200"}, from names and values in turn.
 local function labels_of(list)
     local parts = {}
     for i = 1, #list, 2 do
@@ -36,7 +36,7 @@ local function family(self, kind, name, help)
     return one
 end
 
-local function list() return {} end
+local function new_counter() return {} end
 
 local function series(one, key, first)
     local value = one.series[key]
@@ -54,12 +54,13 @@ end
 ---@param amount number
 ---@param ... string names and values of its labels in turn
 function Metrics:add(name, help, amount, ...)
-    local one = series(family(self, "counters", name, help), table.concat({ ... }, "\0"), list)
+    local one = series(family(self, "counters", name, help), table.concat({ ... }, "\0"),
+        new_counter)
     one[1] = (one[1] or 0) + amount
     one.labels = one.labels or labels_of { ... }
 end
 
-local function no_times()
+local function new_histogram()
     local counts = { sum = 0.0, count = 0 }
     for i = 1, #BUCKETS + 1 do
         counts[i] = 0
@@ -67,13 +68,13 @@ local function no_times()
     return counts
 end
 
----Notes a time.
+---Adds a duration to a histogram.
 ---@param name string
 ---@param help string
 ---@param seconds number
 ---@param policy string
 function Metrics:observe(name, help, seconds, policy)
-    local one = series(family(self, "histograms", name, help), policy, no_times)
+    local one = series(family(self, "histograms", name, help), policy, new_histogram)
     local i = 1
     while i <= #BUCKETS and seconds > BUCKETS[i] do
         i = i + 1
@@ -96,9 +97,9 @@ local function write_histogram(lines, one, policy)
         counts.count)
 end
 
----All of it in Prometheus's text format.
----@param gauges {[1]: string, [2]: string, [3]: number|table}[] name, help and value; or, in the
----  place of one value, a list of them: each a list of labels and its `value`
+---All metrics in Prometheus's text format.
+---@param gauges {[1]: string, [2]: string, [3]: number|table}[] name, help and value; or, instead
+---  of one value, a list of tables: each a list of label names and values, with a field `value`
 ---@return string
 function Metrics:text(gauges)
     local lines = {}

@@ -18,7 +18,7 @@ local policies = {}
 ---@field returns table? JSON schema of the answer's table
 ---@field accepts table<string, true> fields that change the shape of a reply and that it handles
 ---@field run fun(request: ponder.serve.Request): any, string?, string?
----@field reload (fun(): ponder.serve.Policy?)? the policy as its file is now
+---@field reload (fun(): ponder.serve.Policy?)? the policy as its file defines it now
 
 local FIELDS = {
     run = { type = { "function", "table" }, required = true },
@@ -33,54 +33,54 @@ local function is_strategy(value)
         and type(value.fresh) == "function"
 end
 
-local MOST_NODES = 1000 -- of which each has its line; after that, those better than all before
+local MAX_LINES = 1000 -- of scored nodes; then only a new best score gets a line
 
--- Sends a line for a node that has its score: score and text.
-local function teller(request)
-    local told, best = 0, -math.huge
+-- Returns a function that sends a line for a scored node: score and text.
+local function line_sender(request)
+    local count, best = 0, -math.huge
     return function(score, text)
-        if told < MOST_NODES or score > best then
-            told, best = told + 1, math.max(best, score)
+        if count < MAX_LINES or score > best then
+            count, best = count + 1, math.max(best, score)
             request:think(("%.2f  %s\n"):format(score, quote.line(text)))
         end
     end
 end
 
--- Sends a line for each thought once it has a score.
-local function thinker(request)
-    local shown, tell = {}, teller(request)
+-- Returns an `on_event` that sends a line for each thought once it has a score.
+local function thought_sender(request)
+    local sent, send = {}, line_sender(request)
     return function(_, s)
         local seen = s:look()
         for i = 1, seen.count do
             local node = seen.node(i)
-            if node.score and not shown[node.id] then
-                shown[node.id] = true
-                tell(node.score, tostring(node.text))
+            if node.score and not sent[node.id] then
+                sent[node.id] = true
+                send(node.score, tostring(node.text))
             end
         end
     end
 end
 
--- Follows a policy: sends a line for each node that its search.run has scored, and notes how long a
--- model's server wants to be left alone.
+-- Wraps a policy: sends a line for each node that its search.run has scored, and records how long a
+-- model's server asks clients to wait.
 local function followed(f)
     return function(request)
-        local tell
+        local send
         return scheduler.with_context("follower", {
             on_scored = function(event)
-                tell = tell or teller(request)
-                tell(event.score, trees.text_of(event.state))
+                send = send or line_sender(request)
+                send(event.score, trees.text_of(event.state))
             end,
             on_rate_limited = function(wait_ms) request.retry_after_ms = wait_ms end,
         }, f, request)
     end
 end
 
--- A strategy as a function of a request.
+-- Makes a strategy a function of a request.
 local function run_strategy(made)
     return function(request)
         local outcome, message, code = made:fresh():run(request.prompt,
-            { on_event = thinker(request) })
+            { on_event = thought_sender(request) })
         if not outcome then
             return nil, message, code
         end
@@ -96,7 +96,7 @@ local function as_set(list)
     return set
 end
 
----A policy from what a file gives for it: a function, a strategy, or a table with `run`.
+---Makes a policy from a value of its file: a function, a strategy, or a table with `run`.
 ---@param name string
 ---@param value any
 ---@return ponder.serve.Policy? policy
@@ -129,7 +129,7 @@ local function is_policy(value)
         or type(value) == "table" and value.run ~= nil
 end
 
----The policies that a file's value stands for: one named `name`, or several by name.
+---Makes the policies of a file's value: one named `name`, or several by name.
 ---@param name string
 ---@param value any
 ---@return ponder.serve.Policy[]? list
@@ -169,7 +169,7 @@ local function run_policy(policy, request)
     if answer == nil then
         answer = written
     elseif type(answer) == "table" then
-        return nil, "its answer must be a text, or a table with a text as its answer", "ERROR"
+        return nil, "its answer must be a string, or a table whose answer is a string", "ERROR"
     end
     return { answer = tostring(answer), value = is_table and value or nil,
         written = written ~= "" }
@@ -180,18 +180,18 @@ end
 ---@field max_cost_per_request number? USD
 ---@field max_calls_per_request integer?
 
----Calls a policy, as a run of its own that has on its log what it was asked.
+---Calls a policy, as a run of its own whose log has the request.
 ---@param policy ponder.serve.Policy
 ---@param fields table of ponder.serve.Request
----@param sink table what takes the deltas: see ponder.serve.request
+---@param sink table receives the deltas: see ponder.serve.request
 ---@param limits ponder.serve.Limits
----@param about? {seed: integer?, labels: table?} of the run
----@return {answer: string, value: any, written: boolean}? result `value`: the table that it
+---@param about? {seed: integer?, labels: table?} for the run
+---@return {answer: string, value: any, written: boolean}? result `value`: the table that the policy
 ---  returned; `written`: it wrote deltas
 ---@return string? message
 ---@return string? code
 ---@return ponder.task.Spent spent
----@return number? retry_after_ms how long a model's server that refused wants to be left alone
+---@return number? retry_after_ms how long a model's server that refused asks clients to wait
 function policies.call(policy, fields, sink, limits, about)
     local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms,
         seed = about and about.seed, labels = about and about.labels,

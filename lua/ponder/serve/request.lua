@@ -1,4 +1,4 @@
---- The inputs of a policy when it is asked through a server.
+--- What a served policy is called with: the request.
 
 local request = {}
 
@@ -6,13 +6,13 @@ local request = {}
 ---@field messages {role: string, content: string}[] the conversation
 ---@field prompt string text of the last user message
 ---@field model string the policy's name, as the client gave it
----@field params table what else the client sent: temperature...
----@field arguments table? what an MCP client gave
+---@field params table the other fields that the client sent: temperature...
+---@field arguments table? of an MCP client's call
 ---@field response_format table? as the client sent it
----@field max_output_tokens integer? how long the answer may be
+---@field max_output_tokens integer? limit of the answer's length
 ---@field seed integer?
----@field private sink table what takes the deltas
----@field private written string[] what was written so far
+---@field private sink table receives the deltas
+---@field private written string[] deltas of the answer
 ---@field package retry_after_ms number? see ponder.serve.policies
 local Request = {}
 Request.__index = Request
@@ -24,7 +24,7 @@ local function check_text(where, text)
     end
 end
 
----Sends a piece of reasoning. Clients that stream see it as it comes.
+---Sends a piece of reasoning. Clients that stream see it at once.
 ---@param text string
 function Request:think(text)
     check_text("request:think", text)
@@ -43,7 +43,7 @@ function Request:write(text)
     end
 end
 
----Says how far it is, to clients that ask for it (MCP).
+---Reports progress to clients that ask for it (MCP).
 ---@param done number
 ---@param total number?
 ---@param message string?
@@ -57,7 +57,7 @@ end
 local LEVELS = { debug = true, info = true, notice = true, warning = true, error = true,
     critical = true, alert = true, emergency = true }
 
----Sends a line for the log of the client (MCP), or of the server.
+---Sends a line to the log of the client (MCP) or of the server.
 ---@param level "debug"|"info"|"notice"|"warning"|"error"|"critical"|"alert"|"emergency"
 ---@param text string
 function Request:log(level, text)
@@ -68,14 +68,14 @@ function Request:log(level, text)
     self.sink:log(level, text)
 end
 
----What was written so far.
+---The text written so far.
 ---@return string
 function Request:text()
     return table.concat(self.written)
 end
 
 ---@param fields table messages, prompt, model, params...
----@param sink table think, write, progress, log: methods that take the deltas
+---@param sink table with methods that receive the deltas: think, write, progress, log
 ---@return ponder.serve.Request
 function request.new(fields, sink)
     fields.sink, fields.written = sink, {}

@@ -1,4 +1,4 @@
---- POST /v1/responses, as OpenAI's API has it: create, whole or as a stream.
+--- POST /v1/responses, as in OpenAI's API: creates a response, whole or as a stream.
 
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
@@ -7,12 +7,12 @@ local options = require "ponder.options"
 
 local responses = {}
 
-local SHAPE = { "tools", "tool_choice", "previous_response_id", "conversation", "background",
+local SHAPE_FIELDS = { "tools", "tool_choice", "previous_response_id", "conversation", "background",
     "include", "top_logprobs" }
 local KNOWN = fields.set { "model", "input", "instructions", "stream", "max_output_tokens",
     "text", "store", "stream_reasoning" }
 
--- The input as messages: a text, or a list of messages (items of other types are refused).
+-- Reads the input, a string or a list of messages (items of other types are refused).
 local function messages_of(body)
     if type(body.input) == "string" then
         return { { role = "user", content = body.input } }
@@ -35,7 +35,7 @@ end
 ---@return ponder.serve.Job
 function responses.read(body, find)
     local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE, policy)
+    fields.refuse(body, SHAPE_FIELDS, policy)
     local messages = messages_of(body)
     local instructions = fields.get(body, "instructions", "string")
     if instructions then
@@ -90,7 +90,7 @@ function responses.whole(job, results, spent)
     return frame(job, "completed", output, spent)
 end
 
--- Items come one after the other: first the reasoning, if there is any, then the message.
+-- One output item at a time is open: the reasoning, if there is any, then the message.
 local Stream = {}
 Stream.__index = Stream
 
@@ -183,7 +183,7 @@ function Stream:fail(err)
     self:event("response.failed", { response = body })
 end
 
----The events of a stream.
+---Makes the writer of a stream's events.
 function responses.stream(job, send)
     return setmetatable({ job = job, send = send, count = 0, output = {} }, Stream)
 end
