@@ -92,7 +92,8 @@ function guard.origin(opts, headers)
     local host = host_of(headers.host or "")
     if not opts.keys and not opts.address:find "^unix:" and host and not LOOPBACK[host:lower()]
         and not host:find "^127%.%d+%.%d+%.%d+$" then
-        return errors.new(403, "unknown_host", ("this server is not called %s"):format(host))
+        return errors.new(403, "unknown_host", ("without --key-file this server answers to "
+            .. "localhost only, not to %s"):format(host))
     end
     local origin = headers.origin
     if origin and not guard.allowed_origin(opts, origin)
