@@ -92,7 +92,7 @@ describe("ponder chat --attach", function()
     it("refuses what cannot be sent", function()
         dir:write("a.png", PNG)
         dir:write("a.bin", "\xFF\0")
-        for path, message in pairs { ["a.png"] = "script:m.lua takes no images",
+        for path, message in pairs { ["a.png"] = "script:m.lua does not take images",
             ["a.bin"] = "a.bin: neither an image %(PNG, JPEG, GIF, WebP%) nor UTF%-8 text",
             ["none"] = "none: No such file" } do
             local r = ponder { "chat", "--attach", path, "x" }

@@ -166,7 +166,7 @@ describe("a usage error of ponder", function()
         { "ponder run: --help must come first", "run", "--json", "--help" },
         { "ponder run: unknown option -x", "-x" },
         { "ponder run: -e needs a value: -e CODE", "-e" },
-        { "ponder run: --json takes no value", "--json=1", "x.lua" },
+        { "ponder run: --json does not take a value", "--json=1", "x.lua" },
         { 'ponder run: --max-memory-mb must be an integer from 1 to 1073741824 (got "0")',
             "--max-memory-mb", "0", "x.lua" },
         { 'ponder run: --max-memory-mb must be an integer from 1 to 1073741824 (got "1.5")',

@@ -73,7 +73,7 @@ describe("ponder fork", function()
         w:begin(ASKING)
         w:run()
         local report = "^ponder fork: 4 of 4 calls were answered from %S+, (.*); the log is "
-        assert.equal("at prices that are unknown", fork(w.log).err:match(report))
+        assert.equal("at unknown prices", fork(w.log).err:match(report))
         w.dir:write("ponder/prices.lua", PRICES)
         local env = { XDG_CONFIG_HOME = w.dir.path }
         w:begin(ASKING)
@@ -212,7 +212,7 @@ describe("ponder fork", function()
             assert.same({ r.out, 0, 4 }, { replayed.out, replayed.status, w:requests() })
         end)
 
-        it("says that the script did not come to it", function()
+        it("says that the script did not reach it", function()
             w:begin [[say(ask "first")]]
             w:run()
             w.dir:write("script.lua", help.PRELUDE .. 'say(ask "other")')

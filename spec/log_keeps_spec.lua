@@ -66,8 +66,8 @@ describe("a log", function()
         assert.is_nil(w:bytes():find("me:pw", 1, true))
         local said = w:resume()
         assert.same({ 1, "" }, { said.status, said.out })
-        assert.equal(("ponder resume: %s: it was given a key on its command line, which a log does "
-            .. "not keep; give it again: ponder fork -o headers=... %s\n"):format(w.log, w.log),
+        assert.equal(("ponder resume: %s: its command line had a key, which a log does not "
+            .. "store; give it again: ponder fork -o headers=... %s\n"):format(w.log, w.log),
             said.err)
         assert.equal(0, w:replay().status)
     end)
@@ -137,14 +137,14 @@ describe("a run without a log of its own name", function()
             .. "Not a directory; this run is not logged\n", said.err)
     end)
 
-    it("says when more came in before its first call than is kept", function()
+    it("says when too much happened before its first call to be logged", function()
         w:begin 'for _ = 1, (1 << 20) + 1 do task.now() end say(ask "one" ~= nil)'
         assert.equal(0, w:ponder({ "run", w.script }).status)
         local path = w:kept()[1]
         for _, command in ipairs { "resume", "replay" } do
             local said = w:ponder { command, path }
-            assert.same({ 1, "", ("ponder %s: %s: more came in before its first call than a log "
-                .. "takes; ponder fork reruns it\n"):format(command, path) },
+            assert.same({ 1, "", ("ponder %s: %s: too much happened before its first call to be "
+                .. "logged; ponder fork reruns it\n"):format(command, path) },
                 { said.status, said.out, said.err })
         end
         local forked = w:ponder { "fork", path }

@@ -121,12 +121,12 @@ describe("a log that was changed", function()
     end)
 
     for _, one in ipairs {
-        { "tape SET kind = 9223372036854775807", "replay", "tape %d+ makes no sense" },
-        { "tape SET kind = 1e999", "resume --trust", "tape %d+ makes no sense" },
-        { "tape SET what = printf('%.*c', 3000, 'y')", "replay", "tape %d+ makes no sense" },
+        { "tape SET kind = 9223372036854775807", "replay", "tape %d+ is invalid" },
+        { "tape SET kind = 1e999", "resume --trust", "tape %d+ is invalid" },
+        { "tape SET what = printf('%.*c', 3000, 'y')", "replay", "tape %d+ is invalid" },
         { "tape SET kind = 'timers', what = 1e999 WHERE seq = 2", "replay",
             "what of tape %d+ is out of range" },
-        { "calls SET id = -1", "replay", "tape %d+ names a call that is not there" },
+        { "calls SET id = -1", "replay", "tape %d+ names a call that does not exist" },
         { "readings SET readings = 7", "replay",
             "readings of readings %d+ is of type integer, not string" },
         { "readings SET readings = 3.5", "resume --trust",

@@ -148,7 +148,7 @@ describe("a logged run", function()
             run_and_kill("$PONDER run --max-calls 2 --log run.db script.lua", 1, 1)
             local resumed = w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } })
             assert.matches("^%x+\n2\tBUDGET\n$", resumed.out)
-            assert.matches("^ponder resume: 1 call had no reply yet", resumed.err)
+            assert.matches("^ponder resume: 1 call had no reply", resumed.err)
         end)
 
         it("asks the same again though the request has the time in it", function()
@@ -179,7 +179,7 @@ describe("a logged run", function()
             assert.equal("inner",
                 (w:row "SELECT name FROM runs WHERE id = (SELECT run FROM calls)"))
             local resumed = w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } })
-            assert.matches("^ponder resume: 1 call had no reply yet", resumed.err)
+            assert.matches("^ponder resume: 1 call had no reply", resumed.err)
         end)
 
         it("counts those that were asked inside a tool", function()
@@ -198,8 +198,8 @@ describe("a logged run", function()
             run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
             local resumed = w:resume()
             assert.equal("2\t5\tthe budget of 5 calls is spent\n", resumed.out)
-            assert.equal("ponder resume: 3 calls had no reply yet when the run ended; what is "
-                .. "asked again is sent again, and counts twice in its budget\n", resumed.err)
+            assert.equal("ponder resume: 3 calls had no reply when the run ended; calls asked "
+                .. "again are sent again and count twice in the budget\n", resumed.err)
             assert.equal(5, w:requests())
         end)
 
@@ -282,12 +282,12 @@ describe("a logged run", function()
             write "one\nthree\n"
             local replayed = w:replay()
             assert.equal(first.out:gsub("two[^\n]*\n", ""), replayed.out)
-            assert.equal("ponder replay: the script did not do what it did before: it did not ask "
-                .. "again for call 2 to openai:m\n", replayed.err)
+            assert.equal("ponder replay: the script did not do what it did before: it left "
+                .. "call 2 to openai:m unused\n", replayed.err)
             write "one\n"
             replayed = w:replay()
             assert.equal(first.out:match "^[^\n]*\n", replayed.out)
-            assert.matches("it did not ask again for call 2 to openai:m and 1 more\n$",
+            assert.matches("it left call 2 to openai:m and 1 more unused\n$",
                 replayed.err)
             assert.equal(3, w:requests())
         end)

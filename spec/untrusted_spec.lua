@@ -264,7 +264,7 @@ describe("ponder run --untrusted", function()
         local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", ".", "p.lua" },
             { cwd = dir.path })
         assert.equal("TOO_LARGE\tnil\n4000000\t4000000\nasked\tmore than 24 MiB at once\n"
-            .. "the request is not one\n", r.out, r.err)
+            .. "malformed request\n", r.out, r.err)
     end)
 
     it("is told of what is too long for the log", function()
@@ -282,9 +282,9 @@ describe("ponder run --untrusted", function()
         for code, expected in pairs {
             ["error 'oh'"] = "^ponder: p.lua:1: oh\nstack traceback:\n\tp.lua:1: [^\n]*\n$",
             ["x y"] = "^ponder: p.lua:1: syntax error near 'y' %[SYNTAX%]\n$",
-            ["return print"] = "^ponder: what the policy returned is not data: ",
+            ["return print"] = "^ponder: cannot send what the policy returned: ",
             ["local t = {} for i = 1, 1e9 do t[i] = { i } end"] =
-                "^ponder: the policy needs more memory than it may have",
+                "^ponder: the policy exceeded its memory",
         } do
             local r = run(code, { "--max-memory-mb", "64" })
             assert.equal(1, r.status)
@@ -472,7 +472,7 @@ describe("one confined process", function()
     end)
 
     it("is ended when it prints too much", function()
-        assert.equal("SANDBOX\tthe policy printed, asked for and was told more than 1 MiB\n",
+        assert.equal("SANDBOX\tthe policy's output, requests and answers exceed 1 MiB\n",
             with_box([[
             local _, message, code = box:call("call chatter", {})
             print(code, message)]], "exchange_mb = 1"))

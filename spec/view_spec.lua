@@ -449,7 +449,7 @@ describe("ponder view", function()
         assert.same({ 0, "1\n" }, { none.status, none.out })
         assert.matches("the run called no model", none.err)
         local r = shell.ponder { "tot", "--view", "--no-log", "--model", model, "x" }
-        assert.same({ 2, "ponder tot: --view shows the run's log, which --no-log leaves out\n" },
+        assert.same({ 2, "ponder tot: --view needs the run's log, which --no-log turns off\n" },
             { r.status, r.err })
     end)
 

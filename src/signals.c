@@ -65,7 +65,7 @@ static void watch(StopEvent event, StopReason why)
         patient = why == STOP_INTERRUPT;
     else if (event == STOP_CAME_AGAIN)
         patient = 0;
-    if (event == STOP_WAS_HEARD)
+    if (event == STOP_OBEYED)
         alarm_set(ALARM_WATCHDOG, FINISH_TIME);
     else if (!patient)
         alarm_set(ALARM_WATCHDOG, PATIENCE);

@@ -201,7 +201,7 @@ local function read_option(list, i, rules, opts, others)
         return nil, unknown(flag, rules, others)
     elseif not rule.value then
         opts[name] = true
-        return not text and i or nil, flag .. " takes no value"
+        return not text and i or nil, flag .. " does not take a value"
     end
     if not text then
         i = i + 1

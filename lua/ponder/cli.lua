@@ -215,7 +215,7 @@ local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = 
 ---@param run? ponder.Run default: the current one
 ---@return integer status 1; of a stopped run, by its reason: 130 after Ctrl-C
 function cli.report_error(message, run)
-    core.heard()
+    core.stop_obeyed()
     local log_run = package.loaded["ponder.log.run"]
     if log_run then
         log_run.failure(message, run)

@@ -82,7 +82,7 @@ end
 ---@class ponder.eval.RunOptions
 ---@field policy? string[] only these policies, by name
 ---@field limit? integer only the first items
----@field sample? integer a random sample of so many items
+---@field sample? integer size of a random sample of the items
 ---@field seed? integer for the sample, the order and the seeds of runs; default 0
 ---@field epochs? integer how often each item is run, default 1
 ---@field concurrency? integer runs at once, default 16

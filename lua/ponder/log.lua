@@ -22,7 +22,7 @@ local log = {}
 
 local function check_name(where, name)
     if type(name) ~= "string" or name == "" then
-        error(("%s: name must be a string that is not empty (got %s)"):format(where,
+        error(("%s: name must be a non-empty string (got %s)"):format(where,
             options.show(name)), 3)
     end
 end
@@ -66,7 +66,7 @@ function log.record(name, key, f, ...)
     return perform("outside", name, key, f, ...)
 end
 
----Whether a log of this run that is played has what log.record took in under this name.
+---Whether the log that this run plays holds a result of log.record under this name.
 ---@param name string
 ---@return boolean
 function log.has_record(name)

@@ -115,7 +115,7 @@ function queue.open(url, opts)
     local ok
     ok, message, code = log.record("queue.open", { queue = opts.name }, function()
         local pong, problem, its_code = client:call "PING"
-        return pong ~= nil or redis.is_passing(its_code) or nil, problem, its_code
+        return pong ~= nil or redis.is_transient(its_code) or nil, problem, its_code
     end)
     if not ok then
         return nil, message, code

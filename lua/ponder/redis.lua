@@ -25,7 +25,7 @@ local urls = require "ponder.redis.url"
 local redis = {}
 
 local WAIT = "Redis"
-local OLDEST = 7 -- major version
+local MIN_VERSION = 7 -- major
 
 ---@class ponder.redis.Slot a command awaiting its reply
 ---@field words (string|number)[]
@@ -37,7 +37,7 @@ local OLDEST = 7 -- major version
 ---@field version string? of the server, once known
 ---@field private core ponder.redis.CoreConnection? nil: the next call connects
 ---@field private ready boolean signed in
----@field private kept ponder.redis.Slot[] to send after signing in
+---@field private unsent ponder.redis.Slot[] to send after signing in
 ---@field private slots ponder.redis.Slot[] sent, from `first` to `last`
 ---@field private waiting integer number of tasks
 local Client = {}
@@ -62,14 +62,14 @@ local CODES = {
     MOVED = { "CLUSTER", "name the node of the cluster that has this queue" },
 }
 
--- Errors that may pass, also after somebody repairs the server.
-local PASSING = { CONNECT = true, CLOSED = true, TIMEOUT = true, FULL = true, READ_ONLY = true,
+-- Errors that may pass, perhaps after somebody has repaired the server.
+local TRANSIENT = { CONNECT = true, CLOSED = true, TIMEOUT = true, FULL = true, READ_ONLY = true,
     LOADING = true, BUSY = true }
 
 ---@param code string?
----@return boolean whether to try again after this code
-function redis.is_passing(code)
-    return PASSING[code] or false
+---@return boolean whether a retry may succeed after this code
+function redis.is_transient(code)
+    return TRANSIENT[code] or false
 end
 
 local function explain(self, text)
@@ -84,7 +84,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Slots
 
-local function settle(slot, ...)
+local function resolve(slot, ...)
     local t = slot.task
     slot.done, slot.results = true, table.pack(...)
     if t then
@@ -92,30 +92,30 @@ local function settle(slot, ...)
     end
 end
 
-local function give(self, slot, ok, reply)
+local function deliver(self, slot, ok, reply)
     if slot.on_reply then
         slot.on_reply(ok, reply)
     elseif ok then
-        settle(slot, reply)
+        resolve(slot, reply)
     else
-        settle(slot, nil, explain(self, reply))
+        resolve(slot, nil, explain(self, reply))
     end
 end
 
 -- Closes the connection; waiting calls fail.
-local function lose(self, message, code)
-    local slots, first, last, kept = self.slots, self.first, self.last, self.kept
+local function disconnect(self, message, code)
+    local slots, first, last, unsent = self.slots, self.first, self.last, self.unsent
     sources.remove(self.source)
     self.core:close()
-    self.core, self.ready, self.kept = nil, false, {}
+    self.core, self.ready, self.unsent = nil, false, {}
     self.slots, self.first, self.last = {}, 1, 0
     for i = first, last do
         if not slots[i].on_reply then
-            settle(slots[i], nil, message, code)
+            resolve(slots[i], nil, message, code)
         end
     end
-    for _, slot in ipairs(kept) do
-        settle(slot, nil, message, code)
+    for _, slot in ipairs(unsent) do
+        resolve(slot, nil, message, code)
     end
 end
 
@@ -129,7 +129,7 @@ local function submit(self, slot)
     if self.ready then
         send(self, slot)
     else
-        self.kept[#self.kept + 1] = slot
+        self.unsent[#self.unsent + 1] = slot
     end
 end
 
@@ -140,11 +140,11 @@ local function take(self)
     while ok ~= nil do
         local slot = self.slots[self.first]
         if not slot then
-            return lose(self, self.name .. ": unexpected reply", "PROTOCOL")
+            return disconnect(self, self.name .. ": unexpected reply", "PROTOCOL")
         end
         self.slots[self.first] = nil
         self.first = self.first + 1
-        give(self, slot, ok, reply)
+        deliver(self, slot, ok, reply)
         if self.core ~= connection then
             return
         end
@@ -155,7 +155,7 @@ local function take(self)
         if code == "CONNECT" and self.place.socket_path then -- libcurl names a host
             message = "cannot connect to the socket"
         end
-        lose(self, ("%s: %s"):format(self.name, message), code)
+        disconnect(self, ("%s: %s"):format(self.name, message), code)
     end
 end
 
@@ -165,17 +165,17 @@ end
 local function check_version(self, info)
     self.version = info:match "redis_version:([%w.-]+)"
     local major = tonumber((self.version or ""):match "^%d+")
-    if major and major < OLDEST then
+    if major and major < MIN_VERSION then
         return ("%s: version %s of Redis is too old: %d or newer is needed"):format(self.name,
-            self.version, OLDEST), "VERSION"
+            self.version, MIN_VERSION), "VERSION"
     end
 end
 
 local function signed_in(self)
     self.ready = true
-    local kept = self.kept
-    self.kept = {}
-    for _, slot in ipairs(kept) do
+    local unsent = self.unsent
+    self.unsent = {}
+    for _, slot in ipairs(unsent) do
         if slot.task then
             send(self, slot)
         end
@@ -197,7 +197,7 @@ local function sign_in(self, steps, i)
             message, code = explain(self, reply)
         end
         if message and not (step[1] == "INFO" and code == "NOT_ALLOWED") then
-            return lose(self, message, code)
+            return disconnect(self, message, code)
         end
         return sign_in(self, steps, i + 1)
     end })
@@ -238,8 +238,8 @@ end
 ---@return any reply strings, integers, lists; false for Redis' nil; or nil
 ---@return string? message what went wrong, and where
 ---@return string? code CONNECT, CLOSED, TIMEOUT, LOADING, READ_ONLY, FULL, BUSY (these may pass:
----  see redis.is_passing), WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS, CLUSTER, PROTOCOL, REDIS (any
----  other error of Redis)
+---  see redis.is_transient), WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS, CLUSTER, PROTOCOL, REDIS
+---  (any other error of Redis)
 function Client:send(timeout_ms, words)
     local t = scheduler.check "redis.Client:send"
     if self.closed then
@@ -254,7 +254,7 @@ function Client:send(timeout_ms, words)
     local deadline = scheduler.clock() + timeout_ms / 1000
     while not slot.done do
         if not scheduler.park_until(t, WAIT, deadline) and not slot.done then
-            lose(self, ("%s: no reply within %g s"):format(self.name, timeout_ms / 1000),
+            disconnect(self, ("%s: no reply within %g s"):format(self.name, timeout_ms / 1000),
                 "TIMEOUT")
         end
     end
@@ -314,7 +314,7 @@ end
 ---Closes the connection; waiting calls fail.
 function Client:close()
     if self.core then
-        lose(self, self.name .. ": the connection was closed", "CLOSED_HERE")
+        disconnect(self, self.name .. ": the connection was closed", "CLOSED_HERE")
     end
     self.closed = true
 end
@@ -340,7 +340,7 @@ function redis.open(url, opts)
         return nil, message, "BAD_URL"
     end
     return setmetatable({ place = place, name = place.name, timeout_ms = opts.timeout_ms,
-        connect_timeout_ms = opts.connect_timeout_ms, ready = false, kept = {}, slots = {},
+        connect_timeout_ms = opts.connect_timeout_ms, ready = false, unsent = {}, slots = {},
         first = 1, last = 0, waiting = 0 }, Client)
 end
 
@@ -365,7 +365,7 @@ function redis.persist(on_trouble, f)
     local began = scheduler.clock()
     local pause = scheduler.doubling_pause("Redis to come back", FIRST_PAUSE_S, MAX_PAUSE_S)
     local results = table.pack(f())
-    while results[1] == nil and PASSING[results[3]] do
+    while results[1] == nil and TRANSIENT[results[3]] do
         if on_trouble then
             on_trouble(results[2], scheduler.clock() - began)
         end

@@ -82,7 +82,7 @@ local strategy = {}
 ---@field failure (fun(machine: table): string?)? why the machine failed
 ---@field details (fun(machine: table): table)? for snapshots
 ---@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
----@field hear (fun(memory: table, event: table, machine: table))? called for each event
+---@field on_event (fun(memory: table, event: table, machine: table))? called for each event
 ---@field counted string[]? what the live view counts: singular and plural
 
 local FUNCTION = { type = "function" }
@@ -94,7 +94,7 @@ local DESCRIPTION = {
     samples = { type = { "table", "function" }, default = {} },
     needs = { type = "table", default = {} },
     run = FUNCTION, start = FUNCTION, machine = { type = "table" }, reply = FUNCTION,
-    answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, hear = FUNCTION,
+    answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, on_event = FUNCTION,
     counted = { type = "table" },
 }
 
@@ -226,7 +226,7 @@ function strategy.new(description)
         failure = d.failure or function(machine) return machine.error end,
         details = d.details or function() return {} end,
         look = d.look or d.run and direct.look or look_at,
-        hear = d.hear, counted = d.counted,
+        on_event = d.on_event, counted = d.counted,
     }
     library.summary, library.about = d.summary, d.about
     library.prompts, library.subject, library.prompt_text = d.prompts, subject, d.prompt_text

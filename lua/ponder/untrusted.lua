@@ -22,11 +22,11 @@ local untrusted = {}
 
 local MEMORY_MB = 512
 local CPU_SECONDS = 600
-local MOST_REQUESTS = 100000 -- unanswered, of a call
-local MOST_BYTES = 32 << 20 -- of unanswered requests; of an answer
+local MAX_REQUESTS = 100000 -- unanswered, of a call
+local MAX_BYTES = 32 << 20 -- of unanswered requests; of an answer
 local EXCHANGE_MB = 1024
 local TOO_MUCH = { message = "too many requests at once", code = "DENIED" }
-local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BYTES >> 20),
+local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MAX_BYTES >> 20),
     code = "TOO_LARGE" }
 local WAIT, ROOM = "the policy's calls", "room for an answer"
 
@@ -40,7 +40,7 @@ local WAIT, ROOM = "the policy's calls", "room for an answer"
 ---@field cpu_seconds? integer default 600
 ---@field exchange_mb? integer limit of what a call may print, request and receive; default 1024
 ---@field patience? number seconds that the script may compute between two waits; default: no limit
----@field write? fun(text: string) gets the script's output
+---@field write? fun(text: string) receives the script's output
 
 ---@class ponder.untrusted.Box a script and its process
 ---@field about any description of the script by its form: see ponder.untrusted.forms
@@ -90,12 +90,12 @@ local function receive(self, call, deadline)
     end
     local message = text and requests.decode(text)
     call.exchanged = call.exchanged + #(text or "")
-    local most = self.opts.exchange_mb or EXCHANGE_MB
+    local max = self.opts.exchange_mb or EXCHANGE_MB
     if problem == "TIMEOUT" then
         message = too_slow(self)
-    elseif call.exchanged > most << 20 then
-        message = finish(self, ("the policy printed, asked for and was told more than %d MiB")
-            :format(most))
+    elseif call.exchanged > max << 20 then
+        message = finish(self, ("the policy's output, requests and answers exceed %d MiB")
+            :format(max))
     elseif type(message) ~= "table" then
         message = lost(self)
     end
@@ -149,16 +149,16 @@ local function encode(answer, id)
     return json.encode(copy)
 end
 
-local function give(call, id, answer)
+local function queue_answer(call, id, answer)
     local text = encode(answer, id)
     call.exchanged = call.exchanged + #text
-    text = #text <= MOST_BYTES and text or encode(TOO_LONG, id)
-    call.answers[#call.answers + 1], call.held = text, call.held + #text
+    text = #text <= MAX_BYTES and text or encode(TOO_LONG, id)
+    call.answers[#call.answers + 1], call.answer_bytes = text, call.answer_bytes + #text
 end
 
 -- Waits until the script's process has taken most answers.
 local function await_room(call)
-    while call.held > MOST_BYTES do
+    while call.answer_bytes > MAX_BYTES do
         local t = scheduler.current()
         call.room[#call.room + 1] = t
         scheduler.park(t, ROOM)
@@ -167,7 +167,7 @@ end
 
 local function perform(self, call, request, size)
     local ok, answer = pcall(requests.perform, self, request, await_room, call)
-    give(call, request.id, ok and answer or { message = tostring(answer), code = "ERROR" })
+    queue_answer(call, request.id, ok and answer or { message = tostring(answer), code = "ERROR" })
     call.open[request.id] = nil
     call.count, call.bytes = call.count - 1, call.bytes - size
     scheduler.wake(call.task, WAIT)
@@ -177,8 +177,8 @@ local function begin_requests(self, call, list)
     for _, request in ipairs(list) do
         local id = type(request) == "table" and math.type(request.id) == "integer" and request.id
         local size = id and type(request.what) == "string" and #request.what or 0
-        if id and (call.count >= MOST_REQUESTS or call.bytes + size > MOST_BYTES) then
-            give(call, id, TOO_MUCH)
+        if id and (call.count >= MAX_REQUESTS or call.bytes + size > MAX_BYTES) then
+            queue_answer(call, id, TOO_MUCH)
         elseif id and not call.open[id] then
             call.count, call.bytes = call.count + 1, call.bytes + size
             call.open[id] = scheduler.spawn(nil, nil, perform, self, call, request, size)
@@ -186,7 +186,7 @@ local function begin_requests(self, call, list)
     end
 end
 
-local function hear(on_event, events)
+local function dispatch(on_event, events)
     for _, event in ipairs(on_event and events or {}) do
         local arguments = type(event) == "table" and string_of(event.what)
             and requests.decode(event.what)
@@ -205,10 +205,10 @@ local function answers_of(call, wait)
     repeat
         count = count + 1
         size = size + #(list[count] or "")
-    until not list[count + 1] or size + #list[count + 1] > MOST_BYTES
+    until not list[count + 1] or size + #list[count + 1] > MAX_BYTES
     local answers = table.move(list, 1, count, 1, {})
     call.answers = table.move(list, count + 1, #list, 1, {})
-    call.held = call.held - size
+    call.answer_bytes = call.answer_bytes - size
     local room = call.room
     call.room = {}
     for _, t in ipairs(room) do
@@ -249,13 +249,13 @@ end
 local function make_call(self, name, arguments, on_event)
     self.last = self.last + 1
     local call = { id = self.last, child = self.child, task = scheduler.current(), answers = {},
-        open = {}, count = 0, bytes = 0, held = 0, exchanged = 0, room = {} }
+        open = {}, count = 0, bytes = 0, answer_bytes = 0, exchanged = 0, room = {} }
     local _ <close> = setmetatable({ box = self, call = call }, Ending)
     local reply = exchange(self, call, { begin = { name = name, seed = math.random(0),
         arguments = json.encode(json.array(arguments)) } })
     while true do
         call.done = reply.done
-        hear(on_event, reply.events)
+        dispatch(on_event, reply.events)
         if reply.done then
             return results_of(reply)
         end

@@ -232,11 +232,11 @@ static int task_take_stop(lua_State *L)
     return 2;
 }
 
-/* heard(): the run is ending; no further stop is raised */
-static int task_heard(lua_State *L)
+/* stop_obeyed(): the run is ending; no further stop is raised */
+static int task_stop_obeyed(lua_State *L)
 {
     (void)L;
-    stop_heard();
+    stop_obeyed();
     return 0;
 }
 
@@ -278,7 +278,7 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"is_stopping", task_is_stopping},
                                      {"stop_reason", task_lua_stop_reason},
                                      {"take_stop", task_take_stop},
-                                     {"heard", task_heard},
+                                     {"stop_obeyed", task_stop_obeyed},
                                      {"limit_steps", task_limit_steps},
                                      {"limit_task", task_limit_task},
                                      {"protect", task_protect},

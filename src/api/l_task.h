@@ -39,7 +39,7 @@ typedef enum StopEvent {
     STOP_CAME,
     STOP_CAME_AGAIN, /* a second Ctrl-C, say */
     STOP_WAS_RAISED, /* code got the error, for the first time or again */
-    STOP_WAS_HEARD   /* the run is ending */
+    STOP_OBEYED      /* the run is ending */
 } StopEvent;
 
 /* The watcher is called on each event, perhaps in a signal handler. */

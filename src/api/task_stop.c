@@ -30,7 +30,7 @@ volatile int stop_armed;
 static volatile sig_atomic_t reason;  /* StopReason, until the next run begins */
 static volatile sig_atomic_t pending; /* not raised yet */
 static volatile sig_atomic_t raised;  /* raised, but the scheduler does not know yet */
-static volatile sig_atomic_t heard;   /* the run is ending */
+static volatile sig_atomic_t obeyed;  /* the run is ending */
 static volatile sig_atomic_t grace = GRACE;
 static StopWatch *watch;
 static void (*volatile preempt)(void);
@@ -117,7 +117,7 @@ static void stop_hook(lua_State *L, lua_Debug *ar);
 /* Instructions until the next call of the hook. */
 static int interval(void)
 {
-    if (reason == STOP_NONE || heard)
+    if (reason == STOP_NONE || obeyed)
         return counting ? STEP_INTERVAL : CLOCK_INTERVAL;
     return pending ? 1 : (int)grace;
 }
@@ -130,7 +130,7 @@ static void arm(lua_State *L)
 /* Whether an error is due in `L`, which ran so many instructions since the last call. */
 static int is_due(lua_State *L, int ran)
 {
-    return reason != STOP_NONE && !heard && (pending || ran >= grace) &&
+    return reason != STOP_NONE && !obeyed && (pending || ran >= grace) &&
            is_stoppable(frame_running()) && frame_running()->L == L;
 }
 
@@ -232,7 +232,7 @@ static void stop_hook(lua_State *L, lua_Debug *ar)
 int stop_must_raise(lua_State *L)
 {
     lua_Debug ar;
-    if (reason == STOP_NONE || heard || pending || !is_stoppable(frame_running()))
+    if (reason == STOP_NONE || obeyed || pending || !is_stoppable(frame_running()))
         return 0;
     return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !is_own(ar.source);
 }
@@ -338,7 +338,7 @@ void stop_open(void)
 
 void task_stop_forget(void)
 {
-    pending = raised = heard = 0;
+    pending = raised = obeyed = 0;
     reason = STOP_NONE;
     grace = GRACE;
     stop_armed = is_armed();
@@ -347,7 +347,7 @@ void task_stop_forget(void)
 /* A stop that was raised outside any run is over; a pending one applies to this run. */
 void stop_begin_run(void)
 {
-    raised = heard = 0;
+    raised = obeyed = 0;
     grace = GRACE;
     if (!pending)
         task_stop_forget();
@@ -360,7 +360,7 @@ StopNews stop_take(void)
         news = STOP_RAISED;
     else if (pending)
         news = STOP_PENDING;
-    else if (reason != STOP_NONE && !heard)
+    else if (reason != STOP_NONE && !obeyed)
         news = STOP_AGAIN;
     if (news == STOP_AGAIN && grace > 1)
         grace /= GRACE_FACTOR;
@@ -368,11 +368,11 @@ StopNews stop_take(void)
     return news;
 }
 
-void stop_heard(void)
+void stop_obeyed(void)
 {
     if (reason == STOP_NONE)
         return;
-    heard = 1;
+    obeyed = 1;
     pending = raised = 0;
-    tell(STOP_WAS_HEARD);
+    tell(STOP_OBEYED);
 }

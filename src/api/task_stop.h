@@ -47,14 +47,14 @@ typedef enum StopNews {
     STOP_NO_NEWS, /* nothing new */
     STOP_PENDING, /* not raised yet */
     STOP_RAISED,  /* running code got the error */
-    STOP_AGAIN    /* it was raised before, and code continues all the same */
+    STOP_AGAIN    /* it was raised before, and code continues nevertheless */
 } StopNews;
 
 /* Returns that, and marks it as known. */
 StopNews stop_take(void);
 
 /* The run is ending: nothing more is raised. */
-void stop_heard(void);
+void stop_obeyed(void);
 
 /* In a stock lua5.4: makes its SIGINT handler end waits. */
 void stop_open(void);

@@ -128,7 +128,7 @@ local function content_of(question, paths, m)
             texts[#texts + 1] = quote.tagged("file", ("%s\n\n%s"):format(path, file.text),
                 math.maxinteger)
         elseif not m.target.provider.image then
-            return nil, ("%s: %s takes no images"):format(path, m.name)
+            return nil, ("%s: %s does not take images"):format(path, m.name)
         else
             images[#images + 1] = m.target.provider.image(file.media_type, file.data)
         end

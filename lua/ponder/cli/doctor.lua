@@ -378,7 +378,7 @@ end
 local function check_redis(given, urls)
     local findings, status = {}, 0
     for _, list in ipairs(task.map(urls, function(url)
-        return health.look(url, given.timeout_ms)
+        return health.check(url, given.timeout_ms)
     end)) do
         for _, found in ipairs(list) do
             findings[#findings + 1] = found

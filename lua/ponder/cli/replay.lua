@@ -27,7 +27,7 @@ function replay.run(arguments)
         return cli.usage_error("ponder replay: expected one log (got " .. operands[2] .. ")")
     end
     local past, message = rerun.open(operands[1], "read")
-    message = message or past:obstacle(true)
+    message = message or past:refusal(true)
     if message then
         return cli.fail("ponder replay", message)
     end

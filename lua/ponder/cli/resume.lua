@@ -65,7 +65,7 @@ function resume.run(arguments)
         message = ("%s: %s; %s"):format(past.path, changes, gone
             and "put it back, or replay what the log holds" or "--fork runs it as it is now")
     elseif past and not message then
-        message = past:obstacle()
+        message = past:refusal()
     end
     if message then
         return cli.fail("ponder resume", message)

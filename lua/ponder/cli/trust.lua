@@ -65,7 +65,7 @@ function command.run(arguments)
     if not opts then
         return cli.usage_error(operands)
     elseif opts.list and (operands[1] or opts.remove) then
-        return cli.usage_error("ponder trust: --list takes no directory")
+        return cli.usage_error("ponder trust: --list does not take a directory")
     elseif not opts.list and (not operands[1] or operands[2]) then
         return cli.usage_error("ponder trust: expected one directory: ponder trust ./prompts")
     elseif opts.list then

@@ -146,7 +146,7 @@ function command.run(list)
         return cli.usage_error("ponder work: --cache: " .. unusable)
     end
     local pong, message, code = client:call "PING"
-    if not pong and not redis.is_passing(code) then -- a wrong password, or Redis is too old
+    if not pong and not redis.is_transient(code) then -- a wrong password, or Redis is too old
         say(message)
         return 1
     end

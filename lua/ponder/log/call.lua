@@ -31,14 +31,14 @@ local call = {}
 ---@field origin "live"|"cache"|"log"
 ---@field total_tokens integer?
 ---@field cost number?
----@field saved_cost number? what an answer that was not asked live would have cost
+---@field saved_cost number? what the answer would have cost live, if it was not asked live
 
 ---@class ponder.log.Failure columns of `attempts`
 
 ---@class ponder.log.Call: ponder.log.Operation
 ---@field asked ponder.log.Asked
 ---@field ticket integer? of its row, if the insert is held back
----@field again integer? ticket of the row's update, if the call is asked again
+---@field update_ticket integer? of the row's update, if the call is asked again
 ---@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
@@ -49,7 +49,8 @@ function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
     return setmetatable({ asked = asked, identity = store.sha256(identity), -- fields set later:
         within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, session = nil,
-        asked_at = nil, ticket = nil, again = nil, search = nil, node = nil, purpose = nil }, Call)
+        asked_at = nil, ticket = nil, update_ticket = nil, search = nil, node = nil,
+        purpose = nil }, Call)
 end
 
 --- The operation in a few words, for people.
@@ -93,7 +94,8 @@ end
 local ASK = insertion(ASKED)
 local ASK_AND_ANSWER = insertion(table.move(ANSWERED, 1, #ANSWERED, #ASKED + 1,
     table.move(ASKED, 1, #ASKED, 1, {})))
-local AGAIN = "UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?"
+local ASK_AGAIN = "UPDATE calls SET session = ?, asked_at = ?, status = NULL "
+    .. "WHERE run = ? AND id = ?"
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
@@ -120,8 +122,8 @@ end
 
 -- Whether the row is not written yet.
 local function is_unwritten(self, log)
-    if self.again then
-        log.writer:take_back(self.again)
+    if self.update_ticket then
+        log.writer:take_back(self.update_ticket)
         return false
     end
     return not self.ticket or log.writer:take_back(self.ticket)
@@ -145,12 +147,13 @@ function Call:ask_again(log)
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
         WHERE run = ? AND id = ? AND status IS NULL]], log.clock(), self.run, self.id)
-    log:write(AGAIN, log.session, log.clock(), self.run, self.id)
-    self.again = log:hold_back(AGAIN, log.session, log.clock(), self.run, self.id) or 0
+    log:write(ASK_AGAIN, log.session, log.clock(), self.run, self.id)
+    self.update_ticket = log:hold_back(ASK_AGAIN, log.session, log.clock(), self.run, self.id)
+        or 0
 end
 
 local function write_answer(self, log, status, reply, row, message, code)
-    log:spend(row.total_tokens, row.cost)
+    log:count_spent(row.total_tokens, row.cost)
     log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at,
         log.clock(), reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
         row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
@@ -179,7 +182,7 @@ function Call:answer(log, results)
     end
     local row, encoded, exact = self.asked:answer(draft), encode(draft)
     if draft.origin then
-        log:save(row.saved_cost)
+        log:count_saved(row.saved_cost)
     end
     local reply = redact.keep(encoded) -- the script gets what a later run will get
     write_answer(self, log, "ok", reply, row)
@@ -229,8 +232,8 @@ end
 --- Charges an answer replayed from the log of the same run: an earlier process paid for it.
 ---@param results table
 ---@param log ponder.log.Recorder
-function Call:played(results, log)
-    log:spend(self.asked:spent(results[1] or results[4]))
+function Call:charge_played(results, log)
+    log:count_spent(self.asked:spent(results[1] or results[4]))
     self.asked:charge(results, results.failures)
 end
 
@@ -238,7 +241,7 @@ end
 ---@param db userdata
 ---@param run integer
 ---@param id integer
-function Call:lost(db, run, id)
+function Call:charge_lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
     self.asked:charge_lost(failures_of(db, run, id), status == nil or status == "cancelled")
 end
@@ -248,14 +251,15 @@ end
 ---@param results table
 function Call:copy(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
-    local said = draft or partial
-    log:save(said and said.cost)
-    if said then
-        said.origin = "log"
+    local reply = draft or partial
+    log:count_saved(reply and reply.cost)
+    if reply then
+        reply.origin = "log"
     end
-    local row = self.asked:answer(said)
+    local row = self.asked:answer(reply)
     row.cost = 0.0
-    write_answer(self, log, draft and "ok" or "error", said and (encode(said)), row, message, code)
+    write_answer(self, log, draft and "ok" or "error", reply and (encode(reply)), row, message,
+        code)
 end
 
 return call

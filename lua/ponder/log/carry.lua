@@ -14,8 +14,8 @@ local carry = {}
 
 local FORM = 2
 local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, start time, seed
-local LARGEST = 1 << 30 -- bytes of rows that are accepted
-local WORTH_IT = 512 -- smaller data is not compressed
+local MAX_BYTES = 1 << 30 -- of rows, uncompressed
+local MIN_COMPRESSED = 512 -- bytes: smaller data is not compressed
 local PLAIN = "\xff\xff\xff\xff" -- in place of the size with which compressed bytes begin
 
 -- The tables whose rows go along.
@@ -57,7 +57,7 @@ local function reader(text, at)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Out of a log
+-- Packing
 
 local columns = {} -- by table, of this schema version
 
@@ -72,7 +72,7 @@ local function columns_of(db, name)
     return columns[name]
 end
 
-local function put_values(out, count, mark, ...)
+local function write_values(out, count, mark, ...)
     put(out, mark)
     for i = 1, mark and count or 0 do
         put(out, (select(i, ...)))
@@ -82,11 +82,12 @@ end
 
 -- The recorder's counter that is positive if a table has rows.
 local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
-    nodes = "searches", edges = "searches", events = "events", tape = "noted", readings = "noted" }
+    nodes = "searches", edges = "searches", events = "events", tape = "tape_rows",
+    readings = "tape_rows" }
 
 -- Writes the name, columns and rows of each table that has rows; each row follows a mark.
 ---@param recorder? ponder.log.Recorder the one that wrote the run
-local function put_rows(out, db, run, recorder)
+local function write_rows(out, db, run, recorder)
     for _, name in ipairs(TABLES) do
         local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(db, name)
         local first = #out
@@ -95,7 +96,7 @@ local function put_rows(out, db, run, recorder)
             local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
             put(out, name)
             put(out, names)
-            while put_values(out, #list, rows()) do end -- luacheck: ignore 542
+            while write_values(out, #list, rows()) do end -- luacheck: ignore 542
             if #out == first + 3 then -- no row
                 table.move({}, 1, 3, first + 1, out)
             end
@@ -104,11 +105,11 @@ local function put_rows(out, db, run, recorder)
     put(out, nil)
 end
 
-local function put_runs(out, db, parent)
+local function write_runs(out, db, parent)
     for id in db:rows("SELECT id FROM runs WHERE parent = ? ORDER BY id", parent) do
-        put_values(out, #RUN + 1, 1, db:row(OF_RUN, id))
-        put_rows(out, db, id)
-        put_runs(out, db, id)
+        write_values(out, #RUN + 1, 1, db:row(OF_RUN, id))
+        write_rows(out, db, id)
+        write_runs(out, db, id)
     end
     put(out, nil)
 end
@@ -123,18 +124,18 @@ function carry.pack(session)
     end
     local pid, name = host.process()
     local out = { HEAD:pack(FORM, pid, name, session.run.started_at, session.run.seed) }
-    put_rows(out, file.db, session.what.id, session.recorder)
+    write_rows(out, file.db, session.what.id, session.recorder)
     if session.has_inner then
-        put_runs(out, file.db, session.what.id)
+        write_runs(out, file.db, session.what.id)
     else
         put(out, nil)
     end
     local text = table.concat(out)
-    return #text > WORTH_IT and zlib.compress(text) or PLAIN .. text
+    return #text > MIN_COMPRESSED and zlib.compress(text) or PLAIN .. text
 end
 
 ---------------------------------------------------------------------------------------------------
--- Into a log
+-- Unpacking
 
 -- How to write the received rows of a table, and the positions of its columns.
 local function shape_of(name, names)
@@ -156,13 +157,13 @@ local function count_call(recorder, at, row)
     recorder.writer.calls = recorder.writer.calls + 1
     if row[at.origin] == "live" then
         local tokens = tally.total(usage) or 0
-        recorder:spend(tokens, cost)
+        recorder:count_spent(tokens, cost)
         budgets.charge({ tokens = tokens, cost = cost or 0 }, usage, cost, row[at.status] ~= "ok")
     end
 end
 
 -- Reads the rows of one run. Rows ordered over all runs of the log are collected in `ordered`.
-local function take_rows(read, ordered, recorder, session)
+local function read_rows(read, ordered, recorder, session)
     for name in read do
         local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
         while read() do
@@ -189,7 +190,7 @@ end
 local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions, %s) "
     .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
 
-local function take_runs(read, ordered, ids, recorder, parent)
+local function read_runs(read, ordered, ids, recorder, parent)
     while read() do
         local theirs, row = read(), {}
         for i = 1, #RUN do
@@ -198,8 +199,8 @@ local function take_runs(read, ordered, ids, recorder, parent)
         local id = recorder.writer:next_run()
         ids[theirs] = id
         recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
-        take_rows(read, ordered, setmetatable({ run = id }, { __index = recorder }), 1)
-        take_runs(read, ordered, ids, recorder, id)
+        read_rows(read, ordered, setmetatable({ run = id }, { __index = recorder }), 1)
+        read_runs(read, ordered, ids, recorder, id)
     end
 end
 
@@ -218,7 +219,7 @@ end
 ---Stores the rows from another machine in an inner run of this one.
 ---@param session ponder.log.Session of that run
 ---@param bytes string from carry.pack
----@return boolean? taken nil if nothing is logged here or the bytes are damaged
+---@return boolean? stored nil if nothing is logged here or the bytes are damaged
 ---@return string? message if they are damaged
 function carry.unpack(session, bytes)
     local recorder = session.recorder
@@ -229,10 +230,10 @@ function carry.unpack(session, bytes)
     if bytes:sub(1, #PLAIN) == PLAIN then
         text = bytes:sub(#PLAIN + 1)
     else
-        text, message = zlib.decompress(bytes, LARGEST)
+        text, message = zlib.decompress(bytes, MAX_BYTES)
     end
     if not text or text:sub(1, 2) ~= string.pack("<I2", FORM) then
-        return nil, "what a worker recorded cannot be read: " .. (message or "of another version")
+        return nil, "cannot read what a worker recorded: " .. (message or "of another version")
     end
     local _, pid, name, started_at, seed, at = HEAD:unpack(text)
     session:prepare_call() -- the rows may hold calls
@@ -246,8 +247,8 @@ function carry.unpack(session, bytes)
     end
     session.elsewhere = { pid = pid, host = name, started_at = started_at, seed = seed }
     local read, ordered, ids = reader(text, at), {}, {}
-    take_rows(read, ordered, recorder, recorder.session)
-    take_runs(read, ordered, ids, recorder, recorder.run)
+    read_rows(read, ordered, recorder, recorder.session)
+    read_runs(read, ordered, ids, recorder, recorder.run)
     write_ordered(recorder, ordered, ids)
     return true
 end

@@ -76,7 +76,7 @@ function edit.node(db, run, given)
             end
         end
     end
-    return nil, ("the text of %s stands in no reply as it is%s"):format(name, calls[1]
+    return nil, ("no reply contains the text of %s verbatim%s"):format(name, calls[1]
         and ("; edit a reply: --call %d --text FILE"):format(calls[1]) or "")
 end
 

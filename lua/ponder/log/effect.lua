@@ -128,7 +128,7 @@ function effect.results(db, run, id)
 end
 
 ---@param results table
-function Effect:played(results) end -- luacheck: ignore 212
+function Effect:charge_played(results) end -- luacheck: ignore 212
 
 ---@param log ponder.log.Recorder
 ---@param results table

@@ -14,8 +14,8 @@ local file = {}
 ---------------------------------------------------------------------------------------------------
 -- Tables
 
--- Large columns, and `run`, which some statements do not select.
-local OFTEN_LEFT_OUT = { run = true, request = true, text = true }
+-- Columns that some statements do not select: large ones, and `run`.
+local OPTIONAL = { run = true, request = true, text = true }
 
 -- A statement without comments and with single spaces, so that these do not matter when schemas are
 -- compared. (Quotes need no care: no statement of the schema has any.)
@@ -33,7 +33,7 @@ for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
         local column, kind = line:match "^%s*([%l_]+) (%u+)"
         if column then
             columns[column] = { kind = kind,
-                needed = line:find("NOT NULL", 1, true) and not OFTEN_LEFT_OUT[column] }
+                needed = line:find("NOT NULL", 1, true) and not OPTIONAL[column] }
         end
     end
     columns_of[name or ""] = columns
@@ -63,15 +63,15 @@ end
 -- Values
 
 local TYPES = { INTEGER = "integer", REAL = "float", TEXT = "string" }
-local LATEST = 253402300799 -- 9999-12-31
-local MOST = 1 << 53 -- of counts and ids
-local LARGEST = 1e15 -- of measurements
+local MAX_TIME = 253402300799 -- 9999-12-31
+local MAX_INTEGER = 1 << 53 -- of counts and ids
+local MAX_MEASURED = 1e15 -- of measurements
 
 -- Columns that hold JSON, and the kind of value.
 local JSON = { labels = "object", arguments = "texts", options = "object", versions = "object",
     stats = "object", metadata = "any", request = "any", reply = "object", key = "any",
     value = "any", answer = "any", data = "any" }
-local PLAIN = { searches = { answer = true } }
+local NOT_JSON = { searches = { answer = true } }
 
 local COUNTS = { input_tokens = true, output_tokens = true, total_tokens = true,
     cache_read_tokens = true, cache_write_tokens = true, reasoning_tokens = true }
@@ -93,12 +93,12 @@ local function fault(column, name, value)
     if wanted and kind ~= wanted then
         return ("is of type %s, not %s"):format(kind, wanted)
     elseif kind == "float" and name ~= "score"
-        and not (value >= (MONEY[name] and 0 or -LARGEST) and value <= LARGEST) then
+        and not (value >= (MONEY[name] and 0 or -MAX_MEASURED) and value <= MAX_MEASURED) then
         return "is out of range"
-    elseif is_time(name) and (value < 0 or value > LATEST) then
+    elseif is_time(name) and (value < 0 or value > MAX_TIME) then
         return "is not a time"
     elseif kind == "integer" and name ~= "seed" and column.kind == "INTEGER"
-        and (value < -MOST or value > MOST) then
+        and (value < -MAX_INTEGER or value > MAX_INTEGER) then
         return "is out of range"
     end
 end
@@ -183,7 +183,7 @@ end
 function file.decode(name, row, ...)
     for _, field in ipairs { ... } do
         local text = row[field]
-        if text ~= nil and not (PLAIN[name] and PLAIN[name][field]) then
+        if text ~= nil and not (NOT_JSON[name] and NOT_JSON[name][field]) then
             local value = json.decode(text)
             row[field] = is_kind(value, JSON[field]) and value or nil
         end
@@ -203,9 +203,9 @@ function file.split(what)
     if not path then
         return what, nil
     end
-    local there = io.open(what, "rb")
-    if there then
-        there:close()
+    local existing = io.open(what, "rb")
+    if existing then
+        existing:close()
         return what, nil
     end
     return path, math.tointeger(tonumber(number))

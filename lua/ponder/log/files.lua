@@ -18,16 +18,16 @@ local BUILT_IN = "built in: "
 
 local read_by_path = {} -- files of this run, in order and by path
 local recorded = {} -- texts of the replayed run, by path
-local alone = false -- true: no file outside `recorded` is read
-local hear
+local offline = false -- true: only `recorded` is read, no file
+local on_file
 
 local function note(path, kind, text, piped)
     if not read_by_path[path] then
         local file = { path = path, kind = kind, text = text, piped = piped or false }
         read_by_path[path] = file
         table.insert(read_by_path, file)
-        if hear then
-            hear(file)
+        if on_file then
+            on_file(file)
         end
     end
     return text
@@ -60,7 +60,7 @@ end
 function files.read(path, kind, hash)
     if recorded[path] then
         return note(path, kind, recorded[path])
-    elseif alone then
+    elseif offline then
         return nil, path .. ": not in the log"
     end
     local file, message = io.stdin, nil
@@ -78,7 +78,7 @@ function files.read(path, kind, hash)
     if not text then
         return nil, ("%s: %s"):format(path, problem), problem
     elseif hash and store.sha256(text) ~= hash then
-        return nil, path .. ": has changed just now"
+        return nil, path .. ": has just changed"
     end
     return note(path, kind, text, piped)
 end
@@ -87,7 +87,7 @@ end
 ---@param path string
 ---@return boolean
 function files.exists(path)
-    if recorded[path] or alone then
+    if recorded[path] or offline then
         return recorded[path] ~= nil
     end
     local file = io.open(path, "rb")
@@ -104,7 +104,7 @@ end
 ---Whether all texts come from a log and no file is read.
 ---@return boolean
 function files.is_offline()
-    return alone
+    return offline
 end
 
 ---Records that built-in prompts are used.
@@ -130,7 +130,7 @@ end
 ---Calls a function for every file read so far and from now on.
 ---@param listener fun(file: ponder.log.File)
 function files.listen(listener)
-    hear = listener
+    on_file = listener
     for _, file in ipairs(read_by_path) do
         listener(file)
     end
@@ -140,7 +140,7 @@ end
 ---@param texts table<string, string> by path
 ---@param only boolean read no other file
 function files.play(texts, only)
-    recorded, alone = texts, only
+    recorded, offline = texts, only
 end
 
 ---Returns how a file has changed since it was recorded.

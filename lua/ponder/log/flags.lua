@@ -12,10 +12,10 @@ flags.RULES = {
         .. "$XDG_STATE_HOME/ponder/, once it calls a model)" },
     no_log = { help = "log nothing" },
     keep = { value = "N", type = "integer", min = 1, max = 1000000,
-        help = "keep so many runs there (default: 100)" },
+        help = "keep the newest N logs made without --log (default: 100)" },
     sync = { value = "HOW", enum = { "normal", "full" },
         help = "normal: survives a crash (default); full: also a loss of power" },
-    view = { help = "show the run in a browser while it goes on (ponder view)" },
+    view = { help = "show the run in a browser as it proceeds (ponder view)" },
 }
 
 --- In the order of --help.
@@ -39,7 +39,7 @@ end
 function flags.begin(given, about)
     if given.no_log then
         return not given.log and not given.view, given.log and "--log or --no-log, not both"
-            or "--view shows the run's log, which --no-log leaves out"
+            or "--view needs the run's log, which --no-log turns off"
     elseif given.log == "" then
         return false, "--log: expected a file (got an empty name)"
     end

@@ -67,7 +67,7 @@ function Graph:node(opts)
     return id
 end
 
----Adds an edge between two nodes, beside those from parents.
+---Adds an edge between two nodes, besides those from parents.
 ---@param from integer
 ---@param to integer
 ---@param kind string? "connects" is drawn without a direction
@@ -77,7 +77,7 @@ function Graph:edge(from, to, kind)
     self.edges[#self.edges + 1] = { source = from, target = to, kind = kind }
 end
 
----Changes fields of a node; those not given stay.
+---Changes the given fields of a node.
 ---@param id integer
 ---@param opts {text: string?, score: number?, status: string?, terminal: boolean?}
 function Graph:set(id, opts)

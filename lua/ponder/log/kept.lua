@@ -33,8 +33,8 @@ local function is_unfinished(path)
     return path:sub(-#STAGING) == STAGING and not store.in_use(path)
 end
 
-local function look_at(at, file)
-    local path, name = at .. "/" .. file.name, file.name:match("^(.+)%.db$")
+local function describe(directory, file)
+    local path, name = directory .. "/" .. file.name, file.name:match("^(.+)%.db$")
     local kept_run = { path = path, name = name or file.name, bytes = file.bytes,
         started_at = file.modified_at }
     if name then
@@ -59,18 +59,18 @@ end
 ---@field damage string? what is wrong with it
 
 ---Lists the kept runs, newest first, damaged ones included.
----@param at? string the directory; default state.directory()
+---@param directory? string the directory; default state.directory()
 ---@return ponder.log.Kept[] runs
 ---@return string? message why the directory cannot be read; a missing one is empty
-function kept.list(at)
-    at = at or state.directory()
+function kept.list(directory)
+    directory = directory or state.directory()
     local files, message, code = {}, nil, nil
-    if at then
-        files, message, code = directories.files(at)
+    if directory then
+        files, message, code = directories.files(directory)
     end
     local runs = {}
     for _, file in ipairs(files or {}) do
-        runs[#runs + 1] = look_at(at, file)
+        runs[#runs + 1] = describe(directory, file)
     end
     table.sort(runs, function(a, b)
         if a.started_at ~= b.started_at then
@@ -92,20 +92,20 @@ end
 
 ---Makes room for one more run: removes the oldest files that ponder named itself, damaged ones too,
 ---and all unfinished ones; never those in use.
----@param at string the directory
+---@param directory string the directory
 ---@param keep integer how many runs may remain, the new one included
-function kept.prune(at, keep)
+function kept.prune(directory, keep)
     local names = {}
-    for _, file in ipairs(directories.files(at) or {}) do
+    for _, file in ipairs(directories.files(directory) or {}) do
         if file.name:find(OWN_NAME .. "$") then
             names[#names + 1] = file.name
         elseif file.name:find(OWN_NAME .. "%-new$") then
-            remove(at .. "/" .. file.name)
+            remove(directory .. "/" .. file.name)
         end
     end
     table.sort(names)
     for i = 1, #names - keep + 1 do
-        remove(at .. "/" .. names[i])
+        remove(directory .. "/" .. names[i])
     end
 end
 
@@ -118,14 +118,14 @@ local function exists(path)
 end
 
 -- Finds the nth newest kept run, or the one with that name.
-local function among_kept(what, at)
+local function among_kept(what, directory)
     local name = what and tostring(what)
     if name and not name:match("^%d+$") then
-        local path = ("%s/%s.db"):format(at, name:gsub("%.db$", ""))
+        local path = ("%s/%s.db"):format(directory, name:gsub("%.db$", ""))
         return not name:find("/", 1, true) and exists(path) and path or nil
     end
     local number = math.tointeger(tonumber(name or 1))
-    for _, run in ipairs(kept.list(at)) do
+    for _, run in ipairs(kept.list(directory)) do
         number = run.damage and number or number - 1
         if number == 0 then
             return run.path
@@ -140,20 +140,20 @@ end
 ---@return string? message
 ---@return integer? number runs.id of FILE#3
 function kept.find(what)
-    local at, number = state.directory(), nil
+    local directory, number = state.directory(), nil
     if what then
         what, number = run_file.split(tostring(what))
     end
     if what and (exists(what) or what:find("/", 1, true)) then
         return what, nil, number
     end
-    local path = at and among_kept(what, at)
+    local path = directory and among_kept(what, directory)
     if path then
         return path, nil, number
     elseif not what then
-        return nil, (at or "$HOME") .. ": no run is kept there yet"
+        return nil, (directory or "$HOME") .. ": holds no run yet"
     end
-    return nil, ("%s: neither a file nor a run in %s"):format(what, at or "$HOME")
+    return nil, ("%s: neither a file nor a run in %s"):format(what, directory or "$HOME")
 end
 
 return kept

@@ -15,10 +15,10 @@ local task = require "ponder.task"
 
 local playing = {}
 
---- The reason for which tasks wait that have called an inner run.
+--- What a task that has called an inner run waits for.
 playing.WAIT_FOR_RUN = "run:call"
 
----Notes that the script diverges from the recording; raises when offline or frozen.
+---Records that the script diverges from the recording; raises an error when offline or frozen.
 ---@param self ponder.log.Tape
 ---@param where string
 function playing.diverge(self, where)
@@ -33,7 +33,7 @@ end
 ---Queues the end of an inner run for the next commit.
 ---@param self ponder.log.Tape
 ---@param what ponder.log.Inner
-function playing.note_over(self, what)
+function playing.queue_end(self, what)
     self.arrived[#self.arrived + 1] = { task = what.task, what = what,
         waits = playing.WAIT_FOR_RUN }
 end
@@ -103,12 +103,12 @@ local function go_live(self)
     end
     table.sort(over, by_id)
     for _, what in ipairs(over) do
-        playing.note_over(self, what)
+        playing.queue_end(self, what)
     end
     self.waiting, self.held, self.runs = {}, {}, {}
 end
 
--- Whether the chosen inner run has begun, so that this run stays where it is.
+-- Whether this run is to stay where it is, since the chosen inner run has begun.
 local function is_held(self)
     return self.frozen and self.session.root.has_begun
 end
@@ -166,7 +166,7 @@ function playing.wait_for_turn(self, answered)
     return task.park(function() groups.remove_item(self.held, t) end)
 end
 
----Raises for a request that the recording does not answer, in an offline replay.
+---Raises an error for a request that the recording does not answer, in an offline replay.
 ---@param self ponder.log.Tape
 ---@param what ponder.log.Operation
 ---@param known ponder.log.Answered?

@@ -5,7 +5,7 @@ local store = require "ponder.core.store"
 
 local recent = {}
 
-local MOST = 1 << 15 -- entries of a generation; there are two
+local MAX_ENTRIES = 1 << 15 -- entries of a generation; there are two
 
 ---@class ponder.log.Recent
 ---@field forgets boolean it has forgotten entries
@@ -36,7 +36,7 @@ end
 function Recent:set(key, value)
     if self.young[key] == nil then
         self.count = self.count + 1
-        if self.count > MOST then
+        if self.count > MAX_ENTRIES then
             self.forgets = next(self.old) ~= nil or self.forgets
             self.old, self.young, self.count = self.young, {}, 1
         end

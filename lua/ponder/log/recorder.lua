@@ -24,7 +24,7 @@ local NOTHING = { events = {}, searches = {} }
 ---@return ponder.log.Recorder
 function recorder.new(file, run)
     return setmetatable({ writer = file, run = run, clock = file.clock, session = 1, calls = 0,
-        effects = 0, searches = 0, events = 0, noted = 0, before = NOTHING,
+        effects = 0, searches = 0, events = 0, tape_rows = 0, before = NOTHING,
         saved = writer.nothing_saved() }, Recorder)
 end
 
@@ -39,7 +39,7 @@ end
 
 -- Deletes the derived rows: trees and events are regenerated when the run is replayed. Keeps their
 -- times.
-local function forget_made(self)
+local function delete_derived(self)
     local events, searches, db = {}, {}, self.writer.db
     for name, at in db:rows("SELECT name, at FROM events WHERE run = ? ORDER BY id", self.run) do
         events[#events + 1] = { name = name, at = at }
@@ -61,7 +61,7 @@ end
 function recorder.continue(file, run)
     local self = recorder.new(file, run)
     count_rows(self)
-    forget_made(self)
+    delete_derived(self)
     return self
 end
 
@@ -72,12 +72,12 @@ function Recorder:write(sql, ...)
     self.writer:write(sql, ...)
 end
 
-local MOST_IN_A_ROW = 200 -- readings: few enough for table.unpack and string.pack
+local READINGS_A_ROW = 200 -- few enough for table.unpack and string.pack
 
 local function write_readings(self, clock, list)
     local form = clock == "seed" and "<i8" or "<d"
-    for first = 1, #list, MOST_IN_A_ROW do
-        local last = math.min(first + MOST_IN_A_ROW - 1, #list)
+    for first = 1, #list, READINGS_A_ROW do
+        local last = math.min(first + READINGS_A_ROW - 1, #list)
         self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)",
             self.run, self.writer:next_seq(), clock,
             string.pack(form:rep(last - first + 1), table.unpack(list, first, last)))
@@ -91,9 +91,9 @@ end
 
 --- See ponder.log.Sink.
 function Recorder:put(entries, readings)
-    self.noted = self.noted + #entries
+    self.tape_rows = self.tape_rows + #entries
     for clock, list in pairs(readings) do
-        self.noted = self.noted + 1
+        self.tape_rows = self.tape_rows + 1
         write_readings(self, clock, list)
     end
     for _, entry in ipairs(entries) do
@@ -108,8 +108,8 @@ function Recorder:commit()
 end
 
 --- See ponder.log.Sink.
-function Recorder:rest()
-    self.writer:rest()
+function Recorder:on_idle()
+    self.writer:on_idle()
 end
 
 --- See ponder.log.Sink.
@@ -118,8 +118,8 @@ function Recorder:shortage()
 end
 
 --- See ponder.log.Sink.
-function Recorder:stops()
-    return self.writer:stops()
+function Recorder:shortage_when_idle()
+    return self.writer:shortage_when_idle()
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ end
 
 --- Counts an answer that was not paid for.
 ---@param cost number? what it had cost, in USD; nil if unknown
-function Recorder:save(cost)
+function Recorder:count_saved(cost)
     for _, saved in ipairs { self.saved, self.writer.saved } do
         saved.calls = saved.calls + 1
         saved.cost = saved.cost + (cost or 0)
@@ -229,7 +229,7 @@ end
 --- Counts what a call cost.
 ---@param tokens integer? nil if unknown
 ---@param cost number? USD; nil if unknown
-function Recorder:spend(tokens, cost)
+function Recorder:count_spent(tokens, cost)
     local spent = self.writer.spent
     spent.calls = spent.calls + 1
     spent.tokens = tally.plus(spent.tokens, tokens or 0)

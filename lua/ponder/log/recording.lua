@@ -49,7 +49,7 @@ local function damaged(self, what, ...)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What was asked
+-- Operations
 
 -- Whether a recorded operation has an answer to play. Failures that ended the run are tried again;
 -- in another run, so are exceeded budgets.
@@ -229,7 +229,7 @@ local function check_entry(self, seq, round, kind, what)
     file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
     if not KINDS[kind] or math.type(what) ~= "integer"
         and not (kind == "timers" and type(what) == "number") then
-        damaged(self, "tape %s makes no sense", seq)
+        damaged(self, "tape %s is invalid", seq)
     end
 end
 
@@ -242,7 +242,7 @@ LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects
 WHERE tape.run = ?1 ]]
 local NEXT_OF_TAPE = TAPE
     .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
--- A row that makes no sense is none of these: whoever comes to it on the tape is told.
+-- Leaves invalid rows out: playing the tape reports them.
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
 local ANSWERS_OF_TAPE = TAPE .. NAMES_ANSWER .. "ORDER BY seq "
 
@@ -265,7 +265,7 @@ local function read_batch(self)
             count, self.read_to = count + 1, seq
             local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then
-                damaged(self, "tape %d names a %s that is not there", seq, kind)
+                damaged(self, "tape %d names a %s that does not exist", seq, kind)
             elseif kind == "timers" or answered.answered then
                 entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
                     answered = answered }
@@ -479,7 +479,7 @@ end
 ---@param known ponder.log.Answered
 function Recording:charge(what, known)
     if known.kind == "call" then
-        what:lost(self.db, self.run, known.id)
+        what:charge_lost(self.db, self.run, known.id)
     end
 end
 

@@ -131,9 +131,9 @@ end
 ---Returns why the log does not allow the run to be resumed or replayed, or nil.
 ---@param plays_only boolean? no model is called
 ---@return string?
-function Rerun:obstacle(plays_only)
+function Rerun:refusal(plays_only)
     if self.run.incomplete == 1 then
-        return ("%s: more came in before its first call than a log takes; ponder fork reruns it")
+        return ("%s: too much happened before its first call to be logged; ponder fork reruns it")
             :format(self.path)
     elseif SERVERS[self.run.command] and not self.only then
         return ("%s: the log of a server: name one of its requests, such as %s#2"):format(
@@ -141,8 +141,8 @@ function Rerun:obstacle(plays_only)
     end
     for _, argument in ipairs(not plays_only and self.run.arguments or {}) do
         if argument:find(redact.MARK, 1, true) then
-            return ("%s: it was given a key on its command line, which a log does not keep; give "
-                .. "it again: ponder fork -o headers=... %s"):format(self.path, self.path)
+            return ("%s: its command line had a key, which a log does not store; give it "
+                .. "again: ponder fork -o headers=... %s"):format(self.path, self.path)
         end
     end
 end
@@ -214,7 +214,7 @@ local function start_one(self, execute, play)
         return 0
     end
     io.stderr:write(("ponder %s: %s#%d: %s\n"):format(play.kind, self.path, self.only,
-        tostring(ended and ended.message or message or "the script did not come to it")))
+        tostring(ended and ended.message or message or "the script did not reach it")))
     return 1
 end
 
@@ -234,8 +234,8 @@ function Rerun:resume(execute)
         retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
     if unanswered > 0 then
-        io.stderr:write(("ponder resume: %d call%s had no reply yet when the run ended; what is "
-            .. "asked again is sent again, and counts twice in its budget\n"):format(unanswered,
+        io.stderr:write(("ponder resume: %d call%s had no reply when the run ended; calls "
+            .. "asked again are sent again and count twice in the budget\n"):format(unanswered,
             unanswered == 1 and "" or "s"))
     end
     return start(self, execute, { kind = "resume", past = before,
@@ -244,7 +244,7 @@ function Rerun:resume(execute)
 end
 
 -- No model is called, but providers require a key.
-local STAND_IN = "not-needed"
+local PLACEHOLDER = "not-needed"
 local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY" }
 
 ---Replays the run from the log alone.
@@ -254,7 +254,7 @@ function Rerun:replay(execute)
     restore_environment(self, true)
     for _, name in ipairs(KEYS) do
         if (os.getenv(name) or "") == "" then
-            host.set_environment(name, STAND_IN)
+            host.set_environment(name, PLACEHOLDER)
         end
     end
     files.play(texts_of(self), true)

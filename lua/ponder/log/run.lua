@@ -33,7 +33,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of po
 ---@field keep integer? how many runs to keep
 ---@field max_runs integer? of a server: how many requests stay in its log
 
----@class ponder.log.Play what a run is to resume, replay or fork
+---@class ponder.log.Play how a run resumes, replays or forks another
 ---@field kind "resume"|"replay"|"fork"
 ---@field past ponder.log.Recording
 ---@field seed integer
@@ -90,7 +90,7 @@ local function whole_seconds()
     return math.tointeger(read("time", time))
 end
 
--- Replaces Lua's clocks by those of the tape, until the process ends.
+-- Replaces Lua's clocks with those of the tape, until the process ends.
 local function install_clocks()
     os.time = function(when) -- luacheck: ignore 122
         if when ~= nil then
@@ -120,20 +120,20 @@ end
 -- The tape of a run that has not called a model yet: it records timers and clocks only, at little
 -- cost. Most plain scripts never need more.
 
-local MOST = 1 << 20 -- entries and readings
+local MAX_EARLY = 1 << 20 -- entries and readings
 
 ---@class ponder.log.EarlyTape: ponder.task.Tape
 ---@field entries table[] as in ponder.log.Tape
 ---@field readings table<string, number[]>
 ---@field kept integer number of both
 ---@field grow fun(self: ponder.log.EarlyTape): ponder.log.Tape makes the full tape
----@field incomplete boolean? there were more than MOST
+---@field incomplete boolean? there were more than MAX_EARLY
 local Early = {}
 Early.__index = Early
 
 local function count(self)
     self.kept = self.kept + 1
-    if self.kept > MOST then
+    if self.kept > MAX_EARLY then
         self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
     end
 end
@@ -183,7 +183,7 @@ local function grow(self, tape)
 end
 
 -- Records a new run with an EarlyTape until it calls a model.
-local function note_early(self)
+local function record_early(self)
     scheduler.set_tape(self.group, setmetatable({ entries = {}, readings = {}, kept = 0,
         grow = function(tape) return grow(self, tape) end }, Early))
 end
@@ -211,7 +211,7 @@ function run.begin(about, opts)
     install_clocks()
     files.follow_modules()
     if not play and not opts.path then
-        note_early(self)
+        record_early(self)
         return self
     end
     grow(self)
@@ -262,7 +262,7 @@ function run.read_input()
     return play and play.input or io.read("a") or ""
 end
 
----Whether there is such input without a user typing it.
+---Whether there is input that nobody has to type.
 ---@return boolean
 function run.has_input()
     local play = next_play()

@@ -34,11 +34,11 @@ CREATE TABLE runs (
   directory ANY,                -- the working directory
   input ANY,                    -- what was read from standard input; of a request, its fields
   seed INTEGER NOT NULL,        -- of math.random
-  options TEXT NOT NULL,        -- JSON object: environment variables that count
+  options TEXT NOT NULL,        -- JSON object: environment variables that matter
   versions TEXT NOT NULL,       -- JSON object: ponder, lua, curl, sqlite
   mac TEXT,                     -- HMAC-SHA256 of the above, see ponder.log.trust
   started_at REAL NOT NULL,
-  ended_at REAL,                -- NULL: it runs, or was killed
+  ended_at REAL,                -- NULL: it is running, or was killed
   status TEXT,                  -- completed, failed, interrupted; cancelled by the run around it
   exit_status INTEGER,
   answer TEXT,                  -- JSON, as --json prints it
@@ -46,7 +46,7 @@ CREATE TABLE runs (
   source ANY,                   -- path of the log that it was forked from
   saved_calls INTEGER,          -- answered from that log, or from a cache
   saved_cost REAL,
-  incomplete INTEGER            -- 1: more came in before there was a file than is kept
+  incomplete INTEGER            -- 1: too much happened before its first call to be logged
 ) STRICT;
 CREATE INDEX runs_by_uid ON runs (uid);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
@@ -75,16 +75,16 @@ CREATE TABLE calls (
   occurrence INTEGER NOT NULL,  -- 2 for the second equal request
   provider ANY NOT NULL, model ANY NOT NULL,
   sample INTEGER NOT NULL,      -- number of the first sample
-  samples INTEGER NOT NULL,     -- how many were asked for
+  samples INTEGER NOT NULL,     -- how many were requested
   request TEXT NOT NULL,        -- JSON, the body that was sent
   metadata TEXT,                -- JSON
   within INTEGER,               -- effects.id of the tool that asked
   search INTEGER, node ANY, purpose ANY, -- who asked: searches.id, nodes.id, evaluate...
   origin TEXT,                  -- live, log (the source of a fork), cache
   asked_at REAL NOT NULL,
-  queued_at REAL, sent_at REAL, -- of the last attempt: when it began to wait for a slot, and left
+  queued_at REAL, sent_at REAL, -- of the last attempt: when it was queued, and sent
   answered_at REAL,
-  status TEXT,                  -- ok, error, cancelled; NULL: no answer was kept
+  status TEXT,                  -- ok, error, cancelled; NULL: not answered yet
   reply TEXT,                   -- JSON: samples, usage, model, id, raw
   code ANY, message ANY,        -- of an error
   latency_ms REAL, time_to_first_ms REAL, attempts INTEGER,
@@ -109,7 +109,7 @@ CREATE TABLE effects (
   session INTEGER NOT NULL,
   kind TEXT NOT NULL,           -- tool, outside
   name ANY NOT NULL,
-  key TEXT NOT NULL,            -- JSON: what it was asked
+  key TEXT NOT NULL,            -- JSON: its input
   occurrence INTEGER NOT NULL,
   within INTEGER,               -- effects.id of the tool that asked
   search INTEGER,
@@ -152,7 +152,7 @@ CREATE TABLE nodes (
   parent ANY, depth INTEGER, score REAL,
   terminal INTEGER,
   status TEXT,
-  text ANY,                     -- a thought; a state, as JSON where it is not text
+  text ANY,                     -- a thought; a state, as JSON unless it is text
   best INTEGER,                 -- 1: on the path to the best node
   PRIMARY KEY (run, search, id)
 ) STRICT, WITHOUT ROWID;

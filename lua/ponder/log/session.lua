@@ -37,7 +37,7 @@ local KEEP = 100
 ---@field elsewhere {pid: integer, host: string, started_at: number, seed: integer}? the worker
 ---@field is_frozen boolean? it stops where the log ends: an inner run is to continue alone
 ---@field is_chosen boolean? it is the one that continues alone
----@field has_begun boolean? of the root: the chosen run has begun
+---@field has_begun boolean? of the root: whether the chosen run has begun
 ---@field ended {status: string, message: string?}? of the root: how the chosen run ended
 ---@field private keys integer? keys known when files were last written; nil: never written
 ---@field private files ponder.log.File[]
@@ -201,7 +201,7 @@ function Session:prepare_call()
 end
 
 -- Gives the asker the id of the call and the path of the log.
-local function tell(self, what, ...)
+local function label_asker(self, what, ...)
     local asker = scheduler.context("asker")
     if asker then
         asker.call, asker.log = what.id, self.root.run.opts.path
@@ -217,7 +217,7 @@ end
 function Session:call(asked, ask, ...)
     self:prepare_call()
     local what = call.new(asked)
-    return tell(self, what, self.tape:perform(what, ask, ...))
+    return label_asker(self, what, self.tape:perform(what, ask, ...))
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ function REMARK.fork(self)
     local saved = rows.saved
     local worth = ("which saved $%.4f"):format(saved.cost)
     if saved.calls > 0 and saved.unpriced == saved.calls then
-        worth = "at prices that are unknown"
+        worth = "at unknown prices"
     elseif saved.unpriced > 0 then
         worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
     end
@@ -436,7 +436,7 @@ function REMARK.resume(self)
     end
     local left, first = self.tape:left()
     if left > 0 and not diverged then
-        diverged = ("it did not ask again for %s%s"):format(first,
+        diverged = ("it left %s%s unused"):format(first,
             left > 1 and (" and %d more"):format(left - 1) or "")
     end
     return diverged and ("the script did not do what it did before: %s"):format(diverged)
@@ -481,9 +481,9 @@ function Session:finish(status)
     rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(), rows.run,
         rows.session)
     local _, problem = self.tape:commit()
-    local said = remark(self, status)
+    local note = remark(self, status)
     rows.writer:close()
-    return problem, said
+    return problem, note
 end
 
 return session

@@ -44,13 +44,13 @@ local tape = {}
 local pack, unpack = table.pack, table.unpack
 local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
-local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings, before there is a file for them
+local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file exists
 
 ---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
 ---@field identity string equal requests have equal identities
 ---@field describe fun(self): string in a few words, for people
----@field played fun(self, results: table, log: ponder.log.Sink) called with a recorded answer
+---@field charge_played fun(self, results: table, log: ponder.log.Sink) charges a recorded answer
 ---@field id integer? id of its row
 ---@field within ponder.log.Operation? the operation inside which it was asked
 ---@field occurrence integer? its number among equal operations there
@@ -61,8 +61,8 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings, before there is a fil
 ---@field copy fun(self, what: ponder.log.Operation, results: table) copies from another log
 ---@field cancel fun(self, what: ponder.log.Operation)
 ---@field shortage fun(self): string? why no operation should begin, while some space is left
----@field stops fun(self): string? the same, but nil while operations are in flight
----@field rest fun(self) called when the run is idle
+---@field shortage_when_idle fun(self): string? the same, but nil while operations are in flight
+---@field on_idle fun(self) called when the run is idle
 ---@field expect fun(self, tape: ponder.log.Tape) has Tape:put called before the next commit
 ---@field put fun(self, entries: table[], readings: table<string, number[]>) for the next commit
 ---@field commit fun(self): boolean?, string? commits all tapes of the log. true: it is on disk;
@@ -123,7 +123,7 @@ function tape.new(group, sink, past, opts)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Noting
+-- Recording
 
 --- See ponder.task.Tape.
 function Tape:call(...)
@@ -137,7 +137,7 @@ local function count(self)
         self.is_expected = true
         self.sink:expect(self)
     end
-    if self.kept > MOST_WITHOUT_FILE and self:commit() == false then
+    if self.kept > MAX_WITHOUT_FILE and self:commit() == false then
         self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
     end
 end
@@ -301,11 +301,11 @@ function Tape:turn(rounds)
         note_arrived(self, played_round(self, rounds))
     end
     if not arrived and scheduler.is_idle(self.group) then
-        local shortage = self.sink:stops()
+        local shortage = self.sink:shortage_when_idle()
         if shortage then
             stop_all(self, shortage)
         else
-            self.sink:rest()
+            self.sink:on_idle()
         end
     end
     return arrived
@@ -324,7 +324,7 @@ function Tape:left()
 end
 
 ---------------------------------------------------------------------------------------------------
--- What is asked
+-- Operations
 
 -- Names where an operation is asked. (Drawing on the screen is outside too, but has no row.)
 local function place_of(within)
@@ -385,7 +385,7 @@ function Tape:perform(what, f, ...)
         if playing.wait_for_turn(self, answer) then
             what.id = known.id
             local results = self.past:results(answer, what)
-            what:played(results, self.sink)
+            what:charge_played(results, self.sink)
             return unpack(results, 1, results.n)
         end
     end
@@ -395,7 +395,7 @@ function Tape:perform(what, f, ...)
     if answer then
         local results = self.past:results(answer, what)
         if what.id then
-            what:played(results, self.sink)
+            what:charge_played(results, self.sink)
         else
             self.sink:copy(what, results)
         end
@@ -465,7 +465,7 @@ function Tape:end_run(what)
     what.over = true
     self.inner[what] = nil
     if what.task and not (what.known and self.runs[what.known] == what) then
-        playing.note_over(self, what)
+        playing.queue_end(self, what)
         scheduler.turn_later(self.group)
     end
 end

@@ -10,7 +10,7 @@ local searches = require "ponder.searches"
 
 local trees = {}
 
-local MOST_NODES = 10000000 -- of one search; its stats count all
+local MAX_NODES = 10000000 -- of one search; its stats count all
 local NODES_A_COMMIT = 50000 -- so that a large tree does not fill the -wal
 
 ---@class ponder.log.Tree one search or machine run
@@ -22,7 +22,6 @@ local NODES_A_COMMIT = 50000 -- so that a large tree does not fill the -wal
 ---@field count fun(): integer nodes so far
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
 ---@field place (fun(): any, string?)? node and purpose of the current call
----@field hear (fun(event: MachineEvent))?
 ---@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges}
 local Tree = {}
 Tree.__index = Tree
@@ -73,7 +72,7 @@ end
 -- Writes new nodes, and nodes whose scores have arrived since. Both come mostly in order: nodes
 -- after the first one without a score wait for it, so that no call checks a node twice.
 local function write_nodes(self, recorder)
-    local count = math.min(self.count(), MOST_NODES)
+    local count = math.min(self.count(), MAX_NODES)
     for i = self.noted + 1, count do
         note_node(self, recorder, i, self.node(i))
         self.noted = i
@@ -81,14 +80,14 @@ local function write_nodes(self, recorder)
             recorder:commit()
         end
     end
-    while self.settled < self.noted do
-        local i = self.settled + 1
+    while self.scored < self.noted do
+        local i = self.scored + 1
         local node = self.node(i)
         if node and not node.score and node.depth ~= 0 then
             break
         end
         note_node(self, recorder, i, node)
-        self.settled = i
+        self.scored = i
         self.written[i] = not self.only_grows and self.written[i] or nil
     end
 end
@@ -96,10 +95,10 @@ end
 -- Writes the remaining changes. If the tree only grows, nodes with a score have none.
 local function write_last_nodes(self, recorder, best)
     write_nodes(self, recorder)
-    if self.only_grows and self.settled > 0 then
-        note_node(self, recorder, 1, self.node(1), best) -- it is settled before its score arrives
+    if self.only_grows and self.scored > 0 then
+        note_node(self, recorder, 1, self.node(1), best) -- the root is passed over without a score
     end
-    for i = self.only_grows and self.settled + 1 or 1, self.noted do
+    for i = self.only_grows and self.scored + 1 or 1, self.noted do
         note_node(self, recorder, i, self.node(i), best)
     end
     for id in pairs(self.only_grows and best or {}) do
@@ -128,9 +127,6 @@ end
 ---@param event MachineEvent
 function Tree:event(event)
     local recorder = current.writer()
-    if self.hear then
-        self.hear(event)
-    end
     if recorder then
         recorder:event(event.name, encode { measurements = event.measurements,
             metadata = event.metadata }, self:row(recorder))
@@ -170,7 +166,7 @@ Tree.__close = Tree.finish
 ---@param fields table kind, about, count, node, place, final
 ---@return ponder.log.Tree
 function trees.new(fields)
-    fields.settled, fields.noted, fields.written = 0, 0, {}
+    fields.scored, fields.noted, fields.written = 0, 0, {}
     return setmetatable(fields, Tree)
 end
 
@@ -179,9 +175,9 @@ end
 
 local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "max_iterations", "concurrency",
     "batch", "seed" }
-local CHOSEN = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
+local DEFAULTS = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
 for name, rule in pairs(searches.RULES) do
-    CHOSEN[name] = rule.default or false
+    DEFAULTS[name] = rule.default or false
 end
 
 -- Returns the options that describe a search: some always, others unless they are the default.
@@ -190,7 +186,7 @@ local function options_of(opts)
     for _, name in ipairs(OPTIONS) do
         options[name] = opts[name]
     end
-    for name, default in pairs(CHOSEN) do
+    for name, default in pairs(DEFAULTS) do
         if (opts[name] or false) ~= default then
             options[name] = opts[name]
         end
@@ -307,13 +303,13 @@ function trees.of_strategy(s, question, outcome)
         end,
         node = function(i) return seen.node(i) end,
         final = function()
-            local now, said = s:look(), outcome()
+            local now, result = s:look(), outcome()
             local path = now.path and now.path() or {}
             local best = path[#path]
-            return { status = said.status, reason = said.termination_reason, best = best,
-                score = score_of(now, best), path = path, edges = now.edges, answer = said.answer,
-                stats = { calls = said.calls, usage = said.usage,
-                    duration_ms = said.duration_ms } }
+            return { status = result.status, reason = result.termination_reason, best = best,
+                score = score_of(now, best), path = path, edges = now.edges, answer = result.answer,
+                stats = { calls = result.calls, usage = result.usage,
+                    duration_ms = result.duration_ms } }
         end,
     }
 end

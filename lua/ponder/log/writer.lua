@@ -16,7 +16,7 @@ local writer = {}
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
-local MOST_QUEUED = 1 << 17 -- statements
+local MAX_QUEUED = 1 << 17 -- statements
 local COMMITS = 200 -- commits after which an idle run checkpoints
 
 ---@class ponder.log.Saved answers that were not paid for
@@ -174,7 +174,7 @@ end
 
 -- Queues a statement until there is a file; drops it if the queue is full.
 local function enqueue(self, ...)
-    if #self.queue < MOST_QUEUED then
+    if #self.queue < MAX_QUEUED then
         self.queue[#self.queue + 1] = table.pack(...)
     else
         self.incomplete = true
@@ -289,9 +289,9 @@ function Writer:shortage()
     return self.short
 end
 
---- Returns the same once nothing is in flight, else nil.
+--- Returns the same, but nil while something is in flight.
 ---@return string?
-function Writer:stops()
+function Writer:shortage_when_idle()
     return self.in_flight == 0 and self.short or nil
 end
 
@@ -330,7 +330,7 @@ function Writer:close()
 end
 
 --- Checkpoints the -wal when the run is idle and there were enough commits.
-function Writer:rest()
+function Writer:on_idle()
     if self.commits >= COMMITS and not self.writing then
         self.commits = 0
         self.db:checkpoint()

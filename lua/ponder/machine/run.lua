@@ -23,7 +23,7 @@ Run.__index = Run
 ---The rule of the option `max_text_bytes`.
 ---@type OptionRule
 Run.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
-    help = "truncate each quoted text but the question to so many bytes" }
+    help = "truncate each quoted text except the question to N bytes" }
 
 ---@param class MachineClass
 ---@param opts table checked options

@@ -84,7 +84,7 @@ function core.stop_reason() end
 function core.take_stop() end
 
 --- Ends the run: no more stop errors are raised.
-function core.heard() end
+function core.stop_obeyed() end
 
 --- Limits the number of instructions from now on, in all coroutines together. Starting a coroutine
 --- counts as up to 100.

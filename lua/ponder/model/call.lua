@@ -51,7 +51,7 @@ local function open_stream(request)
     local reading = { raw = {}, stop = nil }
     local redactor, on_delta, base = request.target.redactor, request.on_delta, request.index_base
     local reader = request.target.provider.reader(request, function(text, kind, index)
-        request.heard = true
+        request.has_emitted = true
         on_delta(text, kind, base + index)
     end)
     reading.reader = reader
@@ -112,7 +112,7 @@ local function read_reply(request, result)
         return nil, failure.new("BAD_REPLY", problem, result.headers, result.status)
     end
     draft.raw = decoded
-    if request.stream then request:hear(draft) end
+    if request.stream then request:emit_reply(draft) end
     return draft
 end
 
@@ -244,7 +244,7 @@ end
 -- How long to wait before the next attempt; nil: do not retry, and why. After an attempt that may
 -- have been billed, the budgets in force must have room for another.
 local function wait_before_next(client, request, problem, attempt)
-    if request.heard then return nil end
+    if request.has_emitted then return nil end
     local wait_ms, why = retry.wait_ms(problem, attempt,
         request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
     if wait_ms and problem.code == "RATE_LIMITED"
@@ -271,12 +271,12 @@ end
 
 -- Calls a provider without a server (a scripted model): there are no retries.
 local function call_provider(client, request)
-    local heard, started_ms = client.observers[1], client.now_ms()
+    local watched, started_ms = client.observers[1], client.now_ms()
     if request.logged then request.logged.attempts = 1 end
-    if heard then event.notify(client, "request", 1, request, request:body_json()) end
+    if watched then event.notify(client, "request", 1, request, request:body_json()) end
     local draft, problem = answer_of_provider(request)
     local kind, result = draft and "reply" or "failure", { total_ms = client.now_ms() - started_ms }
-    if heard then event.notify(client, kind, 1, request, result, draft or problem) end
+    if watched then event.notify(client, kind, 1, request, result, draft or problem) end
     if draft then return draft end
     return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
 end

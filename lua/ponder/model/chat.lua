@@ -135,7 +135,7 @@ local function new_request(model, plan, n, offset)
         messages = plan.messages, system = all.system, options = kept, format = plan.format,
         n = n, sample = sample, index_base = offset, limits = all,
         stream = all.on_delta ~= nil, on_delta = all.on_delta, cache = all.cache ~= false,
-        metadata = all.metadata, heard = false,
+        metadata = all.metadata, has_emitted = false,
     }, all.extra)
 end
 
@@ -160,7 +160,7 @@ local function ask(model, plan, n, offset)
         return nil, message or model.target.label .. ": no reply and no reason", code or "SERVER",
             partial
     end
-    if one.stream and not one.heard then one:hear(draft) end -- from a log or a cache
+    if one.stream and not one.has_emitted then one:emit_reply(draft) end -- from a log or a cache
     return draft
 end
 

@@ -26,14 +26,14 @@ end
 
 -- One attempt: the reply; or nil, a failure and the wait before the next attempt.
 local function send(client, request, limits, attempt)
-    local target, heard = request.target, client.observers[1]
-    if heard then event.notify(client, "request", attempt, request) end
+    local target, watched = request.target, client.observers[1]
+    if watched then event.notify(client, "request", attempt, request) end
     local result = client.transport:send { url = request.url, method = "GET",
         headers = target.headers, timeout_ms = limits.timeout_ms or TIMEOUT_MS,
         ca_file = target.ca_file, proxy = target.proxy }
     local decoded, problem, body = read_reply(target, result)
     if decoded then
-        if heard then
+        if watched then
             event.notify(client, "reply", attempt, request, result,
                 { samples = { { text = body } } })
         end
@@ -41,7 +41,7 @@ local function send(client, request, limits, attempt)
     end
     local wait_ms = retry.wait_ms(problem, attempt, limits.max_retries or retry.MAX_RETRIES,
         client.now_s(), client.random())
-    if heard then event.notify(client, "failure", attempt, request, result, problem, wait_ms) end
+    if watched then event.notify(client, "failure", attempt, request, result, problem, wait_ms) end
     return nil, problem, wait_ms
 end
 

@@ -28,7 +28,7 @@ local request = {}
 ---@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a failure
 ---@field logged ponder.model.Logged? its record in a run log
 ---@field lost boolean? it was in flight when the previous process ended, and is already counted
----@field heard boolean on_delta was called
+---@field has_emitted boolean on_delta was called
 local Request = {}
 Request.__index = Request
 Request.__name = "ponder.model.Request"
@@ -171,13 +171,13 @@ end
 
 --- Passes a piece of text to the script's on_delta.
 function Request:emit(text, kind, index)
-    self.heard = true
+    self.has_emitted = true
     self.on_delta(text, kind, self.index_base + index)
 end
 
 --- Passes a complete reply to on_delta, if it was not streamed.
 ---@param draft ponder.model.Draft
-function Request:hear(draft)
+function Request:emit_reply(draft)
     for i, sample in ipairs(draft.samples) do
         if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
         if sample.text then self:emit(sample.text, "text", i) end

@@ -101,13 +101,13 @@ end
 
 -- Emits the rest of the text as the last piece.
 local function emit_rest(request, pieces, draft)
-    local text, heard = draft.samples[1].text, table.concat(pieces)
-    if heard == "" or not text then
+    local text, emitted = draft.samples[1].text, table.concat(pieces)
+    if emitted == "" or not text then
         return
     elseif text == "" then
-        draft.samples[1].text = heard
-    elseif text:sub(1, #heard) == heard and #text > #heard then
-        request:emit(text:sub(#heard + 1), "text", 1)
+        draft.samples[1].text = emitted
+    elseif text:sub(1, #emitted) == emitted and #text > #emitted then
+        request:emit(text:sub(#emitted + 1), "text", 1)
     end
 end
 

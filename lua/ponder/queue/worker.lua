@@ -421,7 +421,7 @@ end
 function Worker:work()
     return scheduler.with_context("outside", true, function()
         local made, message, code = make_group(self)
-        if not made and not redis.is_passing(code) then
+        if not made and not redis.is_transient(code) then
             return nil, message, code
         end
         local stop_following = journal.follow()

@@ -64,7 +64,7 @@ local STATUS = { idle = "idle", completed = "success", error = "failure" }
 ---@field failure fun(machine: table): string? why the machine failed
 ---@field details fun(machine: table): table for snapshot
 ---@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
----@field hear (fun(memory: table, event: MachineEvent, machine: table))? called for each event;
+---@field on_event (fun(memory: table, event: MachineEvent, machine: table))? called for each event;
 ---  keeps in the run's `memory` what the machine does not
 ---@field subject ponder.prompt.Subject for the check of prompt files
 ---@field prompts table<string, function>? its own prompts, if they are not built in

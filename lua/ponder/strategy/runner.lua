@@ -56,8 +56,8 @@ function Run:notify(event)
     if event.name:find "%.text_cut$" then
         notice.of_cut(self.s.kind.name, event)
     end
-    if self.s.kind.hear then
-        self.s.kind.hear(self.s.memory, event, self.s.machine)
+    if self.s.kind.on_event then
+        self.s.kind.on_event(self.s.memory, event, self.s.machine)
     end
     if self.tree then
         self.tree:event(event)

@@ -66,7 +66,7 @@ Jolicoeur-Martineau 2025).]],
     counted = { "improvement", "improvements" },
 
     -- The machine keeps the texts of answers, not their grades.
-    hear = function(memory, event, machine)
+    on_event = function(memory, event, machine)
         if event.name == "trm.step" then
             memory[#memory + 1] = { text = machine.current_answer,
                 score = event.measurements.quality_score }

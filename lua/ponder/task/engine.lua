@@ -102,7 +102,7 @@ local function handle_stop(t)
         local root, newest = groups.outermost, life.newest()
         local main = root.main
         if what == "raised" and t and t ~= main and t.failure then
-            t.failure.heard = true -- raised in the main task instead
+            t.failure.handled = true -- raised in the main task instead
         end
         if not (what == "raised" and t == main and ENDED[main.state]) then
             throw(root, message)
@@ -361,7 +361,7 @@ function engine.run(opts, f, ...)
     end
     local reported, unjoined = pcall(group.failures.report_rest, group.failures)
     active = false
-    core.heard()
+    core.stop_obeyed()
     clock, wait = loop.now, sources.wait
     pcall(reset, clock)
     if not ok then

@@ -12,11 +12,11 @@ local failures = {}
 ---@class ponder.task.Failure
 ---@field id integer of the task
 ---@field message string
----@field heard boolean joined, raised or reported: nothing more to say
+---@field handled boolean joined, raised or reported: nothing more to say
 ---@field package of ponder.task.Failures
 
 ---@class ponder.task.Failures the failures of one run
----@field private unheard table<ponder.task.Failure, true>? weak
+---@field private unhandled table<ponder.task.Failure, true>? weak
 ---@field private reported integer
 ---@field private first_message string?
 ---@field package over boolean the run has ended
@@ -27,7 +27,7 @@ local collected, collected_count = {}, 0
 
 local Failure = {
     __gc = function(failure)
-        if not failure.heard and not failure.of.over then
+        if not failure.handled and not failure.of.over then
             collected_count = collected_count + 1
             collected[collected_count] = failure
         end
@@ -126,15 +126,16 @@ function Failures:add(id, err, traceback)
     if type(err) == "table" then
         tracebacks[err] = tracebacks[err] or traceback
     end
-    local failure = setmetatable({ id = id, message = message, heard = false, of = self }, Failure)
-    self.unheard = self.unheard or setmetatable({}, { __mode = "k" })
-    self.unheard[failure] = true
+    local failure = setmetatable({ id = id, message = message, handled = false, of = self },
+        Failure)
+    self.unhandled = self.unhandled or setmetatable({}, { __mode = "k" })
+    self.unhandled[failure] = true
     return failure
 end
 
 ---@param failure ponder.task.Failure
 function Failures:report(failure)
-    failure.heard = true
+    failure.handled = true
     self.reported = self.reported + 1
     self.first_message = self.first_message or failure.message
     if not pcall(report_hook, failure.message, failure.id) then
@@ -159,8 +160,8 @@ end
 function Failures:report_rest()
     failures.report_collected()
     local list = {}
-    for failure in pairs(self.unheard or list) do
-        if not failure.heard then
+    for failure in pairs(self.unhandled or list) do
+        if not failure.handled then
             list[#list + 1] = failure
         end
     end

@@ -206,7 +206,7 @@ local function fail(t, err, traceback)
     t.error = err
     t.failure = group.failures:add(t.id, err, traceback)
     if t == group.main then
-        t.failure.heard = true -- run raises it
+        t.failure.handled = true -- run raises it
     end
     end_task(t, "failed")
 end

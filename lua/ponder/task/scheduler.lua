@@ -79,7 +79,7 @@ function scheduler.outcome(t)
         end
         return
     elseif t.state == "failed" then
-        t.failure.heard = true
+        t.failure.handled = true
         return nil, t.failure.message, "ERROR"
     end
     return nil, "the task was cancelled", "CANCELLED"
@@ -87,7 +87,7 @@ end
 
 --- Raises the error of `t`: a string with its traceback, other values unchanged.
 function scheduler.raise(t)
-    t.failure.heard = true
+    t.failure.handled = true
     error(type(t.error) == "string" and t.failure.message or t.error, 0)
 end
 

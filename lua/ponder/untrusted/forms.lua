@@ -31,15 +31,15 @@ function forms.functions(functions, chunk)
     return { functions = names }
 end
 
-local function teller(name)
+local function sender(name)
     return function(_, ...)
-        parent.tell(name, ...)
+        parent.send_event(name, ...)
     end
 end
 
 -- Receives the deltas of a request.
-local SINK = { think = teller "think", write = teller "write", progress = teller "progress",
-    log = teller "log" }
+local SINK = { think = sender "think", write = sender "write", progress = sender "progress",
+    log = sender "log" }
 
 ---`ponder serve`: policies; the argument names one that has no name.
 function forms.policies(functions, chunk, name)
@@ -67,7 +67,7 @@ end
 -- The fields of the run that a policy of an evaluation receives.
 local function run_of(evaluation, item, fields)
     fields.item, fields.question = item, evaluation.question(item)
-    fields.report, fields.samples = teller "report", teller "samples"
+    fields.report, fields.samples = sender "report", sender "samples"
     return fields
 end
 

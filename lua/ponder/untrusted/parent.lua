@@ -15,8 +15,8 @@ local scheduler = require "ponder.task.scheduler"
 local parent = {}
 
 local WAIT = "an answer of the parent"
-local MOST_OUTPUT = 1 << 16 -- bytes buffered
-local MOST_BYTES = 24 << 20 -- in one message
+local MAX_OUTPUT = 1 << 16 -- bytes buffered
+local MAX_BYTES = 24 << 20 -- in one message
 
 ---@class ponder.untrusted.Call
 ---@field id integer
@@ -59,8 +59,8 @@ end
 -- Encodes data as JSON; raises at the caller of its caller.
 local function encode(call, name, data)
     local ok, text = pcall(json.encode, data)
-    if ok and call.size + #text > MOST_BYTES then
-        ok, text = false, ("more than %d MiB at once"):format(MOST_BYTES >> 20)
+    if ok and call.size + #text > MAX_BYTES then
+        ok, text = false, ("more than %d MiB at once"):format(MAX_BYTES >> 20)
     end
     if not ok then
         error(("%s: %s"):format(name, text:gsub("^.-json%.encode: ", "")), 4)
@@ -86,7 +86,7 @@ end
 ---Sends an event to the parent; does not wait.
 ---@param name string
 ---@param ... any data
-function parent.tell(name, ...)
+function parent.send_event(name, ...)
     local call = current()
     local text = encode(call, name, json.array { ... })
     call.events[#call.events + 1] = { name = name, what = text }
@@ -98,7 +98,7 @@ function parent.write(text)
     local call = current()
     call.output[#call.output + 1] = text
     call.output_size = call.output_size + #text
-    if call.output_size > MOST_OUTPUT then
+    if call.output_size > MAX_OUTPUT then
         confine.send(json.encode { output = take_output(call), more = true })
     end
 end
@@ -134,7 +134,7 @@ local function failure(err)
     if core.stop_reason() == "steps" then
         return { message = "the budget of steps is spent", code = "STEPS" }
     elseif tostring(err):find "^not enough memory" then
-        return { message = "the policy needs more memory than it may have (--max-memory-mb)",
+        return { message = "the policy exceeded its memory (--max-memory-mb)",
             code = "MEMORY" }
     end
     return { message = describe(err), code = "ERROR" }
@@ -146,11 +146,11 @@ local function success(results)
         list[i] = results[i] == nil and json.null or results[i]
     end
     local encoded, text = pcall(json.encode, json.array(list))
-    if encoded and #text > MOST_BYTES then
-        encoded, text = false, ("it has more than %d MiB"):format(MOST_BYTES >> 20)
+    if encoded and #text > MAX_BYTES then
+        encoded, text = false, ("more than %d MiB"):format(MAX_BYTES >> 20)
     end
     if not encoded then
-        return { message = "what the policy returned is not data: "
+        return { message = "cannot send what the policy returned: "
             .. text:gsub("^.-json%.encode: ", ""), code = "ERROR" }
     end
     return { results = text }
@@ -195,7 +195,7 @@ local function begin(id, what)
     scheduler.set_plays(call.group, true)
 end
 
-local function go_on(call, message)
+local function continue(call, message)
     running = call
     for _, answer in ipairs(message.answers) do
         local t = call.waiting[answer.id]
@@ -232,7 +232,7 @@ local function wait()
         running = calls[message.call]
         scheduler.abort(running.group)
     else
-        go_on(calls[message.call], message)
+        continue(calls[message.call], message)
     end
 end
 

@@ -18,7 +18,7 @@ local function strings_of(value)
 end
 
 -- Passes a function's events on to methods of these names; drops malformed ones.
-local function hearer(object, names)
+local function event_handler(object, names)
     return function(name, ...)
         if names[name] then
             pcall(object[name], object, ...)
@@ -26,7 +26,7 @@ local function hearer(object, names)
     end
 end
 
-local SAID_OF_REQUEST = { think = true, write = true, progress = true, log = true }
+local REQUEST_EVENTS = { think = true, write = true, progress = true, log = true }
 
 local function policy_of(box, about)
     return { name = about.name, accepts = strings_of(about.accepts),
@@ -38,7 +38,8 @@ local function policy_of(box, about)
             for _, name in ipairs(REQUEST) do
                 fields[name] = request[name]
             end
-            return box:call("call " .. about.name, { fields }, hearer(request, SAID_OF_REQUEST))
+            return box:call("call " .. about.name, { fields },
+                event_handler(request, REQUEST_EVENTS))
         end }
 end
 
@@ -56,7 +57,7 @@ function proxies.policies(box)
     return list
 end
 
-local SAID_OF_RUN = { report = true, samples = true }
+local RUN_EVENTS = { report = true, samples = true }
 
 local function items_of(value)
     local items = {}
@@ -78,7 +79,7 @@ function proxies.evaluation(box)
     for _, name in ipairs(strings_of(about.policies)) do
         made.policies[name] = function(item, run)
             local fields = { policy = run.policy, epoch = run.epoch }
-            return box:call("call " .. name, { item.id, fields }, hearer(run, SAID_OF_RUN))
+            return box:call("call " .. name, { item.id, fields }, event_handler(run, RUN_EVENTS))
         end
     end
     for i, name in ipairs(strings_of(about.scorers)) do

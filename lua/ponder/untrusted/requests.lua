@@ -10,9 +10,9 @@ local task = require "ponder.task"
 
 local requests = {}
 
-local MOST_FILE = 32 << 20 -- bytes
-local MOST_TRANSFERS = 4 -- concurrent files and server replies
-local MOST_BODY = 16 << 20
+local MAX_FILE = 32 << 20 -- bytes
+local MAX_TRANSFERS = 4 -- concurrent files and server replies
+local MAX_BODY = 16 << 20
 local FETCH_MS = 60000
 
 -- Fields of a call that a policy may set: neither the address nor extra fields of the request.
@@ -26,7 +26,7 @@ local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage",
     "truncated", "cost", "cached", "scripted", "dropped" }
 
 local LONG = 1 << 20 -- bytes
-local MOST_VALUES = 1 << 20 -- of a longer text: each takes more memory than its text
+local MAX_VALUES = 1 << 20 -- of a longer text: each takes more memory than its text
 
 local function count(text)
     return select(2, text:gsub("[%[{,]", "%0"))
@@ -36,8 +36,8 @@ end
 ---@param text string
 ---@return any value nil: it is not JSON, or has too many values
 function requests.decode(text)
-    if #text <= LONG or count(text) <= MOST_VALUES
-        or count(text:gsub("\\.", ""):gsub('"[^"]*"', "")) <= MOST_VALUES then
+    if #text <= LONG or count(text) <= MAX_VALUES
+        or count(text:gsub("\\.", ""):gsub('"[^"]*"', "")) <= MAX_VALUES then
         return (json.decode(text))
     end
 end
@@ -84,11 +84,11 @@ local function read_below(path, directory)
     if not opened then
         return nil, place, code
     elseif not is_below(place, directory) then
-        return nil, path .. ": it is not there any more", "NOT_FOUND"
+        return nil, path .. ": no longer exists", "NOT_FOUND"
     end
-    local text = opened:read(MOST_FILE + 1) or ""
-    if #text > MOST_FILE then
-        return nil, ("%s: larger than %d MiB"):format(path, MOST_FILE >> 20), "TOO_LARGE"
+    local text = opened:read(MAX_FILE + 1) or ""
+    if #text > MAX_FILE then
+        return nil, ("%s: larger than %d MiB"):format(path, MAX_FILE >> 20), "TOO_LARGE"
     end
     return text
 end
@@ -105,7 +105,7 @@ local function read(self, what, await_room, call)
             return { text = text, message = message, code = code }
         end
     end
-    return refuse(("%s cannot be read: it is not there, or not below a directory of --allow-read")
+    return refuse(("cannot read %s: it does not exist or is not below a directory of --allow-read")
         :format(options.show(what.path)))
 end
 
@@ -168,7 +168,7 @@ end
 local function send(url, opts, name)
     local result = require("ponder.model.transport").shared():send { url = url,
         method = opts.method, headers = opts.headers, body = opts.body,
-        timeout_ms = opts.timeout_ms, max_body_bytes = MOST_BODY,
+        timeout_ms = opts.timeout_ms, max_body_bytes = MAX_BODY,
         max_redirects = 0, public_only = not (is_own(name) or has_proxy()) }
     if result.code then
         return { message = result.error, code = result.code }
@@ -181,7 +181,7 @@ local METHODS = { GET = true, HEAD = true, POST = true, PUT = true, DELETE = tru
 local function fetch(self, what, await_room, call)
     local url, given = what.url, what.opts
     if type(url) ~= "string" or type(given) ~= "table" or not is_allowed(self, url) then
-        return refuse(("%s may not be asked: its host is not one of --allow-net"):format(
+        return refuse(("%s is not allowed: --allow-net does not name its host"):format(
             options.show(url)))
     end
     local opts = { method = METHODS[given.method] and given.method or "GET", headers = {},
@@ -219,8 +219,8 @@ end
 
 local PROCESS = { "command", "shell", "input", "timeout_ms", "max_output_bytes", "max_memory_mb" }
 local PROGRAM_MS = 60000
-local MOST_OF_PROGRAM = { timeout_ms = 600000, max_output_bytes = 16 << 20, max_memory_mb = 1024 }
-local MOST_PROGRAMS = 4 -- concurrent
+local PROGRAM_LIMITS = { timeout_ms = 600000, max_output_bytes = 16 << 20, max_memory_mb = 1024 }
+local MAX_PROGRAMS = 4 -- concurrent
 
 -- Only isolated programs, which see no directory of ours; `env` sets variables but passes none on.
 local function process(self, what)
@@ -228,8 +228,8 @@ local function process(self, what)
     local opts = pick(given, PROCESS)
     opts.isolate, opts.env = true, { PATH = "/usr/local/bin:/usr/bin:/bin" }
     opts.timeout_ms = opts.timeout_ms or PROGRAM_MS
-    for name, most in pairs(MOST_OF_PROGRAM) do
-        opts[name] = opts[name] and math.min(math.tointeger(opts[name]) or most, most)
+    for name, max in pairs(PROGRAM_LIMITS) do
+        opts[name] = opts[name] and math.min(math.tointeger(opts[name]) or max, max)
     end
     for name, value in pairs(type(given.env) == "table" and given.env or {}) do
         opts.env[name] = type(name) == "string" and value or nil
@@ -256,7 +256,7 @@ function requests.perform(self, request, await_room, call)
     local what = type(request.what) == "string" and requests.decode(request.what)
     local kind = KINDS[request.kind]
     return kind and type(what) == "table" and kind(self, what, await_room, call)
-        or refuse("the request is not one")
+        or refuse("malformed request")
 end
 
 ---Opens the resources that are allowed.
@@ -266,8 +266,8 @@ end
 ---@return string? message
 function requests.prepare(self, opts)
     self.models, self.directories, self.hosts, self.tools = {}, {}, {}, opts.tools or {}
-    self.programs = task.semaphore(MOST_PROGRAMS)
-    self.transfers = task.semaphore(MOST_TRANSFERS)
+    self.programs = task.semaphore(MAX_PROGRAMS)
+    self.transfers = task.semaphore(MAX_TRANSFERS)
     for _, allowed in ipairs(opts.models or {}) do
         local ok, opened = pcall(require("ponder.model").open, allowed)
         if not ok then

@@ -176,7 +176,7 @@ function Session:ask(question)
     elseif not task.stop_reason() then
         error(outcome, 0)
     end
-    core.heard()
+    core.stop_obeyed()
     partial = self.s:outcome() or { status = "error" }
     if task.interrupted() then
         partial.termination_reason = "interrupted"

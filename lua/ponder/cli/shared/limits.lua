@@ -99,7 +99,7 @@ function limits.call(given, handler, f, ...)
         else
             ok, result = xpcall(f, handler, ...)
         end
-        core.heard()
+        core.stop_obeyed()
         return ok, result, not ok and limits.stopped(given)
     end
     if wanted.timeout then
@@ -107,7 +107,7 @@ function limits.call(given, handler, f, ...)
     else
         ok, result, message = xpcall(budgets.within, handler, budget, f, ...)
     end
-    core.heard()
+    core.stop_obeyed()
     local stopped = not ok and limits.stopped(given)
     if stopped then
         return false, result, stopped .. " [BUDGET]"

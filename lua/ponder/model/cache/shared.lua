@@ -210,7 +210,7 @@ function shared.open(url, warn)
     else
         task.run(greet)
     end
-    if not answer and not redis.is_passing(code) then
+    if not answer and not redis.is_transient(code) then
         client:close()
         return nil, message, code
     end
