@@ -302,12 +302,13 @@ end
 ---A help text with options in sections.
 ---@param about string text before the sections
 ---@param rules table<string, ArgumentRule>
----@param sections {title: string, names: string[]}[]
+---@param sections {title: string?, names: string[]}[]
 ---@return string
 function args.usage(about, rules, sections)
     local parts = { about }
     for _, section in ipairs(sections) do
-        parts[#parts + 1] = section.title .. ":\n" .. args.help(rules, section.names)
+        parts[#parts + 1] = (section.title and section.title .. ":\n" or "")
+            .. args.help(rules, section.names)
     end
     return table.concat(parts, "\n\n")
 end

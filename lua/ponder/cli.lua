@@ -2,7 +2,7 @@
 ---
 --- A command is a module ponder.cli.NAME with
 ---     summary                    one line for `ponder --help`
----     usage                      the text of `ponder NAME --help`
+---     about                      the text of `ponder NAME --help` above its options
 ---     run(args)                  -> exit status
 ---     rules, order               its options (ponder.args), in the order of --help; or
 ---     rules, sections            its options under titles: {title=, names=}
@@ -45,28 +45,20 @@ local function command_names()
     return names
 end
 
--- A usage text without its list of options and the title above it.
-local function without_options(usage, list)
-    local first = list ~= "" and usage:find(list, 1, true)
-    return first and usage:sub(1, first - 1):gsub("\n[%w ]+:%s*$", ""):gsub("%s+$", "") or usage
+-- The options of a command, in sections.
+local function sections_of(command)
+    return command.sections or { command.order and { names = command.order } }
 end
 
 ---All commands, by name.
----@return table[] commands {name=, summary=, usage=, about=, rules=, sections=, words=, files=};
----  `about` is the usage without the options
+---@return table[] commands {name=, summary=, about=, rules=, sections=, words=, files=}
 function cli.commands()
     local list = {}
     for i, name in ipairs(command_names()) do
         local command = require("ponder.cli." .. name)
-        local rules = command.rules or {}
-        local sections = command.sections or { { title = "Options", names = command.order or {} } }
-        local about = command.usage
-        for _, section in ipairs(sections) do
-            about = without_options(about, args.help(rules, section.names))
-        end
-        list[i] = { name = name, summary = command.summary, usage = command.usage, about = about,
-            rules = rules, sections = sections, words = command.words or {},
-            files = command.files or false }
+        list[i] = { name = name, summary = command.summary, about = command.about,
+            rules = command.rules or {}, sections = sections_of(command),
+            words = command.words or {}, files = command.files or false }
     end
     return list
 end
@@ -124,7 +116,8 @@ function cli.usage(name)
         return nil
     end
     local command = require("ponder.cli." .. name)
-    return with_examples(name, command.usage, command.rules or {})
+    local rules = command.rules or {}
+    return with_examples(name, args.usage(command.about, rules, sections_of(command)), rules)
 end
 
 ---Prints one line on standard error.

@@ -1,5 +1,6 @@
 --- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local command = require "ponder.cli.shared.command"
 local strategy = require "ponder.strategy"
@@ -19,7 +20,7 @@ local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate
     run = function() end }, { summary = SUMMARY, about = ABOUT,
     call = "ask --strategy FILE" }, RULES)
 
-local ask = { summary = SUMMARY, usage = plain.usage, rules = plain.rules,
+local ask = { summary = SUMMARY, about = plain.about, rules = plain.rules,
     sections = plain.sections, files = true, own_help = true }
 
 -- The value of --strategy, if given.
@@ -52,7 +53,7 @@ function ask.run(arguments)
         call = "ask --strategy " .. path }, RULES)
     for _, argument in ipairs(arguments) do
         if argument == "--help" then
-            print(own.usage)
+            print(args.usage(own.about, own.rules, own.sections))
             return 0
         end
     end

@@ -64,15 +64,13 @@ local chat = { rules = RULES, order = ORDER }
 
 chat.summary = "ask a model and stream its reply"
 
-chat.usage = [[
+chat.about = [[
 ponder chat [OPTION...] PROMPT...
 ponder chat [OPTION...] -
 
 Asks a model and prints its reply as it arrives. `-` reads the prompt from standard input. The
 model's reasoning and its tool calls go to standard error. -c continues the newest conversation in
-ponder log (one with --no-log or --log FILE is not there).
-
-]] .. args.help(RULES, ORDER)
+ponder log (one with --no-log or --log FILE is not there).]]
 
 -- The prompt; if it was read from standard input, also the input.
 local function prompt_of(operands)

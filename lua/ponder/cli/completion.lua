@@ -24,7 +24,7 @@ local RUNS = { show = true, resume = true, replay = true, fork = true, diff = tr
 
 completion.summary = "print a script that completes command lines (bash, zsh, fish)"
 
-completion.usage = [[
+completion.about = [[
 ponder completion bash|zsh|fish
 
 Prints a script that completes ponder's commands and options:
@@ -33,9 +33,7 @@ Prints a script that completes ponder's commands and options:
   fish        ponder completion fish > ~/.config/fish/completions/ponder.fish
 
 It also completes models (in config.lua and the list of prices), logged runs, the roles of --models
-and the values of options.
-
-]] .. args.help(completion.rules, completion.order)
+and the values of options.]]
 
 local function quote(text)
     return "'" .. text:gsub("'", [['\'']]) .. "'"

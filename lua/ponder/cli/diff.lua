@@ -25,7 +25,7 @@ local diff = { rules = RULES, order = ORDER, files = true }
 
 diff.summary = "compare two runs"
 
-diff.usage = [[
+diff.about = [[
 ponder diff [OPTION...] A B
 
 Compares two runs, each the path of a log, or a name or number in ponder log: their inputs, calls,
@@ -33,9 +33,7 @@ trees, answers and costs. Nodes are equal if their texts and those of their ance
 calls, if their requests are. At most 10,000 calls and nodes that differ are listed.
 
 Exit status: 0 if the outcomes (answer, status, trees) are equal, whatever the inputs and costs; 1
-if they differ; 2 if a run cannot be read.
-
-]] .. args.help(RULES, ORDER)
+if they differ; 2 if a run cannot be read.]]
 
 local UNREADABLE = 2 -- exit status
 local FEW_LINES = 12 -- of each kind, without --all

@@ -24,7 +24,7 @@ local doc = { rules = RULES, order = ORDER }
 
 doc.summary = "the reference: ponder doc search.run"
 
-doc.usage = [[
+doc.about = [[
 ponder doc [OPTION...] [NAME]
 
 Lists the modules, or shows NAME: a module (search, strategy.tot), a function (search.run,
@@ -32,9 +32,7 @@ model.open), a class (SearchNode, ponder.model.Reply) or a method. The prefix `p
 so are all but the last part of a class's name.
 
 --stubs DIR writes the annotations of all modules to DIR, and DIR/.luarc.json, which tells
-lua-language-server about them: open DIR in an editor, or copy that file into a project.
-
-]] .. args.help(RULES, ORDER)
+lua-language-server about them: open DIR in an editor, or copy that file into a project.]]
 
 -- The modules that scripts require; the others are internal.
 local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",

@@ -41,16 +41,14 @@ local doctor = { rules = RULES, order = ORDER }
 
 doctor.summary = "check the configuration and which models can be reached"
 
-doctor.usage = [[
+doctor.about = [[
 ponder doctor [OPTION...] [redis://... ...]
 
 Checks the environment, the config file, prices and prompts, asks each configured server for its
 models, and says how to fix each problem. Status 0: the default model can be used.
 
 With Redis URLs, checks only these: whether each can be reached, its version, latency, memory,
-eviction and persistence. Status 0: no problem.
-
-]] .. args.help(RULES, ORDER)
+eviction and persistence. Status 0: no problem.]]
 
 ---@class ponder.Finding
 ---@field about string the subject

@@ -91,7 +91,7 @@ local command = { rules = RULES, sections = SECTIONS, files = true }
 
 command.summary = "compare policies on many items: accuracy, cost, time, with intervals"
 
-command.usage = args.usage([[
+command.about = [[
 ponder eval [OPTION...] FILE
 ponder eval --compare A.db B.db
 ponder eval --rescore LOG FILE
@@ -99,7 +99,7 @@ ponder eval --rescore LOG FILE
 FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
 Each item of each policy and epoch is a run. After Ctrl-C, ponder resume continues and pays for
 nothing twice. Exit status: 0; 99 when a threshold is missed; 1 when nothing could be measured; 2
-for a usage error.]], RULES, SECTIONS)
+for a usage error.]]
 
 -- ---- the evaluation's file ----
 

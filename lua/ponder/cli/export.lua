@@ -27,7 +27,7 @@ local export = { rules = RULES, order = ORDER, files = true }
 
 export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
 
-export.usage = [[
+export.about = [[
 ponder export [OPTION...] [FILE|NAME|N]
 
 Writes the newest run, or the one with that log path, or that name or number in ponder log.
@@ -38,9 +38,7 @@ Writes the newest run, or the one with that log path, or that name or number in 
   json     everything in the log, as one object
   otlp     traces that follow OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts
            and replies only with --content; --otlp sends them with the headers in
-           $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id
-
-]] .. args.help(RULES, ORDER)
+           $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id]]
 
 -- Calls write(file) with the file of --output, or with standard output, whose errors the host
 -- reports.

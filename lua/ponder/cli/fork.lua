@@ -29,7 +29,7 @@ local fork = { rules = RULES, order = ORDER, files = true }
 
 fork.summary = "run a logged run again with changes, paying only for new calls"
 
-fork.usage = [[
+fork.about = [[
 ponder fork [OPTION...] [FILE]
 
 Runs the script of a log again, in its present version and with the changes that the options make,
@@ -39,9 +39,7 @@ name or number of a run in `ponder log`; without it, the newest run.
 
 With --node or --call the run changes at that point; earlier calls are answered from FILE.
 
-  echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt
-
-]] .. args.help(RULES, ORDER)
+  echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt]]
 
 -- Whether a word is this option, with or without a value.
 local function is_option(word, flag)

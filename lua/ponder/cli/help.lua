@@ -32,7 +32,7 @@ for i, topic in ipairs(TOPICS) do
     lines[i] = ("  %-18s %s"):format(topic[1], topic[2])
 end
 
-help.usage = [[
+help.about = [[
 ponder help [COMMAND|TOPIC]
 
 Shows the --help of a command, or one of these topics:

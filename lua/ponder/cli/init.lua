@@ -167,11 +167,11 @@ local TRY = { eval = "ponder eval FILE", policy = "ponder FILE",
     strategy = "ponder ask --strategy FILE", model = 'ponder chat --model script:FILE "6 * 7"' }
 local WORDS = { "eval", "policy", "strategy", "model" }
 
-local init = { rules = {}, order = {}, words = WORDS, files = true }
+local init = { words = WORDS, files = true }
 
 init.summary = "write a commented file to start from"
 
-init.usage = [[
+init.about = [[
 ponder init [eval|policy|strategy|model] [FILE]
 
 Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
@@ -181,7 +181,7 @@ is not changed.]]
 ---@param list string[] arguments
 ---@return integer status 0; 1 if the file cannot be written; 2 for a usage error
 function init.run(list)
-    local given, operands = args.parse("ponder init", list, init.rules)
+    local given, operands = args.parse("ponder init", list, {})
     if not given then
         return cli.usage_error(operands)
     end

@@ -9,7 +9,7 @@ local man = {}
 
 man.summary = "print the manual page (ponder man | man -l -)"
 
-man.usage = [[
+man.about = [[
 ponder man
 
 Prints the manual page, ponder.1, in roff. `make install` installs it; `ponder man | man -l -` shows
@@ -23,7 +23,7 @@ end
 
 local function add_options(out, command)
     for _, section in ipairs(command.sections) do
-        if #command.sections > 1 and #section.names > 0 then
+        if section.title then
             out[#out + 1] = ".PP\n" .. escape(section.title) .. ":"
         end
         for _, name in ipairs(section.names) do

@@ -31,7 +31,7 @@ mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
 mcp.rules, mcp.order, mcp.files, mcp.logs_requests = RULES, ORDER, true, true
 mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
-mcp.usage = [[
+mcp.about = [[
 ponder mcp [OPTION...] POLICY...
 
 Runs a server of the Model Context Protocol over standard input and output. Each policy is a tool;
@@ -45,9 +45,7 @@ ponder serve --help describes POLICY. A policy's `parameters` is the JSON schema
 The prompts of ponder prompts list are offered as MCP prompts, with the question as an argument.
 
 Speaks versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
-of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}
-
-]] .. args.help(RULES, ORDER)
+of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}]]
 
 ---@param arguments string[]
 ---@return integer status 0; 2 for a usage error

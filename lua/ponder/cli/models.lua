@@ -22,13 +22,11 @@ local models = { rules = RULES, order = ORDER }
 models.summary = "list the models that a server offers"
 models.words = { "anthropic", "ollama", "openai" }
 
-models.usage = [[
+models.about = [[
 ponder models [OPTION...] [PROVIDER]
 
 Lists the models of a provider (openai, anthropic, ollama), or of all configured ones, one per line,
-in the form that --model takes. Keys and addresses come from the environment and the config file.
-
-]] .. args.help(RULES, ORDER)
+in the form that --model takes. Keys and addresses come from the environment and the config file.]]
 
 -- The provider's models, or nil and why not. model.list raises if the key is missing.
 local function list(provider, opts)

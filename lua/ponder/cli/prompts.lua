@@ -27,7 +27,7 @@ local prompts = { rules = RULES, order = ORDER, words = { "check", "eject", "lis
 
 prompts.summary = "list, show, copy and check the prompts"
 
-prompts.usage = [[
+prompts.about = [[
 ponder prompts list                  every prompt, and the file it comes from
 ponder prompts show NAME             the file: ponder prompts show tot
 ponder prompts show NAME.FUNCTION    the messages, with sample data: ... show tot.generate
@@ -39,9 +39,7 @@ ponder prompts check [NAME]          render every prompt with sample data, and r
 
 A file NAME.lua overrides the built-in one if it is in the directory of --prompts, in
 $PONDER_PROMPTS or, after `ponder trust ./prompts`, in ./prompts: the first that has it. It is
-re-read on every run and has only Lua's pure library. list, show NAME and eject run no file.
-
-]] .. args.help(RULES, ORDER)
+re-read on every run and has only Lua's pure library. list, show NAME and eject run no file.]]
 
 local own -- the strategy of --strategy
 

@@ -26,7 +26,7 @@ local command = { rules = RULES, order = { "queue", "watch", "json", "dead", "re
 
 command.summary = "show the queues in a Redis, retry or drop dead letters"
 
-command.usage = [[
+command.about = [[
 ponder queue [URL] [OPTION...]
 
 Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, workers, rates, the lag
@@ -34,10 +34,7 @@ Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, wor
 $PONDER_REDIS_URL.
 
   ponder queue --queue NAME --dead          jobs that have failed for good, and why
-  ponder queue --queue NAME --retry all     run them again; recorded replies are not paid for twice
-
-Options:
-]] .. args.help(RULES, command.order)
+  ponder queue --queue NAME --retry all     run them again; recorded replies are not paid for twice]]
 
 local SAMPLE_S = 1
 

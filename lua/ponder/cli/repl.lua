@@ -18,14 +18,12 @@ local repl = { rules = RULES, order = ORDER }
 
 repl.summary = "an interactive Lua prompt"
 
-repl.usage = [[
+repl.about = [[
 ponder repl [OPTION...]
 
 Reads Lua line by line, runs it and prints its values. ponder's modules are globals (search, task,
 json, ...). A statement may take several lines. Ctrl-C stops the running statement, Ctrl-D exits.
-The history is kept in $XDG_STATE_HOME/ponder/history.
-
-]] .. args.help(RULES, ORDER)
+The history is kept in $XDG_STATE_HOME/ponder/history.]]
 
 -- Creates the file first: the line editor would make it readable by others.
 local function save_history()

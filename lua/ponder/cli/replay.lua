@@ -8,7 +8,7 @@ local replay = { files = true }
 
 replay.summary = "run a logged run again, from its log alone"
 
-replay.usage = [[
+replay.about = [[
 ponder replay [FILE]
 
 Runs the script of a log again, with only the script, prompts, replies and times in the log: no

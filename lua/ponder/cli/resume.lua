@@ -18,16 +18,14 @@ local resume = { rules = RULES, order = ORDER, files = true }
 
 resume.summary = "continue a run that was killed, interrupted or failed"
 
-resume.usage = [[
+resume.about = [[
 ponder resume [OPTION...] [FILE]
 
 Runs the script of a log again from its start. Calls that the log holds are answered from it at
 once; none is made twice. Then the run continues, and is logged in the same file. FILE is a path, or
 the name or number of a run in `ponder log`; without it, the newest run. A call that had failed when
 the run ended is tried again. If the file holds runs within a run (ponder.run), all incomplete ones
-continue; with FILE#3 only the third.
-
-]] .. args.help(RULES, ORDER)
+continue; with FILE#3 only the third.]]
 
 -- The first option among the arguments that belongs to `ponder fork`.
 local function fork_option(arguments)

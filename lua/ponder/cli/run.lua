@@ -34,15 +34,13 @@ local run = { rules = RULES, order = ORDER, files = true, own_help = true }
 
 run.summary = "run a script (FILE, or - for standard input)"
 
-run.usage = [[
+run.about = [[
 ponder run [OPTION...] FILE|- [ARG...]
 ponder [OPTION...] FILE [ARG...]
 ponder -e CODE [ARG...]
 
 Runs a Lua 5.4 script. It can use Lua's standard library, cjson, ponder's modules (require
-"ponder.search") and modules in its own directory; its arguments are in `...` and `arg`.
-
-]] .. args.help(RULES, ORDER)
+"ponder.search") and modules in its own directory; its arguments are in `...` and `arg`.]]
 
 local stdout, collectgarbage = io.stdout, collectgarbage -- a script may replace them
 

@@ -73,7 +73,7 @@ serve.rules, serve.sections, serve.files = RULES, SECTIONS, true
 serve.logs_requests = true
 serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
-local ABOUT = [[
+serve.about = [[
 ponder serve [OPTION...] POLICY...
 
 Serves policies as models at http://127.0.0.1:8321/v1: chat completions, responses (OpenAI) and
@@ -99,8 +99,6 @@ the server accepts connections from this machine only. For TLS, use a proxy and 
 
 After SIGTERM or Ctrl-C running requests may finish (--drain); a second signal cancels them. Exit
 status: 0 when all requests were answered, 143 (130 after Ctrl-C) when some were cancelled.]]
-
-serve.usage = args.usage(ABOUT, RULES, SECTIONS)
 
 -------------------------------------------------------------------------------
 

@@ -29,13 +29,11 @@ local show = { rules = RULES, order = ORDER, files = true }
 
 show.summary = "show what a run did: its calls, trees and events"
 
-show.usage = [[
+show.about = [[
 ponder show [OPTION...] [FILE|NAME|N]
 
 Shows the newest run, or the one with that log path, or that name or number in ponder log: the
-command, the status, the answer, and tokens and cost by model.
-
-]] .. args.help(RULES, ORDER)
+command, the status, the answer, and tokens and cost by model.]]
 
 local VIEWS = { "calls", "tree", "events", "call", "node" }
 

@@ -16,15 +16,13 @@ local command = { rules = RULES, order = ORDER, files = true }
 
 command.summary = "use the prompt files of a directory without naming it each time"
 
-command.usage = [[
+command.about = [[
 ponder trust [OPTION...] [DIR]
 
 Prompt files in ./prompts are used only if --prompts or $PONDER_PROMPTS names that directory, or
 after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files changes; it
 requires that you own the directory and its files and that nobody else may write them. The list of
-trusted directories is in $XDG_STATE_HOME/ponder.
-
-]] .. args.help(RULES, ORDER)
+trusted directories is in $XDG_STATE_HOME/ponder.]]
 
 local function fail(message)
     return cli.fail("ponder trust", message)

@@ -22,7 +22,7 @@ local view = { rules = RULES, order = ORDER, files = true }
 
 view.summary = "look at runs in a browser, live"
 
-view.usage = [[
+view.about = [[
 ponder view [OPTION...] [LOG...]
 
 Serves a page of the runs in the logs, each a path, or a name or number in ponder log; without LOG,
@@ -30,9 +30,7 @@ of all runs in ponder log. It lists them and shows the tree, calls and time line
 grow. FILE#3 opens the page of that run; so does the log of a single run.
 
 Only this machine can reach the page, and only with the token in its URL, which is new each time.
-Ctrl-C ends it.
-
-]] .. args.help(RULES, ORDER)
+Ctrl-C ends it.]]
 
 local IDLE_S = 3 -- without a page for so long: the last one was closed, not reloaded
 local FIRST_S = 120 -- how long the first page may take to open

@@ -41,7 +41,7 @@ local command = { rules = RULES, files = true, order = ORDER }
 
 command.summary = "run the jobs of a queue in Redis"
 
-command.usage = [[
+command.about = [[
 ponder work [URL] --script FILE [OPTION...]
 
 Runs jobs that ponder.queue has put into Redis, on any number of machines. URL is
@@ -55,10 +55,7 @@ or an evaluation (ponder eval FILE --workers URL).
 
 When a worker is killed, another takes over its jobs once their lease has expired; replies that it
 had paid for are not paid for again. After SIGTERM or Ctrl-C the worker finishes its jobs; a second
-signal returns them to the queue. Exit status: 0; 1 when Redis refuses; 2 for a usage error.
-
-Options:
-]] .. args.help(RULES, command.order)
+signal returns them to the queue. Exit status: 0; 1 when Redis refuses; 2 for a usage error.]]
 
 local function say(line)
     io.stderr:write("ponder work: ", line, "\n")

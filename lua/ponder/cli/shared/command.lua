@@ -357,8 +357,7 @@ function command.of(name, library, texts, own)
         table.insert(self.sections, 1, { title = "Which strategy", names = first })
     end
     local call = texts.call or name
-    self.about_text = USAGE:format(call, call, texts.about)
-    self.usage = args.usage(self.about_text, self.rules, self.sections)
+    self.about = USAGE:format(call, call, texts.about)
     self.run = function(arguments)
         return run(self, arguments)
     end
