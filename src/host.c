@@ -225,6 +225,7 @@ void host_guard_streams(void)
 
 void host_close(Host *host)
 {
+    lua_setallocf(host->L, memory_resize_last, &host->memory);
     lua_close(host->L);
     free(host);
 }

@@ -14,7 +14,7 @@ void host_guard_streams(void);
 /* Runs the command line (lua/ponder/cli.lua) and returns the exit status. */
 int host_main(Host *host, int argc, char **argv);
 
-/* Closes the state: runs to-be-closed variables and finalizers, and frees all memory. */
+/* Closes the state: runs to-be-closed variables and finalizers. The process ends then. */
 void host_close(Host *host);
 
 #endif

@@ -128,6 +128,11 @@ static void check_size(void *block, size_t size)
 {
     assert(malloc_usable_size(block) == size);
 }
+
+static void free_last(void *block)
+{
+    free(block); /* else it would be a leak */
+}
 #else
 /* Whether the process may grow by so much. Trims free memory before it says no. */
 static bool fits(Memory *m, size_t growth)
@@ -147,6 +152,11 @@ static bool fits(Memory *m, size_t growth)
 static void check_size(void *block, size_t size)
 {
     (void)block, (void)size;
+}
+
+static void free_last(void *block)
+{
+    (void)block;
 }
 #endif
 
@@ -189,4 +199,15 @@ void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
     else if (other != NULL)
         shrink(m, old_size - new_size);
     return other;
+}
+
+void *memory_resize_last(void *memory, void *block, size_t old_size, size_t new_size)
+{
+    Memory *m = memory;
+    if (block == NULL || new_size > 0)
+        return memory_resize(memory, block, old_size, new_size);
+    check_size(block, old_size);
+    free_last(block);
+    m->bytes -= old_size;
+    return NULL;
 }

@@ -19,6 +19,9 @@ Memory memory_new(void);
 /* A lua_Alloc; `memory` is a Memory. */
 void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size);
 
+/* The same for a process that ends after lua_close: frees nothing, since the system is faster. */
+void *memory_resize_last(void *memory, void *block, size_t old_size, size_t new_size);
+
 /* A limit below current use is raised to it. */
 void memory_limit_bytes(Memory *m, size_t bytes);
 void memory_limit_resident(Memory *m, size_t bytes);
