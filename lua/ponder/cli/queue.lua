@@ -34,7 +34,7 @@ Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, wor
 $PONDER_REDIS_URL.
 
   ponder queue --queue NAME --dead          jobs that have failed for good, and why
-  ponder queue --queue NAME --retry all     run them again; recorded replies are not paid for twice]]
+  ponder queue --queue NAME --retry all     run them again; recorded replies are free]]
 
 local SAMPLE_S = 1
 
