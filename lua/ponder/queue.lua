@@ -58,11 +58,6 @@ local Queue = {}
 Queue.__index = Queue
 Queue.__name = "ponder.queue.Queue"
 
--- Calls f outside of the log's tape.
-local function outside(f, ...)
-    return scheduler.with_context("outside", true, f, ...)
-end
-
 ---------------------------------------------------------------------------------------------------
 -- Opening
 
@@ -121,7 +116,7 @@ function queue.open(url, opts)
         return nil, message, code
     end
     local self = setmetatable({ name = opts.name, script = script, client = client,
-        map_id = name_map(opts.name), jobs = 0, finished = {},
+        map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0, finished = {},
         places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
     self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
         reader = reader, script = script }
@@ -148,24 +143,6 @@ local function adopt(self, run, record)
     return ok
 end
 
-local function run_on_worker(self, run, slot)
-    local ok, message, code = self.exchange:await(slot)
-    if not ok then
-        return nil, message, code
-    elseif slot.status == "cancelled" then
-        return nil, "the job was cancelled", "CANCELLED"
-    end
-    local value, record = payload.read(slot.value)
-    if not record or slot.status ~= "ok" and type(value) ~= "table" then
-        return nil, "the job's result in Redis is damaged", "PROTOCOL"
-    end
-    slot.recorded = adopt(self, run, record)
-    if slot.status == "ok" then
-        return value
-    end
-    return nil, value.message, value.code, value.partial
-end
-
 -- Shares the budgets around the job with the workers, outermost first.
 ---@return table[]? list part of the job
 ---@return table<ponder.queue.Budget, true> backings
@@ -185,14 +162,12 @@ local function budgets_around(self, index)
     return list[1] and list, backings
 end
 
-local OUTCOME = "queue.outcome" -- of a job that no worker has finished: nil, message, code
+local OUTCOME = "queue.outcome" -- a failure, of which no worker has sent a recording
 
--- Plays a worker's recording from the log.
-local function play(f, ...)
-    if log.has_record(OUTCOME) then
-        return log.record(OUTCOME, nil, f)
-    end
-    local results = table.pack(pcall(f, ...))
+-- Calls the function here, to play a worker's recording.
+local function play(self, slot)
+    local results = table.pack(pcall(self.script.functions[slot.call], payload.decode(slot.item),
+        slot.index))
     if not results[1] then
         return nil, payload.text(results[2]), "DEAD"
     elseif results[2] == nil then
@@ -205,37 +180,63 @@ local function play(f, ...)
     return (payload.read(sent))
 end
 
+local function run_here(self, slot)
+    local failure = slot.failure
+    if failure or log.has_record(OUTCOME) then
+        return log.record(OUTCOME, nil, table.unpack, failure, 1, failure and failure.n)
+    end
+    return play(self, slot)
+end
+
+-- Enqueues a job, with the seed that the log has for it, and waits for its results.
+local function await_worker(self, slot, run)
+    local list, backings = budgets_around(self, slot.number)
+    slot.backings = backings
+    slot.spec = json.encode { call = slot.call, name = run.name, index = slot.index,
+        seed = run.seed, max_attempts = slot.max_attempts, timeout_ms = run.timeout_ms,
+        budgets = list }
+    local ok, message, code = self.exchange:await(slot)
+    if not ok then
+        return nil, message, code
+    elseif slot.status == "cancelled" then
+        return nil, "the job was cancelled", "CANCELLED"
+    end
+    local value, record = payload.read(slot.value)
+    if not record or slot.status ~= "ok" and type(value) ~= "table" then
+        return nil, "the job's result in Redis is damaged", "PROTOCOL"
+    end
+    slot.recorded = adopt(self, run, record)
+    if slot.status == "ok" then
+        return value
+    end
+    return nil, value.message, value.code, value.partial
+end
+
+local function run_there(self, slot, run)
+    local spent = task_budget.spent()
+    local results = table.pack(nil, spent, "BUDGET")
+    if not spent then
+        results = table.pack(await_worker(self, slot, run))
+    end
+    slot.failure = results[2] and not slot.recorded and results or nil
+    return not slot.failure, table.unpack(results, 1, results.n)
+end
+
 -- Runs one job and returns the results of its function.
-local function do_job(self, item, call, opts)
+local function do_job(self, item, call, opts, index)
     self.jobs = self.jobs + 1
-    local index, name = self.jobs, ("%s[%d]"):format(call, opts.index or self.jobs)
-    local text, problem, its_code = payload.item(item)
+    local number, name = self.jobs, ("%s[%d]"):format(call, index or self.jobs)
+    local text, problem, code = payload.item(item)
     if not text then
-        return nil, ("%s: the item %s"):format(name, problem), its_code
+        return nil, ("%s: the item %s"):format(name, problem), code
     end
-    local run = runs.unchecked { name = name, labels = { queue = self.name },
-        timeout_ms = opts.timeout_ms }
-    local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, index, text)):sub(1, 32)
-    local slot
-    local function elsewhere() -- with the seed of the log, if it has one
-        local results = { nil, task_budget.spent(), "BUDGET", n = 3 }
-        if not results[2] then
-            local list, backings = budgets_around(self, index)
-            local spec = { call = call, name = name, index = opts.index, seed = run.seed,
-                max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms, budgets = list }
-            slot = { id = id, spec = json.encode(spec), item = text, backings = backings }
-            results = table.pack(outside(run_on_worker, self, run, slot))
-        end
-        if results[2] and not (slot and slot.recorded) then
-            return log.record(OUTCOME, nil, table.unpack, results, 1, results.n)
-        end
-        return table.unpack(results, 1, results.n)
-    end
-    local results = table.pack(run:call_elsewhere(function()
-        return play(self.script.functions[call], payload.decode(text), opts.index)
-    end, elsewhere))
-    if not slot or slot.entry then -- it is in the log
-        self.exchange:forget(id, slot and slot.entry or "w")
+    local run = runs.unchecked { name = name, labels = self.labels, timeout_ms = opts.timeout_ms }
+    local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, number, text)):sub(1, 32)
+    local slot = { id = id, item = text, number = number, call = call, index = index,
+        max_attempts = opts.max_attempts }
+    local results = table.pack(run:call_elsewhere(run_here, run_there, self, slot, run))
+    if slot.entry or not slot.spec then -- it is in the log
+        self.exchange:forget(id, slot.entry or "w")
     end
     return table.unpack(results, 1, results.n)
 end
@@ -283,8 +284,7 @@ function Queue:map(items, call, opts)
     end
     opts = options.check("queue:map", opts, MAP)
     local results, errors = task.map(items, function(item, index)
-        return do_job(self, item, call, { index = index, max_attempts = opts.max_attempts,
-            timeout_ms = opts.timeout_ms })
+        return do_job(self, item, call, opts, index)
     end, { concurrency = opts.concurrency, on_error = "collect" })
     acknowledge(self)
     return results, errors
@@ -317,8 +317,7 @@ function Queue:submit(item, call, opts)
     self.tickets, self.unfinished = self.tickets + 1, self.unfinished + 1
     local ticket = self.tickets
     task.spawn(function()
-        local results = table.pack(do_job(self, item, call, { index = ticket,
-            max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms }))
+        local results = table.pack(do_job(self, item, call, opts, ticket))
         self.places:release()
         self.unfinished = self.unfinished - 1
         table.insert(self.finished, table.pack(ticket, table.unpack(results, 1, 3)))

@@ -164,7 +164,7 @@ local function main(self, f, ...)
     return table.unpack(results, 1, results.n)
 end
 
--- Called when the last task has ended.
+-- Called when the run has ended.
 local function finish(self, results)
     self.results = results
     if self.session then
@@ -176,6 +176,18 @@ end
 local function fail(self, message, code)
     self.status = code == "CANCELLED" and "cancelled" or "failed"
     return table.pack(nil, message, code, self.reported)
+end
+
+-- Sets the status by what the run's function has returned.
+local function judge(self, results)
+    if results[1] == nil and results[2] ~= nil then
+        self.status = "failed"
+        results.n = math.max(results.n, 4)
+        results[4] = results[4] == nil and self.reported or results[4]
+    else
+        self.status = "completed"
+    end
+    return results
 end
 
 -- The results of `call` for a run whose last task has ended.
@@ -197,15 +209,7 @@ local function outcome(self)
     elseif group.stopped_by or unjoined then
         return fail(self, group.stopped_by or unjoined, "ERROR")
     end
-    local results = t.results or { n = 0 }
-    if results[1] == nil and results[2] ~= nil then
-        self.status = "failed"
-        results.n = math.max(results.n, 4)
-        results[4] = results[4] == nil and self.reported or results[4]
-    else
-        self.status = "completed"
-    end
-    return results
+    return judge(self, t.results or { n = 0 })
 end
 
 -- Waits for the last task of a run without a tape, or for its timeout.
@@ -221,22 +225,22 @@ local function await(self, t, leave)
     end
 end
 
--- `there`: runs the work elsewhere; `here` then only plays what a log has.
-local function call(self, where, here, there, ...)
+-- Gives the run its part of the log, which may have a seed for it.
+---@return ponder.task.Handle t the current task
+---@return ponder.log.Tape? tape
+local function prepare(self, where)
     local t, tape = scheduler.check(where), scheduler.tape()
     if tape then
         tape = tape:whole()
         self.session = tape.session:within(self) -- raises in a replay that does not have the run
         self.seed = self.session.run.seed
     end
-    local f = here
-    if there and not (tape and self.session:is_known()) then
-        f, self.timeout_ms = there, nil -- the other side enforces the timeout
-        if tape then
-            self.session:forget_past()
-        end
-    end
-    self.outer, self.status = run.current(), "running"
+    self.outer = run.current()
+    return t, tape
+end
+
+local function call_here(self, t, tape, f, ...)
+    self.status = "running"
     self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
         context = context_within(self, t.context),
         on_end = function()
@@ -257,6 +261,34 @@ local function call(self, where, here, there, ...)
         await(self, t, leave)
     end
     return table.unpack(self.results, 1, self.results.n)
+end
+
+local Elsewhere = {}
+
+-- The waiting task was cancelled.
+function Elsewhere:__close()
+    if self.run.status == "running" then
+        finish(self.run, fail(self.run, "the run was cancelled", "CANCELLED"))
+    end
+end
+
+local function keep_results(self, done, ...)
+    self.status = "new"
+    if done then
+        finish(self, judge(self, table.pack(...)))
+    end
+    return done
+end
+
+-- Calls `there` in the calling task: the run has no tasks here.
+local function call_there(self, tape, there, ...)
+    local _ <close> = setmetatable({ run = self }, Elsewhere)
+    self.status = "running"
+    local done = keep_results(self, scheduler.with_context("outside", true, there, ...))
+    if done and tape then
+        tape:await_run(self.session.what)
+    end
+    return done
 end
 
 local function check_call(self, where, f)
@@ -281,19 +313,30 @@ end
 ---@return any partial returned by `f`, else the last reported answer
 function Run:call(f, ...)
     check_call(self, "run:call", f)
-    return call(self, "run:call", f, nil, ...)
+    local t, tape = prepare(self, "run:call")
+    return call_here(self, t, tape, f, ...)
 end
 
----Like `call`, but `there(...)` has the work of `here(...)` done elsewhere, and adds the recording
----to this run's log (ponder.log.carry). If a log that is played has the whole run, calls
----`here(...)`.
+---Like `call`, but `there(...)`, called in the current task, has the work of `here(...)` done
+---elsewhere, and adds the recording to this run's log (ponder.log.carry). It returns true and the
+---results; or false to have `here(...)` called. So do runs in a log that is played.
 ---@param here function
 ---@param there function
 ---@param ... any
 ---@return any ... as in call
 function Run:call_elsewhere(here, there, ...)
     check_call(self, "run:call_elsewhere", there)
-    return call(self, "run:call_elsewhere", here, there, ...)
+    local t, tape = prepare(self, "run:call_elsewhere")
+    if not (tape and self.session:is_known()) then
+        if tape then
+            self.session:delegate()
+        end
+        if call_there(self, tape, there, ...) then
+            return table.unpack(self.results, 1, self.results.n)
+        end
+        self.timeout_ms = nil -- the other side enforces it
+    end
+    return call_here(self, t, tape, here, ...)
 end
 
 ---Ends all tasks of the run, and those of runs within it; its `call` returns "CANCELLED". Does not

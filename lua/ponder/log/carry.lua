@@ -237,9 +237,6 @@ function carry.unpack(session, bytes)
     end
     local _, pid, name, started_at, seed, at = HEAD:unpack(text)
     session:prepare_call() -- the rows may hold calls
-    if session.is_held then
-        session:write_held()
-    end
     if session.what.known then -- remove the rows of a failed attempt
         for _, of in ipairs(TABLES) do
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)

@@ -34,7 +34,8 @@ local KEEP = 100
 ---@field what ponder.log.Inner? of an inner run: the operation of the outer one
 ---@field is_held boolean? its rows are not written yet
 ---@field has_inner boolean? it has inner runs
----@field elsewhere {pid: integer, host: string, started_at: number, seed: integer}? the worker
+---@field elsewhere {pid: integer?, host: string?, started_at: number?, seed: integer?}? another
+---  process has the run; its row in `sessions` is written at the end
 ---@field is_frozen boolean? it stops where the log ends: an inner run is to continue alone
 ---@field is_chosen boolean? it is the one that continues alone
 ---@field has_begun boolean? of the root: whether the chosen run has begun
@@ -128,9 +129,11 @@ end
 
 local function write_session(self, started_at, ended_at)
     local pid, name = host.process()
+    local by = self.elsewhere or {}
+    self.has_session_row = true
     self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at, ended_at) "
         .. "VALUES (?, ?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
-        self.run.kind, pid, name, started_at, ended_at)
+        self.run.kind, by.pid or pid, by.host or name, by.started_at or started_at, ended_at)
 end
 
 -- Returns a name that sorts by time: 20261122-021033-game24-4f2a91c0.
@@ -295,12 +298,16 @@ local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, com
 ---Writes the rows of a new inner run, with its end if it has ended: see Writer:hold.
 function Session:write_held()
     local run, what, about, ended = self.run, self.what, self.about, self.end_of_run or {}
+    local by = self.elsewhere or {}
     self.is_held = false
     self.recorder:write(INNER_RUN, what.id, ("%016x"):format(run.uid), what.parent,
         what.within_id, about.name, next(about.labels) and json.encode(about.labels) or nil,
-        run.about.command, run.about.script, about.input, run.seed, run.started_at, ended.at,
-        ended.status, ended.exit_status, ended.answer, ended.message)
-    write_session(self, run.started_at, ended.at)
+        run.about.command, run.about.script, about.input, by.seed or run.seed,
+        by.started_at or run.started_at, ended.at, ended.status, ended.exit_status, ended.answer,
+        ended.message)
+    if ended.at or not self.elsewhere then
+        write_session(self, run.started_at, ended.at)
+    end
 end
 
 -- Makes the recorder of an inner run: with new rows, or those in the log.
@@ -333,7 +340,7 @@ function Session:within(about)
     local inner = setmetatable({ root = root, outer = self, what = what,
         is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen, -- room for the others:
         past = nil, keeps_row = nil, run = nil, recorder = nil, about = nil, is_held = nil,
-        tape = nil, end_of_run = nil }, Session)
+        tape = nil, end_of_run = nil, elsewhere = nil, has_session_row = nil }, Session)
     inner.past = known and self.tape.past:within(known, is_chosen and root.rows ~= nil)
     inner.keeps_row = known ~= nil and known.answered and ordered and not is_chosen
     inner.run = { kind = run.kind, uid = random.draw(), about = run.about,
@@ -353,9 +360,9 @@ function Session:is_known()
         or self.root.run.kind == "replay"
 end
 
----Plays nothing of an inner run, which is done elsewhere.
-function Session:forget_past()
-    self.past = nil
+---Leaves an inner run to another process: plays nothing of it.
+function Session:delegate()
+    self.past, self.elsewhere = nil, {}
 end
 
 ---Makes the tape of an inner run.
@@ -368,32 +375,38 @@ function Session:attach(group)
     scheduler.set_tape(group, self.tape)
 end
 
+local function write_end(self, ended)
+    local rows, by = self.recorder, self.elsewhere or {}
+    rows:write("UPDATE runs SET seed = coalesce(?, seed), started_at = coalesce(?, started_at), "
+        .. "ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? WHERE id = ?",
+        by.seed, by.started_at, ended.at, ended.status, ended.exit_status, ended.answer,
+        ended.message, rows.run)
+    if not self.has_session_row then
+        return write_session(self, self.run.started_at, ended.at)
+    end
+    rows:write("UPDATE sessions SET pid = coalesce(?, pid), host = coalesce(?, host), "
+        .. "started_at = coalesce(?, started_at), ended_at = ? WHERE run = ? AND id = ?",
+        by.pid, by.host, by.started_at, ended.at, rows.run, rows.session)
+end
+
 ---Ends an inner run.
 ---@param status "completed"|"failed"|"cancelled"
 ---@param answer any of JSON values; others are not kept
 ---@param message any why it failed; kept as text
 ---@param exit_status integer?
 function Session:finish_within(status, answer, message, exit_status)
-    local rows = self.recorder
     message = message ~= nil and tostring(message) or nil
-    if rows and not self.keeps_row then
+    if self.recorder and not self.keeps_row then
         local readable, text = pcall(json.encode, answer)
-        text = answer ~= nil and readable and text or nil
-        if self.is_held then
-            self.end_of_run = { at = host.time(), status = status, exit_status = exit_status,
-                answer = text, message = message }
-        else
-            local at, by = host.time(), self.elsewhere or {}
-            rows:write("UPDATE runs SET seed = coalesce(?, seed), "
-                .. "started_at = coalesce(?, started_at), ended_at = ?, status = ?, "
-                .. "exit_status = ?, answer = ?, error = ? WHERE id = ?", by.seed, by.started_at,
-                at, status, exit_status, text, message, rows.run)
-            rows:write("UPDATE sessions SET pid = coalesce(?, pid), host = coalesce(?, host), "
-                .. "started_at = coalesce(?, started_at), ended_at = ? WHERE run = ? AND id = ?",
-                by.pid, by.host, by.started_at, at, rows.run, rows.session)
+        self.end_of_run = { at = host.time(), status = status, exit_status = exit_status,
+            answer = answer ~= nil and readable and text or nil, message = message }
+        if not self.is_held then
+            write_end(self, self.end_of_run)
         end
     end
-    self.tape.recorder = nil
+    if self.tape then -- else it was done elsewhere
+        self.tape.recorder = nil
+    end
     self.outer.tape:end_run(self.what)
     local root = self.root
     if self.outer == root then

@@ -435,11 +435,15 @@ end
 
 --- Waits until an inner run is over and its end is committed; call it within a task.
 ---@param what ponder.log.Inner
----@param on_cancel fun(woken: boolean)
+---@param on_cancel? fun(woken: boolean)
 function Tape:await_run(what, on_cancel)
     local known = what.known
     what.task = scheduler.current()
-    self.inner[what] = true
+    if what.over then -- it was done elsewhere
+        playing.queue_end(self, what)
+    else
+        self.inner[what] = true
+    end
     if self.playing and known and known.answered and not what.within then
         self.runs[known] = what
     end
@@ -455,7 +459,9 @@ function Tape:await_run(what, on_cancel)
                 break
             end
         end
-        on_cancel(woken)
+        if on_cancel then
+            on_cancel(woken)
+        end
     end)
 end
 

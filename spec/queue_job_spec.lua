@@ -1,0 +1,67 @@
+-- Jobs of ponder.queue as runs: what a job takes along, and what the coordinator's log says of it.
+
+local workers = require "workers"
+
+local JOB = [[
+local task = require "ponder.task"
+
+local function note(text)
+    local file <close> = io.open("ran", "a")
+    file:write(text, "\n")
+end
+
+return {
+    echo = function(x) return x end,
+    nap = function(x) task.sleep(x) return x end,
+    draw = function()
+        note(("%d %d"):format(math.random(0), math.random(0)))
+        if not io.open "ready" then
+            io.open("ready", "w"):close()
+            error "not yet"
+        end
+        return true
+    end,
+}]]
+
+describe("a job", function()
+    local lab, worker
+
+    setup(function()
+        lab = workers.lab { ["job.lua"] = JOB }
+        worker = lab:worker()
+    end)
+    teardown(function()
+        lab:__close()
+    end)
+
+    local function run(code)
+        local done = lab:coordinate(code)
+        assert.equal(0, done.status, done.err)
+        return done.out
+    end
+
+    it("draws the same random numbers in each attempt, from the seed in the log", function()
+        run [[assert(q:map({ 1 }, "draw")[1])]]
+        local drawn, seed = lab:lines "ran", lab:sql "SELECT seed FROM runs WHERE parent = 1"
+        assert.equal(2, #drawn)
+        assert.equal(drawn[1], drawn[2])
+        math.randomseed(tonumber(seed))
+        assert.equal(("%d %d"):format(math.random(0), math.random(0)), drawn[1])
+    end)
+
+    it("is in the log with its worker, and how it ended", function()
+        run [[
+            local task = require "ponder.task"
+            local _, e = q:map({ 0, 0.3, 60 }, "nap", { timeout_ms = 1000 })
+            assert(e[3].code == "TIMEOUT")
+            local t = task.spawn(q.map, q, { 70 }, "nap")
+            task.timeout(0.5, q.map, q, { 80 }, "nap")
+            q:cancel()
+            t:join()]]
+        assert.equal("completed completed failed failed cancelled",
+            lab:sql "SELECT status FROM runs WHERE parent = 1 ORDER BY id")
+        assert.equal(("%s %s %s"):format(worker.pid, worker.pid, worker.pid),
+            lab:sql "SELECT pid FROM sessions WHERE run BETWEEN 2 AND 4 ORDER BY run")
+        assert.equal("6", lab:sql "SELECT count(*) FROM sessions WHERE ended_at > started_at")
+    end)
+end)
