@@ -31,6 +31,7 @@
 --- semaphore, a handle of another run's task.
 
 local budgets = require "ponder.task.budget"
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
@@ -42,7 +43,8 @@ local run = {}
 
 local FIELD = "run" -- of a task's context
 local WAIT = "run:call" -- as ponder.log.playing has it
-local NOT_INHERITED = { "asker", "outside" } -- context fields that an inner run does not inherit
+local NOT_INHERITED = { asker = true, outside = true } -- context fields
+local NO_LIMITS = {}
 
 ---@class ponder.RunOptions
 ---@field name string? for people; runs of one name are distinguished by their order
@@ -65,6 +67,7 @@ local NOT_INHERITED = { "asker", "outside" } -- context fields that an inner run
 ---@field error any the error of its function, unchanged
 ---@field exit_status integer? the argument of os.exit within it
 ---@field group ponder.task.Group? its tasks
+---@field private caller ponder.task.Handle? the task that waits for it
 ---@field is_late boolean? it has timed out
 ---@field is_command boolean? the outermost run
 ---@field log ponder.log.Run? of a logged command
@@ -99,7 +102,9 @@ end
 ---@return ponder.Run
 function run.new(opts)
     opts = options.check("run.new", opts, NEW)
-    check_labels(opts.labels or {})
+    if opts.labels then
+        check_labels(opts.labels)
+    end
     return run.unchecked(opts, opts.budget
         and options.check("run.new: opts.budget", opts.budget, budgets.LIMITS))
 end
@@ -111,8 +116,8 @@ end
 function run.unchecked(opts, limits)
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
         labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
-        status = "new", budget = budgets.new(limits or {}), -- room for the others:
-        outer = nil, group = nil, session = nil, results = nil, reported = nil, error = nil,
+        status = "new", budget = budgets.new(limits or NO_LIMITS), -- room for the others:
+        outer = nil, group = nil, session = nil, caller = nil, results = nil, reported = nil,
         exit_status = nil, cancelled = nil, is_late = nil }, Run)
 end
 
@@ -136,15 +141,18 @@ end
 -- The tasks of a run
 
 local function context_within(self, context)
-    local inner = options.merge({}, context)
-    for _, name in ipairs(NOT_INHERITED) do
-        inner[name] = nil
+    local inner = {}
+    for name, value in pairs(context or inner) do
+        if not NOT_INHERITED[name] then
+            inner[name] = value
+        end
     end
     inner[FIELD] = self
     return inner
 end
 
--- The main task. With a tape, the timeout is a timer of the run itself; else the caller has it.
+-- The main task of a run with a timeout. With a tape, that is a timer of the run itself; else the
+-- caller has it.
 local function main(self, f, ...)
     if not self.timeout_ms or not scheduler.tape() then
         return budgets.within(self.budget, f, ...)
@@ -194,7 +202,7 @@ end
 local function outcome(self)
     local group = self.group
     local t = group.main
-    local unjoined = group.failures:report_rest()
+    local unjoined = failures.report_rest(group)
     if self.exit_status then
         return fail(self, ("the run ended with os.exit(%d)"):format(self.exit_status), "EXIT")
     elseif self.is_late then
@@ -210,6 +218,25 @@ local function outcome(self)
         return fail(self, group.stopped_by or unjoined, "ERROR")
     end
     return judge(self, t.results or { n = 0 })
+end
+
+-- Called when the last task has ended.
+local function on_end(group)
+    local self = group.main.context[FIELD]
+    finish(self, outcome(self))
+    if not self.session then
+        scheduler.wake(self.caller, WAIT)
+    end
+end
+
+-- Starts the main task, from the task `t`.
+local function begin(self, t, f, ...)
+    local context, generator = context_within(self, t.context), random.new(self.seed)
+    if self.budget.limits.timeout or self.timeout_ms and scheduler.tape() then
+        return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
+    end
+    budgets.enter(self.budget, context)
+    return scheduler.begin(t.group, context, generator, on_end, f, ...)
 end
 
 -- Waits for the last task of a run without a tape, or for its timeout.
@@ -240,15 +267,8 @@ local function prepare(self, where)
 end
 
 local function call_here(self, t, tape, f, ...)
-    self.status = "running"
-    self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
-        context = context_within(self, t.context),
-        on_end = function()
-            finish(self, outcome(self))
-            if not tape then
-                scheduler.wake(t, WAIT)
-            end
-        end }, main, self, f, ...)
+    self.caller, self.status = t, "running"
+    self.group = begin(self, t, f, ...)
     local function leave(woken)
         if not woken then
             self:cancel()

@@ -142,9 +142,9 @@ end
 ---@param at_least? number[] calls, tokens and cost (in billionths) used elsewhere
 ---@return ponder.queue.Budget
 function shared.back(budget, client, key, lease_ms, at_least)
-    local reserved = budget.reserved
     at_least = at_least or used_of(budget)
-    at_least[2], at_least[3] = at_least[2] + reserved.tokens, at_least[3] + nano(reserved.cost)
+    at_least[2], at_least[3] = at_least[2] + budget.reserved_tokens,
+        at_least[3] + nano(budget.reserved_cost)
     budget.backing = setmetatable({ client = client, budget = budget,
         keys = { key, key .. ":holds", key .. ":owners" }, lease_ms = lease_ms,
         owner = ("%016x"):format(random.draw()), at_least = at_least, settled = {}, count = 0 },

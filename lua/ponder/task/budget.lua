@@ -53,27 +53,27 @@ budget.LIMITS = {
 ---@field tokens integer used; the estimate if a reply did not say
 ---@field cost number USD, of the calls whose price is known
 ---@field unpriced integer calls whose price is unknown
----@field usage table<string, number> sums of the replies' usage
+---@field usage table<string, number>? sums of the replies' usage
 ---@field spent string? the message of the first refusal
 ---@field late boolean? it timed out
 ---@field unpriced_call string? the message to a call whose price is unknown
 ---@field on_change fun()? called when a call starts or ends
 ---@field clock (fun(): number)? if set, the clock of `busy`
 ---@field busy number seconds while at least one call was in flight
----@field private reserved {tokens: integer, cost: number}
----@field private holds table<integer, ponder.task.Hold> calls in flight, by number
+---@field reserved_tokens integer by calls in flight
+---@field reserved_cost number
+---@field private holds table<integer, ponder.task.Hold>? calls in flight, by number
 ---@field private in_flight integer number of calls in flight
----@field private waiting (ponder.task.Handle|false)[] tasks that wait for reservations, in order
-local Budget = {}
+---@field private waiting (ponder.task.Handle|false)[]? tasks that wait for reservations, in order
+local Budget = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0, busy = 0,
+    reserved_tokens = 0, reserved_cost = 0, in_flight = 0 } -- until the first call
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 
 ---@param limits ponder.task.Limits
 ---@return ponder.task.Budget
 function budget.new(limits)
-    return setmetatable({ limits = limits, calls = 0, failed = 0, tokens = 0, cost = 0,
-        unpriced = 0, busy = 0, usage = {}, reserved = { tokens = 0, cost = 0 }, holds = {},
-        in_flight = 0, waiting = {} }, Budget)
+    return setmetatable({ limits = limits }, Budget)
 end
 
 ---The innermost budget of the current task.
@@ -144,10 +144,10 @@ local function refusal(self, need)
         return self.spent, true
     elseif calls and self.calls >= calls then
         return budget.refusal("calls", calls, self.calls, 1), true
-    elseif tokens and self.tokens + self.reserved.tokens + need.tokens > tokens then
+    elseif tokens and self.tokens + self.reserved_tokens + need.tokens > tokens then
         return budget.refusal("tokens", tokens, self.tokens, need.tokens),
             self.tokens + need.tokens > tokens
-    elseif cost and need.cost and self.cost + self.reserved.cost + need.cost > cost then
+    elseif cost and need.cost and self.cost + self.reserved_cost + need.cost > cost then
         return budget.refusal("cost", cost, self.cost, need.cost), self.cost + need.cost > cost
     end
 end
@@ -169,10 +169,10 @@ end
 
 local function wake_all(self)
     local waiting = self.waiting
-    if #waiting == 0 then
+    if not waiting then
         return
     end
-    self.waiting = {}
+    self.waiting = nil
     for _, t in ipairs(waiting) do
         if t then
             scheduler.wake(t, WAIT)
@@ -181,7 +181,8 @@ local function wake_all(self)
 end
 
 local function wait_for_room(self)
-    local t, waiting = scheduler.check "task.with_budget", self.waiting
+    local t, waiting = scheduler.check "task.with_budget", self.waiting or {}
+    self.waiting = waiting
     local place = #waiting + 1
     waiting[place] = t
     scheduler.park(t, WAIT, function()
@@ -200,7 +201,7 @@ function budget.exhaust(self, message)
     self.spent = message
     wake_all(self)
     if self.limits.in_flight == "cancel" then
-        for _, number in ipairs(options.names(self.holds)) do
+        for _, number in ipairs(options.names(self.holds or {})) do
             local hold = self.holds[number]
             if hold then
                 hold:cancel(message)
@@ -239,8 +240,9 @@ local function reserve(hold)
             one.busy_since = one.clock()
         end
         one.in_flight = one.in_flight + 1
-        one.reserved.tokens = one.reserved.tokens + need.tokens
-        one.reserved.cost = one.reserved.cost + (need.cost or 0)
+        one.reserved_tokens = one.reserved_tokens + need.tokens
+        one.reserved_cost = one.reserved_cost + (need.cost or 0)
+        one.holds = one.holds or {}
         one.holds[hold.number] = hold
         hold.cancellable = hold.cancellable or one.limits.in_flight == "cancel"
         if one.on_change then
@@ -329,6 +331,7 @@ function Hold:renew()
 end
 
 local function add(one, usage, tokens, cost)
+    one.usage = one.usage or {}
     tally.add(one.usage, usage)
     if usage and not usage.total_tokens and tally.total(usage) then
         one.usage.total_tokens = tally.plus(one.usage.total_tokens or 0, tokens)
@@ -366,10 +369,9 @@ function Hold:settle(usage, cost, failed, partial)
             one.busy = one.busy + one.clock() - one.busy_since
         end
         one.holds[self.number] = nil
-        local reserved = one.reserved
-        reserved.tokens = reserved.tokens - need.tokens
+        one.reserved_tokens = one.reserved_tokens - need.tokens
         -- Setting 0 removes the accumulated rounding error.
-        reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
+        one.reserved_cost = one.in_flight > 0 and one.reserved_cost - (need.cost or 0) or 0
         one.failed = one.failed + (failed and 1 or 0)
         add(one, usage, tokens, cost)
         if (one.limits.max_tokens or one.limits.max_cost) and tally.exceeds(usage) then
@@ -449,6 +451,13 @@ end
 ---@return string
 function budget.too_late(seconds)
     return ("the time budget of %g s is spent"):format(seconds)
+end
+
+---Puts this budget in the context of a new task, within the budgets that are there.
+---@param self ponder.task.Budget a new one
+---@param context table<string, any> changed
+function budget.enter(self, context)
+    self.outer, context[FIELD] = context[FIELD], self
 end
 
 ---Calls `f(...)` with this budget, within the current ones.

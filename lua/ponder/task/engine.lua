@@ -20,9 +20,9 @@ local groups = require "ponder.task.groups"
 local life = require "ponder.task.life"
 local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
-local timers = require "ponder.task.timers"
 
-local engine = { set_clock = groups.set_clock, set_plays = groups.set_plays }
+local engine = { set_clock = groups.set_clock, set_plays = groups.set_plays,
+    first_deadline = groups.first_deadline }
 
 for _, name in ipairs { "ENDED", "Task", "alive", "cancel", "current", "own", "park", "park_until",
     "spawn", "wake" } do
@@ -33,6 +33,7 @@ local ENDED = life.ENDED
 local is_stopping = core.is_stopping
 local get_current, step, make_ready = life.current, life.step, life.make_ready
 
+local NONE = {}
 local active = false -- within task.run
 local clock, wait = loop.now, sources.wait
 
@@ -86,7 +87,7 @@ local function throw(group, message)
     end
     local failure = life.leave_wait(main)
     if failure then
-        group.failures:report(group.failures:add(main.id, failure[1]))
+        failures.of(group):report(failures.of(group):add(main.id, failure[1]))
     end
     main.values = table.pack(core.RAISE, message)
     step(main)
@@ -231,7 +232,7 @@ end
 ---@param group ponder.task.Group
 ---@param now number on its clock
 function engine.fire_timers(group, now)
-    local heap, followed = group.timers.heap, false
+    local heap, followed = group.timers and group.timers.heap or NONE, false
     local t = heap[1]
     while t and t.deadline <= now do
         followed = followed or not is_outside(t)
@@ -248,7 +249,7 @@ local function fire_due_timers()
     local now = clock()
     local group = groups.first_due(now)
     while group do
-        engine.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
+        engine.fire_timers(group, math.max(now + group.shift, groups.first_deadline(group)))
         groups.schedule(group)
         group = groups.first_due(now)
     end
@@ -322,26 +323,21 @@ local function abandon()
     end
 end
 
----@class ponder.task.GroupOptions
----@field outer ponder.task.Group?
----@field context table<string, any>|false of its main task
----@field random userdata? the generator of math.random
----@field on_end fun(group: ponder.task.Group)|nil called when its last task has ended; may not wait
-
----Starts a group of tasks with the main task `f(...)`.
----@param opts ponder.task.GroupOptions
+---Starts a group of tasks with the main task `f(...)`. What most groups never need, such as timers,
+---is made when it is needed.
+---@param outer ponder.task.Group?
+---@param context table<string, any>|false of its main task
+---@param random? userdata the generator of math.random
+---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
 ---@param f function
 ---@param ... any
 ---@return ponder.task.Group
-function engine.begin(opts, f, ...)
-    local outer = opts.outer
-    local group = { outer = outer, inner = 0, tape = false, random = opts.random, rounds = 0,
-        plays = false, shift = outer and outer.shift or 0, stopping = false,
-        failures = failures.new(), on_end = opts.on_end or false, last_id = 0,
-        last_outside_id = 0, alive = {}, live = 0, ready = {}, ready_count = 0, queued = false,
-        spare = {}, timers = timers.new(), slot = false, deadline = false, timer_id = 0,
-        moved = false, place = 0 }
-    group.main = life.new(group, opts.context, nil, nil, f, ...)
+function engine.begin(outer, context, random, on_end, f, ...)
+    local group = { outer = outer, inner = 0, random = random, rounds = 0,
+        shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = { false },
+        live = 0, ready = { false }, ready_count = 0, place = 0,
+        main = nil, queued = nil, spare = nil, tape = nil } -- room
+    group.main = life.new(group, context, nil, nil, f, ...)
     groups.add(group)
     return group
 end
@@ -352,14 +348,14 @@ end
 function engine.run(opts, f, ...)
     clock, wait = opts.clock, opts.wait
     reset(clock)
-    local group = engine.begin({ context = false }, f, ...)
+    local group = engine.begin(nil, false, nil, nil, f, ...)
     groups.outermost, active = group, true
     core.begin()
     local ok, err = core.loop(run_to_the_end)
     if not ok then
         core.loop(abandon)
     end
-    local reported, unjoined = pcall(group.failures.report_rest, group.failures)
+    local reported, unjoined = pcall(failures.report_rest, group)
     active = false
     core.stop_obeyed()
     clock, wait = loop.now, sources.wait

@@ -16,7 +16,7 @@ local failures = {}
 ---@field package of ponder.task.Failures
 
 ---@class ponder.task.Failures the failures of one run
----@field private unhandled table<ponder.task.Failure, true>? weak
+---@field private unhandled table<ponder.task.Failure, true> weak
 ---@field private reported integer
 ---@field private first_message string?
 ---@field package over boolean the run has ended
@@ -109,9 +109,13 @@ function failures.traceback_of(err)
     return type(err) == "table" and tracebacks[err] or nil
 end
 
+---The failures of a group of tasks.
+---@param group ponder.task.Group
 ---@return ponder.task.Failures
-function failures.new()
-    return setmetatable({ reported = 0, over = false }, Failures)
+function failures.of(group)
+    group.failures = group.failures or setmetatable({ reported = 0, over = false,
+        unhandled = setmetatable({}, { __mode = "k" }) }, Failures)
+    return group.failures
 end
 
 ---@param id integer
@@ -128,7 +132,6 @@ function Failures:add(id, err, traceback)
     end
     local failure = setmetatable({ id = id, message = message, handled = false, of = self },
         Failure)
-    self.unhandled = self.unhandled or setmetatable({}, { __mode = "k" })
     self.unhandled[failure] = true
     return failure
 end
@@ -156,11 +159,15 @@ function failures.report_collected()
 end
 
 --- Reports the remaining failures at the end of a run.
+---@param group ponder.task.Group
 ---@return string? summary nil if nothing was reported in this run
-function Failures:report_rest()
+function failures.report_rest(group)
     failures.report_collected()
-    local list = {}
-    for failure in pairs(self.unhandled or list) do
+    local self, list = group.failures, {}
+    if not self then
+        return
+    end
+    for failure in pairs(self.unhandled) do
         if not failure.handled then
             list[#list + 1] = failure
         end

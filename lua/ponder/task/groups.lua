@@ -9,28 +9,28 @@ local groups = {}
 ---@field main ponder.task.Handle
 ---@field outer ponder.task.Group? the enclosing group
 ---@field inner integer number of groups within it that have not ended
----@field tape ponder.task.Tape|false records or plays events from outside
+---@field tape ponder.task.Tape? records or plays events from outside
 ---@field random userdata? the generator of math.random; nil: that of the process
 ---@field rounds integer in which tasks ran that the tape follows
----@field plays boolean the tape, not the clock, decides when timers are due
+---@field plays boolean? the tape, not the clock, decides when timers are due
 ---@field shift number seconds by which its clock is ahead of the engine's
----@field stopping boolean the main task has failed: cancel the others
+---@field stopping boolean? the main task has failed: cancel the others
 ---@field stopped_by string? the error that ended it after the main task had returned
----@field failures ponder.task.Failures
----@field on_end fun(group: ponder.task.Group)|false called when its last task has ended
+---@field failures ponder.task.Failures? of its tasks, once there is one
+---@field on_end fun(group: ponder.task.Group)? called when its last task has ended
 ---@field private last_id integer
 ---@field private last_outside_id integer
 ---@field private alive ponder.task.Handle[] tasks that have not ended, unordered; `t.place` is the
 ---  index
 ---@field private live integer length of `alive`
----@field private ready ponder.task.Handle[] tasks of the next round, in order
+---@field private ready ponder.task.Handle[]? tasks of the next round, in order
 ---@field private ready_count integer
 ---@field private queued boolean
----@field private spare ponder.task.Handle[] the list of the previous round, for reuse
----@field private timers ponder.task.Timers
----@field private slot integer|false index in the heap `due`
----@field private deadline number|false of its first timer, on the engine's clock
----@field private moved boolean its first timer may have changed
+---@field private spare ponder.task.Handle[]? the list of the previous round, for reuse
+---@field private timers ponder.task.Timers? once it has had one
+---@field private slot integer|false|nil index in the heap `due`
+---@field private deadline number|false|nil of its first timer, on the engine's clock
+---@field private moved boolean? its first timer may have changed
 
 local all, count -- unordered; group.place is the index
 local queue, queued, spare_queue -- groups with ready tasks, in order
@@ -139,7 +139,7 @@ end
 ---@param group ponder.task.Group
 ---@param plays boolean
 function groups.set_plays(group, plays)
-    if plays ~= group.plays then
+    if plays ~= (group.plays or false) then
         group.plays = plays
         if plays then
             players[#players + 1] = group
@@ -183,11 +183,19 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Timers
 
+---The deadline of the first timer of a group, on its clock.
+---@param group ponder.task.Group
+---@return number?
+function groups.first_deadline(group)
+    local first = group.timers and group.timers.heap[1]
+    return first and first.deadline
+end
+
 -- Updates the position of a group in the heap `due`.
 local function schedule(group)
-    local first = group.timers.heap[1]
-    local at = first and not group.plays and first.deadline - group.shift or false
-    if at ~= group.deadline then
+    local first = groups.first_deadline(group)
+    local at = first and not group.plays and first - group.shift or false
+    if at ~= (group.deadline or false) then
         if group.slot then
             due:remove(group)
         end
@@ -220,8 +228,10 @@ end
 ---@param t ponder.task.Handle
 ---@param at number on the clock of its group
 function groups.add_timer(t, at)
-    t.group.timers:add(t, at)
-    schedule_later(t.group)
+    local group = t.group
+    group.timers = group.timers or timers.new()
+    group.timers:add(t, at)
+    schedule_later(group)
 end
 
 ---@param t ponder.task.Handle that has one

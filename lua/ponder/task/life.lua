@@ -9,6 +9,7 @@
 --- ponder.task.engine for the order in which tasks run.
 
 local core = require "ponder.core.task"
+local failures = require "ponder.task.failures"
 local groups = require "ponder.task.groups"
 local random = require "ponder.core.random"
 
@@ -81,8 +82,12 @@ end
 -- nothing.
 local function make_ready(t)
     local group = t.group
-    local count = group.ready_count + 1
-    group.ready[count] = t
+    local ready, count = group.ready, group.ready_count + 1
+    if ready then
+        ready[count] = t
+    else
+        group.ready = { t }
+    end
     if not group.queued then
         enqueue(group)
     end
@@ -204,7 +209,7 @@ end
 local function fail(t, err, traceback)
     local group = t.group
     t.error = err
-    t.failure = group.failures:add(t.id, err, traceback)
+    t.failure = failures.of(group):add(t.id, err, traceback)
     if t == group.main then
         t.failure.handled = true -- run raises it
     end
@@ -329,19 +334,21 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The beginning
 
----Makes a task, which runs in the group's next round; see spawn. It has at most 16 fields: with
----more its table would have twice the size.
+---Makes a task, which runs in the group's next round; see spawn. Its table has room for 16 fields;
+---with more it would have twice the size.
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1
     local t = setmetatable({
-        id = outside and group.last_outside_id - 1 or group.last_id + 1, serial = last_serial + 1,
-        group = group, state = "ready", co = core_create(f, ...), scope = scope, index = index,
-        values = false, results = false, on_cancel = false, waits = false, slot = false,
-        deadline = false, timer_id = 0, place = live, context = context,
+        id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
+        serial = last_serial + 1, group = group, state = "ready", co = core_create(f, ...),
+        scope = scope, index = index, values = false, slot = false, place = live,
+        context = context, -- room for the others:
+        on_cancel = nil, waits = nil, deadline = nil, results = nil, timer_id = nil,
     }, Task)
-    group.ready[count] = t
-    group.alive[live] = t
+    local ready = group.ready or {}
+    ready[count] = t
+    group.ready, group.alive[live] = ready, t
     if not group.queued then
         enqueue(group)
     end

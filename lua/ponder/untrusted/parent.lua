@@ -185,11 +185,10 @@ local function begin(id, what)
             arguments[i] = nil
         end
     end
-    call.group = scheduler.begin({ outer = root, random = random.new(what.seed), context = false,
-        on_end = function(group)
-            calls[group] = nil
-            call.outcome = outcome_of(group.main)
-        end }, f, table.unpack(arguments, 1, n))
+    call.group = scheduler.begin(root, false, random.new(what.seed), function(group)
+        calls[group] = nil
+        call.outcome = outcome_of(group.main)
+    end, f, table.unpack(arguments, 1, n))
     calls[call.group] = call
     scheduler.set_tape(call.group, Tape)
     scheduler.set_plays(call.group, true)
@@ -207,11 +206,11 @@ end
 
 -- Reports the running call: all its tasks wait or have ended.
 local function reply(call)
-    local first = call.group.timers.heap[1]
+    local first = scheduler.first_deadline(call.group)
     local message = call.outcome or {}
     message.requests, message.events = json.array(call.requests), json.array(call.events)
     message.output, message.done = take_output(call), call.outcome ~= nil
-    message.wait = first and first.deadline < math.huge and math.max(first.deadline - now, 0) or nil
+    message.wait = first and first < math.huge and math.max(first - now, 0) or nil
     call.requests, call.events, call.size = {}, {}, 0
     if message.done then
         calls[call.id] = nil
