@@ -51,7 +51,7 @@ local recorded = {
 }
 
 describe("trm.act", function()
-    it("gives every recorded result, bit for bit", function()
+    it("reproduces every recorded result, bit for bit", function()
         local seen = {}
         for i, vector in ipairs(vectors()) do
             local name = vector.fn:match("^trm%.act%.(.+)$")
@@ -64,7 +64,7 @@ describe("trm.act", function()
         end
     end)
 
-    it("halts at the threshold itself, and looks at it before convergence", function()
+    it("halts at the threshold itself, which it checks before convergence", function()
         local flat = { 0.5, 0.5, 0.5 }
         assert.same({ "halt", "threshold_exceeded" },
             { act.make_decision { threshold = 0.5, current_confidence = 0.5, history = flat } })
@@ -94,7 +94,7 @@ describe("trm.act", function()
         assert.equal(math.huge, act.estimated_steps_remaining(0, 1, wild))
     end)
 
-    it("weighs the grade before the confidence held", function()
+    it("weighs the grade more than the previous confidence", function()
         assert.equal(0.6 * 1 + 0.4 * 0.5, act.calculate_confidence(0.5, 7))
         assert.equal(0, act.calculate_confidence({}, -1))
     end)

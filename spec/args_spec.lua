@@ -16,7 +16,7 @@ local function mistake(f)
 end
 
 describe("args.parse", function()
-    it("takes a number for an operand, unless an option is named so", function()
+    it("takes a negative number as an operand, unless an option has that name", function()
         local opts, operands = parse({ "-5", "-v", "-.5", "-1e3", "--n", "-7" },
             { v = {}, n = { value = "N", type = "integer" } })
         assert.same({ { "-5", "-.5", "-1e3" }, true, -7 }, { operands, opts.v, opts.n })
@@ -40,7 +40,7 @@ describe("args.parse", function()
         assert.equal('cmd: --with must be an integer (got "x")', message)
     end)
 
-    it("says what is wrong with the rules themselves", function()
+    it("reports errors in the rules themselves", function()
         local types = "the type of k must be string, integer, number, duration or list (got %s)"
         local nameless = 'k has a type, so it needs the name of its value: value = "N"'
         for _, row in ipairs {
@@ -86,7 +86,7 @@ Writes a poem.
         end
     end)
 
-    it("ends a script after a mistake, and else hands over what was given", function()
+    it("ends a script after a mistake, otherwise returns the parsed values", function()
         assert.same({ status = 2, out = "",
             err = "poem: unknown option --line (did you mean --lines?)\n" },
             poem("--line", "4"))
@@ -95,7 +95,7 @@ Writes a poem.
         assert.same({ status = 0, out = "3\t--help\n", err = "" }, poem("--", "--help"))
     end)
 
-    it("serves the scripts that come with ponder", function()
+    it("parses the options of the scripts that come with ponder", function()
         for _, name in ipairs { "game24", "refine", "evolve_circles", "sorting", "creative" } do
             local r = shell.ponder { "run", "--no-log", "scripts/" .. name .. ".lua", "--help" }
             assert.same({ 0, "" }, { r.status, r.err }, name)
@@ -106,7 +106,7 @@ Writes a poem.
 end)
 
 describe("a command", function()
-    it("says more wherever --help stands among its options", function()
+    it("prints its help wherever --help stands among its options", function()
         for _, words in ipairs { { "tot", "--model", "x", "--help" },
             { "log", "--json", "--help" } } do
             local r = shell.ponder(words)
@@ -115,14 +115,14 @@ describe("a command", function()
         end
     end)
 
-    it("leaves that of a script alone", function()
+    it("leaves a script's --help to the script", function()
         local dir <close> = shell.directory { ["a.lua"] = "print(...)" }
         assert.equal("--help\n", shell.ponder({ dir.path .. "/a.lua", "--help" }).out)
     end)
 end)
 
 describe("policy.split", function()
-    it("takes parts of at least one item, of a list", function()
+    it("requires a list and parts of at least one item", function()
         assert.same({ { 1, 2 }, { 3 } }, policy.split({ 1, 2, 3 }, 2))
         for _, row in ipairs {
             { { 1 }, 0, "policy.split: size must be an integer >= 1 (got 0)" },

@@ -3,7 +3,7 @@
 local base64 = require "ponder.base64"
 
 describe("ponder.base64", function()
-    it("has the vectors of RFC 4648", function()
+    it("encodes the test vectors of RFC 4648", function()
         for bytes, text in pairs { [""] = "", f = "Zg==", fo = "Zm8=", foo = "Zm9v",
             foob = "Zm9vYg==", fooba = "Zm9vYmE=", foobar = "Zm9vYmFy" } do
             assert.equal(text, base64.encode(bytes))
@@ -12,7 +12,7 @@ describe("ponder.base64", function()
         end
     end)
 
-    it("gives all bytes back", function()
+    it("decodes what it encoded, for all bytes", function()
         local list = {}
         for i = 0, 255 do
             list[i + 1] = string.char(i)
@@ -24,7 +24,7 @@ describe("ponder.base64", function()
         assert.equal("+/+/", base64.encode "\xFB\xFF\xBF")
     end)
 
-    it("refuses what is not base64", function()
+    it("refuses text that is not base64", function()
         assert.is_nil(base64.decode "Zm9v!")
         assert.is_nil(base64.decode "Zm 9v")
         assert.is_nil(base64.decode "Zg=x")

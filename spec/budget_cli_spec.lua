@@ -71,7 +71,7 @@ describe("a strategy's command", function()
         end)
     end
 
-    it("ends by its dollars, with prices of the user's own", function()
+    it("ends when its dollars are spent, at the user's own prices", function()
         local dir <close> = shell.directory { ["ponder/prices.lua"] =
             'return { ["script:*"] = { input = 1000, output = 1000 } }' }
         local arguments = { "tot", "--model", STEPS, "--max-cost", "1.9", "--json", "Why?" }
@@ -83,12 +83,12 @@ describe("a strategy's command", function()
         assert.equal(outcome.usage.total_tokens / 1000, outcome.cost)
     end)
 
-    it("costs nothing where models are free", function()
+    it("costs nothing if models are free", function()
         local r = ponder { "cot", "--model", STEPS, "--max-cost", "0", "--json", "Why?" }
         assert.same({ 0, 0.0 }, { r.status, json.decode(r.out).cost }, r.err)
     end)
 
-    it("ends calls in flight if wanted", function()
+    it("cancels calls in flight if asked to", function()
         local r = ponder({ "tot", "--model", STEPS, "--max-calls", "1", "--in-flight", "cancel",
             "Why?" }, { LATER = "30" })
         assert.equal(1, r.status)
@@ -104,7 +104,7 @@ describe("ponder run", function()
             if TELL then assert(reply, message) end
         end]]):format(STEPS)
 
-    it("ends with one line where a budget ends the script", function()
+    it("prints one line when a budget ends the script", function()
         for flags, line in pairs {
             [{ "--max-calls", "1" }] = "the budget of 1 calls is spent [BUDGET]",
             [{ "--max-tokens", "1100" }] = "^ponder: the budget of 1100 tokens is spent: %d+ used, "
@@ -117,7 +117,7 @@ describe("ponder run", function()
         end
     end)
 
-    it("lets a script go on that sees the code", function()
+    it("lets a script continue that handles the code", function()
         local r = ponder { "-e", ASK, "--max-calls", "1" }
         assert.same({ 0, "1\tnil\n2\tBUDGET\n3\tBUDGET\n", "" }, { r.status, r.out, r.err })
     end)
@@ -132,7 +132,7 @@ describe("ponder run", function()
         assert.matches("\nponder: before that, the budget of 1 calls is spent %[BUDGET%]\n$", r.err)
     end)
 
-    it("fails where a script takes no notice that no call has a price", function()
+    it("fails if a script ignores that no call has a price", function()
         local r = ponder { "--max-cost", "1", "-e",
             [[print(require("ponder.model").open("openai:nobody-knows"):complete "x" == nil)]] }
         assert.same({ 1, "true\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
@@ -145,7 +145,7 @@ describe("ponder run", function()
             { r.status, r.out, r.err })
     end)
 
-    it("counts the time of tasks that the script leaves behind", function()
+    it("counts the time of tasks that outlive the script", function()
         local code = [[local task = require "ponder.task"
             task.spawn(function() task.sleep(%s); print "late"; error "unheard" end)
             print "begun"; return { 7 }]]
@@ -157,13 +157,13 @@ describe("ponder run", function()
         assert.truthy(r.err:find("unhandled error in task 3: ", 1, true), r.err)
     end)
 
-    it("is interrupted as ever", function()
+    it("can be interrupted within a time limit", function()
         local r = shell.interrupt { "--no-log", "--timeout", "100s", "-e",
             [[print "ready"; io.stdout:flush(); require("ponder.task").sleep(100)]] }
         assert.same({ 130, "ponder: interrupted\n" }, { r.status, r.err })
     end)
 
-    it("tells other errors as ever", function()
+    it("reports other errors unchanged", function()
         local r = ponder { "--timeout", "30s", "--max-calls", "1", "-e", "local x = nil + 1" }
         assert.equal(1, r.status)
         assert.truthy(r.err:find("arithmetic on a nil value", 1, true), r.err)
@@ -182,7 +182,7 @@ describe("ponder run", function()
         assert.same({ 1, "opened\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
     end)
 
-    it("refuses limits that are none", function()
+    it("refuses invalid limits", function()
         for flag, value in pairs { ["--max-calls"] = "-1", ["--max-cost"] = "much",
             ["--timeout"] = "-1s" } do
             local r = ponder { flag, value, "-e", "" }
@@ -193,7 +193,7 @@ describe("ponder run", function()
 end)
 
 describe("ponder chat", function()
-    it("keeps to dollars and seconds", function()
+    it("keeps to its limits of dollars and seconds", function()
         local r = ponder { "chat", "--model", "openai:nobody-knows", "--max-cost", "1", "Hi" }
         assert.same({ 1, "ponder chat: " .. MISSING .. "\n" }, { r.status, r.err })
         r = ponder({ "chat", "--model", STEPS, "--timeout", "0.1s", "Hi" }, { WAIT = "30" })
@@ -203,7 +203,7 @@ describe("ponder chat", function()
 end)
 
 describe("ponder doctor", function()
-    it("tells what is wrong with the user's prices", function()
+    it("reports errors in the user's prices", function()
         for text, expected in pairs {
             ["return { ['a:b'] = 3 }"] = '!! prices%s+%S+prices.lua: the price of "a:b" must be a '
                 .. "table %(got 3%)\n",
@@ -219,7 +219,7 @@ describe("ponder doctor", function()
 end)
 
 describe("--cache", function()
-    it("answers what was asked before, in every command", function()
+    it("answers repeated requests, in every command", function()
         local dir <close> = shell.directory { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
         local env = { CALLS = dir.path .. "/calls" }
         local file, name = dir.path .. "/replies.db", "script:" .. dir.path .. "/m.lua"
@@ -244,7 +244,7 @@ describe("--cache", function()
         assert.equal(43, calls_of(dir))
     end)
 
-    it("knows a scripted model by its text", function()
+    it("identifies a scripted model by its text", function()
         local dir <close> = shell.directory { ["m.lua"] = "return function() return 'one' end" }
         local arguments = { "chat", "--cache", dir.path .. "/c.db", "--model",
             "script:" .. dir.path .. "/m.lua", "Hi" }
@@ -290,7 +290,7 @@ describe("--cache", function()
         assert.equal(40, calls_of(dir))
     end)
 
-    it("refuses a file that is none", function()
+    it("refuses a file that is not a cache", function()
         local dir <close> = shell.directory { ["notes.txt"] = "notes, not a database" }
         local file = dir.path .. "/notes.txt"
         for _, command in ipairs { { "chat", "Hi" }, { "cot", "Why?" }, { "-e", "print(1)" } } do

@@ -46,7 +46,7 @@ local function ask_many(m, n, opts)
 end
 
 describe("a budget of calls", function()
-    it("lets so many begin, and no other", function()
+    it("lets that many begin, and no more", function()
         help.run(function()
             local sent = 0
             local m = open(function() sent = sent + 1; task.sleep(1); return "yes" end)
@@ -88,7 +88,7 @@ describe("a budget of calls", function()
         end)
     end)
 
-    it("is given back with the function's results, and over with it", function()
+    it("is returned after the function's results, and ends with it", function()
         help.run(function()
             local m = open(slow(0))
             assert.same({ 1, nil, 3, n = 3 }, table.pack(task.with_budget({ max_calls = 0 },
@@ -102,7 +102,7 @@ describe("a budget of calls", function()
 end)
 
 describe("a budget of tokens", function()
-    it("is settled by what replies say", function()
+    it("is charged with the usage that replies report", function()
         help.run(function()
             local m = open(slow(0, { input_tokens = 3, output_tokens = 4 }))
             task.with_budget({ max_tokens = 10000 }, function()
@@ -115,7 +115,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("keeps the estimate where nobody says", function()
+    it("keeps the estimate if no usage is reported", function()
         help.run(function()
             local m = open(function() return "yes" end)
             task.with_budget({ max_tokens = 5000 }, function()
@@ -129,7 +129,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("keeps the estimate of a call that is cancelled under way", function()
+    it("keeps the estimate of a call cancelled in flight", function()
         help.run(function()
             local m = open(slow(100))
             task.with_budget({ max_tokens = 5000 }, function()
@@ -143,7 +143,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("refuses what can never fit, and then everything", function()
+    it("refuses a call that can never fit, and then every call", function()
         help.run(function()
             local m = open(slow(0))
             task.with_budget({ max_tokens = 500 }, function()
@@ -158,7 +158,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("lets a call wait for others that may need less than is set aside", function()
+    it("lets a call wait for others that may use less than they reserved", function()
         help.run(function()
             local m = open(slow(1, { input_tokens = 50, output_tokens = 50 }))
             local answered = task.with_budget({ max_tokens = 3500 }, ask_many, m, 12,
@@ -168,7 +168,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("takes one that was cancelled while it waited out of the line", function()
+    it("removes a waiting call that is cancelled from the queue", function()
         help.run(function()
             local m = open(slow(1))
             task.with_budget({ max_tokens = 1500 }, function()
@@ -184,7 +184,7 @@ describe("a budget of tokens", function()
         end)
     end)
 
-    it("does not let a call wait for the one that it is part of", function()
+    it("does not let a call wait for the call that contains it", function()
         help.run(function()
             local m
             m = open(function(request)
@@ -234,7 +234,7 @@ describe("a budget of money", function()
         end)
     end)
 
-    it("of nothing suffices for models that are free", function()
+    it("of zero suffices for models that are free", function()
         help.run(function()
             local client = model.client { env = function() return nil end, config = {},
                 prices = { ["play:*"] = { input = 0, output = 0 } }, transport = {} }
@@ -260,7 +260,7 @@ describe("a budget of time", function()
         end)
     end)
 
-    it("hands on what the function returns in time, be it a timeout of its own", function()
+    it("passes on what the function returns in time, even a timeout of its own", function()
         help.run(function()
             assert.same({ nil, "mine", "TIMEOUT" }, { task.with_budget({ timeout = 5 }, function()
                 return nil, "mine", "TIMEOUT"
@@ -314,7 +314,7 @@ describe("calls in flight when a budget is spent", function()
         end)
     end)
 
-    it("are cancelled if wanted, with the same code", function()
+    it("are cancelled if asked to, with the same code", function()
         help.run(function()
             local closed = {}
             local m = open(function(request)
@@ -336,7 +336,7 @@ describe("calls in flight when a budget is spent", function()
         end)
     end)
 
-    it("are cancelled in the budget that is spent, not in one around it", function()
+    it("are cancelled within the budget that is spent, not within an outer one", function()
         help.run(function()
             local m = open(slow(5))
             task.with_budget({ max_calls = 9, in_flight = "cancel" }, function()
@@ -348,7 +348,7 @@ describe("calls in flight when a budget is spent", function()
         end)
     end)
 
-    it("hand on what they raise", function()
+    it("pass on the errors that they raise", function()
         help.run(function()
             local m = open(slow(0))
             task.with_budget({ in_flight = "cancel" }, function()
@@ -360,7 +360,7 @@ describe("calls in flight when a budget is spent", function()
     end)
 end)
 
-describe("what did not come from the network", function()
+describe("a reply that did not come from the network", function()
     it("costs nothing", function()
         help.run(function()
             local m, client = open(slow(0))
@@ -382,7 +382,7 @@ describe("what did not come from the network", function()
         end)
     end)
 
-    it("is charged where a log says what it had cost", function()
+    it("is charged if a log records its cost", function()
         help.run(function()
             local request, m, client = nil, open(slow(0))
             client.use(function(one, next) request = one; return next(one) end)
@@ -413,7 +413,7 @@ describe("what did not come from the network", function()
     end)
 end)
 
-describe("what servers say was used", function()
+describe("usage that servers report", function()
     local HUGE = "9223372036854775807"
     local REPLIES = {
         openai = '{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%s,'
@@ -430,7 +430,7 @@ describe("what servers say was used", function()
         end
     end
 
-    it("ends a budget of tokens or money where no reply can use so much", function()
+    it("ends a budget of tokens or money even if no reply can use so much", function()
         for _, said in ipairs { HUGE, "1e300", "1e999", tostring((1 << 40) + 1) } do
             for limit, most in pairs { max_tokens = 1e6 // 1 | 0, max_cost = 1e6 } do
                 each(said, function(m, provider)
@@ -448,7 +448,7 @@ describe("what servers say was used", function()
         end
     end)
 
-    it("is unknown where it is not a count, and what was reserved is charged", function()
+    it("is unknown if it is not a count: the reservation is charged", function()
         for _, said in ipairs { "-5", "2.5", "null", '"7"', "-1e999" } do
             each(said, function(m, provider)
                 task.with_budget({ max_tokens = 100000 }, function()
@@ -462,7 +462,7 @@ describe("what servers say was used", function()
         end
     end)
 
-    it("counts as it is up to 2^40", function()
+    it("is accepted up to 2^40", function()
         each(tostring(1 << 40), function(m, provider)
             local cached = provider == "anthropic" and 5 or 0
             local used = provider == "anthropic" and m:chat { messages = { { role = "user",
@@ -471,7 +471,7 @@ describe("what servers say was used", function()
         end)
     end)
 
-    it("is not added up beyond what numbers hold", function()
+    it("does not overflow when added up", function()
         local m = { chat = function() return { text = "x", usage = { input_tokens = 1 << 40,
             output_tokens = 1 << 40, other = 0 / 0 }, cost = 0 / 0 } end }
         help.run(function()
@@ -504,7 +504,7 @@ describe("attempts", function()
         return found, #transport.sent
     end
 
-    it("that a reply was cut in count at what was reserved for each", function()
+    it("whose reply was cut off are charged what was reserved for each", function()
         local found, sent = call({ CUT, CUT, OK }, { max_tokens = 10000 })
         assert.same({ 3, 2, 2 * RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
         assert.equal(3, sent)
@@ -513,7 +513,7 @@ describe("attempts", function()
         assert.equal(3, sent)
     end)
 
-    it("that were waited for without success count too, those without a reply do not", function()
+    it("that timed out are charged too, those without a reply are not", function()
         local late = { code = "TIMEOUT", error = "no complete reply within timeout_ms (5)" }
         assert.same({ 2, 1, RESERVED + 15 }, { table.unpack(call({ late, OK },
             { max_calls = 9 }), 1, 3) })
@@ -527,7 +527,7 @@ describe("attempts", function()
         end
     end)
 
-    it("are made again only where the budget has room for them", function()
+    it("are repeated only if the budget has room for them", function()
         for limit, most in pairs { max_calls = 1, max_tokens = 2 * RESERVED - 1 } do
             local found, sent = call({ CUT, OK }, { [limit] = most })
             assert.same({ 1, 1, RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
@@ -536,7 +536,7 @@ describe("attempts", function()
         end
     end)
 
-    it("of a stream count at what was reserved where that is more than what is known", function()
+    it("of a stream are charged the reservation if that is more than the known usage", function()
         local client = fake.client { { stream = "event: message_start\ndata: "
             .. '{"type":"message_start","message":{"usage":{"input_tokens":9,'
             .. '"output_tokens":1}}}\n\n'
@@ -558,7 +558,7 @@ describe("attempts", function()
 end)
 
 describe("with_budget", function()
-    it("raises for a wrong call", function()
+    it("raises an error for wrong arguments", function()
         help.raises("task.with_budget: call it within task.run", task.with_budget, {}, print)
         help.run(function()
             for expected, limits in pairs {

@@ -48,8 +48,8 @@ local function with_cache(player, f)
     end)
 end
 
-describe("a reply that was asked for before", function()
-    it("comes from the cache", function()
+describe("a repeated request", function()
+    it("is answered from the cache", function()
         with_cache(nil, function(m, sent)
             local first, second = ask(m), ask(m)
             assert.same({ 1, 1 }, { #sent, task.now() })
@@ -61,7 +61,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("is the caller's own", function()
+    it("gets a reply of its own, which it may change", function()
         with_cache(function() return { text = "a", tool_calls = { { name = "f",
             arguments = { x = 1 } } } } end, function(m)
             local replies = { ask(m), ask(m), ask(m) }
@@ -72,7 +72,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("comes in later runs", function()
+    it("is answered in later runs", function()
         local dir <close> = shell.directory()
         for run = 1, 3 do
             help.run(function()
@@ -85,7 +85,7 @@ describe("a reply that was asked for before", function()
         end
     end)
 
-    it("is another for another sample, model or option", function()
+    it("is not one with another sample, model or option", function()
         with_cache(nil, function(m, sent, _, client)
             ask(m)
             assert.equal("yes 2", ask(m, { sample = 2 }).text)
@@ -99,7 +99,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("is streamed to who wants a stream", function()
+    it("gets a stream if it asks for one", function()
         with_cache(nil, function(m, sent)
             ask(m)
             local heard = {}
@@ -109,7 +109,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("is asked for again with cache = false, which keeps nothing", function()
+    it("is sent again with cache = false, which stores nothing", function()
         with_cache(nil, function(m, sent)
             ask(m, { cache = false })
             ask(m)
@@ -119,7 +119,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("keeps what JSON has besides text, as the server sent it", function()
+    it("gets the other fields of the reply as the server sent them", function()
         local dir <close> = shell.directory()
         local draft = { samples = { { text = "a" } }, usage = { input_tokens = 1 }, id = "x",
             raw = { n = 1e300, list = {}, missing = require("ponder.json").null } }
@@ -142,7 +142,7 @@ describe("a reply that was asked for before", function()
     end)
 end)
 
-describe("what is not a reply to keep", function()
+describe("a failed or incomplete reply", function()
     it("is asked for again", function()
         local cases = {
             { nil, "no", "SERVER" },
@@ -173,7 +173,7 @@ describe("what is not a reply to keep", function()
 end)
 
 describe("equal requests in flight", function()
-    it("make one call", function()
+    it("are sent once", function()
         with_cache(nil, function(m, sent)
             local replies = task.map({ 1, 2, 3, 4 }, function() return ask(m) end)
             assert.same({ 1, 1 }, { #sent, task.now() })
@@ -183,7 +183,7 @@ describe("equal requests in flight", function()
         end)
     end)
 
-    it("make another when the first fails, one after the other", function()
+    it("are sent one after the other if the first fails", function()
         local tries = 0
         with_cache(function(request)
             tries = tries + 1
@@ -200,7 +200,7 @@ describe("equal requests in flight", function()
         end)
     end)
 
-    it("make another when the first is cancelled, or raises", function()
+    it("are sent again if the first is cancelled or raises an error", function()
         with_cache(nil, function(m, sent, _, client)
             client.use(function(request, next)
                 if request.metadata then error "on purpose" end
@@ -219,7 +219,7 @@ describe("equal requests in flight", function()
         end)
     end)
 
-    it("go on when one that waits is cancelled", function()
+    it("continue when a waiting one is cancelled", function()
         with_cache(nil, function(m, sent)
             local handles = {}
             for i = 1, 4 do handles[i] = task.spawn(ask, m) end
@@ -232,7 +232,7 @@ describe("equal requests in flight", function()
         end)
     end)
 
-    it("go on whatever is cancelled when", function()
+    it("continue whichever is cancelled at any time", function()
         for seed = 1, 200 do
             local state = seed
             local function draw(most)
@@ -267,7 +267,7 @@ describe("equal requests in flight", function()
         end
     end)
 
-    it("cost one call in a budget", function()
+    it("count as one call in a budget", function()
         with_cache(nil, function(m)
             task.with_budget({ max_calls = 1 }, function()
                 local replies = task.map({ 1, 2, 3 }, function() return ask(m) end)
@@ -280,7 +280,7 @@ describe("equal requests in flight", function()
 end)
 
 describe("the file", function()
-    it("says in plain columns what it holds", function()
+    it("stores its contents in plain columns", function()
         with_cache(nil, function(m, _, path)
             ask(m, { sample = 3 })
             local db <close> = assert(store.open(path, { mode = "read" }))
@@ -295,7 +295,7 @@ describe("the file", function()
         end)
     end)
 
-    it("is refused when it is something else, and stays as it is", function()
+    it("is refused and left alone if it is not a cache", function()
         local dir <close> = shell.directory { ["notes.txt"] = "these are notes, and no database" }
         assert(store.open(dir.path .. "/log.db", { mode = "create",
             application_id = 7 })):close()
@@ -311,7 +311,7 @@ describe("the file", function()
         assert.equal("these are notes, and no database", dir:read("notes.txt"))
     end)
 
-    it("that cannot be written is read, and says so once", function()
+    it("is only read if it cannot be written, with one warning", function()
         with_cache(nil, function(m, sent, path, _, _, warnings)
             local blocker = assert(store.open(path, { mode = "write", lock = false }))
             ask(m)
@@ -328,7 +328,7 @@ describe("the file", function()
         end)
     end)
 
-    it("that is damaged while it is read does not end a run", function()
+    it("does not end a run if it is damaged while it is read", function()
         with_cache(nil, function(m, _, _, _, replies, warnings)
             ask(m)
             replies.backend.db:script("DROP TABLE replies")
@@ -338,7 +338,7 @@ describe("the file", function()
         end)
     end)
 
-    it("may be closed while calls go on", function()
+    it("may be closed during calls", function()
         with_cache(nil, function(m, sent, _, _, replies)
             local handle = task.spawn(ask, m)
             task.sleep(0.5)
@@ -350,12 +350,12 @@ describe("the file", function()
     end)
 end)
 
-it("cache.open wants a path", function()
+it("must be named in cache.open", function()
     help.raises("cache.open: path must be a string %(got nil%)", cache.open)
 end)
 
 describe("two caches of one file", function()
-    it("ask once: the second waits for the first", function()
+    it("send a request once: the second waits for the first", function()
         with_cache(nil, function(m, sent, path)
             local client, sent_by_other = open_client(yes)
             local other <close> = assert(cache.open(path))
@@ -368,7 +368,7 @@ describe("two caches of one file", function()
         end)
     end)
 
-    it("ask twice where the first got nothing", function()
+    it("send it twice if the first got no reply", function()
         with_cache(function() task.sleep(1) return nil, "no", "SERVER" end,
             function(m, sent, path)
                 local client, sent_by_other = open_client(yes)

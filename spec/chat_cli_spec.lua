@@ -28,7 +28,7 @@ before_each(function() dir = shell.directory { ["m.lua"] = MODEL } end)
 after_each(function() dir:__close() end)
 
 describe("ponder chat -c", function()
-    it("goes on with the newest conversation that was kept", function()
+    it("continues the newest stored conversation", function()
         assert.equal("be kind 1 one\n", ponder({ "chat", "--system", "be kind", "one" }).out)
         assert.equal(0, ponder({ "-e", "return 1" }).status)
         local r = ponder { "chat", "-c", "two" }
@@ -40,14 +40,14 @@ describe("ponder chat -c", function()
         assert.equal("short 7 five\n", ponder({ "chat", "-c", "five" }).out)
     end)
 
-    it("replays with the conversation of its time", function()
+    it("replays with the conversation as it was", function()
         ponder { "chat", "one" }
         ponder { "chat", "-c", "--log", "two.db", "two" }
         ponder { "chat", "new" }
         assert.equal("- 3 two\n", ponder({ "replay", "two.db" }).out)
     end)
 
-    it("says when there is none", function()
+    it("says so if there is none", function()
         local r = ponder { "chat", "-c", "two" }
         assert.equal(2, r.status)
         assert.matches("%-c: no conversation is logged", r.err)
@@ -55,7 +55,7 @@ describe("ponder chat -c", function()
 end)
 
 describe("ponder chat --attach", function()
-    it("puts texts before the prompt, between tags that they cannot close", function()
+    it("puts texts before the prompt, in tags that they cannot close", function()
         dir:write("a.txt", "alpha </file> omega")
         local r = ponder { "chat", "--attach", "a.txt", "--attach", "m.lua", "What?" }
         assert.matches("^%- 1 <file%-1>\na.txt\n\nalpha </file> omega\n</file%-1>\n\n<file>\nm.lua",
@@ -63,7 +63,7 @@ describe("ponder chat --attach", function()
         assert.matches("\n\nWhat%?\n$", r.out)
     end)
 
-    it("sends images as each provider takes them", function()
+    it("sends images in each provider's format", function()
         local s <close> = server.start()
         dir:write("a.png", PNG)
         local data = base64.encode(PNG)
@@ -89,7 +89,7 @@ describe("ponder chat --attach", function()
             sent("ollama:m", "/s/text=ok&deltas=1"))
     end)
 
-    it("refuses what cannot be sent", function()
+    it("refuses files that cannot be sent", function()
         dir:write("a.png", PNG)
         dir:write("a.bin", "\xFF\0")
         for path, message in pairs { ["a.png"] = "script:m.lua does not take images",
@@ -125,7 +125,7 @@ describe("ponder chat --schema", function()
         assert.matches("BAD_REPLY", r.err)
     end)
 
-    it("says what is wrong with the file", function()
+    it("reports errors in the file", function()
         dir:write("s.json", "{")
         assert.matches("%-%-schema: s.json: not a JSON schema", ponder({ "chat", "--schema",
             "s.json", "x" }).err)
@@ -145,7 +145,7 @@ describe("ponder chat --tools", function()
                 tool_calls = { { name = "now", arguments = { n = n } } } }
         end]]
 
-    it("runs tools until the model answers, or has asked often enough", function()
+    it("runs tools until the model answers or reaches the limit of turns", function()
         dir:write("tools.lua", TOOLS)
         dir:write("m.lua", CALLS)
         local r = ponder { "chat", "--tools", "tools.lua", "--max-tool-round-trips", "2", "x" }
@@ -158,7 +158,7 @@ describe("ponder chat --tools", function()
         assert.matches("^%- 9 and", ponder({ "chat", "-c", "and?" }).out)
     end)
 
-    it("says what is wrong with the file", function()
+    it("reports errors in the file", function()
         dir:write("tools.lua", "return 1")
         local r = ponder { "chat", "--tools", "tools.lua", "x" }
         assert.equal(2, r.status)

@@ -27,7 +27,7 @@ describe("os.exit", function()
 end)
 
 describe("the end of a script", function()
-    it("bears a finalizer that goes on with a search", function()
+    it("survives a finalizer that continues a search", function()
         local r = ends(0, shell.ponder { "-e", [[
             kept = setmetatable({}, { __gc = function()
                 print(select(2, coroutine.resume(co, 1)))
@@ -58,17 +58,17 @@ describe("output that cannot be written", function()
         end)
     end
 
-    it("has its reason named", function()
+    it("is reported with the reason", function()
         assert.equal(NO_SPACE, shell.ponder({ "-e", "io.write(1)" }, { to = "/dev/full" }).err)
         assert.matches(CANNOT, shell.ponder({ "-e", "print(1)" }, { to = "&-" }).err)
     end)
 
-    it("does not matter to a run that prints nothing", function()
+    it("does not fail a run that prints nothing", function()
         ends(0, shell.ponder({ "-e", "return 1" }, { to = "/dev/full" }))
         ends(0, shell.ponder({ "-e", "return 1" }, { to = "&-" }))
     end)
 
-    it("does not land in a file that the script opens", function()
+    it("does not end up in a file that the script opens", function()
         local dir <close> = shell.directory()
         ends(1, shell.ponder({ "-e", [[
             local file = assert(io.open(..., "w"))
@@ -77,7 +77,7 @@ describe("output that cannot be written", function()
         assert.equal("kept", dir:read("file"))
     end)
 
-    it("ends a run whose reader has gone", function()
+    it("ends a run if nothing reads its output any more", function()
         local r = shell.run(shell.quote(shell.executable)
             .. " -e 'while true do print(1) end' 2>$ERR | head -n 1 >$OUT")
         assert.same({ status = 0, out = "1\n", err = "" }, r)
@@ -113,7 +113,7 @@ describe("--max-memory-mb", function()
         end)
     end
 
-    it("lets a script go on that handles it", function()
+    it("lets a script continue that handles it", function()
         local r = ends(0, shell.ponder { "--max-memory-mb=20", "-e", [[
             print(pcall(string.rep, "x", 1 << 30))
             print(#("x"):rep(1 << 20))]] })
@@ -170,12 +170,12 @@ describe("Ctrl-C", function()
         end)
     end
 
-    it("ends a script that goes on", function()
+    it("ends a script that ignores it", function()
         local err = interrupted("while true do pcall(function() while true do end end) end")
         assert.equal("ponder: interrupted\n", err)
     end)
 
-    it("leaves no process and no file behind", function()
+    it("leaves no processes or files behind", function()
         local dir <close> = shell.directory()
         local r = shell.run(("cd %s && export TMPDIR=%s; %s -e %s >$OUT 2>$ERR & pid=$!; "
             .. "until grep -q ready $OUT; do sleep 0.01; done; kill -INT $pid; wait $pid; "

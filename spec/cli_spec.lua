@@ -181,7 +181,7 @@ describe("a usage error of ponder", function()
         end)
     end
 
-    it("comes of a file that cannot be read", function()
+    it("is a file that cannot be read", function()
         assert.equal("ponder: /proc/self/mem: expected a script (got: Input/output error)",
             usage { "/proc/self/mem" })
     end)
@@ -206,7 +206,7 @@ describe("a script's error", function()
             failure({ "a.lua" }, { cwd = dir.path }))
     end)
 
-    it("has one traceback, however many calls were protected on its way", function()
+    it("has one traceback, however many protected calls it passes", function()
         local dir <close> = shell.directory { ["a.lua"] = [[
             local search, task = require "ponder.search", require "ponder.task"
             local function expand(n) return n.x.y end
@@ -219,7 +219,7 @@ describe("a script's error", function()
             .. "stack traceback:\n\ta.lua:2: ", err)
     end)
 
-    it("shows where tasks and strategies raised a table", function()
+    it("shows where tasks and strategies raised an error table", function()
         local dir <close> = shell.directory { ["model.lua"] = "return function() return '' end",
             ["map.lua"] = [[
             local function inner() error { code = 5 } end
@@ -248,7 +248,7 @@ describe("a script's error", function()
             failure { "-e", [[error "a\n\t[C]: x\n\tb"]] })
     end)
 
-    it("says file and line of a syntax error, in one line", function()
+    it("names file and line of a syntax error, in one line", function()
         local dir <close> = shell.directory { ["a.lua"] = "local x = 1\nx = = 2" }
         assert.equal("ponder: a.lua:2: unexpected symbol near '='\n",
             failure({ "a.lua" }, { cwd = dir.path }))
@@ -276,7 +276,7 @@ describe("a script's error", function()
         end)
     end
 
-    it("comes through even if the script has taken Lua's library apart", function()
+    it("is shown even if the script has changed Lua's library", function()
         assert.matches("^ponder: %(command line%):6: mine\n", failure { "-e", [[
             local raise = error
             for _, library in pairs { string, debug, io, os } do
@@ -288,7 +288,7 @@ describe("a script's error", function()
             "setmetatable(_G, { __index = error, __newindex = error }) error 'strict'" })
     end)
 
-    it("comes of runaway recursion", function()
+    it("may be runaway recursion", function()
         assert.matches("^ponder: %(command line%):1: stack overflow",
             failure { "-e", "local function f() return 1 + f() end f()" })
         assert.matches("C stack overflow", failure { "-e",
@@ -296,7 +296,7 @@ describe("a script's error", function()
             .. "return s[k .. 'x'] end return t.x" })
     end)
 
-    it("in a task that nobody joined is reported once", function()
+    it("is reported once if it is in a task that nobody joined", function()
         local err = failure { "-e", [[
             local task = require "ponder.task"
             task.spawn(function() error("lost") end)
@@ -307,7 +307,7 @@ describe("a script's error", function()
         assert.equal(1, select(2, err:gsub("lost", "")))
     end)
 
-    it("in a callback of a search names callback, node and depth", function()
+    it("names callback, node and depth if it is in a callback of a search", function()
         assert.matches("^ponder: search.run: evaluate raised for node 1 at depth 1: "
             .. "%(command line%):2: bad state\nstack traceback:\n\t%(command line%):2: ",
             failure { "-e", [[require "ponder.search".run { initial_state = 1,
@@ -371,7 +371,7 @@ describe("require in a script", function()
         assert.equal("table\ttable\ttrue\nfalse\tfalse\n", out { dir.path .. "/main.lua" })
     end)
 
-    it("says what is wrong with a module", function()
+    it("reports errors in a module", function()
         local dir <close> = shell.directory(files)
         dir:write("find.lua", "print(select(2, pcall(require, ...)))")
         for name, expected in pairs {
@@ -385,8 +385,8 @@ describe("require in a script", function()
     end)
 end)
 
-describe("a script that needs nothing", function()
-    it("starts without what others need: most of start-up is loading", function()
+describe("a script that requires nothing", function()
+    it("starts without loading other modules, which take most of the start-up", function()
         local loaded = out { "-e", "for name in pairs(package.loaded) do print(name) end" }
         for _, name in ipairs { "model", "redact", "process", "search", "log.session", "log.effect",
             "log.trees", "report.amount", "report.text", "cli.shared.examples" } do

@@ -43,7 +43,7 @@ describe("the end of a run", function()
             env = { XDG_CONFIG_HOME = dir.path .. "/config" } })
     end
 
-    it("says what its calls took, and where the log is", function()
+    it("prints the cost of its calls, and where the log is", function()
         local r = ponder("ask.lua")
         assert.same({ "done\n", "" }, { r.out, r.err })
         assert.matches("^ponder run: 3 calls, 3%.6k tokens, $0%.0060, %d+%.%d s, log "
@@ -56,7 +56,7 @@ describe("the end of a run", function()
         assert.matches("^ponder resume: 3 calls, 3%.6k tokens, $0%.0060", r.closing)
     end)
 
-    it("says so of a chat and of an evaluation too, and of those that fail", function()
+    it("does so for chats and evaluations too, and for those that fail", function()
         local r = ponder("chat", "--model", "script:m.lua", "Why?")
         assert.same({ "fine\n", "" }, { r.out, r.err })
         assert.matches("^ponder chat: 1 call, 1%.2k tokens, $0%.0020, %d+%.%d s, log /%S+%.db\n$",
@@ -75,13 +75,13 @@ describe("the end of a run", function()
         assert.matches("^ponder eval: 1 call, ", r.closing)
     end)
 
-    it("says nothing of runs that asked nobody, nor of replays", function()
+    it("prints nothing for runs without calls and for replays", function()
         assert.is_nil(ponder("none.lua").closing)
         ponder("run", "--log", "b.db", "ask.lua")
         assert.is_nil(ponder("replay", "b.db").closing)
     end)
 
-    it("says that what was interrupted can go on", function()
+    it("says how to resume an interrupted run", function()
         local r = shell.run(("cd %s && { env WAIT=9 %s run --log c.db ask.lua & pid=$!; "
             .. "until [ -s c.db ]; do sleep 0.02; done; sleep 0.3; kill -INT $pid; wait $pid; } "
             .. ">$OUT 2>$ERR"):format(shell.quote(dir.path), shell.quote(shell.executable)))
@@ -90,13 +90,13 @@ describe("the end of a run", function()
             r.closing)
     end)
 
-    it("has the cost of a strategy in its line and in --json", function()
+    it("shows the cost of a strategy in its line and in --json", function()
         local r = ponder("cot", "--model", "script:m.lua", "--json", "Why?")
         assert.matches("success, 1 call, 1%.2k tokens, $0%.0020, .*, log /%S+%.db\n$", r.err)
         assert.equal(0.002, require("ponder.json").decode(r.out).cost)
     end)
 
-    it("names the call that a strategy could not read, and what it began with", function()
+    it("names the call whose reply a strategy could not read, and how that began", function()
         local r = ponder("tot", "--model", "script:bad.lua", "Why?")
         assert.matches('thoughts_parse_failed: the reply was "I cannot say." '
             .. "(ponder show --call 2) [BAD_REPLY]\n", r.err, 1, true)

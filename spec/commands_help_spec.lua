@@ -48,7 +48,7 @@ describe("ponder doctor", function()
         return by_name
     end
 
-    it("says what is missing where nothing is configured", function()
+    it("says what is missing if nothing is configured", function()
         local r = ponder({ "doctor" }, { OLLAMA_HOST = "127.0.0.1:1" })
         assert.same({ 1, "" }, { r.status, r.err })
         for _, part in ipairs { "config file    /nonexistent/ponder/config.lua is not there",
@@ -81,7 +81,7 @@ describe("ponder doctor", function()
         assert.is_false(has(r.out .. r.err, "hidden"))
     end)
 
-    it("looks for the default model among those of its server", function()
+    it("checks that its server has the default model", function()
         local env = { OPENAI_API_KEY = KEY, OPENAI_BASE_URL = url,
             OLLAMA_HOST = "127.0.0.1:1", PONDER_MODEL = "openai:m11" }
         local r = ponder({ "doctor", "--json" }, env)
@@ -94,7 +94,7 @@ describe("ponder doctor", function()
         assert.is_true(has(r.out, "ok default model  " .. env.PONDER_MODEL), r.out)
     end)
 
-    it("is content with a scripted model", function()
+    it("accepts a scripted model", function()
         local r = ponder({ "doctor" }, { OLLAMA_HOST = "127.0.0.1:1",
             PONDER_MODEL = "script:" .. shell.root .. "/scripts/models/arithmetic.lua" })
         assert.equal(0, r.status, r.out)
@@ -125,7 +125,7 @@ describe("ponder doctor", function()
         assert.is_true(has(r.out, "/none: No such file or directory"), r.out)
     end)
 
-    it("knows what it was not asked", function()
+    it("skips what it was not asked to check", function()
         assert.equal(2, ponder({ "doctor", "--jsom" }).status)
         assert.equal(2, ponder({ "doctor", "who" }).status)
     end)
@@ -169,7 +169,7 @@ describe("ponder completion", function()
         return dir, assert(runs:match("^(%S+)\n$")), setup
     end
 
-    it("knows models, runs and roles in bash, also behind colons and equals signs", function()
+    it("completes models, runs and roles in bash, also after colons and equals signs", function()
         local dir <close>, run, setup = home()
         -- As readline calls it: words are split at : and =, and the whole line is there.
         local function typed(line)
@@ -199,7 +199,7 @@ describe("ponder completion", function()
         return shell.run("command -v " .. name .. " >/dev/null").status == 0
     end
 
-    it("knows them in fish", function()
+    it("completes them in fish", function()
         if not has_shell "fish" then
             pending "fish is not here"
         end
@@ -218,7 +218,7 @@ describe("ponder completion", function()
         end
     end)
 
-    it("knows them in zsh", function()
+    it("completes them in zsh", function()
         if not has_shell "zsh" then
             pending "zsh is not here"
         end
@@ -236,7 +236,7 @@ describe("ponder completion", function()
         end
     end)
 
-    it("knows every flag that --help knows, in every shell", function()
+    it("completes every flag of --help, in every shell", function()
         local commands = flags_of_help()
         local text = { bash = ponder({ "completion", "bash" }).out,
             zsh = ponder({ "completion", "zsh" }).out, fish = ponder({ "completion", "fish" }).out }
@@ -254,7 +254,7 @@ describe("ponder completion", function()
         end
     end)
 
-    it("is a script that the shell can read", function()
+    it("prints a script that the shell accepts", function()
         for _, name in ipairs { "bash", "zsh", "fish" } do
             local r = shell.run(("%s completion %s >$IN; command -v %s >/dev/null || exit 0; "
                 .. "%s -n $IN 2>$ERR"):format(shell.quote(shell.executable), name, name, name))
@@ -262,7 +262,7 @@ describe("ponder completion", function()
         end
     end)
 
-    it("says which shells there are", function()
+    it("lists the shells", function()
         for _, words in ipairs { { "tcsh" }, {}, { "bash", "zsh" } } do
             local r = ponder { "completion", table.unpack(words) }
             assert.same({ 2, "", "ponder completion: expected bash, zsh or fish\n" },
@@ -272,7 +272,7 @@ describe("ponder completion", function()
 end)
 
 describe("ponder man", function()
-    it("says what every --help says", function()
+    it("has everything that every --help has", function()
         local page = ponder({ "man" }).out
         assert.truthy(page:find("^%.TH PONDER 1 "))
         for name, flags in pairs(flags_of_help()) do
@@ -288,7 +288,7 @@ describe("ponder man", function()
         end
     end)
 
-    it("holds no line that roff takes for a request by mistake", function()
+    it("has no text line that roff takes for a request", function()
         local known = { TH = true, SH = true, SS = true, TP = true, PP = true, B = true, I = true,
             nf = true, fi = true, br = true }
         for line in ponder({ "man" }).out:gmatch("[^\n]+") do
@@ -299,7 +299,7 @@ describe("ponder man", function()
 end)
 
 describe("--help of every command", function()
-    it("has examples, of options that there are, and says which are used most", function()
+    it("has examples, with existing options, and the options used most", function()
         local commands, count = flags_of_help(), 0
         for name in pairs(commands) do
             local usage = ponder({ name, "--help" }).out
@@ -322,7 +322,7 @@ describe("--help of every command", function()
         assert.is_true(count > 25)
     end)
 
-    it("takes times with their units", function()
+    it("accepts durations with units", function()
         local list = ponder({ "-e", [[
             local cli = require "ponder.cli"
             for _, command in ipairs(cli.commands()) do
@@ -352,7 +352,7 @@ describe("a command without a model", function()
         return shell.ponder(arguments, { env = env })
     end
 
-    it("chooses none, whatever is configured, and says what can be named", function()
+    it("does not choose one, whatever is configured, and says how to name one", function()
         for _, command in ipairs { "tot", "got", "trm", "cot", "chat" } do
             local r = run({ command, "--no-log", "Why?" },
                 { ANTHROPIC_API_KEY = "sk-ant-0123456789" })

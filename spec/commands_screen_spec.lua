@@ -60,7 +60,7 @@ Why?
 └─ 0.10  red ?[31mtext? and a title ?]…]], (drawing(lines)))
     end)
 
-    it("is drawn without Unicode and colours where they are not wanted", function()
+    it("is drawn without Unicode and colours if they are not wanted", function()
         local s <close> = screen.open(QUICK, { columns = 40, env = env { LC_ALL = "C",
             NO_COLOR = "1" } })
         local _, lines = s:finish()
@@ -69,13 +69,13 @@ Why?
         assert.is_nil(s:colored():find("\27[", 1, true))
     end)
 
-    it("is coloured otherwise", function()
+    it("is coloured by default", function()
         local s <close> = screen.open(QUICK, { columns = 80, env = env() })
         s:finish()
         assert.truthy(s:colored():find("\27[31m0.10", 1, true))
     end)
 
-    it("does not go into a file", function()
+    it("is not written to a file", function()
         local dir <close> = shell.directory()
         local s <close> = screen.open(QUICK, { env = env(), out = dir.path .. "/out" })
         local status, lines = s:finish()
@@ -84,7 +84,7 @@ Why?
         assert.equal("a wide one: " .. ("中文"):rep(12) .. "\n", dir:read("out"))
     end)
 
-    it("gives way to plain lines in a file, and on a dumb terminal", function()
+    it("becomes plain lines in a file and on a dumb terminal", function()
         local dir <close> = shell.directory()
         local s <close> = screen.open(QUICK, { env = env(), err = dir.path .. "/err" })
         local _, lines = s:finish()
@@ -98,7 +98,7 @@ Why?
 end)
 
 describe("the live view", function()
-    it("shows what is in flight and leaves no trace", function()
+    it("shows the calls in flight and leaves no trace", function()
         local s <close> = screen.open(SLOW, { rows = 40, env = env { WAIT = "0.15" } })
         local lines = s:wait("2 in flight: generate %d%.%d s, generate")
         assert.equal("tot generating, 3 thoughts, best 0.60, N calls, 200 tokens, T s",
@@ -120,7 +120,7 @@ describe("the live view", function()
         assert.is_true(#lines <= 5)
     end)
 
-    it("stays in its place when the window changes its size", function()
+    it("keeps its place when the window is resized", function()
         local s <close> = screen.open(SLOW, { columns = 80, env = env(STILL) })
         s:wait("2 in flight: generate")
         for _, columns in ipairs { 37, 100, 24, 60 } do
@@ -133,7 +133,7 @@ describe("the live view", function()
         end
     end)
 
-    it("goes on below what a shell writes while it is stopped", function()
+    it("continues below what a shell writes while it is stopped", function()
         local s <close> = screen.open(SLOW, { columns = 80, env = env(STILL) })
         s:wait("2 in flight: generate")
         s:suspend "\r\n[1]+  Stopped\r\n$ fg\r\nponder tot\r\n"

@@ -48,7 +48,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
             { r.status, r.out, r.err })
     end)
 
-    it("takes the question as several words, and what follows -- as it is", function()
+    it("takes the question as several words, and words after -- literally", function()
         local dir <close> = shell.directory { ["echo.lua"] = [[
             return function(request)
                 return request.messages[#request.messages].content:match("\n(%-%-why not)\n") or "?"
@@ -132,7 +132,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         assert.equal(2, ponder({ "cot", "--tools", "/nonexistent", "Why?" }).status)
     end)
 
-    it("--verbose and a directory that does not exist are no trouble", function()
+    it("accepts --verbose, and a --prompts directory that does not exist", function()
         local r = ponder { "cot", "--verbose", "--prompts", "/nonexistent", "--model", GAME,
             "Use 4 4 6 8 to make 24" }
         assert.equal(0, r.status)
@@ -140,7 +140,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
 end)
 
 describe("a command without a model", function()
-    it("ends at once and says in two lines how to name one", function()
+    it("fails at once and says in two lines how to name one", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             local r = ponder { name, "Why?" }
             local lines = shell.lines(r.err)
@@ -152,14 +152,14 @@ describe("a command without a model", function()
         end
     end)
 
-    it("says the same where no server answers", function()
+    it("says the same if no server answers", function()
         local r = ponder { "tot", "--model", "ollama:qwen3:8b", "--max-retries", "0", "Why?" }
         local lines = shell.lines(r.err)
         assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
         assert.truthy(lines[1]:find("127.0.0.1:1.*%[CONNECT%]$"))
     end)
 
-    it("tells a scripted model's mistakes with file and line", function()
+    it("reports a scripted model's errors with file and line", function()
         local dir <close> = shell.directory { ["broken.lua"] = "return function(" }
         local r = ponder { "cot", "--model", "script:" .. dir.path .. "/broken.lua", "Why?" }
         assert.equal(1, r.status)
@@ -195,7 +195,7 @@ describe("a run that ends early", function()
             { r.status, last.status, last.termination_reason, last.answer }, r.err)
     end)
 
-    it("prints nothing where there is nothing yet", function()
+    it("prints nothing if there is no answer yet", function()
         local r = shell.run(([[
             WAIT=30 %s tot --model %s Why? >$OUT 2>$ERR & pid=$!
             sleep 0.3; kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
@@ -204,7 +204,7 @@ describe("a run that ends early", function()
 end)
 
 describe("the flags", function()
-    it("of a strategy are all its options but functions and the key", function()
+    it("of a strategy are all its options except functions and the key", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             local list = require("ponder.strategy." .. name).options()
             local rules, sections = flags.of(list)
@@ -251,7 +251,7 @@ describe("the flags", function()
         assert.same({ 1, 2, 3 }, { tree.max_depth, tree.branching_factor, tree.node_count })
     end)
 
-    it("that are wrong are usage errors, with what was meant", function()
+    it("that are wrong are usage errors, with a suggestion", function()
         for message, words in pairs {
             ["ponder tot: unknown option --max-deep (did you mean --max-depth?)"] =
                 { "--max-deep" },

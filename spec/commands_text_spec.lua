@@ -15,18 +15,18 @@ describe("a text for a terminal", function()
         assert.equal("one\ntwo", text.safe("one\r\ntwo"))
     end)
 
-    it("does not turn the direction of writing around", function()
+    it("has no characters that change the direction of writing", function()
         assert.equal("user nimda", text.safe("user \u{202E}nimda\u{2069}"))
     end)
 
-    it("becomes one line", function()
+    it("is quoted in one line", function()
         assert.equal("a b c ?", text.line("  a\n\n b\tc \27\n"))
         assert.equal("", text.line(" \n "))
     end)
 end)
 
 describe("columns", function()
-    it("are counted as terminals do", function()
+    it("are counted as terminals count them", function()
         for s, width in pairs { ["abc"] = 3, [""] = 0, ["中文"] = 4, ["é"] = 1, ["e\u{301}"] = 1,
             ["\u{1F600}"] = 2, ["a\xFFb"] = 3, ["a\0b"] = 3 } do
             assert.equal(width, text.width(s), s)
@@ -44,7 +44,7 @@ describe("columns", function()
         assert.equal("e\u{301}", text.cut("e\u{301}x", 1, ""))
     end)
 
-    it("wrap a text at spaces, and anywhere where there are none", function()
+    it("wrap a text at spaces, and words that are too long anywhere", function()
         assert.same({ "the quick", "brown fox", "", "jumps" },
             text.wrap("the quick brown fox\n\njumps\n", 10))
         assert.same({ "中文", "中文", "中" }, text.wrap("中文中文中", 5))
@@ -53,13 +53,13 @@ describe("columns", function()
         assert.same({ "" }, text.wrap("", 10))
     end)
 
-    it("hold pieces that stay whole where they fit", function()
+    it("keep pieces whole if they fit", function()
         assert.same({ "one, two,x", "  three", "  fourfo..." },
             text.flow({ "one", "two,x", "three", "fourfourfour" }, 11, "  "))
         assert.same({}, text.flow({}, 10, ""))
     end)
 
-    it("hold for any bytes", function()
+    it("are counted for any bytes", function()
         math.randomseed(7)
         for _ = 1, 300 do
             local bytes = {}
@@ -75,17 +75,17 @@ describe("columns", function()
         end
     end)
 
-    it("know what is not a terminal", function()
+    it("are unknown if it is not a terminal", function()
         assert.is_nil(terminal.size(1000))
         assert.is_false(terminal.is_terminal(1000))
     end)
 end)
 
-describe("what a model says", function()
+describe("a model's text", function()
     local HOSTILE = "a\27]0;t\7b\u{9B}31mc\u{85}d\u{202E}e\u{200F}f"
     local FORBIDDEN = { "%z", "\27", "\7", "\xC2[\x80-\x9F]", "\xE2\x80[\x8E\x8F\xAA-\xAE]" }
 
-    it("reaches a terminal without what it obeys, whoever prints it", function()
+    it("reaches a terminal without control sequences, whoever prints it", function()
         local dir <close> = shell.directory {
             ["m.lua"] = ("local s = %q return function() return { text = s, reasoning = s } end")
                 :format(HOSTILE),

@@ -20,7 +20,7 @@ local function draw(root, columns) return tree.lines(root, style_of(columns)) en
 local function twig(content, children) return { text = content, children = children or {} } end
 
 describe("the shape of a machine", function()
-    it("is nothing before there is a thought", function()
+    it("is empty before there is a thought", function()
         for _, name in ipairs { "tot", "got" } do
             local machine = require("ponder." .. name).new {}
             local seen = name == "tot" and look.tree or look.graph
@@ -32,7 +32,7 @@ describe("the shape of a machine", function()
         assert.is_nil(tree.of(look.answers("Why?", {})))
     end)
 
-    it("of tot marks the way to the best thought so far", function()
+    it("of tot marks the path to the best thought so far", function()
         local machine = tot.new { branching_factor = 2 }
         machine:update { type = "start", prompt = "Why?", call_id = "c0" }
         local directives = machine:update { type = "thoughts_generated", call_id = "c0",
@@ -42,7 +42,7 @@ describe("the shape of a machine", function()
         assert.same({ "Why?", "├─ 0.25  a", "└─ 0.75* b" }, draw(tree.of(look.tree(machine)), 40))
     end)
 
-    it("of got says what was merged, and a link is not a branch", function()
+    it("of got shows merges, and links are not branches", function()
         local machine = got.new {}
         machine:update { type = "start", prompt = "Why?", call_id = "c0" }
         local root = machine.root_id
@@ -89,7 +89,7 @@ describe("a drawing", function()
         end
     end)
 
-    it("of a large tree keeps the way to the answer and the best of the rest", function()
+    it("of a large tree keeps the path to the answer and the best of the rest", function()
         local root = twig("Why?")
         for i = 1, 1000 do
             root.children[i] = twig("thought " .. i, { twig("below") })
@@ -103,7 +103,7 @@ describe("a drawing", function()
         assert.equal("└─ ... 988 more", lines[15])
     end)
 
-    it("of a deep tree leaves room for the texts", function()
+    it("of a deep tree leaves room for texts", function()
         local root = twig("Why?")
         local at = root
         for i = 1, 5000 do
@@ -154,7 +154,7 @@ describe("the live view's lines", function()
         end
     end)
 
-    it("say what there is to say", function()
+    it("show the state of the run", function()
         local narrow = view.new(io.stderr, style_of(80), p):lines()
         assert.equal("tot generating, 7 thoughts, best 0.80, 30 calls, 3.4k tokens, 1 min 23 s",
             narrow[1])
@@ -165,7 +165,7 @@ describe("the live view's lines", function()
         assert.truthy(lines[#lines]:find("^> 中文 %?%[2Jx+$"))
     end)
 
-    it("count and time as people do", function()
+    it("show counts and times in a readable form", function()
         for n, shown in pairs { [0] = "0", [999] = "999", [1000] = "1.0k", [9949] = "9.9k",
             [9950] = "10k", [999499] = "999k", [1500000] = "1.5M" } do
             assert.equal(shown, progress.count(n))

@@ -16,7 +16,7 @@ local function read(text)
 end
 
 describe("got.parse_connections", function()
-    it("reads the line that the prompt asks for, in every form models give it", function()
+    it("reads the line that the prompt asks for, in every form that models write", function()
         for _, line in ipairs {
             "CONNECTION: [n2] -> [n5] : rests on it",
             "connection: [n2] -> [n5] : rests on it",
@@ -48,13 +48,13 @@ describe("got.parse_connections", function()
         end
     end)
 
-    it("reads several, keeps what the description says, and ids of any script", function()
+    it("reads several, with their descriptions, and ids in any script", function()
         assert.same({ "a-1>b_2.3:3*8 -> 24: so [x] (maybe)", "\u{43C}1>\u{6570}:", "t 1>t 2:z" },
             read("Some prose.\n\nCONNECTION: [a-1] -> [b_2.3] : 3*8 -> 24: so [x] (maybe)\n"
                 .. "and more\nCONNECTION: \u{43C}1 -> \u{6570}.\n- connection: [t 1] -> [t 2] z"))
     end)
 
-    it("makes nothing up", function()
+    it("does not invent connections", function()
         for _, text in ipairs {
             "", "NONE", "CONNECTION:", "CONNECTION: none", "CONNECTION: [n2]",
             "CONNECTION: -> [n5]",
@@ -69,7 +69,7 @@ describe("got.parse_connections", function()
         end
     end)
 
-    it("has JSON only where no line says it", function()
+    it("reads JSON only if no line has a connection", function()
         assert.same({ "n2>n3:" },
             read('CONNECTION: [n2] -> [n3]\n{"connections": [["n4", "n5"]]}'))
         assert.same({ "1>2:" }, read "[[1, 2]]")
@@ -82,13 +82,13 @@ describe("got.parse_connections", function()
         assert.equal(10000, #got.parse_connections("[" .. list .. "]"))
     end)
 
-    it("takes only text", function()
+    it("accepts only text", function()
         assert.has_error(function()
             got.parse_connections(5)
         end, "got.parse_connections: text must be a string (got 5)")
     end)
 
-    it("takes time that grows as the text does", function()
+    it("takes time linear in the text", function()
         local n = 300000
         for _, piece in ipairs { "-", " ", "*", "[", "]", "->", "[a] -> ", "CONNECTION: ", "\n",
             "=", "1", "CONNECTION: [a] -> [b] : ", "\u{2192}", "[a]->[b]\n", "(", "vote:", "_ ",

@@ -11,7 +11,7 @@ local function lists(text)
 end
 
 describe("a critique's score", function()
-    it("is read in every form that models give it", function()
+    it("is read in every form that models write", function()
         local forms = {
             ["SCORE: 0.8"] = 0.8,
             ["score: 0.8"] = 0.8,
@@ -69,7 +69,7 @@ describe("a critique's score", function()
         assert.equal(0.6, score "SCORE: [0.0-1.0]\nScore: 0.6")
     end)
 
-    it("is not made up from other text", function()
+    it("is not taken from other text", function()
         for _, text in ipairs { "", " \n\t", "The score is good.", "SCORE:", "SCORE: n/a",
             "SCORE: 0.0-1.0", "SCORE: 0 to 10", "underscore: 3", "scores: high", "Accuracy: 0.9",
             "The answer is 42.", "It scored 3 points", "CONFIDENCE: 0.9" } do
@@ -88,7 +88,7 @@ describe("a critique's score", function()
         assert.is_true(critique.supervision("SCORE: 8/10").is_graded)
     end)
 
-    it("follows the balance of strengths and issues where there is none", function()
+    it("follows from strengths and issues if none is given", function()
         assert.equal(0.8, score "STRENGTH: a")
         assert.equal(0.2, score "ISSUE: a\nISSUE: b")
         assert.equal(0.5, score "ISSUE: a\nSTRENGTH: b")
@@ -182,7 +182,7 @@ Some closing words.
             lists "Problems: the following\n- x\n- y\n\nno")
     end)
 
-    it("leave out what announces them", function()
+    it("leave out the lines that introduce them", function()
         assert.same({ {}, { "a", "b", "c: d" }, {} }, lists
             "**Issues:** There are two:\n1. a\n2. b\n\nProblems: **as follows:**\n  - c: d\n")
         assert.same({ {}, { "is it a colon:" }, {} }, lists "ISSUE: is it a colon:\n")
@@ -192,14 +192,14 @@ Some closing words.
         assert.same({ { "a" }, { "b" }, {} }, lists "```markdown\nSTRENGTH: a\nISSUES:\n- b\n```\n")
     end)
 
-    it("leave out what says nothing", function()
+    it("leave out empty remarks", function()
         assert.same({ {}, {}, {} }, lists
             "STRENGTHS:\n- None\nISSUES: N/A\nSUGGESTIONS:\n- (none)\n-\n- **\n- No suggestions.\n")
         assert.same({ {}, { "None of the dates is right" }, {} },
             lists "ISSUE: None of the dates is right")
     end)
 
-    it("hold nothing that stands in prose", function()
+    it("take nothing from prose", function()
         for _, text in ipairs {
             "This is incorrect, and the wrong date is a problem. Good work otherwise.",
             "Issues remain with the date.", "There are\nissues\nwith it.",
@@ -233,13 +233,13 @@ CONFIDENCE: 7/10]]
         assert.is_nil(reasoning.answer)
     end)
 
-    it("has a confidence by balance where none is stated", function()
+    it("has a confidence from its balance if none is stated", function()
         assert.equal(0.5, critique.reasoning("It is clearly, definitely correct.").confidence)
         assert.equal(0.8, critique.reasoning("INSIGHT: a").confidence)
         assert.equal(0.2, critique.reasoning("MISSING: a\nISSUE: b").confidence)
     end)
 
-    it("has an answer where a section is marked", function()
+    it("has an answer if a section is marked", function()
         local cases = {
             ["<answer>42</answer>"] = "42",
             ["a\n<ANSWER>\n x\n\n y \n</Answer>\nb"] = "x\n\n y",
@@ -263,7 +263,7 @@ CONFIDENCE: 7/10]]
         end
     end)
 
-    it("takes no remarks from the answer itself", function()
+    it("does not take remarks from the answer itself", function()
         local reasoning = critique.reasoning(
             "INSIGHT: a\n<answer>\nISSUE: b\nCONFIDENCE: 1\n</answer>\nCONFIDENCE: 0.3")
         assert.same({}, reasoning.issues)
@@ -303,7 +303,7 @@ describe("the reader", function()
         end
     end)
 
-    it("takes time in proportion to the length, whatever the text", function()
+    it("takes time linear in the length, whatever the text", function()
         local units = { "word ", "a\n", "\n", " ", "*", "#", "-\n", "score\n", "SCORE: 1\n",
             "score: 8 ", "score: ", "ISSUE: x\n", "- a\n", "<answer>", "<answer>x</answer>",
             "ANSWER: x\n", "ISSUE ((((\n", "ISSUE[", "key ", "**", "\xE2", "\xE2\x80", "1.", "9",

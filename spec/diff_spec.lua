@@ -33,7 +33,7 @@ local function has(text, part)
     assert.is_truthy(text:find(part, 1, true), part .. " is not in\n" .. text)
 end
 
-describe("the lines of two texts", function()
+describe("the diff of two texts", function()
     local function lines(a, b)
         local list = {}
         for i, line in ipairs(changed.lines(a, b)) do
@@ -42,7 +42,7 @@ describe("the lines of two texts", function()
         return table.concat(list, " ")
     end
 
-    it("are those that changed", function()
+    it("has the lines that changed", function()
         assert.equal("", lines("a\nb\n", "a\nb\n"))
         assert.equal("", lines("", ""))
         assert.equal("-2b +2x", lines("a\nb\nc", "a\nx\nc"))
@@ -53,7 +53,7 @@ describe("the lines of two texts", function()
         assert.equal("-1a +1b -3a", lines("a\nx\na", "b\nx"))
     end)
 
-    it("rebuild one from the other", function()
+    it("rebuilds one from the other", function()
         math.randomseed(5)
         for _ = 1, 300 do
             local texts = {}
@@ -80,7 +80,7 @@ describe("the lines of two texts", function()
         end
     end)
 
-    it("may be very many", function()
+    it("handles many lines", function()
         local a, b = {}, {}
         for i = 1, 3000 do
             a[i], b[i] = "a" .. i, "b" .. i
@@ -90,7 +90,7 @@ describe("the lines of two texts", function()
 end)
 
 describe("ponder diff", function()
-    it("counts all calls that only one has, and names the first 10,000", function()
+    it("counts all calls that only one run has, and names the first 10,000", function()
         local a = log()
         local b = log(function(db)
             db:execute [[WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n
@@ -114,7 +114,7 @@ describe("ponder diff", function()
         has(out, "\n... 15000 more\n")
     end)
 
-    it("finds that equal runs are the same, whatever they took", function()
+    it("treats runs as equal whatever time they took", function()
         local a = log()
         local b = log(function(db)
             db:execute "UPDATE runs SET ended_at = ended_at + 5, started_at = started_at - 1"
@@ -136,7 +136,7 @@ describe("ponder diff", function()
         end
     end)
 
-    it("tells by the answer, the end and the trees", function()
+    it("compares answers, ends and trees", function()
         local a = log()
         for _, change in ipairs {
             "UPDATE runs SET answer = '{\"answer\":\"25\"}'", "UPDATE runs SET status = 'failed'",
@@ -173,7 +173,7 @@ describe("ponder diff", function()
         assert.equal(2, #map.searches[3].only_b)
     end)
 
-    it("pairs equal texts in order, and none below a node that only one has", function()
+    it("pairs equal texts in order, but not below a node that only one has", function()
         local function wide(db, w)
             db:execute "DELETE FROM nodes WHERE search = 1"
             w:node(1, 0, nil, 0, 0.5, "root")
@@ -210,7 +210,7 @@ describe("ponder diff", function()
         has(r.out, "\n- 10000  0.10   a10000\n... 5 more\n+ 1  0.10   b1\n")
     end)
 
-    it("says what differs of everything", function()
+    it("shows every kind of difference", function()
         local a = log()
         local b = log(function(db, w)
             db:execute("UPDATE runs SET answer = ?, seed = 7", json.encode { answer =
@@ -240,7 +240,7 @@ describe("ponder diff", function()
         assert.same({ "policy.lua", "prompts/tot.lua" }, { map.files[1].path, map.files[2].path })
     end)
 
-    it("gives the first of many, or all", function()
+    it("shows the first of many, or all", function()
         local a = log()
         local b = log(function(db) db:execute "DELETE FROM calls WHERE id <= 30" end)
         has(diff(a, b).out, "\n... 18 more (--all)\n")
@@ -259,7 +259,7 @@ describe("ponder diff", function()
         end
     end)
 
-    it("has a status of its own for trouble", function()
+    it("has its own exit status for errors", function()
         local a = log()
         for message, words in pairs {
             ["ponder diff: expected two runs: ponder diff A B"] = { a },

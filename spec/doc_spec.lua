@@ -54,7 +54,7 @@ describe("ponder doc", function()
         assert.matches("model.retry", ponder("--all"), 1, true)
     end)
 
-    it("shows a function with its options, defaults, results and further classes", function()
+    it("shows a function with its options, defaults, results and their classes", function()
         local page = ponder("search.run")
         for _, part in ipairs { "search.run(opts) -> result, message, code, partial\n",
             "\nArguments\n  opts  SearchOptions\n      initial_state  any\n",
@@ -75,7 +75,7 @@ describe("ponder doc", function()
         assert.matches("^ponder.model.Model:chat%(opts%) %->", ponder("Model:chat"))
     end)
 
-    it("says what was probably meant", function()
+    it("suggests what was probably meant", function()
         local r = shell.ponder { "doc", "search.rum" }
         assert.same({ 1, "", 'ponder doc: unknown name "search.rum" (did you mean '
             .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
@@ -83,7 +83,7 @@ describe("ponder doc", function()
         assert.equal(2, shell.ponder({ "doc", "--stub", "b" }).status)
     end)
 
-    it("fits into 80 and 40 columns: all but code and names", function()
+    it("fits into 80 and 40 columns, except code and names", function()
         local style = styles.of(1, { is_terminal = false })
         for _, columns in ipairs { 80, 40 } do
             for _, module in ipairs(modules) do
@@ -302,7 +302,7 @@ describe("each example of the reference", function()
         end
     end
 
-    it("was found, and what else stands as code is a diagram or a message", function()
+    it("is found; other code blocks are diagrams or messages", function()
         assert.is_true(count >= 25)
         assert.same(NO_LUA, foreign)
     end)
@@ -432,13 +432,13 @@ describe("ponder doc --stubs", function()
         assert.matches("\nfunction tot.new(opts) end\n", tags["ponder/strategy/tot.lua"], 1, true)
     end)
 
-    it("names them in .luarc.json", function()
+    it("lists them in .luarc.json", function()
         local settings = json.decode(dir:read("stubs/.luarc.json"))
         assert.same({ dir.path .. "/stubs" }, settings["workspace.library"])
         assert.equal("Lua 5.4", settings["runtime.version"])
     end)
 
-    it("holds annotations that a language server reads, of classes that there are", function()
+    it("writes annotations that a language server accepts, of existing classes", function()
         local known, used, wrong = {}, {}, {}
         for path, stub in pairs(tags) do
             for tag, rest in stub:gmatch("\n%-%-%- ?@(%l+) ?([^\n]*)") do

@@ -148,7 +148,7 @@ describe("every module that scripts require", function()
         local name = path:match "^lua/ponder/([%w_]+)%.lua$"
         local ok, library = pcall(require, "ponder." .. (name or ""))
         if ok and type(library) == "table" then -- some are for the executable alone
-            it("has a description for each function that it has in the end: " .. name, function()
+            it("has a description for each function it has once loaded: " .. name, function()
                 for key, value in pairs(library) do
                     if type(value) == "function" and debug.getinfo(value, "S").what ~= "C" then
                         assert.is_true(described(value), ("ponder.%s.%s"):format(name, key))
@@ -159,7 +159,7 @@ describe("every module that scripts require", function()
     end
 end)
 
-describe("every C module that scripts use as it is", function()
+describe("every C module that scripts use directly", function()
     it("has a stub in lua/ponder/meta", function()
         local command = "grep -rhoE 'luaopen_ponder_[a-z_]+' src/api | sort -u"
         local pipe <close> = assert(io.popen(command))
@@ -222,7 +222,7 @@ describe("this spec", function()
         assert.same({}, bare("---Doubles.\n---@return integer\nreturn function() return 2 end\n"))
     end)
 
-    it("takes what a class describes", function()
+    it("accepts what a class describes", function()
         local fields = described_fields { {
             "---@class P what", "---@field a fun()", "---@field b integer", "",
             "---@field c fun()", "---@class Q", "---@field d? fun()",

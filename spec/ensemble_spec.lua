@@ -46,7 +46,7 @@ local function last_user(request)
 end
 
 describe("ponder.ensemble's samples", function()
-    it("are different requests, at the same time, with seeds that count up", function()
+    it("are different concurrent requests, with consecutive seeds", function()
         local m, seen = open(by_sample { "a", "b", "c", "d" })
         local result = task.run(ensemble.best_of_n, m, "q", { n = 4, seed = 7, temperature = 0.5,
             reward = function() return 1 end })
@@ -64,7 +64,7 @@ describe("ponder.ensemble's samples", function()
         assert.same({ 7, 8, 9, 10 }, seeds)
     end)
 
-    it("stay different without a seed, and stream with their number", function()
+    it("differ without a seed too, and stream with their number", function()
         local m, seen = open(by_sample { "x", "x" })
         local heard = {}
         task.run(ensemble.self_consistency, m, "q", { n = 2, on_delta = function(text, kind, i)
@@ -74,7 +74,7 @@ describe("ponder.ensemble's samples", function()
         assert.same({ "xtext", "xtext" }, heard)
     end)
 
-    it("add up what they used", function()
+    it("add up their usage", function()
         local m = open(by_sample { "1", false, "1" })
         local result = task.run(ensemble.self_consistency, m, "q", { n = 3 })
         assert.same({ input_tokens = 20, output_tokens = 4, total_tokens = 24 }, result.usage)
@@ -100,7 +100,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal(1, result.candidates[4].score)
     end)
 
-    it("goes on without failed samples and rewards, as long as enough remain", function()
+    it("continues without failed samples and rewards while enough remain", function()
         local m = open(by_sample { false, "boom", "nan", "no", "fine" })
         local result = task.run(ensemble.best_of_n, m, "q", { reward = function(text)
             if text == "boom" then error("bad luck") end
@@ -131,7 +131,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.same({ "4", 2, "ERROR" }, { result.text, result.failed, result.errors[1].code })
     end)
 
-    it("take one table, at most so many at once, and give plain data with its cost", function()
+    it("takes one table, limits concurrency, and returns plain data with its cost", function()
         local m, seen = open(by_sample { "Answer: 1", "Answer: 2", "Answer: 1" })
         local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
             concurrency = 2 })
@@ -152,7 +152,7 @@ describe("ponder.ensemble.best_of_n", function()
         end)
     end)
 
-    it("raises what functions raise where that is asked for, as task.map does", function()
+    it("raises what functions raise if asked to, as task.map does", function()
         local m = open(by_sample { "a", "b" })
         local function judge(texts) error(texts[1]) end
         for _, opts in ipairs { { reward = error }, { verify = error }, { judge = judge } } do
@@ -165,7 +165,7 @@ describe("ponder.ensemble.best_of_n", function()
             on_error = "raise" })
     end)
 
-    it("say when they are all equal", function()
+    it("says if all are equal", function()
         local said = {}
         local notice = require "ponder.notice"
         notice.forget()
@@ -180,7 +180,7 @@ describe("ponder.ensemble.best_of_n", function()
             said)
     end)
 
-    it("returns the first failure when too few remain", function()
+    it("returns the first failure if too few remain", function()
         local m = open(by_sample { false, "a", false })
         local result, message, code, partial = task.run(ensemble.best_of_n, m, "q",
             { n = 3, min_successes = 2, reward = function() return 1 end })
@@ -197,7 +197,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal("ERROR", code)
     end)
 
-    it("asks a function to judge", function()
+    it("uses a function as the judge", function()
         local m, seen = open(by_sample { "a", "b", "c" })
         local asked
         local result = task.run(ensemble.best_of_n, m, "which?", { n = 3,
@@ -219,7 +219,7 @@ describe("ponder.ensemble.best_of_n", function()
         end
     end)
 
-    it("asks the model itself to judge, in quotes that a candidate cannot leave", function()
+    it("uses the model as the judge, with candidates in quotes that they cannot close", function()
         local judged
         local m = open(function(request)
             if last_user(request):find("Answers:", 1, true) then
@@ -237,14 +237,14 @@ describe("ponder.ensemble.best_of_n", function()
         assert.matches("<answer_c2%-1>\n</answer_c2> pick me\n</answer_c2%-1>", judged)
     end)
 
-    it("gives the judge's number to no request twice, and a lone candidate to no judge", function()
+    it("numbers every request to the judge differently, and judges no lone candidate", function()
         local m, seen = open(by_sample { "only", false, false })
         local result = task.run(ensemble.best_of_n, m, "q", { n = 3 })
         assert.equal("only", result.text)
         assert.equal(3, #seen.requests)
     end)
 
-    it("counts invalid votes, and says so when all are", function()
+    it("counts invalid votes, and says so if all are invalid", function()
         local m = open(function(request)
             if last_user(request):find("Answers:", 1, true) then
                 return request.sample == 2 and "VOTE: c2" or "both c1 and c2 are fine"
@@ -260,7 +260,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal("BAD_REPLY", code)
     end)
 
-    it("returns what is wrong with a prompt file that was changed", function()
+    it("returns the error of a changed prompt file", function()
         local prompt = require "ponder.prompt"
         local load = prompt.load
         local m = open(by_sample { "a", "b" })
@@ -281,7 +281,7 @@ describe("ponder.ensemble.best_of_n", function()
         end
     end)
 
-    it("names mistakes at the place of the call", function()
+    it("reports mistakes at the caller's line", function()
         local m = open(by_sample { "a" })
         raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.n must be an integer from 1",
             function() ensemble.best_of_n(m, "q", { n = 0 }) end)
@@ -301,7 +301,7 @@ describe("ponder.ensemble.best_of_n", function()
 end)
 
 describe("ponder.ensemble.self_consistency", function()
-    it("takes the answer of most, with the distribution and its entropy", function()
+    it("takes the most frequent answer, with the distribution and its entropy", function()
         local m = open(by_sample { "so\nAnswer: 18", "The answer is 18.", "Answer: 26",
             "**Answer:** $18", "hm\n26.0", "\\boxed{18}", "#### 7", "Answer: 18.00" })
         local result = task.run(ensemble.self_consistency, m, "q")
@@ -316,7 +316,7 @@ describe("ponder.ensemble.self_consistency", function()
         assert.is_true(math.abs(result.entropy - entropy) < 1e-12)
     end)
 
-    it("has no entropy where all agree, and gives ties to the first", function()
+    it("has entropy 0 if all agree, and gives ties to the first", function()
         local m = open(by_sample { "Yes.", "yes", "YES!" })
         local result = task.run(ensemble.self_consistency, m, "q", { n = 3 })
         assert.equal(0, result.entropy)
@@ -342,7 +342,7 @@ describe("ponder.ensemble.self_consistency", function()
         assert.equal(2 / 3, result.share)
     end)
 
-    it("weighs by the reply's log probabilities where there is no confidence", function()
+    it("weighs by log probabilities if there is no confidence", function()
         local m, seen = open(function(request)
             local p = request.sample == 3 and 0.9 or 0.2
             return { samples = { { text = request.sample == 3 and "b" or "a", finish_reason =
@@ -359,7 +359,7 @@ describe("ponder.ensemble.self_consistency", function()
         assert.equal("BAD_RESULT", code)
     end)
 
-    it("counts samples that cannot be used", function()
+    it("counts unusable samples", function()
         local m = open(by_sample { "good", "", "raise", "inf" })
         local result = task.run(ensemble.self_consistency, m, "q", { n = 4, vote = "weighted",
             extract = function(text)
@@ -384,7 +384,7 @@ describe("ponder.ensemble.self_consistency", function()
         end)
     end)
 
-    it("finds answers as models write them", function()
+    it("finds answers in the forms that models write", function()
         local answers = require "ponder.parse.answer"
         for text, expected in pairs {
             ["First.\nThe answer is (B)."] = "(B).", ["\\boxed{\\frac{1}{2}}."] = "\\frac{1}{2}",
@@ -408,7 +408,7 @@ describe("ponder.ensemble.self_consistency", function()
         assert.not_equal(answers.normalize("-3"), answers.normalize("3"))
     end)
 
-    it("reads huge replies at once", function()
+    it("reads huge replies quickly", function()
         local answers = require "ponder.parse.answer"
         linear(function()
             answers.extract(("answer "):rep(200000))
@@ -431,7 +431,7 @@ describe("ponder.ensemble.parallel_judge", function()
     end
     local items = { "aaa", "raise", "b", "fail", "nothing", "false" }
 
-    it("collects failures in their places", function()
+    it("keeps failures at their positions", function()
         local steps = {}
         local result = task.run(ensemble.parallel_judge, items, judge,
             { on_progress = function(p) steps[#steps + 1] = p end })
@@ -448,7 +448,7 @@ describe("ponder.ensemble.parallel_judge", function()
         assert.same({ 6, 6, 3 }, { steps[6].done, steps[6].total, steps[6].failed })
     end)
 
-    it("skips them", function()
+    it("skips failures", function()
         local result = task.run(ensemble.parallel_judge, items, judge, { on_error = "skip" })
         local kept = {}
         for i, one in ipairs(result.results) do kept[i] = one.index .. one.item end
@@ -456,7 +456,7 @@ describe("ponder.ensemble.parallel_judge", function()
         assert.equal(3, #result.errors)
     end)
 
-    it("ends at the first", function()
+    it("ends at the first failure", function()
         local begun = 0
         local result, message, code, partial = task.run(ensemble.parallel_judge,
             { "a", "fail", "a", "a", "a", "a" }, function(item)
@@ -484,7 +484,7 @@ describe("ponder.ensemble.parallel_judge", function()
         assert.equal(4, most)
     end)
 
-    it("takes an empty list, and raises for mistakes", function()
+    it("accepts an empty list, and raises errors for mistakes", function()
         assert.same({}, task.run(ensemble.parallel_judge, {}, judge).results)
         raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: items must be a list",
             function() ensemble.parallel_judge(5, judge) end)
@@ -515,7 +515,7 @@ describe("ponder.ensemble.debate", function()
         end)
     end
 
-    it("lets debaters read one another, at the same time in each round", function()
+    it("lets debaters read one another, concurrently in each round", function()
         local m, seen = crowd({ "4", "4", "5" }, "4")
         local rounds = {}
         local result = task.run(ensemble.debate, { prompt = "2 + 2?", debaters = { m, m,
@@ -539,7 +539,7 @@ describe("ponder.ensemble.debate", function()
         assert.is_nil(last_user(request):find("Ada said", 1, true))
     end)
 
-    it("stops early when all agree, or nobody changes", function()
+    it("stops early when all agree or none changes", function()
         local m = crowd({ "4", "4", "5" }, "4")
         local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m },
             n_rounds = 9, adaptive_stop = true })
@@ -554,7 +554,7 @@ describe("ponder.ensemble.debate", function()
         assert.equal(1 / 3, result.share)
     end)
 
-    it("counts a share of change against the threshold", function()
+    it("compares the share of changes with the threshold", function()
         -- One of four changes its mind in every round.
         local m = open(function(request)
             return "Answer: " .. (request.sample == 4 and "x" .. #request.messages
@@ -584,7 +584,7 @@ describe("ponder.ensemble.debate", function()
             result.errors[1].round })
     end)
 
-    it("goes on with those that answered, and gives up with too few", function()
+    it("continues with those that answered, and fails with too few", function()
         local m = crowd({ "4", false, "4" }, "4")
         local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m },
             n_rounds = 1, adaptive_stop = true })
@@ -598,7 +598,7 @@ describe("ponder.ensemble.debate", function()
         assert.equal(1, #partial.rounds)
     end)
 
-    it("raises for mistakes", function()
+    it("raises errors for mistakes", function()
         local m = crowd({ "1", "2" }, "1")
         raises("ensemble_spec.lua:%d+: ensemble.debate: opts.debaters must list at least 2",
             function() ensemble.debate { prompt = "q", debaters = { m } } end)

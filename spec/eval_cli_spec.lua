@@ -57,7 +57,7 @@ describe("ponder eval", function()
         return ok and text and select(2, text:gsub("\n", "")) or 0
     end
 
-    it("prints a table, and what is to be said", function()
+    it("prints a table and remarks", function()
         local result = ponder { "--no-log", "sums.lua" }
         assert.equal(0, result.status, result.err)
         assert.matches("\nconst +20 +5%.0 %% +1%.%.24 +baseline", result.out)
@@ -67,7 +67,7 @@ describe("ponder eval", function()
         assert.is_nil(result.out:find("\27", 1, true))
     end)
 
-    it("is silent but for one object with --json", function()
+    it("prints only one object with --json", function()
         local result = ponder { "--no-log", "--json", "--limit", "5", "--epochs", "2", "sums.lua" }
         local object = assert(json.decode(result.out))
         assert.same({ 0, 20, 5, 2, 0, "" }, { result.status, #object.records, object.meta.items,
@@ -84,7 +84,7 @@ describe("ponder eval", function()
         assert.matches("met: calls%(io%) <= 1 %(1%)", result.out)
     end)
 
-    it("ends with 1 when nothing could be measured", function()
+    it("exits with 1 if nothing could be measured", function()
         local result = ponder({ "--no-log", "--policy", "io", "--limit", "5", "--model",
             "script:none.lua", "sums.lua" })
         assert.equal(1, result.status)
@@ -95,7 +95,7 @@ describe("ponder eval", function()
         assert.matches("nothing could be measured", result.err)
     end)
 
-    it("writes JUnit, CSV and a page for their owner", function()
+    it("writes JUnit, CSV and a page that only their owner can read", function()
         local result = ponder({ "--no-log", "--junit", "j.xml", "--csv", "c.csv", "--html",
             "p.html", "--threshold", "accuracy(io) >= 0.9", "sums.lua" }, { BROKEN = "1" })
         assert.equal(99, result.status)
@@ -122,7 +122,7 @@ describe("ponder eval", function()
         assert.equal(before, asked())
     end)
 
-    it("runs again only what failed, and keeps the old log", function()
+    it("reruns only failures, and keeps the old log", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }, { BROKEN = "1" }).status)
         local before = asked()
         local result = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
@@ -133,7 +133,7 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
     end)
 
-    it("runs again whenever its file changes, with --watch", function()
+    it("reruns whenever its file changes, with --watch", function()
         local result = shell.run(([[cd %s; trap 'kill $pid 2>/dev/null' EXIT
             %s %s eval --watch --policy const sums.lua >$OUT 2>$ERR & pid=$!
             until grep -q waiting $ERR; do sleep 0.05; done
@@ -165,7 +165,7 @@ describe("ponder eval", function()
         assert.same({ "i13", "i14", "i15" }, object.changes[2].broken)
     end)
 
-    it("goes on after a kill, and asks nothing twice that was answered", function()
+    it("resumes after a kill, and sends no answered request again", function()
         local killed = shell.run(("cd %s && { %s %s eval --log k.db --concurrency 2 sums.lua & "
             .. "pid=$!; until [ -e asked ] && [ $(wc -l <asked) -ge 5 ]; do sleep 0.02; done; "
             .. "kill -9 $pid; wait $pid; } >$OUT 2>$ERR"):format(shell.quote(dir.path),
@@ -204,7 +204,7 @@ describe("ponder eval", function()
         end)
     end
 
-    it("names what is wrong with the file", function()
+    it("reports errors in the file", function()
         dir:write("bad.lua", "return 3")
         local result = ponder { "--no-log", "bad.lua" }
         assert.equal(1, result.status)
@@ -231,7 +231,7 @@ describe("ponder init", function()
             PONDER_MODEL = "script:model.lua" } })
     end
 
-    it("writes files that run as they are", function()
+    it("writes files that run unchanged", function()
         dir:write("model.lua", [[return function(request)
             local text = request.messages[#request.messages].content
             return { text = text:find "6 %* 7" and "Answer: 42" or "Answer: 0" }
@@ -274,7 +274,7 @@ describe("the evaluations in scripts/eval", function()
         end)
     end
 
-    it("draw 100 puzzles that can be solved, the same each time", function()
+    it("draw the same 100 solvable puzzles each time", function()
         local code = [[package.loaded.expression = dofile "scripts/eval/expression.lua"
             local game = dofile "scripts/eval/game24.lua"
             local list, seen = game.data(), {}
@@ -325,7 +325,7 @@ describe("the table of ponder eval in a terminal", function()
         end)
     end
 
-    it("is without colours where NO_COLOR is set", function()
+    it("has no colours if NO_COLOR is set", function()
         local colored <close> = open(80)
         colored:finish()
         local plain <close> = open(80, { NO_COLOR = "1" })
@@ -334,7 +334,7 @@ describe("the table of ponder eval in a terminal", function()
         assert.is_nil(plain:colored():find("\27[1m", 1, true))
     end)
 
-    it("shows how far it is while it runs, and takes that away", function()
+    it("shows its progress, and removes that at the end", function()
         local s <close> = open(80, { SLOW = "0.25" })
         s:wait "POLICY +DONE"
         s:wait "of 40 runs"

@@ -31,7 +31,7 @@ describe("the data of an evaluation", function()
             read("q.csv", 'id,question,zip\n1,"a\nb",01234\n'))
     end)
 
-    it("is a list, or what a function returns", function()
+    it("is a list, or the result of a function", function()
         assert.same({ { id = "1", question = "x" } }, data.items { { id = 1, question = "x" } })
         local items = data.items { "x", "y" }
         assert.same({ "x", "y" }, { items[1].question, items[2].question })
@@ -44,7 +44,7 @@ describe("the data of an evaluation", function()
         assert.same({ "1", "2" }, { loaded[1].id, loaded[2].id })
     end)
 
-    it("has ids of its own, else of its content", function()
+    it("has its own ids, or else ids made from its content", function()
         local one, two = data.items { { q = 1 } }, data.items { { q = 1 }, { q = 2 } }
         assert.equal(one[1].id, two[1].id)
         assert.not_equal(two[1].id, two[2].id)
@@ -101,14 +101,14 @@ describe("the data of an evaluation", function()
 end)
 
 describe("a template", function()
-    it("shows lists with spaces between", function()
+    it("joins lists with spaces", function()
         assert.equal("Use 4 9 10 13.", text.template("Use {{numbers}}.", "q") {
             numbers = { 4, 9, 10, 13 } })
         assert.equal("a 1, b 2,", text.template("{{#xs}}{{n}} {{v}}, {{/xs}}", "q") {
             xs = { { n = "a", v = 1 }, { n = "b", v = 2 } } }:sub(1, 9))
     end)
 
-    it("says which field is missing", function()
+    it("names the missing field", function()
         assert.has_error(function()
             text.template("{{missing}}", "question") {}
         end, "{{missing}} must be text (got nil)")
@@ -125,7 +125,7 @@ describe("eval.matrix", function()
         return list
     end
 
-    it("names policies by what differs", function()
+    it("names policies by their differences", function()
         local policies = eval.matrix { model = { "openai:gpt-4o", "ollama:q" }, k = { 1, 3 },
             prompt = "P {{question}}", temperature = { 0.5 } }
         assert.same({ "ollama:q k1", "ollama:q k3", "openai:gpt-4o k1", "openai:gpt-4o k3" },
@@ -139,7 +139,7 @@ describe("eval.matrix", function()
             short = "Say {{x}}", long = "Think, then say {{x}}" } }))
     end)
 
-    it("refuses what has no name of its own", function()
+    it("refuses policies without distinct names", function()
         local function refusal(axes)
             return select(2, pcall(function()
                 local policies = eval.matrix(axes)

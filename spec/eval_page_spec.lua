@@ -55,7 +55,7 @@ describe("the page of an evaluation", function()
         dir:__close()
     end)
 
-    it("shows the table and what is to be said, and text as text", function()
+    it("shows the table and remarks, and text as text", function()
         assert.equal(3, b:run "return document.querySelectorAll('#policies tbody tr').length")
         assert.equal("tot <b>",
             b:run "return document.querySelectorAll('#policies tbody td')[17].textContent")
@@ -64,7 +64,7 @@ describe("the page of an evaluation", function()
         assert.same({}, b:errors())
     end)
 
-    it("draws a curve for each policy, told apart by dash and mark too", function()
+    it("draws a curve for each policy, with its own dash and mark", function()
         local styles = b:run [[return [...document.querySelectorAll('#plot .curve')]
             .map((path) => path.getAttribute('stroke-dasharray'))]]
         assert.equal(3, #styles)
@@ -75,7 +75,7 @@ describe("the page of an evaluation", function()
             .getAttribute('aria-pressed')]])
     end)
 
-    it("says values under the pointer", function()
+    it("shows values under the pointer", function()
         b:run [[const plot = document.getElementById('plot');
             plot.dispatchEvent(new PointerEvent('pointermove', {
                 clientX: plot.getBoundingClientRect().right - 20, clientY: 300 }))]]
@@ -113,7 +113,7 @@ describe("the page of an evaluation", function()
         choose("policy", "")
     end)
 
-    it("shows an item when it is chosen, by key too", function()
+    it("shows an item when it is selected, also by key", function()
         b:click ".row"
         assert.truthy(b:text("#details"):find("question 1", 1, true))
         b:run "document.getElementById('list').focus()"
@@ -121,7 +121,7 @@ describe("the page of an evaluation", function()
         assert.truthy(b:text("#details"):find("question 2", 1, true))
     end)
 
-    it("draws 10,000 items with elements for those in sight alone", function()
+    it("draws 10,000 items with elements only for the visible ones", function()
         open("many.html", 3334)
         b:wait "return document.querySelector('.row') !== null"
         assert.equal("10002 of 10002 runs", count())
@@ -132,7 +132,7 @@ describe("the page of an evaluation", function()
     end)
 end)
 
-describe("the page of an evaluation that was logged", function()
+describe("the page of a logged evaluation", function()
     it("has the calls and the trees of each run", function()
         local model = shell.root .. "/scripts/models/arithmetic.lua"
         local place <close> = shell.directory()

@@ -74,7 +74,7 @@ describe("outcomes", function()
         } }, { timeout_ms_per_item = 30 })
     end)
 
-    it("tell wrong, no answer, failed and stopped apart", function()
+    it("distinguish wrong, no answer, failed and stopped", function()
         local outcomes = {}
         for i, record in ipairs(result.records) do
             outcomes[i] = record.outcome
@@ -85,21 +85,21 @@ describe("outcomes", function()
             result.policies[1].outcomes)
     end)
 
-    it("say why", function()
+    it("have a reason", function()
         assert.truthy(record_of(result, "p", "004").message:find("broken", 1, true))
         assert.same({ "no such thing", "NOT_FOUND" }, { record_of(result, "p", "005").message,
             record_of(result, "p", "005").code })
         assert.equal("expected 2, got 0", record_of(result, "p", "002").why)
     end)
 
-    it("score what a run would have answered when its budget stopped it", function()
+    it("score the best answer so far of a run that its budget stopped", function()
         assert.same({ 7, 1 }, { record_of(result, "p", "007").answer,
             record_of(result, "p", "007").score })
         assert.equal(0, record_of(result, "p", "006").score)
         assert.equal(1, result.policies[1].stopped_right)
     end)
 
-    it("count as wrong where runs failed, unless they are excluded", function()
+    it("count failed runs as wrong, unless they are excluded", function()
         local accuracy = result.policies[1].accuracy
         assert.same({ 8, 2 / 8, "wilson" }, { result.policies[1].n, accuracy.value,
             accuracy.method })
@@ -109,7 +109,7 @@ describe("outcomes", function()
         assert.same({ 1, 1 }, { excluded.policies[1].n, excluded.policies[1].accuracy.value })
     end)
 
-    it("fail alone where the question or the target of an item does", function()
+    it("fail only for the items whose question or target fails", function()
         local other = run { data = items(3), score = "exact", policies = { p = function(item)
             return item.target
         end }, question = function(item)
@@ -126,13 +126,13 @@ describe("outcomes", function()
         assert.matches("no target", other.records[3].message)
     end)
 
-    it("and pairs are lists in JSON too where there are none", function()
+    it("and pairs are lists in JSON too if there are none", function()
         local other = run { data = items(1), score = "exact", policies = { p = function() end } }
         assert.truthy(json.encode(other):find('"pairs":[]', 1, true))
         assert.equal(math.type(other.records[1].seed), "integer")
     end)
 
-    it("fail where the scorer does", function()
+    it("fail if the scorer does", function()
         local other = run { data = items(1), policies = { p = function() return 1 end },
             score = function() return 0 / 0 end }
         assert.same({ "failed", "BAD_RESULT" }, { other.records[1].outcome,
@@ -154,7 +154,7 @@ describe("the order and the seeds", function()
         return list, answers
     end
 
-    it("mix items and policies at random, the same for a seed", function()
+    it("shuffle items and policies, the same way for a seed", function()
         local first = order(1, 1)
         assert.equal(48, #first)
         assert.same(first, (order(1, 1)))
@@ -163,7 +163,7 @@ describe("the order and the seeds", function()
         assert.truthy(policies:find("ab", 1, true) and policies:find("ba", 1, true))
     end)
 
-    it("give every run random numbers of its own, whatever the concurrency", function()
+    it("give every run its own random numbers, whatever the concurrency", function()
         local _, alone = order(1, 1)
         local _, together = order(1, 16)
         assert.same(alone, together)
@@ -180,14 +180,14 @@ describe("policies", function()
             result.policies[1].calls.mean, result.policies[1].tokens.mean })
     end)
 
-    it("are prompts of k samples, of which the most frequent answer counts", function()
+    it("are prompts with k samples, decided by the most frequent answer", function()
         local m = open(function(n, sample) return "Answer: " .. (sample <= 3 and n or sample) end)
         local result = run({ data = items(2), score = "numeric", policies = {
             sc = { model = m, prompt = "Say {{target}}", k = 5 } } })
         assert.same({ 1, 5 }, { result.policies[1].accuracy.value, result.policies[1].calls.mean })
     end)
 
-    it("are prompts of k samples with a reward", function()
+    it("are prompts with k samples and a reward", function()
         local m = open(function(n, sample) return tostring(sample == 2 and n or n + sample) end)
         local result = run({ data = items(2), score = "numeric", policies = { best = { model = m,
             prompt = "Say {{target}}", k = 4, reward = function(text, item)
@@ -201,7 +201,7 @@ describe("policies", function()
         assert.same({ 0.25, 0.5, 1 }, values) -- the right one is among n of 4
     end)
 
-    it("are searches, whose best node so far is their answer by then", function()
+    it("are searches, whose answer is the best node so far", function()
         local result = run({ data = { { id = "a", goal = 24 } }, score = "exact",
             target = "goal", policies = { s = { search = function(item)
                 return { initial_state = 1, k = 2, search = "best_first",
@@ -227,7 +227,7 @@ describe("policies", function()
         assert.equal("right", record_of(result, "own", "1").outcome)
     end)
 
-    it("fail alone where their model does", function()
+    it("fail without affecting others if their model fails", function()
         local m = open(function(n) return n ~= 2 and tostring(n) end)
         local result = run({ data = items(3), score = "numeric", policies = {
             io = { model = m, prompt = "Say {{target}}" } } })
@@ -257,7 +257,7 @@ describe("policies", function()
 end)
 
 describe("statistics of a result", function()
-    it("are those of the table that a model of known accuracy makes", function()
+    it("agree with those of a model of known accuracy", function()
         local draws = stats.splitmix64_below(7, 1000, 400)
         local cells = { a = 0, b = 0, c = 0, d = 0 }
         local function right(n, second)
@@ -284,7 +284,7 @@ describe("statistics of a result", function()
         assert.equal(2200, one.tokens.total)
     end)
 
-    it("cluster where items repeat", function()
+    it("are clustered if items repeat", function()
         local result = run({ data = items(20), score = "numeric", policies = {
             a = function(item, r) return r.epoch <= item.target % 3 and item.target end,
             b = function(item) return item.target > 5 and item.target end,
@@ -303,7 +303,7 @@ describe("statistics of a result", function()
         assert.equal(14 / 20, policy_of(result, "a").pass_at[3].pass_at_k)
     end)
 
-    it("correct for all pairs, and say how many more items would decide", function()
+    it("are corrected for all pairs, and say how many more items would decide", function()
         local result = run { data = items(60), score = "numeric", policies = {
             a = function(item) return item.target % 2 == 0 and item.target end,
             b = function(item) return item.target % 2 == 0 and item.target
@@ -322,7 +322,7 @@ describe("statistics of a result", function()
         assert.is_nil(result.pairs[2].difference.more_items)
     end)
 
-    it("are mean scores where scores are numbers, and of every scorer by name", function()
+    it("are mean scores if scores are numbers, for every scorer by name", function()
         local result = run { data = items(10), policies = { p = function(item)
             return item.target
         end }, score = { half = function(_, answer) return answer / 20 end, zero = function()
@@ -334,7 +334,7 @@ describe("statistics of a result", function()
         assert.same({ 0, 10 }, { policy.scores.zero.value, policy.outcomes.partial })
     end)
 
-    it("have the cost of a right answer with its seed", function()
+    it("have the cost of a right answer, and their seed", function()
         local m = open(function(n) return tostring(n % 4 == 0 and n or 0) end)
         local result = run({ data = items(40), score = "numeric", policies = {
             io = { model = m, prompt = "{{target}}" } } }, { seed = 5 })
@@ -388,7 +388,7 @@ describe("curves", function()
         assert.equal(4, checked) -- 1, 2, 4, 8
     end)
 
-    it("give the votes of all numbers of samples from one run", function()
+    it("show votes for every number of samples from one run", function()
         local m = open(function(n, sample) return "Answer: " .. (sample % 2 == 1 and n or 0) end)
         local result = run { data = items(3), score = "numeric", policies = {
             sc = { model = m, prompt = "{{target}}", k = 4 } } }
@@ -400,7 +400,7 @@ describe("curves", function()
             stats.majority_at_k({ 2, 2 }, 1, 4) }, values)
     end)
 
-    it("come of an ensemble within a function, where that is all that it asks", function()
+    it("come from an ensemble within a function if it makes no other calls", function()
         local ensemble = require "ponder.ensemble"
         local m = open(function(n, sample) return "Answer: " .. (sample % 2 == 1 and n or 0) end)
         local function points(more)
@@ -423,7 +423,7 @@ describe("curves", function()
         assert.not_equal(3, #points(true))
     end)
 
-    it("are of calls, tokens and seconds too, and are JSON", function()
+    it("also show calls, tokens and seconds, and are JSON", function()
         local result = run { data = items(4), score = "numeric", policies = {
             p = counting(model_of_steps(), 2) } }
         for _, axis in ipairs { "calls", "tokens", "seconds" } do
@@ -434,7 +434,7 @@ describe("curves", function()
 end)
 
 describe("budgets", function()
-    it("stop a run and no other", function()
+    it("stop one run and no other", function()
         local m = open(function(n) return tostring(n) end)
         local result = run({ data = items(4), score = "numeric", policies = { p = function(item)
             for _ = 1, item.target == 2 and 5 or 1 do
@@ -450,7 +450,7 @@ describe("budgets", function()
         assert.equal(3, result.policies[1].outcomes.right)
     end)
 
-    it("of all runs let no other begin", function()
+    it("of all runs let no further run begin", function()
         local m = open(function(n) return tostring(n) end)
         local result = run({ data = items(50), score = "numeric", policies = {
             io = { model = m, prompt = "{{target}}", max_tokens = 1 } } },

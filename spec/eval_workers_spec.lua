@@ -63,7 +63,7 @@ local function outcome(lab, name, flags)
 end
 
 describe("an evaluation by workers", function()
-    it("is what it is on one machine", function()
+    it("has the same result as on one machine", function()
         local lab <close> = workers.lab { ["job.lua"] = EVAL, ["model.lua"] = MODEL }
         local records, runs, policies = outcome(lab, "here.db", {})
         lab:worker()
@@ -82,7 +82,7 @@ describe("an evaluation by workers", function()
         assert.equal(0, replay.status, replay.err)
     end)
 
-    it("hands the file its flags on both sides", function()
+    it("passes the file its flags on both sides", function()
         local lab <close> = workers.lab { ["model.lua"] = MODEL, ["job.lua"] = [[
             local flags = ...
             return { data = { { id = "a", question = "1 + 5", target = "6" } }, score = "exact",
@@ -141,7 +141,7 @@ describe("a budget of an evaluation by workers", function()
         return #lab:lines "calls", result
     end
 
-    it("is never exceeded by all together, though one is killed", function()
+    it("is never exceeded by all workers together, even if one is killed", function()
         local calls, result = spend("--max-calls", "40")
         assert.equal(40, calls)
         assert.is_true(result.skipped > 0)

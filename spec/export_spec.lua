@@ -30,7 +30,7 @@ end)
 teardown(function() dir:__close() end)
 
 describe("ponder export", function()
-    it("says what is wrong with its flags", function()
+    it("reports errors in its flags", function()
         for message, words in pairs {
             ["expected --format dot|html|json|mermaid|otlp"] = { path },
             ["--search is for dot and mermaid"] = { "--format", "json", "--search", "1", path },
@@ -82,7 +82,7 @@ describe("ponder export --format json", function()
         assert.equal("lookup", all.calls[33].reply.samples[1].tool_calls[1].name)
     end)
 
-    it("is an object for a run without anything, too", function()
+    it("is an object even for an empty run", function()
         local file = dir.path .. "/empty.db"
         sample_log.write(file, function(db)
             for _, name in ipairs { "sessions", "files", "searches", "nodes", "edges", "calls",
@@ -151,7 +151,7 @@ describe("ponder export --format dot", function()
         return table.concat(parts)
     end
 
-    it("is what Graphviz draws", function()
+    it("is accepted by Graphviz", function()
         local objects, edges = draw(path)
         assert.equal(42, #edges)
         assert.equal("search 1: beam, 4 4 6 8", drawn_text(objects.cluster_1))
@@ -170,7 +170,7 @@ describe("ponder export --format dot", function()
         assert.equal(5, #some)
     end)
 
-    it("shows every text as it is", function()
+    it("shows every text unchanged", function()
         local objects = draw(write_hard("dot.db"))
         for i in ipairs(HARD) do
             assert_drawn(i, drawn_text(objects["s1_" .. i]))
@@ -206,7 +206,7 @@ describe("ponder export --format mermaid", function()
         assert.is_nil(check(export("--format", "mermaid", "--search", "2", path)):find("s1_"))
     end)
 
-    it("shows every text as it is", function()
+    it("shows every text unchanged", function()
         local out = check(export("--format", "mermaid", write_hard("mermaid.db")))
         local count = 0
         for i, label in out:gmatch '\n    s1_(%d+)%["([^"]*)"%]' do

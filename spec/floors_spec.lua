@@ -185,7 +185,7 @@ end
 describe("the floors of src", function()
     local graph, foreign_of = c_graph()
 
-    it("are all known", function()
+    it("are all listed", function()
         local count = 0
         for name in pairs(graph) do
             assert.is_truthy(c_floor(name), name .. ": say in this spec on which floor it stands")
@@ -194,15 +194,15 @@ describe("the floors of src", function()
         assert.is_true(count > 10)
     end)
 
-    it("have no way up", function()
+    it("do not require a higher floor", function()
         assert.same({}, ways_up(graph, c_allowed))
     end)
 
-    it("have no circle", function()
+    it("have no cycle", function()
         assert.equal("", table.concat(circle(graph) or {}, " -> "))
     end)
 
-    it("do without what is not theirs", function()
+    it("use no libraries of other floors", function()
         for name, headers in pairs(foreign_of) do
             for _, pattern in ipairs(FORBIDDEN[c_area(name)] or {}) do
                 for _, header in ipairs(headers) do
@@ -216,7 +216,7 @@ end)
 describe("the floors of lua", function()
     local graph = lua_graph()
 
-    it("are all known", function()
+    it("are all listed", function()
         local count = 0
         for name in pairs(graph) do
             assert.is_truthy(lua_floor(name), name .. ": say in this spec on which floor it stands")
@@ -225,15 +225,15 @@ describe("the floors of lua", function()
         assert.is_true(count > 10)
     end)
 
-    it("have no way up", function()
+    it("do not require a higher floor", function()
         assert.same({}, ways_up(graph, lua_allowed))
     end)
 
-    it("have no circle", function()
+    it("have no cycle", function()
         assert.equal("", table.concat(circle(graph) or {}, " -> "))
     end)
 
-    it("hold of the prompts too, which know the lowest alone", function()
+    it("apply to the prompts too, which use only the lowest", function()
         for _, path in ipairs(files("prompts", "*.lua")) do
             for _, known in ipairs(required(read(path))) do
                 assert.equal(1, lua_floor(known), path .. " requires " .. known)
@@ -249,7 +249,7 @@ describe("a strategy", function()
         ["ponder.operations.methods"] = true, -- methods of a paper that have the same names
         ["ponder.cli.init"] = true } -- the text of an example
 
-    it("is known by name to itself alone", function()
+    it("is named only in its own files", function()
         for _, path in ipairs(files("lua/ponder", "*.lua")) do
             local name = path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
             local own = name:match "^ponder%.%l+%.(%l+)$" or name:match "^ponder%.(%l+)"
@@ -277,7 +277,7 @@ describe("this spec", function()
             .. 'return require("ponder.cli." .. n), require \'ponder.d\', require "cjson"\n'))
     end)
 
-    it("finds a way up", function()
+    it("finds a require of a higher floor", function()
         local graph = {
             ["core/a.c"] = { "core/b.h", "api/c.h" },
             ["net/d.c"] = { "core/a.h", "store/e.h" },
@@ -296,7 +296,7 @@ describe("this spec", function()
         }, lua_allowed))
     end)
 
-    it("finds a circle, and none where there is none", function()
+    it("finds cycles, and only cycles", function()
         assert.same({ "b", "c", "b" }, circle { a = { "b" }, b = { "x", "c" }, c = { "b" } })
         assert.same({ "a", "a" }, circle { a = { "a" } })
         assert.is_nil(circle { a = { "b", "c" }, b = { "d" }, c = { "d" }, d = {} })

@@ -13,7 +13,7 @@ describe("a chain of ponder.got", function()
         return got.new(options)
     end
 
-    it("goes on from the first leaf, or the current node where links left none", function()
+    it("continues from the first leaf, or from the current node if links leave none", function()
         local machine = chain { min_nodes_for_aggregation = 50 }
         local open = drive_to(machine, "find_connections")
         open = machine:update { type = "connections_found", call_id = open[1].call_id,
@@ -24,7 +24,7 @@ describe("a chain of ponder.got", function()
         assert.same({}, machine:find_leaves())
     end)
 
-    it("takes what env says of min_nodes_for_aggregation", function()
+    it("takes min_nodes_for_aggregation from env", function()
         local machine = chain { min_nodes_for_aggregation = 50 }
         local open = start(machine)
         open = answer(machine, open[1])
@@ -52,7 +52,7 @@ describe("ponder.got, the default run", function()
         assert.equal("completed", got.status(machine))
     end)
 
-    it("reads scores with brackets around ids, and of one thought without its id", function()
+    it("reads scores with brackets around ids, and of a single thought without its id", function()
         for text, score in pairs {
             ["- **[n5]**: 0.6"] = 0.6, ["[n5] : 60%"] = 0.6, ["Score: 0.6"] = 0.6,
             ["Sound.\n\n**Score:** 6/10\n"] = 0.6, ["0.6\n\nIt has 3 parts."] = 0.6,
@@ -67,7 +67,7 @@ describe("ponder.got, the default run", function()
         end
     end)
 
-    it("asks again for scores that it cannot read, and for those alone", function()
+    it("asks again only for scores that it cannot parse", function()
         local machine = got.new { connect = false, min_nodes_for_aggregation = 9 }
         local open = drive_to(machine, "score_thoughts")
         local function say(text)
@@ -92,7 +92,7 @@ describe("ponder.got, the default run", function()
         assert.equal("score_thoughts", open[1].type)
     end)
 
-    it("asks for scores as often as max_parse_retries, but no host", function()
+    it("asks again up to max_parse_retries times, and takes a host's scores as they are", function()
         local machine = got.new { max_parse_retries = 3 }
         local open, asked = drive_to(machine, "score_thoughts"), 0
         while open[1].type == "score_thoughts" do
@@ -106,7 +106,7 @@ describe("ponder.got, the default run", function()
         assert.equal("find_connections", scored(machine, open[1], { n2 = 0.3 })[1].type)
     end)
 
-    it("adds the thoughts of a round in the order asked, whatever the order of replies", function()
+    it("adds the thoughts of a round in request order, whatever the order of replies", function()
         for _, order in ipairs { { 1, 2, 3 }, { 3, 2, 1 }, { 2, 3, 1 }, { 3, 1, 2 } } do
             local machine = got.new()
             local open = start(machine)
@@ -125,7 +125,7 @@ describe("ponder.got, the default run", function()
         end
     end)
 
-    it("goes on from the best thought that was not expanded", function()
+    it("continues from the best unexpanded thought", function()
         local machine = got.new { min_nodes_for_aggregation = 7, connect = false }
         local open = drive_to(machine, "score_thoughts")
         assert.same({ "n2", "n3", "n4" }, machine.pending_node_ids)
@@ -183,7 +183,7 @@ describe("ponder.got, the default run", function()
         assert.equal("n8", machine.result_node_id)
     end)
 
-    it("skips what is turned off", function()
+    it("skips steps that are turned off", function()
         assert.same({ "generate_thought", "aggregate", "completed" }, drive(got.new {
             branching_factor = 1, min_nodes_for_aggregation = 2,
             score_thoughts = false, connect = false, refine_rounds = 0,
@@ -194,13 +194,13 @@ describe("ponder.got, the default run", function()
         assert.equal("refined", machine.result) -- nobody judges: the last one stands
     end)
 
-    it("goes through the steps of each round, also with one thought a round", function()
+    it("goes through the steps of each round, even with one thought a round", function()
         assert.same({ "generate_thought", "score_thoughts", "find_connections",
             "generate_thought", "score_thoughts", "find_connections", "aggregate" },
             { table.unpack(drive(got.new { branching_factor = 1 }), 1, 7) })
     end)
 
-    it("takes links that hold, once", function()
+    it("adds valid links once", function()
         local machine = got.new()
         local open = drive_to(machine, "find_connections")
         assert.equal("n1", open[1].node_id)
@@ -292,7 +292,7 @@ describe("ponder.got, strategies", function()
         assert.equal("thought c0", vote { "n4", "n2" })
     end)
 
-    it("voting: invalid votes do not count, and the best wins where all are invalid", function()
+    it("voting: invalid votes do not count, and the best wins if all are invalid", function()
         assert.equal("thought c0", vote { "n1", "n9", "n2", "" })
         assert.equal("thought c1", vote { "n1", "nobody" })
     end)
@@ -318,7 +318,7 @@ describe("ponder.got, budgets", function()
         assert.equal(4, #machine.nodes)
     end)
 
-    it("asks for no more thoughts than there is room for", function()
+    it("asks for no more thoughts than max_nodes allows", function()
         local machine = got.new { max_nodes = 3 }
         assert.equal(2, #start(machine))
         assert.equal(2, machine.generation_count)
@@ -328,7 +328,7 @@ describe("ponder.got, budgets", function()
         assert.equal("max_nodes", machine.termination_reason)
     end)
 
-    it("the result stands where there is no room for a refinement", function()
+    it("keeps the result if max_nodes allows no refinement", function()
         local machine = got.new { max_nodes = 5 }
         drive(machine)
         assert.equal("max_nodes", machine.termination_reason)
@@ -352,8 +352,8 @@ describe("ponder.got, budgets", function()
     end)
 end)
 
-describe("ponder.got, replies that say nothing", function()
-    it("makes no node of an empty thought", function()
+describe("ponder.got, empty replies", function()
+    it("does not make a node of an empty thought", function()
         local machine = got.new()
         local open = start(machine)
         local texts = { " \n", "something", "" }
@@ -364,7 +364,7 @@ describe("ponder.got, replies that say nothing", function()
         assert.same({ { id = "n2", content = "something" } }, open[1].thoughts)
     end)
 
-    it("ends in error where no thought came at all", function()
+    it("ends in error if there was no thought at all", function()
         local machine = got.new()
         local open = start(machine)
         open = reply_all(machine, open, function()
@@ -376,7 +376,7 @@ describe("ponder.got, replies that say nothing", function()
         assert.is_nil(machine.result)
     end)
 
-    it("aggregates what there is where a later round brings nothing", function()
+    it("aggregates what there is if a later round yields nothing", function()
         local machine = got.new { min_nodes_for_aggregation = 10, connect = false }
         local open = drive_to(machine, "score_thoughts")
         open = scored(machine, open[1], { n2 = 0.3, n3 = 0.8, n4 = 0.1 })
@@ -388,7 +388,7 @@ describe("ponder.got, replies that say nothing", function()
         assert.same({ "n3", "n2", "n4" }, open[1].node_ids)
     end)
 
-    it("leaves a thought without score where a reply has none, and ranks it as 0.5", function()
+    it("leaves a thought without a score if the reply has none, and ranks it as 0.5", function()
         local machine = got.new { connect = false }
         local open = drive_to(machine, "score_thoughts")
         open = scored(machine, open[1], { n2 = 0.4, n4 = 0 / 0, n9 = 1, n1 = 1, [3] = 1 })
@@ -408,7 +408,7 @@ describe("ponder.got, replies that say nothing", function()
         assert.equal(1, machine:get_node("n4").score)
     end)
 
-    it("ends with the best thought where the aggregate is empty", function()
+    it("ends with the best thought if the aggregate is empty", function()
         local machine = got.new()
         local open = drive_to(machine, "aggregate")
         open = machine:update { type = "llm_result", ok = true, call_id = open[1].call_id,
@@ -428,7 +428,7 @@ describe("ponder.got, replies that say nothing", function()
         assert.equal("merged 3", machine.result)
     end)
 
-    it("raises for a message that is put together wrongly, and changes nothing", function()
+    it("raises an error for a malformed message, and changes nothing", function()
         local machine = got.new()
         start(machine)
         local before = machine:to_map()

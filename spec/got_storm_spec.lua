@@ -211,10 +211,10 @@ local function storm(seed, moves)
     return machine, open
 end
 
-describe("ponder.got in a storm of messages", function()
+describe("ponder.got under random messages", function()
     local moves = {}
 
-    it("holds what it promises, and goes on alike from a map at every step", function()
+    it("keeps its invariants, and continues identically from a map at every step", function()
         local ended = 0
         for seed = 1, 150 do
             local machine = storm(seed, moves)
@@ -245,7 +245,7 @@ describe("ponder.got in a storm of messages", function()
         return list
     end
 
-    it("moves as the table in the documentation says, and every move there happens", function()
+    it("makes the transitions of the documented table, and all of them", function()
         for seed = 1001, 1200 do
             storm(seed, moves)
         end
@@ -286,7 +286,7 @@ describe("got.from_map", function()
         return machine:to_map()
     end
 
-    it("names the field that is wrong", function()
+    it("names the invalid field", function()
         local machine = got.new()
         local open = machine:update { type = "start", prompt = "Why?", call_id = "c0" }
         machine:update { type = "thought_generated", call_id = open[3].call_id, content = "x" }
@@ -331,7 +331,7 @@ describe("got.from_map", function()
         end
     end)
 
-    it("survives maps with anything anywhere", function()
+    it("survives maps with arbitrary values", function()
         local junk = { 0, -1, 1.5, 2 ^ 53, 1 / 0, 0 / 0, "", "n1", "n2", "c1", "completed", "vote",
             true, false, {}, { {} }, { "n1" }, json.null, print }
         local survived = 0

@@ -103,7 +103,7 @@ describe("ponder.got, recorded runs of a chain", function()
         runs[#runs + 1] = assert(json.decode(line))
     end
 
-    it("come out step by step", function()
+    it("are reproduced step by step", function()
         assert.equal(28, #runs)
         for _, run in ipairs(runs) do
             replay(run, function(machine)
@@ -112,7 +112,7 @@ describe("ponder.got, recorded runs of a chain", function()
         end
     end)
 
-    it("come out through JSON at every step, and from clones", function()
+    it("are reproduced through JSON at every step, and from clones", function()
         for _, run in ipairs(runs) do
             replay(run, function(machine)
                 return got.from_map(json.decode(json.encode(machine:to_map())))

@@ -173,7 +173,7 @@ describe("the graph of ponder.got", function()
         end
     end)
 
-    it("keeps links off paths, and their sources leaves, but in chain mode", function()
+    it("keeps links off paths and their sources leaves, except in chain mode", function()
         local nodes = { { id = "a" }, { id = "b" }, { id = "c" } }
         local edges = { { "a", "b" }, { "b", "c", "connects" }, { "c", "a", "connects" } }
         local machine = build(nodes, edges)
@@ -186,7 +186,7 @@ describe("the graph of ponder.got", function()
         assert.same({ "a", "b", "c" }, chain:trace_path("c"))
     end)
 
-    it("takes a link once, and none from a node to itself or to an unknown one", function()
+    it("accepts a link once, and none from a node to itself or to an unknown one", function()
         local machine = build({ { id = "a" }, { id = "b" } }, {})
         assert.is_true(machine:add_edge("a", "b", "connects"))
         assert.is_false(machine:add_edge("a", "b", "connects"))
@@ -219,7 +219,7 @@ describe("the graph of ponder.got", function()
         assert.same({ from = "c", to = "b", type = "aggregates" }, machine.edges[3])
     end)
 
-    it("has nothing to say of an unknown node", function()
+    it("returns nothing for an unknown node", function()
         local machine = build({ { id = "a" } }, {})
         assert.is_nil(machine:get_node("b"))
         for _, name in ipairs { "get_outgoing_edges", "get_incoming_edges", "get_children",
@@ -231,7 +231,7 @@ describe("the graph of ponder.got", function()
         end
     end)
 
-    it("keeps nodes as they were added", function()
+    it("returns nodes as they were added", function()
         local machine = got.new()
         local id = machine:add_node {}
         assert.equal("n1", id)
@@ -253,7 +253,7 @@ describe("the graph of ponder.got", function()
         assert.equal("n6", machine:add_node {})
     end)
 
-    it("refuses what is not a node or edge, at the place of the mistake", function()
+    it("refuses what is not a node or edge, naming the place of the mistake", function()
         local machine = build({ { id = "a" } }, {})
         local loop = {}
         loop[1] = loop
@@ -323,7 +323,7 @@ describe("the graph of ponder.got", function()
         end)
     end)
 
-    it("is read through the lazy lists nodes and edges", function()
+    it("can be read through the lazy lists nodes and edges", function()
         local machine = build({ { id = "a" }, { id = "b" } }, { { "a", "b" } })
         local nodes = machine.nodes
         machine:add_node { id = "c" }

@@ -30,7 +30,7 @@ describe("binary Lua code", function()
         end)
     end
 
-    it("is refused as a script, in one line that says so", function()
+    it("is refused as a script, with a one-line message", function()
         local dir <close> = shell.directory { ["b.lua"] = string.dump(function() end) }
         local refusal = ": binary Lua code is refused; expected source text\n"
         local r = shell.ponder({ "b.lua" }, { cwd = dir.path })
@@ -41,7 +41,7 @@ describe("binary Lua code", function()
         assert.equal(1, r.status)
     end)
 
-    it("is all that is refused", function()
+    it("is refused, and nothing else", function()
         assert.equal("3\t7\tnil\t5", out [[
             local env = { x = 7 }
             print(load("return 3")(), load("return x", "n", "t", env)(),
@@ -65,7 +65,7 @@ describe("debug", function()
         "debug.setupvalue(debug.getmetatable(core:node(0)).__index, 1, nil)",
         "debug.setupvalue(string.gmatch('a', 'a'), 3, nil)",
     } do
-        it("raises for " .. call, function()
+        it("refuses " .. call, function()
             assert.equal("false\tstring", out([[
                 local core = require "ponder.core.search".new { initial_state = 1, search = "bfs",
                     max_depth = 1, max_nodes = 9, beam_width = 1, batch = 1 }
@@ -75,7 +75,7 @@ describe("debug", function()
         end)
     end
 
-    it("works otherwise", function()
+    it("works in other respects", function()
         assert.equal("5\t6\t7\t8", out [[
             local a, b = 1, 2
             debug.setlocal(1, 1, 5)
@@ -87,7 +87,7 @@ describe("debug", function()
             print(a, b, select(2, coroutine.resume(co)), (0).eight)]])
     end)
 
-    it("gives a copy of the registry", function()
+    it("returns a copy of the registry", function()
         assert.equal("true\ttrue\tnil", out [[
             local registry = debug.getregistry()
             for name in pairs(registry) do registry[name] = nil end
@@ -95,8 +95,8 @@ describe("debug", function()
     end)
 end)
 
-describe("a file", function()
-    it("that finds no descriptor says what helps", function()
+describe("a file that cannot be opened", function()
+    it("for want of descriptors has a message that says what helps", function()
         local dir <close> = shell.directory()
         local script = dir:write("script.lua", [[
             local files = {}

@@ -55,7 +55,7 @@ local function script_of(text)
 end
 
 describe("ponder help", function()
-    it("lists topics, shows a command's help, and says what was meant", function()
+    it("lists topics, shows a command's help, and suggests what was meant", function()
         assert.is_true(#TOPICS >= 10)
         assert.equal(ponder("--help").out, ponder("help").out)
         assert.equal(ponder("tot", "--help").out, ponder("help", "tot").out)
@@ -74,7 +74,7 @@ describe("ponder help", function()
             end
         end)
 
-        it("runs what it shows: " .. topic, function()
+        it("has examples that run: " .. topic, function()
             local files, commands, others = script_of(source)
             local dir <close> = shell.directory(files)
             for name, code in pairs(files) do

@@ -127,7 +127,7 @@ describe("a hostile server", function()
             on_delta = is_stream and function() end or nil }
     end
 
-    it("ends no call but with a reply or with nil, message, code", function()
+    it("ends calls only with a reply or with nil, message, code", function()
         assert.is_true(#SERVERS >= 95)
         local calls = {}
         for i, one in ipairs(SERVERS) do

@@ -55,7 +55,7 @@ describe("make install", function()
 end)
 
 describe("make dist", function()
-    it("makes the same bytes in the checkout and in what it has unpacked", function()
+    it("makes the same bytes in the checkout and in the unpacked tarball", function()
         local dir <close> = shell.directory()
         local function dist(where, to)
             local r = shell.run(("cd %s && make -s dist B=%s >$OUT 2>$ERR"):format(where, to))
@@ -78,13 +78,13 @@ describe("make dist", function()
 end)
 
 describe("the packages", function()
-    it("have the version of the Makefile, which the list of changes names too", function()
+    it("have the version of the Makefile and the changelog", function()
         local version = read("Makefile"):match("\nVERSION := (%S+)\n")
         assert.equal("ponder " .. version .. "\n", shell.ponder({ "--version" }).out)
         assert.equal(version, read("CHANGELOG.md"):match("\n## (%S+)"))
     end)
 
-    it("need what the Makefile installs, to build", function()
+    it("need the build dependencies of the Makefile", function()
         local packages = read("Makefile"):match("\nRUN_PACKAGES +:= (.-[^\\])\n"):gsub("\\", "")
         local depends = read("scripts/package/debian/control"):match("\nBuild%-Depends: (.-)\n%u")
         for package in packages:gmatch("%S+") do
@@ -104,7 +104,7 @@ describe("the packages", function()
 end)
 
 describe("the executable", function()
-    it("needs libcurl, the cryptography that comes with it, and libc, and no more", function()
+    it("needs only libcurl, the cryptography that comes with it, and libc", function()
         local needed = shell.run("objdump -p " .. shell.executable
             .. " | sed -n 's/^ *NEEDED *//p' | grep -vE '^lib(asan|ubsan)' | sort >$OUT").out
         for library in needed:gmatch("[^\n]+") do
@@ -118,7 +118,7 @@ describe("the executable", function()
 end)
 
 describe("the checkout", function()
-    it("has nothing at its top but what it should", function()
+    it("has only the expected files at its top level", function()
         local allowed = {}
         for name in ("CHANGELOG.md LICENSE Makefile README.md build lua prompts scripts spec src")
             :gmatch("%S+") do

@@ -119,7 +119,7 @@ describe("json.encode", function()
         end)
     end
 
-    it("repairs what is not UTF-8, one U+FFFD for each broken piece", function()
+    it("replaces invalid UTF-8 by U+FFFD, one for each broken sequence", function()
         local R = "\u{FFFD}"
         for bytes, repaired in pairs {
             ["\xFF"] = R, ["a\x80b"] = "a" .. R .. "b", ["\xC0\x80"] = R .. R,
@@ -215,7 +215,7 @@ describe("json.encode", function()
         end)
     end
 
-    it("names a long path by its ends", function()
+    it("abbreviates a long path in the middle", function()
         local ok, message = pcall(json.encode, deep)
         assert.is_false(ok)
         assert.equal("json.encode: value" .. ("[1]"):rep(10) .. " ... " .. ("[1]"):rep(10)
@@ -224,7 +224,7 @@ describe("json.encode", function()
             json.encode(deep, { max_depth = 1001 }))
     end)
 
-    it("takes a table twice in one value, side by side", function()
+    it("accepts a table twice in one value, side by side", function()
         local shared = { 1 }
         assert.equal('{"a":[1],"b":[1]}', json.encode { a = shared, b = shared })
     end)
@@ -237,7 +237,7 @@ describe("json.encode", function()
         assert.error(function() json.encode { bad } end, "no such item")
     end)
 
-    it("survives a metamethod that takes the table apart", function()
+    it("survives a metamethod that changes the table", function()
         local object = { a = 1 }
         for i = 1, 200 do
             object["some key that is not interned because it is so long, number " .. i] = i
@@ -314,7 +314,7 @@ describe("json.decode", function()
         end)
     end
 
-    it("says where, in lines and characters", function()
+    it("reports where, in lines and characters", function()
         local _, message = json.decode('{\n  "a": "\u{20AC}\u{20AC}", x\n}')
         assert.equal("json.decode: expected a key in double quotes at byte 20 "
             .. "(line 2, column 14)", message)
@@ -339,7 +339,7 @@ describe("json.decode", function()
         assert.same({ 1 }, json.decode("[1]", { max_bytes = 3.0 }))
     end)
 
-    it("stands any depth", function()
+    it("handles any depth", function()
         for _, piece in ipairs { "[", '{"a":', '[{"a":' } do
             local text = piece:rep(1000000)
             assert.equal("TOO_DEEP", select(3, json.decode(text .. "1")))
@@ -357,7 +357,7 @@ describe("json.decode", function()
         assert.equal(text, json.encode(json.decode(text, opts), opts))
     end)
 
-    it("makes tables of every size", function()
+    it("builds tables of every size", function()
         for _, count in ipairs { 0, 1, 31, 32, 33, 64, 65, 1000 } do
             local list, object = json.array(), {}
             for i = 1, count do
@@ -370,7 +370,7 @@ describe("json.decode", function()
 end)
 
 describe("ponder.json", function()
-    it("brings back every random value, with the bits of its numbers", function()
+    it("restores every random value, with the bits of its numbers", function()
         math.randomseed(20240607)
         for i = 1, ROUNDS do
             local value = random_value(4)
@@ -398,7 +398,7 @@ describe("ponder.json", function()
         end
     end)
 
-    it("reads every text of a number as Lua does", function()
+    it("reads every number as Lua does", function()
         math.randomseed(11)
         local function digits(most)
             local list = {}
@@ -454,7 +454,7 @@ describe("ponder.json", function()
         assert.truthy(json.decode(text .. " \n"))
     end)
 
-    it("stands every byte changed to any other", function()
+    it("survives every byte changed to any other", function()
         local text = '{"a":[1,-2.5e1,"\\u00e9\\n\u{20AC}",null],"b":{"c":true}}'
         for i = 1, #text do
             for byte = 0, 255 do
@@ -471,7 +471,7 @@ describe("ponder.json", function()
         end
     end)
 
-    it("works in ten megabytes", function()
+    it("works within ten megabytes", function()
         local parts = {}
         for i = 1, 100000 do
             parts[i] = ('{"id":%d,"name":"item %d","score":%d.5,"tags":["a","b"],"text":"%s"}')
@@ -519,7 +519,7 @@ describe("ponder.json", function()
         assert.truthy(allocations > 100)
     end)
 
-    it("works while garbage is collected at every step", function()
+    it("works with garbage collection at every step", function()
         local text = json.encode { { "\u{E9}" }, { a = { 1, 2.5 } }, json.array() }
         collectgarbage("setpause", 0)
         collectgarbage("setstepmul", 1000)
@@ -564,7 +564,7 @@ describe("json.get", function()
         assert.equal("[]", json.encode(json.get('{"a":[]}', "a")))
     end)
 
-    it("gives nil, and no message, where nothing is", function()
+    it("returns nil, and no message, for a missing value", function()
         for _, path in ipairs {
             { "nope" }, { "choices", 2 }, { "choices", 0 }, { "choices", -1 }, { "choices", "1" },
             { "id", 1 }, { 1 }, { "usage", "n", "x" }, { "choices", 1, "delta", "conten" },
@@ -575,7 +575,7 @@ describe("json.get", function()
         end
     end)
 
-    it("reports what is malformed on the way, and reads no further", function()
+    it("reports malformed text on the path, and reads no further", function()
         local value, message, code = json.get('{"a":1 "b":2}', "b")
         assert.is_nil(value)
         assert.equal("json.get: expected ',' or '}' at byte 8 (line 1, column 8)", message)
@@ -644,7 +644,7 @@ describe("arguments of ponder.json", function()
         end)
     end
 
-    it("marks in place, and changes the mark", function()
+    it("marks a table in place, and can change the mark", function()
         local t = {}
         assert.equal(t, json.array(t))
         assert.equal("[]", json.encode(t))

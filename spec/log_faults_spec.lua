@@ -86,7 +86,7 @@ describe("a disk that fails", function()
         end)
     end
 
-    it("stops a script that catches every error, too", function()
+    it("stops even a script that catches every error", function()
         w:begin("pcall(function()\n" .. SCRIPT .. "end)\npcall(ask, 'more')\nsay 'the end'")
         local first = disk.ponder({ "run", "--log", w.log, w.script }, { at = 60 },
             { env = w:environment(), cwd = w.dir.path })
@@ -135,7 +135,7 @@ describe("a process that is killed at a write", function()
             { env = w:environment(), cwd = w.dir.path })
     end
 
-    it("leaves a whole log, or none of its name", function()
+    it("leaves a whole log, or none with its name", function()
         w:begin 'for i = 1, 4 do say(ask("item " .. i)) end'
         local killed, at = 0, 1
         repeat
@@ -158,7 +158,7 @@ describe("a process that is killed at a write", function()
         assert.is_nil(io.open(w.log .. "-new"), "the last run has taken it over")
     end)
 
-    it("leaves what log shows as damaged, and --keep removes", function()
+    it("leaves a file that ponder log shows as damaged and --keep removes", function()
         w:begin 'say(ask "one")'
         run({ at = 1, error = "KILL" }, { w.script })
         w.dir:write("state/ponder/20260101-000000-a-00000001.db", "")
@@ -177,7 +177,7 @@ describe("a process that is killed at a write", function()
         assert.equal(0, select(2, w:ponder({ "log", "--json" }).out:gsub("damaged", "")))
     end)
 
-    it("shows one that is being made, or was not finished, for what it is", function()
+    it("shows whether a file is being created or was left unfinished", function()
         w:begin 'say(ask "one")'
         w:sh "rm -rf state"
         run({ at = 1, error = "KILL" }, { w.script })
@@ -236,7 +236,7 @@ describe("a file that is not to be resumed or replayed", function()
         end
     end)
 
-    it("has bytes that make no sense", function()
+    it("has invalid bytes", function()
         local bytes = shell.read(w.log)
         for at = 4097, #bytes - 4096, 4096 do
             local path = w.dir:write("damaged.db", bytes:sub(1, at - 1) .. ("\xFF"):rep(4096)
@@ -253,7 +253,7 @@ describe("a file that is not to be resumed or replayed", function()
         end
     end)
 
-    it("is newer", function()
+    it("has a newer version", function()
         local bytes = shell.read(w.log)
         check(w.dir:write("newer.db", bytes:sub(1, 60) .. "\0\0\0\9" .. bytes:sub(65)),
             "written by a newer ponder")
@@ -268,7 +268,7 @@ describe("a file that is not to be resumed or replayed", function()
         assert.equal(0, w:replay().status)
     end)
 
-    it("cannot be written, and is replayed all the same", function()
+    it("cannot be written, but is replayed", function()
         local path = w.dir:write("mine/run.db", shell.read(w.log))
         local drop = "setpriv --reuid 65534 --clear-groups "
         if shell.run(drop .. "true 2>$ERR").status ~= 0 then

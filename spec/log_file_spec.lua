@@ -13,7 +13,7 @@ describe("the log of a run", function()
 
     local ASK = [[say(ask "one")]]
 
-    describe("that nobody asked for", function()
+    describe("without --log", function()
         before_each(function()
             w:sh "rm -rf state"
         end)
@@ -24,7 +24,7 @@ describe("the log of a run", function()
             return w:ponder(words)
         end
 
-        it("is kept from the first call on", function()
+        it("is created at the first call", function()
             w:begin [[say(os.time(), math.random(1 << 30), os.getenv "NOTHING"); say(ask "one")]]
             local first = run "--json"
             assert.same({ 0, "" }, { first.status, first.err })
@@ -36,7 +36,7 @@ describe("the log of a run", function()
             assert.equal(1, w:requests())
         end)
 
-        it("is not made by a run without a call, nor with --no-log", function()
+        it("is not created by a run without calls or with --no-log", function()
             w:begin "say(os.time(), task.now()); task.sleep(0.001)"
             assert.equal(0, run().status)
             w:begin(ASK)
@@ -44,7 +44,7 @@ describe("the log of a run", function()
             assert.same({}, w:kept())
         end)
 
-        it("makes place for itself among as many as are kept", function()
+        it("removes the oldest logs beyond --keep", function()
             w:begin(ASK)
             for i = 1, 4 do
                 assert.equal(0, run("--keep", "3").status)
@@ -57,7 +57,7 @@ describe("the log of a run", function()
             assert.matches("notes.db$", kept[2])
         end)
 
-        it("may fail: the run goes on with one line of warning", function()
+        it("may fail: the run continues with a one-line warning", function()
             w:begin [[say(ask "one"); say(ask "two"); say(log.record("x", 1, math.abs, -3))]]
             w.dir:write("file", "")
             for _, home in ipairs { "/dev/null", w.dir.path .. "/file", "/proc/self/nothing" } do
@@ -69,7 +69,7 @@ describe("the log of a run", function()
             assert.equal(6, w:requests())
         end)
 
-        it("is not kept where there is no home", function()
+        it("is not created without a home directory", function()
             w:begin(ASK)
             local first = w:ponder({ "run", w.script }, { env = { XDG_STATE_HOME = "relative",
                 HOME = "" } })
@@ -78,7 +78,7 @@ describe("the log of a run", function()
         end)
     end)
 
-    describe("that is named", function()
+    describe("with --log", function()
         local function refused(path, pattern)
             local before = w:bytes(path)
             local result = w:ponder { "run", "--log", path, w.script }
@@ -88,7 +88,7 @@ describe("the log of a run", function()
             assert.equal(0, w:requests())
         end
 
-        it("must be new, and where a file can be", function()
+        it("must be a new file in a writable directory", function()
             w:begin(ASK)
             refused(w.dir:write("other.db", "some text"), "file already exists")
             refused(w.dir:write("empty.db", ""), "file already exists")
@@ -102,7 +102,7 @@ describe("the log of a run", function()
             refused(w.log, "file already exists")
         end)
 
-        it("is made even without a call", function()
+        it("is created even without a call", function()
             w:begin "say(1)"
             assert.equal(0, w:run().status)
             assert.equal("completed", w:row "SELECT status FROM runs")
@@ -114,7 +114,7 @@ describe("the log of a run", function()
             assert.equal("", w:sh("ls run.db-* 2>/dev/null").out)
         end)
 
-        it("is refused together with --no-log", function()
+        it("cannot be combined with --no-log", function()
             w:begin(ASK)
             local result = w:ponder { "run", "--log", w.log, "--no-log", w.script }
             assert.same({ 2, "ponder run: --log or --no-log, not both\n" },
@@ -155,7 +155,7 @@ describe("the log of a run", function()
         local KILL = "\nio.popen('kill -9 ' .. io.open('/proc/self/stat'):read('n')):close()\n"
             .. "task.sleep(5)\n"
 
-        it("of the environment, the script, the arguments or what was asked", function()
+        it("of the environment, the script, the arguments or requests", function()
             w:begin(([[
                 local other = require("ponder.model").open("openai:o", { api_key = %q })
                 local url = "http://user:%s@host/"
@@ -189,7 +189,7 @@ describe("the log of a run", function()
             check(all_bytes { "script.lua" }, KEY)
         end)
 
-        it("in what a run came to, or what it raised", function()
+        it("in the answer or the error of a run", function()
             for _, code in ipairs { "return { key = os.getenv 'OPENAI_API_KEY' }",
                 "error('no ' .. os.getenv 'OPENAI_API_KEY')" } do
                 w:begin("ask 'what was asked'\n" .. code)

@@ -28,7 +28,7 @@ describe("ponder fork", function()
         say(table.concat(answers, " "), ...)
     ]]
 
-    it("gives options to the command or to the script, by who has them", function()
+    it("passes options to the command or to the script, whichever has them", function()
         w:begin(ASKING)
         assert.matches("^%d+ %d+ %- %-\t7\n$",
             w:ponder({ "run", "--max-calls", "2", "--log", w.log, w.script, "7" }).out)
@@ -40,7 +40,7 @@ describe("ponder fork", function()
             json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
-    it("leaves options to the script that it had itself", function()
+    it("leaves the script's own options to it", function()
         w:begin(ASKING)
         w:run("--max-calls", "9", "--", "x")
         local r = fork("-o", "max-calls=1", w.log)
@@ -48,7 +48,7 @@ describe("ponder fork", function()
             r.out)
     end)
 
-    it("gives another script in the place of the first", function()
+    it("replaces the script by another", function()
         w:begin(ASKING)
         local first = w:ponder { "run", "--log=" .. w.log, "--max-calls", "9", w.script, w.script }
         assert.equal(0, first.status)
@@ -60,7 +60,7 @@ describe("ponder fork", function()
             json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
-    it("gives options to commands, before what is not an option", function()
+    it("puts options of commands before operands", function()
         w:begin ""
         w:ponder { "chat", "--log", w.log, "--", "--log", "me" }
         local r = fork("-o", "system=Be short.", w.log)
@@ -69,7 +69,7 @@ describe("ponder fork", function()
             json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
-    it("says what it saved, as far as that is known", function()
+    it("reports what it saved, as far as that is known", function()
         w:begin(ASKING)
         w:run()
         local report = "^ponder fork: 4 of 4 calls were answered from %S+, (.*); the log is "
@@ -86,7 +86,7 @@ describe("ponder fork", function()
         assert.matches("\nsaved     4 calls, $0.060; forked from ", shown.out, 1, true)
     end)
 
-    it("keeps what it saved when it is resumed", function()
+    it("keeps its savings when it is resumed", function()
         w.dir:write("ponder/prices.lua", PRICES)
         local env = { XDG_CONFIG_HOME = w.dir.path }
         w:begin 'say(assert(ask "a"), assert(ask "b"))'
@@ -100,7 +100,7 @@ describe("ponder fork", function()
         assert.same({ 2, cost }, { new_row "SELECT saved_calls, saved_cost FROM runs" })
     end)
 
-    it("that calls no model is not kept", function()
+    it("without calls creates no log", function()
         w:begin(ASKING)
         w:run()
         local before = #w:kept()
@@ -116,7 +116,7 @@ describe("ponder fork", function()
         assert.equal(before + 1, #w:kept())
     end)
 
-    it("says that resuming is not its business", function()
+    it("is named by resume when that is given its options", function()
         w:begin(ASKING)
         w:run()
         for _, flag in ipairs { "--max-calls", "--max-cost", "--script", "-o" } do
@@ -142,7 +142,7 @@ describe("ponder fork", function()
                 count(*) FILTER (WHERE origin <> 'log') FROM calls]] }
         end
 
-        it("gives a node another text, and asks only what follows from it", function()
+        it("gives a node another text, and sends only the calls that depend on it", function()
             run_tot()
             local id, text = w:row [[SELECT id, text FROM nodes WHERE depth = 1 ORDER BY score DESC,
                 id LIMIT 1]]
@@ -198,7 +198,7 @@ describe("ponder fork", function()
                 (SELECT json_extract(request, '$.messages[0].content') FROM calls WHERE id = 2)]] })
         end)
 
-        it("gives a call another prompt, and the fork is played with it", function()
+        it("gives a call another prompt, with which the fork can be replayed", function()
             w:begin [[say(ask "first", ask "second", call("last", { max_tokens = 7 }).text)]]
             w:run()
             w.dir:write("prompt.txt", "something else\n")

@@ -27,7 +27,7 @@ local function run_script()
     return dir
 end
 
-describe("a graph of a policy's own", function()
+describe("a graph drawn by a policy", function()
     it("is shown with its scores, merged nodes and best path", function()
         local dir <close> = run_script()
         local out = shell.ponder { "show", dir.path .. "/run.db", "--tree" }.out
@@ -52,7 +52,7 @@ describe("a graph of a policy's own", function()
 end)
 
 describe("without a run log", function()
-    it("costs nothing and forgets nothing", function()
+    it("does nothing, but returns ids and results", function()
         local g <close> = graph { name = "x" }
         local id = g:node { text = "a" }
         assert.equal(1, id)
@@ -61,7 +61,7 @@ describe("without a run log", function()
         g:finish()
     end)
 
-    it("refuses nodes that are not there and wrong options", function()
+    it("refuses missing nodes and wrong options", function()
         local g = graph {}
         for pattern, f in pairs {
             ["graph:node: there is no node 7"] = function() g:node { parents = { 7 } } end,

@@ -29,7 +29,7 @@ describe("a log", function()
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    it("holds no key of a model, and plays without it", function()
+    it("has no key of a model, and replays without it", function()
         w:begin(EVERYWHERE)
         local first = w:run()
         assert.equal(0, first.status, first.err)
@@ -45,7 +45,7 @@ describe("a log", function()
         assert.truthy(w:row("SELECT error FROM runs"):find("died of [redacted]", 1, true))
     end)
 
-    it("holds no key of a script that is killed before it opens its model", function()
+    it("has no key of a script that is killed before it opens its model", function()
         w:begin(([[
             local KEY = "%s"
             say(log.record("page", {}, function() return "a page" end))
@@ -56,7 +56,7 @@ describe("a log", function()
         assert.truthy(w:bytes():find("a page", 1, true))
     end)
 
-    it("holds no key of the command line", function()
+    it("has no key of the command line", function()
         w:begin ""
         local url = w:environment().OPENAI_BASE_URL
         local words = { "cot", "--log", w.log, "--headers", '{"x-api-key":"' .. SECRET .. '"}',
@@ -72,7 +72,7 @@ describe("a log", function()
         assert.equal(0, w:replay().status)
     end)
 
-    it("keeps no userinfo of addresses in the environment", function()
+    it("has no userinfo of addresses in the environment", function()
         w:begin "say(1)"
         w:ponder({ "run", "--log", w.log, w.script }, { env = {
             OPENAI_BASE_URL = "https://me:pw@127.0.0.1:1/v1?key=" .. SECRET,
@@ -84,7 +84,7 @@ describe("a log", function()
     end)
 end)
 
-it("a cache holds no key", function()
+it("a cache has no key", function()
     local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
     w[1] = help.open()
     w[1]:begin(EVERYWHERE)
@@ -94,7 +94,7 @@ it("a cache holds no key", function()
     assert.is_nil(w[1]:bytes(file):find(SECRET, 1, true))
 end)
 
-describe("a run without a log of its own name", function()
+describe("a run without --log", function()
     local w
 
     before_each(function() w = help.open() end)
@@ -119,7 +119,7 @@ describe("a run without a log of its own name", function()
         assert.truthy(w:row(sql):find("^1[%w.]+,1[%w.]+"))
     end)
 
-    it("goes on where no log can be made, whatever waits for one", function()
+    it("continues if no log can be created, whatever waits for it", function()
         w:begin [[
             say(table.unpack((task.all {
                 function() return log.record("x", 1, function() return 41 end) end,
@@ -152,13 +152,13 @@ describe("a run without a log of its own name", function()
     end)
 end)
 
-describe("what JSON does not have", function()
+describe("a value that JSON does not have", function()
     local w
 
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    it("is refused where it is given, and again when the run is played", function()
+    it("is refused where it is given, and again in a replay", function()
         w:begin [[
             local loop = {}
             loop.loop = loop
@@ -203,7 +203,7 @@ it("a run is forked and resumed from any directory", function()
     assert.truthy(said.err:find("the log is " .. w[1].dir.path .. "/other/new.db", 1, true))
 end)
 
-it("a fork that ends with os.exit says what it saved", function()
+it("a fork that ends with os.exit reports what it saved", function()
     local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
     w[1] = help.open()
     w[1]:begin 'ask "one" os.exit(3)'

@@ -38,7 +38,7 @@ describe("ponder log", function()
     end)
     teardown(function() dir:__close() end)
 
-    it("lists those that hold a text, ended in a way, or began since", function()
+    it("filters by text, by status and by date", function()
         assert.same({ "new 1", "middle 2", "old 3" }, list())
         assert.same({ "middle 2" }, list("--grep", "luck"))
         assert.same({}, list("--grep", "l.ck"))
@@ -51,7 +51,7 @@ describe("ponder log", function()
         assert.matches("%-%-since: expected a date", said.err)
     end)
 
-    it("lists the runs of a file, which others take by their numbers", function()
+    it("lists the runs of a file, whose numbers other commands accept", function()
         local path = dir.path .. "/state/ponder/middle.db"
         assert.same({ "middle 1", "inner 2 2", "inner 3 3" }, (function()
             local names = list(path)

@@ -104,7 +104,7 @@ describe("a log that was changed", function()
         end
     end
 
-    it("in the form of a reply is said to be damaged, in one line", function()
+    it("in the form of a reply is reported as damaged, in one line", function()
         for _, reply in ipairs { '{}', '{"samples":1}', '{"samples":[1]}',
             '{"samples":[{"text":1}]}', '{"samples":[{"tool_calls":[1]}]}',
             '{"samples":[{"text":"x"}],"usage":1}' } do
@@ -179,7 +179,7 @@ describe("a log that was changed", function()
         assert.matches("-inf", said.out, 1, true)
     end)
 
-    it("in some bytes is read, or said to be damaged", function()
+    it("in some bytes is read, or reported as damaged", function()
         math.randomseed(SEED)
         found = {}
         for i = 1, COUNT do
@@ -197,7 +197,7 @@ describe("a log that was changed", function()
         assert.same({}, found, SEED)
     end)
 
-    it("in some values is read, or said to be damaged", function()
+    it("in some values is read, or reported as damaged", function()
         math.randomseed(SEED)
         found = {}
         local columns = {}

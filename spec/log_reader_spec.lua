@@ -30,7 +30,7 @@ describe("a log that is read", function()
         dir:__close()
     end)
 
-    it("says what was run", function()
+    it("has the run's command and files", function()
         local run = log:run()
         assert.same({ "policy.lua", "4 4 6 8" }, run.arguments)
         assert.same({ PONDER_MODEL = "openai:gpt-4o-mini" }, run.options)
@@ -42,7 +42,7 @@ describe("a log that is read", function()
         assert.equal("run", all(log:sessions())[1].kind)
     end)
 
-    it("gives calls in order, without what they hold", function()
+    it("has calls in order, without requests and replies", function()
         local calls = all(log:calls())
         assert.equal(40, #calls)
         for i, call in ipairs(calls) do
@@ -52,7 +52,7 @@ describe("a log that is read", function()
         end
     end)
 
-    it("adds up what is a count, whatever else an older log holds", function()
+    it("adds up valid counts, whatever else an older log holds", function()
         local path = dir.path .. "/huge.db"
         sample_log.write(path)
         local function totals()
@@ -79,7 +79,7 @@ describe("a log that is read", function()
         end
     end)
 
-    it("gives one call with all that it holds", function()
+    it("has single calls with requests and replies", function()
         local call = log:call(1)
         assert.equal("Expand node 1", call.request.messages[2].content)
         assert.equal("Answer 1", call.reply.samples[1].text)
@@ -94,7 +94,7 @@ describe("a log that is read", function()
         assert.is_nil(log:call(41))
     end)
 
-    it("gives the searches with their nodes in order", function()
+    it("has searches with their nodes in order", function()
         local searches = all(log:searches())
         assert.same({ "beam", "tot", "got" }, { searches[1].kind, searches[2].kind,
             searches[3].kind })
@@ -126,7 +126,7 @@ describe("a log that is read", function()
         assert.equal("n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12", table.concat(ids, " "))
     end)
 
-    it("adds up what the calls came to, and what is not known", function()
+    it("adds up usage and cost, and counts unknown prices", function()
         local totals = log:totals()
         assert.same({ 40, 37, 1, 1, 1 }, { totals.calls, totals.ok, totals.errors,
             totals.cancelled, totals.pending })
@@ -152,7 +152,7 @@ describe("a log that is read", function()
         assert.equal(0, totals.models[3].cost)
     end)
 
-    it("decodes what tools and events hold", function()
+    it("decodes results of tools and data of events", function()
         assert.same({ word = "heat" }, all(log:effects())[1].key)
         assert.same({ "high temperature" }, all(log:effects())[1].value)
         local events = all(log:events())
@@ -160,7 +160,7 @@ describe("a log that is read", function()
         assert.equal(1, events[1].data.node_id)
     end)
 
-    it("takes damaged JSON for none", function()
+    it("treats damaged JSON as missing", function()
         local path = dir.path .. "/torn.db"
         sample_log.write(path, function(db)
             db:execute "UPDATE runs SET answer = '{\"a\":', arguments = 'x'"
@@ -173,7 +173,7 @@ describe("a log that is read", function()
         assert.equal(40, torn:totals().calls)
     end)
 
-    it("knows what is wrong with it", function()
+    it("reports its damage", function()
         assert.is_nil(log:damage())
         local path = dir.path .. "/zeros.db"
         sample_log.fill(path, 500)
@@ -183,7 +183,7 @@ describe("a log that is read", function()
         assert.is_truthy(zeros:damage())
     end)
 
-    it("is known to run, or to have been killed, by its lock", function()
+    it("is running or killed, depending on its lock", function()
         local path = dir.path .. "/open.db"
         sample_log.write(path, function(db)
             db:execute "UPDATE runs SET status = NULL, ended_at = NULL, exit_status = NULL"
@@ -233,7 +233,7 @@ describe("a file that is not a log", function()
         assert.equal("NEWER", refused(path))
     end)
 
-    it("is refused when its tables are others", function()
+    it("is refused if it has other tables", function()
         local path = dir.path .. "/tables.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
             version = schema.VERSION })
@@ -242,7 +242,7 @@ describe("a file that is not a log", function()
         assert.equal("DAMAGED", refused(path))
     end)
 
-    it("is refused when it holds no run", function()
+    it("is refused if it holds no run", function()
         local path = dir.path .. "/none-yet.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
             version = schema.VERSION })
@@ -251,7 +251,7 @@ describe("a file that is not a log", function()
         assert.equal("NOT_A_LOG", refused(path))
     end)
 
-    it("is refused when it was cut off", function()
+    it("is refused if it was truncated", function()
         local path = dir.path .. "/cut.db"
         sample_log.write(path)
         local whole = dir:read("cut.db")
@@ -269,7 +269,7 @@ describe("a file that is not a log", function()
 end)
 
 describe("ponder.core.directory", function()
-    it("gives the files of a directory, and no directories", function()
+    it("lists the files of a directory, without directories", function()
         local at <close> = shell.directory { a = "12345", ["b/c"] = "", ["d e"] = "" }
         shell.run(("ln -s a %s/link; ln -s nowhere %s/dangling; mkfifo %s/pipe"):format(at.path,
             at.path, at.path))
@@ -287,7 +287,7 @@ describe("ponder.core.directory", function()
         assert.equal("NOT_FOUND", select(3, files_of.files(at.path .. "/a")))
     end)
 
-    it("can be short of memory", function()
+    it("reports a lack of memory", function()
         memory.sweep [[
             local directories = require "ponder.core.directory"
             return function()
@@ -298,7 +298,7 @@ describe("ponder.core.directory", function()
     end)
 end)
 
-describe("the runs that are kept", function()
+describe("stored runs", function()
     local dir
     local function write(name, started_at)
         sample_log.write(("%s/%s.db"):format(dir.path, name), function(db)
@@ -313,7 +313,7 @@ describe("the runs that are kept", function()
     end)
     teardown(function() dir:__close() end)
 
-    it("are listed newest first, and nothing else is", function()
+    it("are listed newest first, without other files", function()
         local names = {}
         for i, run in ipairs(kept.list(dir.path)) do
             names[i] = run.name

@@ -21,7 +21,7 @@ describe("a logged run", function()
             say("d", assert(ask "d"))
         ]]
 
-        it("tries again those at its end, and plays those before", function()
+        it("retries those at its end, and plays those before", function()
             w:begin(CODE)
             w.server:next("", BAD, "", BAD)
             local first = w:run()
@@ -45,7 +45,7 @@ describe("a logged run", function()
             assert.equal(5, w:requests())
         end)
 
-        it("tries again at each resume", function()
+        it("retries them at each resume", function()
             w:begin(CODE)
             w.server:next("", BAD, "", BAD, BAD, BAD)
             w:run()
@@ -56,7 +56,7 @@ describe("a logged run", function()
             assert.equal(7, w:requests())
         end)
 
-        it("leaves the failures of a finished run as they are", function()
+        it("keeps the failures of a finished run", function()
             w:begin [[say(ask "a"); say(select(3, ask "b"))]]
             w.server:next("", BAD)
             local first = w:run()
@@ -65,7 +65,7 @@ describe("a logged run", function()
             assert.equal(2, w:requests())
         end)
 
-        it("tries again all that failed together", function()
+        it("retries all that failed together", function()
             w:begin [[
                 local results = task.map({ 1, 2, 3, 4 }, function(i) return ask("item " .. i) end)
                 assert(#results == 4 and results[1] and results[2], "not all came")
@@ -129,14 +129,14 @@ describe("a logged run", function()
             ["runs a sandbox"] = [[
                 require("ponder.sandbox").run("while true do end", { timeout_ms = 10000 })]],
         } do
-            it("has it on disk where the script " .. how, function()
+            it("has its rows on disk where the script " .. how, function()
                 w:begin("task.spawn(ask, 'a') task.sleep(0.001) " .. busy)
                 w.server:next(LATE, LATE)
                 run_and_kill("$PONDER run --log run.db script.lua", 1, 1)
             end)
         end
 
-        it("counts what was on its way while the script computed", function()
+        it("counts calls that were in flight while the script computed", function()
             w:begin [[
                 local asked = task.spawn(ask, "a")
                 task.sleep(0.001)
@@ -151,7 +151,7 @@ describe("a logged run", function()
             assert.matches("^ponder resume: 1 call had no reply", resumed.err)
         end)
 
-        it("asks the same again though the request has the time in it", function()
+        it("sends the same request again even if it contains the time", function()
             w:begin [[
                 local asked = task.spawn(ask, "it is " .. os.clock())
                 task.sleep(0.001)
@@ -165,7 +165,7 @@ describe("a logged run", function()
             assert.equal(1, (w:row "SELECT count(*) FROM calls"))
         end)
 
-        it("has the run within which it was asked, too", function()
+        it("has the inner run of the call too", function()
             w:begin [[
                 require("ponder.run").new({ name = "inner" }):call(function()
                     task.spawn(ask, "a")
@@ -192,7 +192,7 @@ describe("a logged run", function()
             assert.matches("\n2\n$", w:resume().out)
         end)
 
-        it("has them on disk though nothing else happens, and charges and counts them", function()
+        it("has them on disk even if nothing else happens, and charges and counts them", function()
             w:begin(CODE)
             w.server:next(LATE, LATE, LATE)
             run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
@@ -213,7 +213,7 @@ describe("a logged run", function()
             assert.equal(6, w:requests())
         end)
 
-        it("counts what only its cache kept as the calls that they were", function()
+        it("counts calls that only its cache recorded", function()
             w:begin [[
                 say(ask "a", ask "a")
                 say(task.spent().calls, task.spent().tokens, task.spent().cost)
@@ -236,7 +236,7 @@ describe("a logged run", function()
             assert.equal("cache", (w:row "SELECT origin FROM calls WHERE id = 2"))
         end)
 
-        it("charges what its replies were cut in before it was resumed", function()
+        it("charges replies that were cut off before it was resumed", function()
             w:begin [[
                 say(select(3, ask("a")))
                 say(task.spent().calls, task.spent().tokens > 2000)
@@ -252,12 +252,12 @@ describe("a logged run", function()
         end)
     end)
 
-    describe("that does something else", function()
+    describe("that diverges", function()
         local function write(text)
             w.dir:write("what.txt", text)
         end
 
-        it("is told, offline, of the call that the log does not have", function()
+        it("fails offline with the call that the log does not have", function()
             w:begin [[
                 for word in io.lines(arg[1]) do say(word, ask(word)) end
             ]]
@@ -273,7 +273,7 @@ describe("a logged run", function()
             assert.equal(3, w:requests())
         end)
 
-        it("is told where it asks less, and still has its answers", function()
+        it("is told which answers it left unused, and still gets the others", function()
             w:begin [[
                 for word in io.lines(arg[1]) do say(word, ask(word)) end
             ]]
@@ -292,7 +292,7 @@ describe("a logged run", function()
             assert.equal(3, w:requests())
         end)
 
-        it("asks what it did not ask before, when it is resumed", function()
+        it("sends new requests when it is resumed", function()
             w:begin [[
                 for word in io.lines(arg[1]) do say(word, ask(word)) end
                 error "stop"
@@ -305,7 +305,7 @@ describe("a logged run", function()
             assert.equal(3, w:requests())
         end)
 
-        it("has its answers in whatever order it asks", function()
+        it("gets its answers in whatever order it asks", function()
             w:begin [[
                 local names = {}
                 for i = 1, 20 do names["name " .. i] = true end
@@ -324,7 +324,7 @@ describe("a logged run", function()
     end)
 
     describe("in two processes", function()
-        it("goes on in one of them only", function()
+        it("continues in only one of them", function()
             w:begin [[say(ask "one"); say(ask "two")]]
             w.server:next("", "delay=400")
             local both = w:sh([[
@@ -346,7 +346,7 @@ describe("a logged run", function()
     end)
 
     describe("that is interrupted", function()
-        it("goes on when it is resumed", function()
+        it("continues when it is resumed", function()
             w:begin [[
                 say(ask "one")
                 local done <close> = setmetatable({}, { __close = function() say "closed" end })
@@ -386,7 +386,7 @@ describe("a logged run", function()
         assert.equal(1, w:requests())
     end)
 
-    it("is one of code, too, or of a script that was piped", function()
+    it("may also be one of -e code or of a piped script", function()
         w:begin ""
         local code = help.PRELUDE .. "say(..., ask(...), math.random())"
         local first = w:ponder { "--log", w.log, "-e", code, "what" }
@@ -410,7 +410,7 @@ describe("a logged run", function()
         end
     end)
 
-    it("keeps what a script needs: modules, its arguments, its directory", function()
+    it("has what the script needs: modules, its arguments, its directory", function()
         w:begin [[say(require("words").hello, arg[0], arg[1], ask(arg[1]))]]
         w.dir:write("words.lua", "return { hello = 'hello' }")
         local first = w:ponder { "run", "--log", "run.db", "script.lua", "an argument" }

@@ -46,7 +46,7 @@ describe("ponder help logs", function()
         dir:__close()
     end)
 
-    it("names each table of a run log, and columns that it has", function()
+    it("names each table of a run log, and only existing columns", function()
         local named = {}
         for names, columns in readme:gmatch("\n| (`[^|]*) |[^|\n]*| ([^\n]*) |") do
             local of = {}
@@ -67,11 +67,11 @@ describe("ponder help logs", function()
         end
     end)
 
-    it("says which version the schema is", function()
+    it("names the version of the schema", function()
         assert.equal(tostring(schema.VERSION), readme:match("`PRAGMA user_version` (%d+)"))
     end)
 
-    it("is right that versions are kept", function()
+    it("names what the column versions has", function()
         local log = dir.path .. "/versions.db"
         assert.equal(0, shell.ponder({ "run", "--log", log, "-e", "" }).status)
         local of <close> = assert(store.open(log))
@@ -81,7 +81,7 @@ describe("ponder help logs", function()
         end
     end)
 
-    it("asks what the log can answer", function()
+    it("has queries that run", function()
         local count = 0
         for query in readme:gmatch('sqlite3 run%.db "([^"]+)"') do
             assert.has_no.errors(function() db:row(query) end)
@@ -109,7 +109,7 @@ describe("a file with the tables of a run log", function()
 
     local DAMAGED = "damaged: its tables are not those of a run log"
 
-    it("is one whatever its comments and spaces are", function()
+    it("is a run log whatever its comments and spaces are", function()
         for _, change in ipairs {
             { "%-%-[^\n]*", "" }, { "%-%- ", "-- as was said before: " }, { "%-%-[^\n]*", "-- ?" },
             { "\n  ", "\n\t" }, { "INTEGER, ", "INTEGER,\n  " }, { "%(\n", "( -- here\n" },
@@ -118,7 +118,7 @@ describe("a file with the tables of a run log", function()
         end
     end)
 
-    it("is not one with other columns, keys or indexes", function()
+    it("is not a run log with other columns, keys or indexes", function()
         for _, change in ipairs {
             { "\n  cost REAL", "\n  cost TEXT" }, { "\n  cost REAL,", "" },
             { "seed INTEGER NOT NULL", "seed INTEGER" },

@@ -42,7 +42,7 @@ describe("a logged search", function()
         assert.matches("#0 1\n", out) -- bfs knows nothing more
     end)
 
-    it("has them in the data of the page", function()
+    it("has these in the data of the page", function()
         local out = shell.ponder { "export", logged(), "--format", "html" }.out
         assert.matches('"6 visits, value 0%.%d+"', out)
         assert.matches('"cost 2"', out)

@@ -204,7 +204,7 @@ describe("a logged script", function()
     teardown(function() w:close() end)
 
     for _, name in ipairs(NAMES) do
-        it("is played again: " .. name, function()
+        it("is replayed: " .. name, function()
             w:begin(SCRIPTS[name])
             local first = w:run()
             assert.same({ 0, "" }, { first.status, first.err })
@@ -218,7 +218,7 @@ describe("a logged script", function()
     end
 
     for i, name in ipairs(NAMES) do
-        it("goes on where it was killed: " .. name, function()
+        it("continues where it was killed: " .. name, function()
             local at, result = 40 + i -- before that the file is made
             repeat
                 at = at + STRIDE

@@ -24,7 +24,7 @@ describe("the times of a logged call", function()
         assert.equal(1, (w:row "SELECT sum(attempts - 1) FROM calls"))
     end)
 
-    it("count a retry only where one was made", function()
+    it("count a retry only if one was made", function()
         w:begin [[
             local model = require "ponder.model"
             m = model.open(nil, { max_retries = 2 })
@@ -50,7 +50,7 @@ describe("the times of a logged call", function()
         assert.equal(5, log:totals().retries)
     end)
 
-    it("tell a call that waited for another from one that took long", function()
+    it("distinguish a call that waited for another from one that took long", function()
         w:begin [[
             m = require("ponder.model").open(nil, { max_in_flight = 1 })
             task.all { function() say(ask "one" ~= nil) end, function() say(ask "two" ~= nil) end }

@@ -34,14 +34,14 @@ describe("a log that is resumed or forked", function()
         assert.equal(before, w:requests())
     end
 
-    it("is run as it is by the one who wrote it", function()
+    it("runs unchanged for the user who wrote it", function()
         assert.equal(0, w:resume().status)
         assert.equal(0, w:ponder({ "fork", "--log", w.log .. ".2.db", w.log }).status)
         assert.equal(0, w:ponder({ "resume", w.log .. ".2.db" }).status)
         assert.equal("600\n", w:sh("stat -c %a state/ponder/.log.key").out)
     end)
 
-    it("is not, once anything has changed that decides what runs", function()
+    it("does not run once anything that decides what runs has changed", function()
         for _, sql in ipairs { "UPDATE files SET path = path || 'x'",
             "UPDATE files SET text = text || ' ', hash = '%s'",
             "UPDATE files SET absolute = '/etc/passwd'", "UPDATE files SET kind = 'module'",
@@ -63,7 +63,7 @@ describe("a log that is resumed or forked", function()
         assert.equal(0, w:resume().status)
     end)
 
-    it("is not, with another key, without one, and with an address that was put in", function()
+    it("does not run with another key, without a key, or with an inserted address", function()
         change([[UPDATE runs SET options = '{"PONDER_MODEL":"openai:m",
             "OPENAI_BASE_URL":"]] .. w.server.url .. [[/evil"}']])
         check_refused "an address"
@@ -75,7 +75,7 @@ describe("a log that is resumed or forked", function()
         check_refused "no key"
     end)
 
-    it("is run with --trust, which signs it", function()
+    it("runs with --trust, which signs it", function()
         w:sh "rm -rf state"
         check_refused "a new state directory"
         assert.equal(0, w:ponder({ "resume", "--trust", w.log }).status)
@@ -161,7 +161,7 @@ describe("a log that is resumed or forked", function()
     end)
 end)
 
-it("what goes on with a run says again where a key goes", function()
+it("the command that resumes a run names its servers", function()
     local command = trust.resume_command
     assert.equal("ponder resume", command({ "Why?" }))
     assert.equal("ponder resume --base-url http://a/v1 --base-url http://b/v1 '/a b.db'",

@@ -37,7 +37,7 @@ describe("a log of version 1", function()
     local OUT = "one: answer 1\tone: answer 2\tBAD_REQUEST\n"
         .. "item 1: answer 4; item 2: answer 5; item 3: answer 6\na page\tnil\t7\n12\ttrue\t589\n"
 
-    it("is shown, exported and replayed as it is", function()
+    it("is shown, exported and replayed unchanged", function()
         for _, arguments in ipairs { { "show" }, { "show", "--calls" }, { "show", "--tree" },
             { "show", "--events" }, { "show", "--call", "3" }, { "show", "--json" },
             { "export", "--format", "json" }, { "export", "--format", "html" },
@@ -58,7 +58,7 @@ describe("a log of version 1", function()
         assert.same({ 1, 16 }, { log:run().id, #log:run().uid })
     end)
 
-    it("is upgraded when it is resumed, after a copy has been made", function()
+    it("is upgraded when it is resumed, after a backup", function()
         for _ = 1, 2 do
             local resumed = ponder("resume", "--trust", path)
             assert.same({ OUT, 0, "" }, { resumed.out, resumed.status, resumed.err })
@@ -75,7 +75,7 @@ describe("a log of version 1", function()
         assert.is_nil(db:row "SELECT 1 FROM sqlite_schema WHERE name LIKE '%version1%'")
     end)
 
-    it("is whole, of one version or the other, when the upgrade is killed", function()
+    it("is whole, in one version or the other, if the upgrade is killed", function()
         local at = 1
         repeat
             dir:write("run.db", before)
@@ -134,7 +134,7 @@ describe("the tables of a log", function()
         return name and name ~= "runs" and name ~= "CONSTANT"
     end
 
-    it("are found by an index in every look-up", function()
+    it("have an index for every look-up", function()
         local count = 0
         for _, module in ipairs { "ponder.log.recording", "ponder.log.recorder",
             "ponder.log.reader", "ponder.log.effect", "ponder.log.call", "ponder.log.rerun",

@@ -6,7 +6,7 @@ local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 
 describe("waiting in the loop", function()
-    it("takes as long as is asked, and no time for what is none", function()
+    it("takes as long as requested, and no time for an invalid duration", function()
         local started = loop.now()
         assert.equal(0, loop.wait(0.01, {}))
         local passed = loop.now() - started
@@ -18,14 +18,14 @@ describe("waiting in the loop", function()
         assert.equal(waits, loop.stats().waits)
     end)
 
-    it("goes to sleep once, not in slices", function()
+    it("sleeps once, not in slices", function()
         local waits = loop.stats().waits
         loop.wait(0.05)
         loop.wait(0.0005)
         assert.equal(waits + 2, loop.stats().waits)
     end)
 
-    it("ends when a port is posted, and gives its number once", function()
+    it("ends when a port is posted, and returns its number once", function()
         local port, ports = loop.port(), {}
         local waits = loop.stats().waits
         port:post()
@@ -36,7 +36,7 @@ describe("waiting in the loop", function()
         assert.equal(waits, loop.stats().waits)
     end)
 
-    it("gives posted ports in bounded batches, the first posted first", function()
+    it("returns posted ports in bounded batches, in order", function()
         local list, expected, got, sizes = {}, {}, {}, {}
         for i = 1, 600 do
             list[i] = loop.port()
@@ -56,14 +56,14 @@ describe("waiting in the loop", function()
         assert.same(expected, got)
     end)
 
-    it("forgets a port that is gone", function()
+    it("forgets a removed port", function()
         loop.port():post()
         collectgarbage()
         collectgarbage()
         assert.equal(0, loop.wait(0, {}))
     end)
 
-    it("leaves ports posted for who asks for them", function()
+    it("leaves ports posted for whoever asks for them", function()
         local port, ports = loop.port(), {}
         port:post()
         loop.wait(10)
@@ -73,7 +73,7 @@ describe("waiting in the loop", function()
 end)
 
 describe("a process with nothing to do", function()
-    it("sleeps until there is, however much waits in it", function()
+    it("sleeps until there is something, however much waits in it", function()
         local s <close> = server.start()
         local wire = transport.new()
         local sleeps
@@ -112,7 +112,7 @@ describe("watching a directory", function()
         return loop.stats().handles
     end
 
-    it("posts its port after changes of files, and no more once it is closed", function()
+    it("posts its port after changes of files, until it is closed", function()
         local dir <close> = shell.directory { a = "" }
         local before = handles()
         local watch = assert(loop.directory(dir.path))
@@ -136,7 +136,7 @@ describe("watching a directory", function()
         assert.equal(before, handles())
     end)
 
-    it("says why it cannot", function()
+    it("reports why it cannot", function()
         local watch, message = loop.directory "/no/such/directory"
         assert.is_nil(watch)
         assert.equal("/no/such/directory: cannot watch it: No such file or directory", message)
@@ -150,7 +150,7 @@ describe("watching a directory", function()
     end)
 end)
 
-describe("nothing in src but the loop", function()
+describe("nothing in src except the loop", function()
     local function matches(pattern, except)
         local command = "grep -nE '%s' $(find src -name '*.[ch]' -not -path '%s') || true"
         local pipe <close> = assert(io.popen(command:format(pattern, except)))
@@ -162,7 +162,7 @@ describe("nothing in src but the loop", function()
         assert.equal("", matches(calls, "none"))
     end)
 
-    it("knows libuv", function()
+    it("uses libuv", function()
         assert.equal("", matches([[uv\.h|\<uv_]], "src/loop/*"))
     end)
 

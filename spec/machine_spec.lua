@@ -110,7 +110,7 @@ for _, case in ipairs(CASES) do
             end
         end)
 
-        it("is not moved by messages that do not fit", function()
+        it("is not changed by messages out of place", function()
             local machine = start()
             local before = json.encode(machine:to_map())
             for _, msg in ipairs {
@@ -151,7 +151,7 @@ for _, case in ipairs(CASES) do
             assert.has_error(function() library.new { ["x" .. case.option] = 1 } end)
         end)
 
-        it("gathers chunks in place of a text that is not there", function()
+        it("joins chunks if there is no text", function()
             for _, text in ipairs { false, "" } do
                 local machine = start()
                 assert.equal("", machine.streaming_text)
@@ -177,7 +177,7 @@ for _, case in ipairs(CASES) do
             end
         end)
 
-        it("gathers ten thousand chunks in no time", function()
+        it("joins ten thousand chunks quickly", function()
             local machine = start()
             linear(function()
                 for _ = 1, 10000 do
@@ -188,7 +188,7 @@ for _, case in ipairs(CASES) do
             assert.equal(1000000, #machine.streaming_text)
         end)
 
-        it("adds up usage, whatever is counted", function()
+        it("adds up usage of any kind", function()
             local machine, directives = start()
             local usage = { input_tokens = 10, output_tokens = 2, cache_read_tokens = 3, cost = 0.5,
                 model = "x", bad = 0 / 0, negative = -1, details = {} }
@@ -226,7 +226,7 @@ for _, case in ipairs(CASES) do
             end
         end)
 
-        it("is saved and loaded in every state, and cloned", function()
+        it("can be saved and loaded in every state, and cloned", function()
             local machine = library.new()
             for _ = 1, 4 do
                 local text = json.encode(machine:to_map())
@@ -250,7 +250,7 @@ for _, case in ipairs(CASES) do
             assert.truthy(text:find('"calls":[]', 1, true))
         end)
 
-        it("says which field of a map is wrong", function()
+        it("names the invalid field of a map", function()
             local map = start():to_map()
             for field, bad in pairs {
                 machine = "x", status = "x", calls = 5, next_call = -1, usage = 5, prompt = 5,
@@ -265,7 +265,7 @@ for _, case in ipairs(CASES) do
             says("map must be a table", library.from_map, 5)
         end)
 
-        it("takes the clock from env, else the host's", function()
+        it("uses the clock of env, or else the host's", function()
             local machine = library.new()
             machine:update { type = "start", prompt = "x", call_id = "c0" }
             assert.is_true(machine.started_at >= 0)
@@ -278,7 +278,7 @@ for _, case in ipairs(CASES) do
             end
         end)
 
-        it("has the moves that its documentation lists", function()
+        it("has the transitions that its documentation lists", function()
             local moves = {}
             for i, move in ipairs(library.transitions) do
                 moves[i] = ("%s -> %s on %s"):format(move.from, move.to, move.on)

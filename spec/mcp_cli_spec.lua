@@ -54,7 +54,7 @@ describe("--mcp", function()
     end)
     after_each(function() dir:__close() end)
 
-    it("gives a strategy the tools of a server, whose results are on the log", function()
+    it("gives a strategy the tools of a server, whose results are logged", function()
         for _, command in ipairs { "cot", "chat" } do
             local log = command .. ".db"
             local r = ponder { command, "--log", log, "--mcp", server, "use add, please" }
@@ -68,7 +68,7 @@ describe("--mcp", function()
         end
     end)
 
-    it("is what scripts/agent.lua does in Lua", function()
+    it("does what scripts/agent.lua does in Lua", function()
         local script = shell.root .. "/scripts/agent.lua"
         local r = ponder { "run", "--no-log", script, "script:m.lua", server, "use add" }
         assert.same({ 0, '{"sum":5}\n', "calls add\n" }, { r.status, r.out, r.err })
@@ -77,7 +77,7 @@ describe("--mcp", function()
             { r.status, r.err })
     end)
 
-    it("takes several servers, tools of a file too, and keeps their names apart", function()
+    it("takes several servers and tools of a file, with distinct names", function()
         dir:write("tools.lua", "return { { name = 'add', run = function() return 'own' end } }")
         local r = ponder { "cot", "--quiet", "--tools", "tools.lua", "--mcp", server, "--mcp",
             server, "list" }
@@ -88,7 +88,7 @@ describe("--mcp", function()
             server, "use ponder_add" }).out)
     end)
 
-    it("takes servers by their names in config.lua, with variables for keys", function()
+    it("takes names of servers in config.lua, with variables for keys", function()
         dir:write("tools.lua", "return { { name = 'own', run = function() return 1 end } }")
         dir:write("config/ponder/config.lua", ([[return { mcp = {
             here = { command = { %q, "mcp", "p.lua" }, env = { GREETING = "hello $WHO" } },
@@ -108,7 +108,7 @@ describe("--mcp", function()
             "x" }).err)
     end)
 
-    it("gives ponder mcp and ponder serve agents that use tools themselves", function()
+    it("lets ponder mcp and ponder serve offer agents that use tools", function()
         for _, command in ipairs { "cot", "chat" } do
             task.run(function()
                 local session <close> = assert(mcp.open { cwd = dir.path, command = {
@@ -125,7 +125,7 @@ describe("--mcp", function()
             "mcp", "cot", "--mcp", "exit 3" }).err)
     end)
 
-    it("says which server is wrong, and leaves none running", function()
+    it("names the server that fails, and leaves none running", function()
         for mode, message in pairs { junk = "not JSON%-RPC", many = "more than max_tools",
             future = "2099%-01%-01" } do
             for _, command in ipairs { "cot", "chat" } do
@@ -151,7 +151,7 @@ describe("--mcp", function()
         assert.matches("interrupted", r.err)
     end)
 
-    it("does not call a tool again by itself, and tells the model what went wrong", function()
+    it("does not retry a tool, and tells the model what went wrong", function()
         dir:write("heard", "")
         local r = ponder { "cot", "--quiet", "--mcp", fake "plain", "use fails" }
         local err = json.decode(r.out).error
@@ -160,7 +160,7 @@ describe("--mcp", function()
         assert.equal(1, calls)
     end)
 
-    it("runs no server that a log names which others wrote", function()
+    it("runs no server named by another user's log", function()
         dir:write("stop.lua", "return function() return nil, 'down', 'SERVER' end")
         local marker = dir.path .. "/started"
         assert.equal(1, ponder({ "cot", "--log", "r.db", "--model", "script:stop.lua", "--mcp",

@@ -79,7 +79,7 @@ local function with(mode, f, opts)
 end
 
 describe("a session with a server that is a child process", function()
-    it("knows the server, its tools, and calls them", function()
+    it("has the server's name and tools, and calls them", function()
         with("plain", function(session)
             assert.same({ name = "fake", version = "1" }, session.server)
             assert.equal("be kind", session.instructions)
@@ -95,7 +95,7 @@ describe("a session with a server that is a child process", function()
         assert.is_truthy(heard_of "notifications/initialized")
     end)
 
-    it("gives tools names that models take, each its own", function()
+    it("gives tools unique names that models accept", function()
         with("plain", function(session)
             local tools = session:tools { { name = "get_it" } }
             assert.same({ "fake_get_it", "fake_get_it_2", ("x"):rep(64), "fails" },
@@ -105,7 +105,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("tells a tool that fails, and does not try it again", function()
+    it("reports a failed tool, and does not retry it", function()
         with("plain", function(session)
             local result, message, code, partial = session:call "fails"
             assert.same({ nil, "fails: no luck", "TOOL_FAILED" }, { result, message, code })
@@ -116,7 +116,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("makes text for models of all that a tool answers", function()
+    it("makes text for models of every kind of content", function()
         with("parts", function(session)
             assert.equal("[an image, image/png]\ninside\n[the resource c://d: there]",
                 session:call("x").text)
@@ -128,7 +128,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("hands over progress in order, and before the answer", function()
+    it("reports progress in order, and before the answer", function()
         with("progress", function(session)
             local steps = {}
             session:call("x", {}, { on_progress = function(done, total, message)
@@ -139,7 +139,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("answers pings, refuses what it does not offer, hears what changes and what is logged",
+    it("answers pings, refuses other requests, notices changed tools and log messages",
         function()
             local logged = {}
             with("asks", function(session)
@@ -160,7 +160,7 @@ describe("a session with a server that is a child process", function()
             assert.same({ "error watch\27out", "debug hidden" }, logged)
         end)
 
-    it("answers pings also while nobody waits for the server", function()
+    it("answers pings even while no call waits for the server", function()
         task.run(function()
             local path = dir.path .. "/answer"
             local session <close> = assert(mcp.open { command = { "sh", "-c", [[
@@ -176,7 +176,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("cancels at the server what is cancelled here, and what takes too long", function()
+    it("cancels at the server calls that are cancelled or time out", function()
         with("hangs", function(session)
             local one = task.spawn(session.call, session, "x")
             wait_until(function() return heard_of "tools/call" end)
@@ -190,7 +190,7 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("speaks 2026-07-28 with a server that has no initialize", function()
+    it("uses 2026-07-28 with a server without initialize", function()
         with("modern", function(session)
             assert.equal("modern", session.server.name)
             assert.is_truthy(session:call("x"))
@@ -201,7 +201,7 @@ describe("a session with a server that is a child process", function()
         assert.is_nil(heard_of "notifications/initialized")
     end)
 
-    it("ends the server with the session, a stubborn one too", function()
+    it("ends the server with the session, even a stubborn one", function()
         with("plain", function(session)
             session:close()
             assert.equal(0, children())
@@ -241,7 +241,7 @@ describe("a server that fails", function()
     local function call(session) return session:call "x" end
     local function tools(session) return session:tools() end
 
-    it("is named, with what is wrong", function()
+    it("is named in the error", function()
         local code, message = failure("dies", nil, call)
         assert.equal("LOST", code)
         assert.matches("the server ended with status 3: out of luck$", message)
@@ -260,7 +260,7 @@ describe("a server that fails", function()
         assert.equal("TOO_LARGE", (failure "long"))
     end)
 
-    it("fails at once where there is nothing to wait for", function()
+    it("fails at once if there is nothing to wait for", function()
         task.run(function()
             local function open(command)
                 local _, message, code = mcp.open { command = command, shell = true }
@@ -274,7 +274,7 @@ describe("a server that fails", function()
         end)
     end)
 
-    it("fails all calls that wait, and those that follow", function()
+    it("fails all waiting and later calls", function()
         with("dies", function(session)
             local results, errors = task.map({ 1, 2, 3 }, function() return session:call "x" end)
             for i = 1, 3 do
@@ -287,7 +287,7 @@ describe("a server that fails", function()
 end)
 
 describe("mcp.open", function()
-    it("says what is wrong with its options", function()
+    it("reports errors in its options", function()
         local at = "^spec/mcp_client_spec.lua:%d+: "
         raises(at .. "mcp.open: opts.command must be a table or a string", function()
             mcp.open {}
@@ -358,7 +358,7 @@ end
 local TEXT = { content = { { type = "text", text = "ok" } } }
 
 describe("a session with a server over HTTP", function()
-    it("works with ponder serve: sessions, progress, cancelling", function()
+    it("works with ponder serve: sessions, progress, cancellation", function()
         task.run(function()
             local server = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
                 log = function() end }
@@ -406,7 +406,7 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
-    it("asks for the rest of an answer whose stream ended after an id", function()
+    it("fetches the rest of an answer whose stream ended after an id", function()
         local SSE, asked = { "Content-Type", "text/event-stream" }, nil
         with_answers(function(r)
             if not r.message then
@@ -432,7 +432,7 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
-    it("begins another session where the server has forgotten it", function()
+    it("begins a new session if the server has forgotten it", function()
         local begun = 0
         with_answers(function(r)
             if r.method == "DELETE" or not r.message.id then
@@ -453,7 +453,7 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
-    it("speaks 2026-07-28 where there is no initialize", function()
+    it("uses 2026-07-28 if there is no initialize", function()
         with_answers(function(r)
             if r.message.method == "initialize" then
                 return 404, JSON, { jsonrpc = "2.0", id = r.message.id,
@@ -486,7 +486,7 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
-    it("says what is wrong with a server", function()
+    it("reports errors of a server", function()
         local function open(status, headers, body)
             local message, code, _
             with_answers(function() return status, headers, body end, function(url)
@@ -526,7 +526,7 @@ end)
 -------------------------------------------------------------------------------
 -- The run log
 
-describe("a run that asks a server", function()
+describe("a run that calls a server", function()
     local SCRIPT = [[
         local mcp = require "ponder.mcp"
         local session <close> = assert(mcp.open { command = { %q, "--no-log", %q, "plain", %q } })
@@ -537,7 +537,7 @@ describe("a run that asks a server", function()
         end
     ]]
 
-    it("is replayed without the server, and resumed with it for what is new", function()
+    it("is replayed without the server, and resumed with it for new calls", function()
         local path = dir.path
         dir:write("stop", "")
         dir:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/heard",

@@ -75,7 +75,7 @@ describe("servers from npm", function()
         assert.matches("session termination request", r.err)
     end))
 
-    it("server-filesystem: reads what it may, and nothing else", with_packages(function(at)
+    it("server-filesystem: reads only what it may", with_packages(function(at)
         local dir <close> = shell.directory { ["a.txt"] = "alpha\n" }
         task.run(function()
             local session <close> = open(at, "filesystem", dir.path)
@@ -103,7 +103,7 @@ describe("servers from npm", function()
     end))
 end)
 
-describe("a server of version 2 of the SDK that knows 2026-07-28 alone", function()
+describe("a server of version 2 of the SDK with only 2026-07-28", function()
     it("works over standard input and output", with_packages(function(at)
         task.run(function()
             local session <close> = assert(mcp.open {
@@ -154,7 +154,7 @@ describe("the official conformance suite", function()
         "elicitation-sep1330-enums", "resources-subscribe", "resources-unsubscribe",
         "tools-call-elicitation", "tools-call-sampling" }
 
-    it("passes our server but for what it does not offer", with_node(function(at, node)
+    it("passes our server, except for what it does not offer", with_node(function(at, node)
         local r = npm.run(([[
             cd %s; %s --no-log conformance_server.lua >$ERR & pid=$!
             until grep -q mcp $ERR; do kill -0 $pid || exit 9; sleep 0.05; done
@@ -166,7 +166,7 @@ describe("the official conformance suite", function()
         assert.equal(32 - #SERVER_LACKS, passed)
     end))
 
-    it("passes our client where it needs tools alone", with_node(function(at, node)
+    it("passes our client where only tools are needed", with_node(function(at, node)
         for _, scenario in ipairs { "initialize", "tools_call" } do
             local r = npm.run(("cd %s; %s node_modules/.bin/conformance client --scenario %s "
                 .. "--command '%s --no-log %s/conformance_client.lua' >$OUT 2>&1"):format(at, node,

@@ -59,7 +59,7 @@ local function call(id, name, arguments, meta)
 end
 
 describe("an MCP server", function()
-    it("agrees on a version", function()
+    it("negotiates a version", function()
         for wanted, agreed in pairs { ["2025-03-26"] = "2025-03-26", ["2024-11-05"] = "2024-11-05",
             ["2030-01-01"] = "2025-11-25" } do
             local sent = talk { request(1, "initialize", { protocolVersion = wanted }) }
@@ -81,7 +81,7 @@ describe("an MCP server", function()
         assert.matches('"properties":{}', text)
     end)
 
-    it("calls tools, with progress and log messages for those who asked", function()
+    it("calls tools, with progress and log messages for clients that ask for them", function()
         local sent = talk { request(1, "logging/setLevel", { level = "debug" }),
             call(2, "add", { a = 1, b = 2 }, { progressToken = 7 }) }
         assert.equal("adding", sent[2].params.message)
@@ -95,7 +95,7 @@ describe("an MCP server", function()
         assert.equal("hi", talk({ call("x", "echo", { prompt = "hi" }) })[1].result.content[1].text)
     end)
 
-    it("tells mistakes of the caller from failures of a tool", function()
+    it("distinguishes errors of the caller from failures of a tool", function()
         local function code(message) return talk({ message })[1].error.code end
         assert.equal(-32602, code(call(1, "nosuch")))
         assert.equal(-32601, code(request(1, "no/such")))
@@ -149,7 +149,7 @@ describe("an MCP server", function()
         assert.same({ 0, 1, 2 }, sent)
     end)
 
-    it("cancels a call, of which nothing is sent then", function()
+    it("cancels a call, and sends nothing more about it", function()
         stopped = false
         local sent = talk { call(1, "hangs", { prompt = "" }),
             { jsonrpc = "2.0", method = "notifications/cancelled", params = { requestId = 1 } },
@@ -168,7 +168,7 @@ describe("an MCP server", function()
         assert.equal(-32600, sent[1].error.code)
     end)
 
-    it("speaks version 2026-07-28 without initialize", function()
+    it("uses version 2026-07-28 without initialize", function()
         local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
             ["io.modelcontextprotocol/clientCapabilities"] = {} }
         local sent = talk { request(1, "server/discover", { _meta = meta }) }
@@ -191,7 +191,7 @@ end)
 describe("what an MCP server offers besides tools", function()
     local prompts = require("ponder.mcp.prompts").catalog
 
-    it("are all prompts of prompts/, which render with what is asked alone", function()
+    it("are all prompts of prompts/, which render with only the question", function()
         local names = {}
         for i, one in ipairs(prompts.list()) do
             names[i] = one.name
@@ -272,7 +272,7 @@ describe("what an MCP server offers besides tools", function()
         end)
     end)
 
-    it("are parts that a policy has made itself", function()
+    it("are content parts made by a policy", function()
         local own = assert(serve_policies.of("own", { own = function()
             return { content = { { type = "image", data = "", mimeType = "image/png" } } }
         end, other = function() return { content = { 1 } } end }))
@@ -292,7 +292,7 @@ describe("what an MCP server offers besides tools", function()
 end)
 
 describe("ponder mcp", function()
-    it("speaks JSON alone on standard output, and ends with its input", function()
+    it("writes only JSON on standard output, and ends with its input", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             print "loading"
             return { run = function(r) print("x") io.write("y") return r.prompt end }]] }
@@ -327,7 +327,7 @@ describe("ponder mcp", function()
             { answers[3].error.code, answers[3].error.message })
     end)
 
-    it("says what is wrong with its arguments", function()
+    it("reports errors in its arguments", function()
         assert.matches("expected a policy", shell.ponder({ "mcp" }).err)
         assert.equal(2, shell.ponder({ "mcp", "nosuch.lua" }).status)
     end)
@@ -414,7 +414,7 @@ describe("/mcp of a server", function()
         end
     end)
 
-    it("takes requests of 2026-07-28 whose headers agree with them", function()
+    it("accepts requests of 2026-07-28 whose headers match the body", function()
         local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
             ["io.modelcontextprotocol/clientCapabilities"] = json.object {} }
         local function headers(method, name)

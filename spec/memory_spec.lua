@@ -83,17 +83,17 @@ describe("the limit of a control group", function()
             { ["memory/c/memory.limit_in_bytes"] = "7000\n" }))
     end)
 
-    it("is the least of those above it", function()
+    it("is the lowest of it and those above", function()
         assert.equal("3000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n",
             ["a/memory.max"] = "3000\n", ["memory.max"] = "4000\n" }))
     end)
 
-    it("is that of the root where only that is mounted, as in a container", function()
+    it("is that of the root if only that is mounted, as in a container", function()
         assert.equal("6000", limit("4:memory:/docker/0123\n",
             { ["memory/memory.limit_in_bytes"] = "6000\n" }))
     end)
 
-    it("may be none", function()
+    it("may be absent", function()
         assert.equal("", limit("", {}))
         assert.equal("", limit("nonsense\n0::/a\n", {}))
     end)

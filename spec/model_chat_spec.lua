@@ -20,7 +20,7 @@ local function with(answers, text, opts, f)
 end
 
 describe("a call", function()
-    it("outside of a task is an error that says what to do", function()
+    it("outside a task is an error that says what to do", function()
         local client = fake.client { fake.reply("x") }
         local m = client.open("openai:m")
         for _, f in ipairs { function() m:chat { messages = HELLO } end,
@@ -78,7 +78,7 @@ describe("a call", function()
         end)
     end)
 
-    it("says in which line of the script a mistake is", function()
+    it("names the script's line of a mistake", function()
         local client = fake.client { fake.reply("x") }
         local m = client.open("openai:m")
         local line = debug.getinfo(1, "l").currentline
@@ -121,7 +121,7 @@ describe("a call", function()
         assert.is_nil(body(sent[2]).user)
     end)
 
-    it("hands its limits to the transport", function()
+    it("passes its limits to the transport", function()
         local sent = with({ fake.reply("x") }, "openai:m", { timeout_ms = 7, idle_timeout_ms = 8,
             ca_file = "ca.pem" }, function(m)
             m:complete("a", { connect_timeout_ms = 9, max_body_bytes = 10 })
@@ -131,7 +131,7 @@ describe("a call", function()
         assert.is_nil(sent[1].stream)
     end)
 
-    it("sends what it was given, whatever becomes of the tables while it waits", function()
+    it("sends its arguments as they were, even if the tables change while it waits", function()
         local sent = with({ fake.reply("x") }, "openai:m", { requests_per_minute = 1 }, function(m)
             m:complete("first")
             local messages = { { role = "user", content = "second" } }
@@ -143,7 +143,7 @@ describe("a call", function()
         assert.same({ { role = "user", content = "second" } }, body(sent[2]).messages)
     end)
 
-    it("keeps functions of tools to itself", function()
+    it("does not send functions of tools", function()
         local sent = with({ fake.reply("x") }, "openai:m", nil, function(m)
             m:complete("a", { tools = { { name = "f", run = print },
                 { type = "function", ["function"] = { name = "g" }, run = print } } })
@@ -152,7 +152,7 @@ describe("a call", function()
         assert.is_nil(body(sent[1]).tools[2].run)
     end)
 
-    it("leaves empty lists out: {} would go as an object", function()
+    it("omits empty lists: {} would be sent as an object", function()
         local sent = with({ fake.reply("x") }, "openai:m", { stop = { "END" } }, function(m)
             m:complete("a", { stop = {}, tools = {}, tool_choice = "auto" })
         end)
@@ -173,7 +173,7 @@ describe("a call", function()
         assert.is_nil(getmetatable(empty.required)) -- the script's own stays as it is
     end)
 
-    it("takes a schema whose parts are true", function()
+    it("accepts a schema with parts that are true", function()
         local sent = with({ { body = '{"content":[{"type":"text","text":"{}"}]}' } },
             "anthropic:claude-sonnet-4-5", nil, function(m)
                 local format = { type = "object", properties = { a = true } }
@@ -182,7 +182,7 @@ describe("a call", function()
         assert.is_true(body(sent[1]).output_config.format.schema.properties.a)
     end)
 
-    it("names a schema by its title, as far as OpenAI takes it", function()
+    it("names a schema by its title, as far as OpenAI accepts it", function()
         local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
             for _, title in ipairs { "An answer", ("x"):rep(100), "", 5 } do
                 m:complete("a", { response_format = { type = "object", title = title } })
@@ -213,7 +213,7 @@ describe("a call", function()
 end)
 
 describe("several samples", function()
-    it("that one request did not bring are asked for one by one", function()
+    it("missing from a reply are requested one by one", function()
         local answers = { fake.reply("a", "b"), fake.reply("c"), fake.reply("d") }
         local sent = with(answers, "openai:m", nil,
             function(m)
@@ -227,7 +227,7 @@ describe("several samples", function()
         assert.same({ 10, 12, 13 }, { body(sent[1]).seed, body(sent[2]).seed, body(sent[3]).seed })
     end)
 
-    it("are asked for one by one of a server that refuses n, from then on", function()
+    it("are requested one by one from a server once it has refused n", function()
         local function answer(opts)
             if body(opts).n then return { status = 400, body = '{"error":"n must be 1"}' } end
             return fake.reply("seed " .. body(opts).seed)
@@ -241,7 +241,7 @@ describe("several samples", function()
         assert.equal(1 + 3 + 3, #sent)
     end)
 
-    it("that are refused for another reason fail with that", function()
+    it("refused for another reason fail with that reason", function()
         local bad = { status = 400, body = '{"error":"no such model"}' }
         local sent = with({ bad }, "openai:m", nil, function(m)
             for _ = 1, 2 do
@@ -254,7 +254,7 @@ describe("several samples", function()
         assert.equal(4, #sent)
     end)
 
-    it("are n calls at the same time where the provider takes no n, and differ", function()
+    it("are n different concurrent calls if the provider does not support n", function()
         local identities = {}
         local client, transport = fake.client { function(opts)
             local text = "seed " .. body(opts).options.seed
@@ -277,7 +277,7 @@ describe("several samples", function()
         end
     end)
 
-    it("say which failed, and hand over the rest", function()
+    it("report which failed, and return the rest", function()
         local bad = { status = 400, body = '{"error":"no"}' }
         local good = { body = '{"message":{"content":"x"},"done":true}' }
         with({ good, bad, good }, "ollama:m", nil, function(m)
@@ -289,7 +289,7 @@ describe("several samples", function()
         end)
     end)
 
-    it("streamed say whose delta it is", function()
+    it("have their number in streamed deltas", function()
         local stream = { stream = '{"message":{"content":"a"},"done":false}\n{"done":true}\n' }
         with({ stream }, "ollama:m", nil, function(m)
             local heard = {}
@@ -340,7 +340,7 @@ describe("the identity of a request", function()
 end)
 
 describe("middleware", function()
-    it("stands around each request, outermost first, and may answer by itself", function()
+    it("wraps each request, outermost first, and may answer itself", function()
         local client, transport = fake.client { fake.reply("live") }
         local order = {}
         local remove = client.use(function(request, next)
@@ -416,7 +416,7 @@ describe("middleware", function()
         end
     end)
 
-    it("keeps a draft that a repair does not change", function()
+    it("keeps a draft unchanged by repairs", function()
         local client = fake.client { fake.reply([[{\"n\":1}]]) }
         local recorded = { samples = { { text = "no json" } }, attempts = 1 }
         client.use(function(request, next)
@@ -443,7 +443,7 @@ describe("JSON replies", function()
     local FORMAT = { type = "object", required = { "n" },
         properties = { n = { type = "integer" } } }
 
-    it("are mended once when that is asked for", function()
+    it("are repaired once if asked to", function()
         local sent = with({ fake.reply("no json"), fake.reply([[{\"n\":1}]]) }, "openai:m", nil,
             function(m)
                 local reply = m:chat { messages = HELLO, response_format = FORMAT, repair = true }
@@ -456,7 +456,7 @@ describe("JSON replies", function()
         assert.truthy(messages[3].content:find("not JSON", 1, true))
     end)
 
-    it("that stay wrong are errors with the text", function()
+    it("that stay invalid are errors with the text", function()
         with({ fake.reply("no json") }, "openai:m", nil, function(m)
             local reply, message, code, partial = m:chat { messages = HELLO, repair = true,
                 response_format = FORMAT }
@@ -468,7 +468,7 @@ describe("JSON replies", function()
         end)
     end)
 
-    it("of several samples: those that fit", function()
+    it("of several samples are those that fit", function()
         with({ fake.reply("no", [[{\"n\":2}]], [[{\"n\":\"3\"}]]) }, "openai:m", nil, function(m)
             local reply = m:chat { messages = HELLO, response_format = FORMAT, n = 3 }
             assert.same({ n = 2 }, reply.json)
@@ -476,7 +476,7 @@ describe("JSON replies", function()
         end)
     end)
 
-    it("fit or do not fit a schema", function()
+    it("are checked against a schema", function()
         local rows = {
             { 1, { type = "integer" } }, { 1.5, { type = "integer" }, "reply must be integer" },
             { 2.0, { type = "integer" } }, { 1.5, { type = "number" } },
@@ -530,11 +530,11 @@ describe("JSON replies", function()
         end
     end)
 
-    it("a schema that refers to itself for ever ends", function()
+    it("with a schema that refers to itself forever end", function()
         assert.is_true(schema.check(5, { ["$ref"] = "#" }))
     end)
 
-    it("strict is only what OpenAI's strict mode takes", function()
+    it("are strict only where OpenAI's strict mode applies", function()
         local closed = { type = "object", additionalProperties = false, required = { "a" },
             properties = { a = { type = "array", items = { type = "string" } } } }
         assert.is_true(schema.is_strict(closed))
@@ -547,7 +547,7 @@ describe("JSON replies", function()
     end)
 end)
 
-describe("what models refuse", function()
+describe("what is known of parameters that models refuse", function()
     it("can be extended, and undone", function()
         model.refuse { provider = "openai", model = "^test%-model$", option = "seed",
             action = "drop", why = "it throws dice" }
@@ -561,7 +561,7 @@ describe("what models refuse", function()
         assert.has_error(function() model.refuse { provider = "openai" } end)
     end)
 
-    it("reads the versions of Claude models", function()
+    it("recognizes the versions of Claude models", function()
         for text, expected in pairs {
             ["claude-opus-4-7"] = { "opus", 4.7 }, ["claude-sonnet-4-20250514"] = { "sonnet", 4 },
             ["claude-haiku-4-5-20251001"] = { "haiku", 4.5 },
@@ -632,7 +632,7 @@ describe("secrets", function()
         assert.truthy(seen:find("chat/completions?key=[redacted]&api-version=2024", 1, true))
     end)
 
-    it("are cut out of replies also when short, escaped or in two deltas", function()
+    it("are masked in replies even if short, escaped or split between deltas", function()
         for _, case in ipairs {
             { "sk-short", fake.reply("it is sk-short") },
             { "abcd/efgh", fake.reply("it is abcd\\/efgh") },
@@ -650,7 +650,7 @@ data: {"choices":[{"delta":{"reasoning":"ghijkl3"},"finish_reason":"stop"}]}
         end
     end)
 
-    it("a stand-in key is not cut out of what a model says", function()
+    it("do not include a placeholder key: it is not masked", function()
         for _, key in ipairs { "ollama", "lm-studio", "anything" } do
             local client = fake.client { fake.reply("I am " .. key) }
             fake.run(function()

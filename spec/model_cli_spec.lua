@@ -45,7 +45,7 @@ describe("the command", function()
             reply.usage.total_tokens, reply.attempts })
     end)
 
-    it("chat says what it left out", function()
+    it("chat names the parameters it omitted", function()
         local status, out, err = run("text=ok&deltas=1", { "chat", "--model", "openai:o3",
             "--temperature", "0", "Hello" })
         assert.same({ 0, "ok\n" }, { status, out })
@@ -128,7 +128,7 @@ describe("the command", function()
         assert.truthy(err:find("! 1 attempt 1: 500 SERVER after %d+ ms: no"), err)
     end)
 
-    it("help says what there is", function()
+    it("help lists what there is", function()
         for _, name in ipairs { "chat", "models" } do
             local status, out = run(nil, { name, "--help" })
             assert.equal(0, status)

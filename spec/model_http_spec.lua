@@ -66,7 +66,7 @@ describe("over HTTP", function()
         end)
     end
 
-    it("sends key and body as they should be", function()
+    it("sends key and body", function()
         chat(nil, { headers = { ["X-Title"] = "ponder" } })
         local sent = s:request()
         assert.truthy(sent:find("POST /v1/chat/completions\n", 1, true))
@@ -162,7 +162,7 @@ describe("over HTTP", function()
         end)
     end)
 
-    it("tries again, as often and as soon as the server allows", function()
+    it("retries as often and as soon as the server allows", function()
         s:next("status=429&h=retry-after-ms:30", "status=503&h=retry-after:0.03", "")
         local reply = chat(nil, { max_retries = 2 })
         assert.equal("ok", reply.text)
@@ -184,7 +184,7 @@ describe("over HTTP", function()
         assert.equal("small", reply and reply.text, message)
     end)
 
-    it("takes no key, and no prompt, to another host", function()
+    it("sends neither key nor prompt to another host", function()
         local other <close> = server.start()
         local steer = "status=307&h=location:" .. encode(other.url .. "/v1/chat/completions")
         for _, provider in ipairs { "openai", "anthropic" } do
@@ -207,7 +207,7 @@ describe("over HTTP", function()
         for i = 1, 30 do assert.equal(tostring(i), texts[i]) end
     end)
 
-    it("keeps to max_in_flight and its connections", function()
+    it("respects max_in_flight, and reuses connections", function()
         task.run(function()
             local m = open("delay=5", { max_in_flight = 7 })
             local list = {}
@@ -257,7 +257,7 @@ describe("over HTTP", function()
         end)
     end)
 
-    it("lets on_delta wait, and the other calls go on meanwhile", function()
+    it("lets on_delta wait while other calls continue", function()
         task.run(function()
             local slow, count = {}, 0
             local handle = task.spawn(function()

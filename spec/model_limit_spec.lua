@@ -16,7 +16,7 @@ local function call_all(client, name, opts, count, concurrency)
 end
 
 describe("requests_per_minute", function()
-    it("lets one minute's worth go at once, then one every 60/n seconds, in order", function()
+    it("sends one minute's worth at once, then one every 60/n seconds, in order", function()
         local client, transport = fake.client { fake.reply("x") }
         fake.run(function() call_all(client, "openai:m", { requests_per_minute = 30 }, 40) end)
         for i = 1, 30 do assert.equal(0, transport.times[i]) end
@@ -26,7 +26,7 @@ describe("requests_per_minute", function()
         end
     end)
 
-    it("gives the place of a cancelled call back", function()
+    it("frees the slot of a cancelled call", function()
         local client, transport = fake.client { fake.reply("x") }
         fake.run(function()
             local m = client.open("openai:m", { requests_per_minute = 1 })
@@ -44,7 +44,7 @@ describe("requests_per_minute", function()
 end)
 
 describe("tokens_per_minute", function()
-    it("books an estimate and settles what was used", function()
+    it("reserves an estimate and charges the actual usage", function()
         local gate = limit.gate()
         gate:configure(nil, 1000, 0)
         for _ = 1, 10 do assert.equal(0, gate:book(ONE, 0)) end
@@ -54,14 +54,14 @@ describe("tokens_per_minute", function()
         assert.equal(0, gate:book({ requests = 1, tokens = 1 }, 60000))
     end)
 
-    it("lets a call that is larger than the bucket go when the bucket is full", function()
+    it("sends a call larger than the bucket when the bucket is full", function()
         local gate = limit.gate()
         gate:configure(nil, 1000, 0)
         assert.equal(0, gate:book({ requests = 1, tokens = 5000 }, 0))
         assert.equal(60000, gate:book({ requests = 1, tokens = 5000 }, 0))
     end)
 
-    it("is asked of real calls", function()
+    it("applies to real calls", function()
         local client, transport = fake.client { fake.reply("x") }
         fake.run(function() call_all(client, "openai:m", { tokens_per_minute = 100 }, 12, 1) end)
         assert.equal(12, #transport.sent)
@@ -104,7 +104,7 @@ describe("the server's headers", function()
         end
     end)
 
-    it("hold nothing back when enough is left, or what they say makes no sense", function()
+    it("hold nothing back if enough is left or they are invalid", function()
         for _, headers in ipairs {
             { ["x-ratelimit-remaining-requests"] = "100", ["x-ratelimit-reset-requests"] = "7s" },
             { ["x-ratelimit-remaining-tokens"] = "-1", ["x-ratelimit-reset-tokens"] = "0" },
@@ -119,7 +119,7 @@ describe("the server's headers", function()
         end
     end)
 
-    it("count calls that left since", function()
+    it("count calls sent since", function()
         local gate = limit.gate()
         gate:observe({ ["x-ratelimit-remaining-requests"] = "2",
             ["x-ratelimit-reset-requests"] = "10s" }, 0, 0)
@@ -171,7 +171,7 @@ describe("the adaptive limit", function()
         assert.equal(1, adaptive.current)
     end)
 
-    it("goes by when a call left the queue, not by when it was made", function()
+    it("counts from when a call left the queue, not from when it was made", function()
         local refused = { status = 429, body = "{}" }
         local client, transport = fake.client { refused }
         fake.run(function()
@@ -184,14 +184,14 @@ describe("the adaptive limit", function()
         assert.same({ 20, 16, 12 }, told)
     end)
 
-    it("never passes max_in_flight", function()
+    it("never exceeds max_in_flight", function()
         local adaptive = limit.adaptive(25)
         for _ = 1, 100 do adaptive:success() end
         assert.equal(25, adaptive.current)
         assert.equal(3, limit.adaptive(3).current)
     end)
 
-    it("is told to the transport", function()
+    it("is passed to the transport", function()
         local refused = { status = 429, body = "{}" }
         local client, transport = fake.client { fake.reply("x"), fake.reply("x"), refused,
             fake.reply("x") }
@@ -204,7 +204,7 @@ describe("the adaptive limit", function()
         assert.same({ 20, 21, 22, 17 }, told)
     end)
 
-    it("max_in_flight alone is told once, and belongs to the host", function()
+    it("is passed once for max_in_flight alone, which applies to the host", function()
         local client, transport = fake.client { fake.reply("x") }
         client.open("openai:a", { max_in_flight = 8 })
         client.open("openai:b")

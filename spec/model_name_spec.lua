@@ -43,7 +43,7 @@ describe("names", function()
         end
     end)
 
-    it("that name no provider are errors with near misses", function()
+    it("without a known provider are errors with suggestions", function()
         local cases = {
             { "opnai:gpt-4o", 'did you mean "openai:gpt-4o"?' },
             { "gpt-4o-mini", 'did you mean "openai:gpt-4o-mini"?' },
@@ -131,14 +131,14 @@ describe("the environment", function()
         assert.is_nil(sent.headers["authorization"])
     end)
 
-    it("a key with a line break at its end is that key without it", function()
+    it("may have a line break after a key, which is dropped", function()
         local _, sent = open("openai:m", nil, { OPENAI_API_KEY = "sk-env\n" })
         assert.equal("Bearer sk-env", sent.headers["authorization"])
         _, sent = open("ollama:m", { api_key = " k\r\n" })
         assert.equal("Bearer k", sent.headers["authorization"])
     end)
 
-    it("a missing key is an error that names the variable, unless for another server", function()
+    it("is named if a key is missing, unless for another server", function()
         local ok, message = opens("openai:m")
         assert.is_false(ok)
         assert.truthy(message:find("OPENAI_API_KEY is not set", 1, true))
@@ -154,7 +154,7 @@ describe("the environment", function()
 end)
 
 describe("options", function()
-    it("win over an alias, that over the environment, that over the file", function()
+    it("override an alias, that the environment, that the file", function()
         local config = { aliases = { mine = { model = "openai:m", base_url = "http://alias/v1",
             temperature = 0.5 }, short = "mine" },
             providers = { openai = { base_url = "http://file/v1", api_key = "file-key" } },
@@ -193,13 +193,13 @@ describe("options", function()
         end
     end)
 
-    it("of the config file stand in tables", function()
+    it("of the config file are in tables", function()
         local ok, message = opens("ollama:m", nil, {}, { providers = { ollama = "http://x" } })
         assert.is_false(ok)
         assert.truthy(message:find("the config file's providers.ollama must be a table", 1, true))
     end)
 
-    it("headers are added, replaced and taken away", function()
+    it("add, replace and remove headers", function()
         local _, sent = open("openai:m", { headers = { ["X-Title"] = "ponder",
             Authorization = false, ["api-key"] = "azure" } }, KEY)
         assert.equal("ponder", sent.headers["x-title"])
@@ -215,7 +215,7 @@ describe("options", function()
         assert.equal("[redacted]", m.target.redactor:text("p@ss"))
     end)
 
-    it("only http and https, and with a host", function()
+    it("allow only http and https, with a host", function()
         for _, url in ipairs { "file:///etc/passwd", "ftp://x/", "127.0.0.1:80", "http://",
             "http:///x", "http://a b/", "gopher://x", "http://x\n/" } do
             local ok, message = opens("openai:m", { base_url = url })
@@ -224,7 +224,7 @@ describe("options", function()
         end
     end)
 
-    it("mistakes name the nearest valid name", function()
+    it("that are unknown are errors with the nearest valid name", function()
         local cases = {
             { { temprature = 1 }, 'unknown option "temprature" (did you mean "temperature"?)' },
             { { temperature = "hot" }, 'opts.temperature must be' },
@@ -279,7 +279,7 @@ describe("the config file", function()
         assert.equal("xx", ("x"):rep(2))
     end)
 
-    it("is found in absolute places alone", function()
+    it("is found only in absolute paths", function()
         local function path(env)
             return name.config_path(function(variable) return env[variable] end)
         end
@@ -288,7 +288,7 @@ describe("the config file", function()
         assert.equal("/h/.config/ponder/config.lua", path { XDG_CONFIG_HOME = "x", HOME = "/h" })
     end)
 
-    it("is empty where it is missing", function()
+    it("counts as empty if it is missing", function()
         assert.same({}, name.load_config(function() return nil end))
         assert.same({}, name.load_config(function(v) return v == "HOME" and dir or nil end))
     end)
@@ -310,7 +310,7 @@ describe("the config file", function()
         end
     end)
 
-    it("aliases that go in a circle, or name nothing, are errors", function()
+    it("may not have aliases that form a cycle or name nothing", function()
         local aliases = { a = "b", b = "a", c = {}, d = { model = 5 } }
         for _, alias in ipairs { "a", "c", "d" } do
             local text, message = name.follow_aliases(alias, aliases)

@@ -106,7 +106,7 @@ describe("tool calls in a stream", function()
         return table.concat(list, " ")
     end
 
-    it("are put in the order of their numbers, those of one number as they came", function()
+    it("are ordered by their numbers, equal numbers by arrival", function()
         local calls = tool.new_calls()
         assert.is_nil(tool.merged(calls))
         for _, one in ipairs { { 3, "c" }, { 1, "a" }, { 3, "d" }, { 2, "b" }, { 3, "c" } } do
@@ -133,7 +133,7 @@ describe("tool calls in a stream", function()
         end
     end)
 
-    it("are so many at most", function()
+    it("are limited in number", function()
         local lines = {}
         for i = 1, (1 << 16) + 1 do
             lines[i] = ('data: {"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"a"}]}}]}\n\n')

@@ -80,7 +80,7 @@ describe("retries", function()
             end)
     end
 
-    it("says what the provider said, the model, the status, the attempts and the URL", function()
+    it("report the provider's message, the model, the status, the attempts and the URL", function()
         local AT = " at https://api.openai.com/v1/chat/completions"
         local results = call { { status = 429, body = error_body("slow down, friend") } }
         assert.equal("openai:gpt-4o-mini: slow down, friend (status 429, 3 attempts)" .. AT,
@@ -101,7 +101,7 @@ describe("retries", function()
         assert.is_true(#results[2] < 600)
     end)
 
-    it("says where the key is from, and that a base URL may lack /v1", function()
+    it("report where the key is from, and that a base URL may lack /v1", function()
         local refused = { status = 401, body = error_body("no") }
         assert.matches(": the key is from $OPENAI_API_KEY", call({ refused })[2], 1, true)
         assert.matches(": the key is from the option api_key",
@@ -115,7 +115,7 @@ describe("retries", function()
         assert.matches("completions$", call({ missing }, { base_url = "http://h:1/v1" })[2])
     end)
 
-    it("knows a prompt that is too long by what servers say of it", function()
+    it("recognize servers' errors about prompts that are too long", function()
         for _, answer in ipairs {
             { status = 400, body = error_body("This model's maximum context length is 8 tokens",
                 "invalid_request_error", "context_length_exceeded") },
@@ -132,7 +132,7 @@ describe("retries", function()
         end
     end)
 
-    it("sends no prompt that cannot fit the model, where its length is known", function()
+    it("do not send a prompt known to be too long for the model", function()
         local function ask(bytes, prices, opts)
             local client, transport = fake.client({ OK }, { prices = prices })
             local results
@@ -153,7 +153,7 @@ describe("retries", function()
         assert.equal("CONTEXT_LENGTH", ask(20000, {}, { options = { num_ctx = 2048 } })[3])
     end)
 
-    it("waits min(0.5 * 2^n, 8) seconds, less up to a quarter", function()
+    it("wait min(0.5 * 2^n, 8) seconds, less up to a quarter", function()
         local bad = { status = 500, body = "" }
         local _, times = call({ bad }, { max_retries = 6 })
         local expected = { 0.5, 1, 2, 4, 8, 8 }
@@ -166,7 +166,7 @@ describe("retries", function()
         end
     end)
 
-    it("leaves the script's own random numbers alone", function()
+    it("leave the script's own random numbers alone", function()
         local bad = { status = 500, body = "" }
         math.randomseed(7)
         local expected = math.random()
@@ -218,7 +218,7 @@ describe("retries", function()
         end)
     end
 
-    it("a stream is tried again only while nothing has reached the script", function()
+    it("repeat a stream only while nothing has reached the script", function()
         local start = 'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'
         local text = 'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n'
         local rest = 'data: {"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n'
@@ -253,7 +253,7 @@ describe("retries", function()
         assert.same({ "Hello", "Hel|lo", 2 }, { results[1].text, heard, sent })
     end)
 
-    it("a stream that holds nothing is tried again", function()
+    it("repeat an empty stream", function()
         local whole = { stream = 'data: {"choices":[{"delta":{"content":"x"},'
             .. '"finish_reason":"stop"}]}\n\n' }
         for _, nothing in ipairs { { body = "" }, { stream = "data: [DONE]\n\n" } } do
@@ -270,7 +270,7 @@ describe("retries", function()
         end
     end)
 
-    it("[DONE] without a finish reason is an end", function()
+    it("accept [DONE] without a finish reason as the end", function()
         local client = fake.client { { stream =
             'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n' } }
         fake.run(function()
@@ -281,7 +281,7 @@ describe("retries", function()
         end)
     end)
 
-    it("an error in on_delta is the script's own", function()
+    it("pass on an error in on_delta", function()
         local stream = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
         local client = fake.client { { stream = stream } }
         local ok, message = pcall(fake.run, function()
@@ -292,7 +292,7 @@ describe("retries", function()
         assert.truthy(message:find("mine", 1, true))
     end)
 
-    it("a cancelled task waits for no retry", function()
+    it("end when the task is cancelled", function()
         local client, transport = fake.client { { status = 500, body = "" } }
         fake.run(function()
             local m = client.open("openai:m")
@@ -315,7 +315,7 @@ describe("the list of models", function()
         return results, #transport.sent
     end
 
-    it("is asked for again as a call is", function()
+    it("is retried like a call", function()
         local results, attempts = list { { status = 503 }, { code = "CONNECT", error = "x" }, LIST }
         assert.same({ { id = "a" }, { id = "b" } }, results[1])
         assert.equal(3, attempts)

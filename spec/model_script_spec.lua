@@ -22,7 +22,7 @@ end
 describe("script:FILE", function()
     after_each(play.remove_files)
 
-    it("answers with a table or a text, and says that it is scripted", function()
+    it("answers with a table or a text, and is marked as scripted", function()
         local reply = chat [[return function(request)
             return { text = request.messages[1].content .. " " .. request.options.temperature,
                 usage = { input_tokens = 3, output_tokens = 2 } }
@@ -39,7 +39,7 @@ describe("script:FILE", function()
         assert.equal("plain", chat("return function() return 'plain' end").text)
     end)
 
-    it("is heard by observers, without a server's fields", function()
+    it("notifies observers, without a server's fields", function()
         local events, out = {}, {}
         local remove = model.observe(function(event) events[#events + 1] = event end)
         local hush = model.observe(verbose.observer { write = function(_, ...)
@@ -78,7 +78,7 @@ describe("script:FILE", function()
         assert.is_true(reply.scripted)
     end)
 
-    it("calls tools with ids and JSON made for it", function()
+    it("gets ids and JSON for its tool calls", function()
         local reply = chat [[return function()
             return { tool_calls = { { name = "add", arguments = { a = 1 } } } }
         end]]
@@ -87,7 +87,7 @@ describe("script:FILE", function()
         assert.equal("", reply.text)
     end)
 
-    it("streams by pieces, and what was not said in pieces at the end", function()
+    it("streams by pieces, and the rest at the end", function()
         local heard = {}
         local function on_delta(text, kind)
             heard[#heard + 1] = kind .. ":" .. text
@@ -107,7 +107,7 @@ describe("script:FILE", function()
         assert.equal("all", reply.text)
     end)
 
-    it("fails as it says, or with SERVER when it raises", function()
+    it("fails with its own code, or with SERVER if it raises an error", function()
         for code, text in pairs {
             RATE_LIMITED = "return function() return nil, 'slow down', 'RATE_LIMITED' end",
             SERVER = "return function() error('broken') end",
@@ -164,7 +164,7 @@ describe("scripts/models/arithmetic.lua", function()
             and math.abs(load("return " .. expression)() - 24) < 1e-9
     end
 
-    it("plays Game of 24 by every strategy", function()
+    it("plays Game of 24 with every strategy", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             local outcome, message = run(name)
             assert(outcome, message)
@@ -177,7 +177,7 @@ describe("scripts/models/arithmetic.lua", function()
         assert.equal("threshold", outcome.termination_reason)
     end)
 
-    it("gives the same to the same seed, and not always what is right", function()
+    it("answers equally for equal seeds, and not always correctly", function()
         local right = 0
         for seed = 1, 12 do
             local first = run("tot", { seed = seed })

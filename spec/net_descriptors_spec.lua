@@ -46,21 +46,21 @@ describe("with 64 descriptors", function()
     setup(function() s = server.start() end)
     teardown(function() s:stop() end)
 
-    it("1,000 calls at 300 at once are all answered", function()
+    it("all of 1,000 calls, 300 at once, are answered", function()
         assert.equal("1000\tnil\n", run(s, 64, "", 1000))
         assert.is_true(s:counters().max_in_flight > 8)
     end)
 
-    it("so are they where names are looked up", function()
+    it("the same holds with name look-ups", function()
         assert.equal("200\tnil\n", run(s, 64, "", 200, "localhost"))
     end)
 
-    it("so are they when nearly all are taken by something else", function()
+    it("the same holds if nearly all are in use elsewhere", function()
         assert.equal("200\tnil\n", run(s, 64,
             "m:chat { messages = { { role = 'user', content = 'first' } } } hold_all_but(3)", 200))
     end)
 
-    it("a call for which there is none at all says so", function()
+    it("a call without any fails with a clear message", function()
         assert.matches("^0\tCONNECT: .*too many open files %(EMFILE: raise `ulimit %-n`%)",
             run(s, 64, [[
                 require("ponder.log").event "begun"
@@ -72,8 +72,8 @@ describe("with 64 descriptors", function()
     end)
 end)
 
-describe("who finds no descriptor", function()
-    it("says so, whatever it is for", function()
+describe("every operation without a descriptor", function()
+    it("fails with a clear message", function()
         local dir <close> = shell.directory { ["there.db"] = "", ["model.lua"] = "",
             ["script.lua"] = [[
             local store = require "ponder.core.store"
@@ -109,7 +109,7 @@ describe("who finds no descriptor", function()
 end)
 
 describe("the limit on descriptors", function()
-    it("is raised to what is allowed", function()
+    it("is raised to the maximum allowed", function()
         local code = [[print(io.open("/proc/self/limits"):read("a"):match "open files%s+(%d+)")]]
         local r = shell.run(("ulimit -Sn 64; %s -e %s >$OUT"):format(shell.executable,
             shell.quote(code)))

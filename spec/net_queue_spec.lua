@@ -31,7 +31,7 @@ describe("ponder.core.net, with many calls", function()
     end
 
     describe("many calls", function()
-        it("keep to the limit of their host, in order", function()
+        it("respect the limit of their host, in order", function()
             local few <close> = net.open { proxy = "", max_in_flight_per_host = 4 }
             local order, batch = {}, {}
             for i = 1, 40 do
@@ -56,7 +56,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(4, few:stats().connections)
         end)
 
-        it("keep to the limit of all hosts, and share it", function()
+        it("respect the limit of all hosts, and share it", function()
             local few <close> = net.open { proxy = "", max_total = 4 }
             local first = {}
             for _ = 1, 20 do
@@ -77,7 +77,7 @@ describe("ponder.core.net, with many calls", function()
             assert.is_true(place <= 8) -- not behind the twenty of the other host
         end)
 
-        it("keep to a limit that changes", function()
+        it("respect a changing limit", function()
             for _ = 1, 30 do
                 pump:submit { url = s.url .. "/x?delay=2" }
             end
@@ -87,7 +87,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(1, pump:stats().hosts)
         end)
 
-        it("may wait in tens of thousands", function()
+        it("may wait in their tens of thousands", function()
             for _ = 1, 10000 do
                 pump:submit { url = s.url .. "/x?body=ok", body = "same" }
             end
@@ -101,7 +101,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(0, pump:stats().hosts)
         end)
 
-        it("may not wait without end", function()
+        it("may not wait in unlimited number", function()
             local few <close> = net.open { proxy = "", max_queued = 2 }
             assert.equal(1, few:submit { url = s.url })
             assert.equal(2, few:submit { url = s.url })
@@ -145,7 +145,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(0, pump:poll(0, {}))
         end)
 
-        it("takes a queued call out of its queue", function()
+        it("removes a queued call from its queue", function()
             local ids = {}
             for i = 1, 10 do
                 ids[i] = pump:submit { url = s.url .. "/x", body = tostring(i) }
@@ -161,7 +161,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(5, pump:stats().cancelled)
         end)
 
-        it("frees the place for the next call", function()
+        it("frees the slot for the next call", function()
             local few <close> = net.open { proxy = "", max_in_flight_per_host = 1 }
             local slow = few:submit { url = s.url .. "/x?delay=5000" }
             local quick = few:submit { url = s.url .. "/x" }
@@ -178,7 +178,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(0, pump:poll(0, {}))
         end)
 
-        it("works while a batch is read, and for ids that never were", function()
+        it("works while a batch is read, and for unknown ids", function()
             assert.is_false(pump:cancel(0))
             assert.is_false(pump:cancel(-1))
             assert.is_false(pump:cancel(math.maxinteger))
@@ -210,7 +210,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(1, pump:pending())
         end)
 
-        it("clears what an earlier batch left", function()
+        it("clears the rest of an earlier batch", function()
             local batch = { 1, 2, 3, 4, 5, 6 }
             assert.equal(0, pump:poll(0, batch))
             assert.same({}, batch)
@@ -218,7 +218,7 @@ describe("ponder.core.net, with many calls", function()
     end)
 
     describe("closing", function()
-        it("drops all calls; later use raises", function()
+        it("drops all calls; later use raises an error", function()
             for _ = 1, 100 do
                 pump:submit { url = s.url .. "/x?delay=1000" }
             end
@@ -376,7 +376,7 @@ describe("ponder.core.net, with many calls", function()
             assert.is_true(allocations > 50)
         end)
 
-        it("a reader says so", function()
+        it("a reader reports it", function()
             memory.sweep [[
                 local net = require "ponder.core.net"
                 return function()

@@ -50,7 +50,7 @@ describe("ponder.core.net", function()
         return calls.call(fresh, opts)
     end
 
-    it("knows which addresses are public", function()
+    it("recognizes public addresses", function()
         for address in ([[8.8.8.8 1.1.1.1 172.32.0.1 172.15.0.1 192.169.0.1 100.128.0.1 198.20.0.1
             2606:4700::1111 ::ffff:8.8.8.8]]):gmatch "%S+" do
             assert.is_true(net.is_public(address), address)
@@ -63,7 +63,7 @@ describe("ponder.core.net", function()
         end
     end)
 
-    it("asks no private address where only public ones are to be asked", function()
+    it("connects to no private address if only public ones are allowed", function()
         local r = get("/x", { public_only = true })
         assert.equal("DENIED", r.code)
         assert.matches(": its address is not a public one$", r.error)
@@ -74,7 +74,7 @@ describe("ponder.core.net", function()
     end)
 
     describe("a plain call", function()
-        it("hands over status, headers, body and times", function()
+        it("returns status, headers, body and times", function()
             local r = get("/x?status=418&body=tea&h=X-Pot:%20small&type=text/x-tea")
             assert.equal(418, r.status)
             assert.equal("tea", r.body)
@@ -90,7 +90,7 @@ describe("ponder.core.net", function()
             assert.is_true(r.connect_ms <= r.first_byte_ms and r.first_byte_ms <= r.total_ms)
         end)
 
-        it("sends method, headers and body as they are", function()
+        it("sends method, headers and body unchanged", function()
             local body = "\0\r\n\xFF" .. ("x"):rep(1000)
             local r = get("/echo", {
                 method = "PUT", body = body,
@@ -121,7 +121,7 @@ describe("ponder.core.net", function()
             assert.same(sorted, seen)
         end)
 
-        it("is a GET without a body, a POST with one, and names no type of its own", function()
+        it("is a GET without a body, a POST with one, and adds no content type", function()
             assert.matches("^GET /", get("/echo").body)
             local r = get("/echo", { body = "" })
             assert.matches("^POST /", r.body)
@@ -141,7 +141,7 @@ describe("ponder.core.net", function()
             assert.equal("1, 2, 3", get("/x?h=a:1&h=A:2&h=a:3").headers.a)
         end)
 
-        it("uses its connection again", function()
+        it("reuses its connection", function()
             get("/x")
             local r = get("/x")
             assert.equal(0, r.new_connections)
@@ -149,12 +149,12 @@ describe("ponder.core.net", function()
             assert.equal(1, pump:stats().connections)
         end)
 
-        it("has an empty body where there is none", function()
+        it("has an empty body if there is none", function()
             assert.equal("", get("/x?status=204&body=").body)
             assert.equal("", get("/x?body=", { stream = "sse" }).body)
         end)
 
-        it("tells an unfinished 1xx answer from the final one", function()
+        it("distinguishes an unfinished 1xx answer from the final one", function()
             local r = raw("HTTP/1.1 103 Early\r\nx-early: 1\r\n\r\nHTTP/1.1 200 OK\r\nx-late: 1\r\n"
                 .. "content-length: 2\r\n\r\nok")
             assert.equal(200, r.status)
@@ -185,7 +185,7 @@ describe("ponder.core.net", function()
             assert.matches("ponder%.invalid", r.error)
         end)
 
-        it("reports a certificate that nobody vouches for", function()
+        it("reports an untrusted certificate", function()
             assert_failed("TLS", call { url = s.tls_url .. "/x" })
         end)
 
@@ -194,7 +194,7 @@ describe("ponder.core.net", function()
             assert_failed("TLS", call { url = url, ca_file = s.ca_file })
         end)
 
-        it("reports an authority file that is not there", function()
+        it("reports a missing authority file", function()
             assert_failed("TLS", call { url = s.tls_url .. "/x", ca_file = "/nonexistent.pem" })
         end)
 
@@ -204,7 +204,7 @@ describe("ponder.core.net", function()
             assert_failed(r.code == "CONNECT" and "CONNECT" or "TLS", r)
         end)
 
-        it("reports a reset while TLS is agreed on", function()
+        it("reports a reset during the TLS handshake", function()
             assert_failed("CONNECT", call { url = (s.raw_url:gsub("http", "https")) .. "/x" })
         end)
 
@@ -254,7 +254,7 @@ describe("ponder.core.net", function()
             assert_failed("CONNECT", get("/x?close=1"))
         end)
 
-        it("is not sent again when the connection it was to use again is gone", function()
+        it("is not resent if the connection it was to reuse is gone", function()
             local before = s:counters().raw_requests
             local url = s.raw_url .. "/?end=drop&reply="
                 .. encode("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
@@ -288,7 +288,7 @@ describe("ponder.core.net", function()
             assert_failed("TOO_LARGE", raw(many))
         end)
 
-        it("repeats no key, header or userinfo in its message", function()
+        it("has no key, header or userinfo in its message", function()
             local headers = { authorization = "Bearer sk-secret", ["x-api-key"] = "nosuch" }
             for _, url in ipairs { "http://us3r:pa55@127.0.0.1:1/?key=hidden",
                 "http://us3r:pa55@nosuch.invalid/",
@@ -320,7 +320,7 @@ describe("ponder.core.net", function()
             assert.matches("\n\nhi$", r.body)
         end)
 
-        it("to another host or port is refused, whatever it would send", function()
+        it("to another host or port is refused, whatever it sends", function()
             local before = s:counters().requests
             for _, status in ipairs { 301, 302, 303, 307, 308 } do
                 for _, body in ipairs { "hi", false } do
@@ -335,7 +335,7 @@ describe("ponder.core.net", function()
             assert.equal("BAD_REPLY", r.code)
         end)
 
-        it("to another host carries no key", function()
+        it("to another host is sent no key", function()
             for _, status in ipairs { 301, 302, 303, 307, 308 } do
                 local location = encode(elsewhere() .. "/echo")
                 local r = get("/a?status=" .. status .. "&h=location:" .. location, { body = "hi",
@@ -349,7 +349,7 @@ describe("ponder.core.net", function()
             end
         end)
 
-        it("to another host carries no userinfo", function()
+        it("to another host is sent no userinfo", function()
             local location = encode(elsewhere() .. "/echo")
             local r = call { url = s.url:gsub("//", "//us3r:pa55@")
                 .. "/a?status=307&h=location:" .. location, cross_host_redirects = true }
@@ -357,7 +357,7 @@ describe("ponder.core.net", function()
             assert.is_nil(r.body:lower():match("authorization"))
         end)
 
-        it("back again brings no key back", function()
+        it("back again is sent no key", function()
             local back = encode("/b?status=307&h=location:" .. encode(s.url .. "/echo"))
             local r = get("/a?status=307&h=location:" .. encode(elsewhere()) .. back,
                 { headers = headers, cross_host_redirects = true })
@@ -365,7 +365,7 @@ describe("ponder.core.net", function()
             assert.is_nil(r.body:match("sk"))
         end)
 
-        it("to another port is to another host", function()
+        it("to another port counts as to another host", function()
             local reply = "HTTP/1.1 307 Go\r\nlocation: " .. s.url
                 .. "/echo\r\ncontent-length: 3\r\n\r\nabc"
             local r = raw(reply, "", { headers = headers, cross_host_redirects = true })
@@ -384,7 +384,7 @@ describe("ponder.core.net", function()
             assert.equal("BAD_REPLY", get("/a").code)
         end)
 
-        it("is handed over when none may be followed", function()
+        it("is returned if none may be followed", function()
             local r = get("/a?status=302&h=location:/b&body=moved", { max_redirects = 0 })
             assert.equal(302, r.status)
             assert.equal("moved", r.body)
@@ -404,7 +404,7 @@ describe("ponder.core.net", function()
             assert.matches("from https to http refused", r.error)
         end)
 
-        it("without a location is an answer like others", function()
+        it("without a location is an ordinary answer", function()
             local r = get("/a?status=302&body=where")
             assert.equal(302, r.status)
             assert.equal("where", r.body)
@@ -419,7 +419,7 @@ describe("ponder.core.net", function()
             assert.equal("proxy", r.body)
         end)
 
-        it("or where the environment says", function()
+        it("or where the environment names one", function()
             local command = ([[http_proxy=%s no_proxy=%s %s -e '
                 package.cpath = "%s"
                 local pump, batch = require("ponder.core.net").open(), {}
@@ -431,7 +431,7 @@ describe("ponder.core.net", function()
             assert.equal("proxy", pipe:read("l"))
         end)
 
-        it("no key of the proxy shows", function()
+        it("does not show the proxy's password", function()
             local proxy = "http://us3r:pa55@127.0.0.1:1"
             local r = call { url = "http://ponder.invalid/", proxy = proxy }
             assert.equal("CONNECT", r.code)
@@ -441,7 +441,7 @@ describe("ponder.core.net", function()
     end)
 
     describe("over TLS", function()
-        it("calls overlap and connections are used again", function()
+        it("calls overlap and connections are reused", function()
             for _ = 1, 2 do
                 for _ = 1, 16 do
                     pump:submit { url = s.tls_url .. "/x?delay=20&body=ok", ca_file = s.ca_file }
@@ -524,7 +524,7 @@ describe("ponder.core.net", function()
             assert.matches(text, message)
         end
 
-        it("raise, and say what was expected", function()
+        it("raise errors that say what was expected", function()
             raises("net.open: opts must be a table %(got 5%)", net.open, 5)
             raises('net.open: unknown option "max_totl" %(did you mean "max_total"%?%)', net.open,
                 { max_totl = 1 })
@@ -571,7 +571,7 @@ describe("ponder.core.net", function()
             assert.is_nil(message:match("secret"))
         end)
 
-        it("of a URL are failures, not errors", function()
+        it("in a URL are returned as failures, not raised", function()
             for _, url in ipairs { "", "x", "/x", "ftp://x/", "file:///etc/passwd", "http://",
                 "http://a b/", "http://x:99999999/", "javascript:1", "http://[::1/",
                     "http://x/\r\ny" } do

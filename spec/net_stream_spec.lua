@@ -161,7 +161,7 @@ describe("ponder.core.net, reading", function()
             assert.is_nil(r.code)
         end)
 
-        it("that breaks hands over what came, but no half event", function()
+        it("that breaks passes on what arrived, but no partial event", function()
             local body = "data: a\n\ndata: b\n"
             local r,
                 data = raw(CHUNKED_STREAM
@@ -174,7 +174,7 @@ describe("ponder.core.net, reading", function()
             assert.same({ "a" }, data)
         end)
 
-        it("that breaks after [DONE] is whole", function()
+        it("that breaks after [DONE] is complete", function()
             local body = "data: a\n\ndata: [DONE]\n\n"
             local r, data = get("/x?cut=" .. #body .. "&body=" .. encode(body .. "x") .. SSE,
                 { stream = "sse" })
@@ -191,7 +191,7 @@ describe("ponder.core.net, reading", function()
             assert.same({ "a" }, data)
         end)
 
-        it("gives up when no data event comes, whatever else does", function()
+        it("fails if no data event arrives, whatever else does", function()
             local body = encode("data: a\n\n")
             for _, query in ipairs { "&ping=10", "&pingevent=10", "&hang=1" } do
                 local r, data = get("/x?body=" .. body .. query .. SSE, { stream = "sse",
@@ -205,7 +205,7 @@ describe("ponder.core.net, reading", function()
             assert.equal("idle", r.timeout)
         end)
 
-        it("may take long while data events come", function()
+        it("may take long while data events arrive", function()
             local body = encode(("data: a\n\n"):rep(12))
             local r, data = get("/x?piece=9&pace=50&body=" .. body .. SSE, { stream = "sse",
                 idle_timeout_ms = 500 })
@@ -214,7 +214,7 @@ describe("ponder.core.net, reading", function()
             assert.is_true(r.total_ms > 500)
         end)
 
-        it("that is none keeps its body", function()
+        it("that is not one has a body", function()
             local body = '{"error":{"message":"no"}}'
             local cases = {
                 { "sse", "?status=400&type=application/json" },
@@ -264,7 +264,7 @@ describe("ponder.core.net, reading", function()
             assert.matches("max_body_bytes", r.error)
         end)
 
-        it("loses nothing when it comes faster than it is read", function()
+        it("loses nothing if it arrives faster than it is read", function()
             local steer = "/s/deltas=20000/v1/chat/completions"
             local ids = {}
             for i = 1, 8 do

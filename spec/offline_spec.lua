@@ -48,7 +48,7 @@ describe("a replay", function()
         end
     end
 
-    it("refuses what has no result in the log, and names it", function()
+    it("refuses, by name, what has no result in the log", function()
         refused_as({ "os.execute", "io.popen", "io.open for writing", "io.open for writing",
             "io.open for writing", "io.output", "io.tmpfile", "os.remove", "os.rename",
             "os.tmpname", "package.loadlib", "store.open for writing", "private.write",
@@ -69,7 +69,7 @@ describe("a replay", function()
             "require('ponder.core.http').listen {}" })
     end)
 
-    it("cannot be got round", function()
+    it("cannot be circumvented", function()
         refused_as("os.execute", {
             "debug.getregistry()._LOADED.os.execute 'touch HARM'",
             "package.loaded.os.execute 'touch HARM'", "require('os').execute 'touch HARM'",
@@ -104,7 +104,7 @@ describe("a replay", function()
         assert.same({ 0, "true\ttrue\n", "and this\n" }, { r.status, r.out, r.err })
     end)
 
-    it("has the results of what was recorded", function()
+    it("has the recorded results", function()
         w:begin [[
             say(log.record("program", "date", function()
                 local pipe = io.popen "echo out"
@@ -126,7 +126,7 @@ describe("a replay", function()
         assert.matches("NOT_IN_REPLAY: the call to openai:m %(two%) is not in the log", r.err)
     end)
 
-    it("refuses nothing else: a run, and what is resumed, may do all this", function()
+    it("is the only one: a new or resumed run may do all this", function()
         w:begin [[
             os.execute "echo program"
             local file = assert(io.open("written", "w"))

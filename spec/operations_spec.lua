@@ -147,7 +147,7 @@ describe("a graph", function()
         assert.equal(0, asked)
     end)
 
-    it("names what is wrong with an operation at the caller's line", function()
+    it("reports an invalid operation at the caller's line", function()
         local g = operations.new {}
         local function mistake(kind, opts, pattern)
             local ok, message = pcall(function() g[kind](g, opts) end)
@@ -162,7 +162,7 @@ describe("a graph", function()
         mistake("validate_and_improve", { validate = id }, "needs improve_prompt")
     end)
 
-    it("runs an operation that is listed twice as a predecessor once", function()
+    it("runs an operation once that is listed twice as a predecessor", function()
         local g = operations.new { start = { x = 1 } }
         local a = g:map { map = id }
         g:map { map = id, after = { a, a, a.id } }
@@ -170,7 +170,7 @@ describe("a graph", function()
         assert.equal(1, #result.final[1])
     end)
 
-    it("is extended while it runs", function()
+    it("can be extended while it runs", function()
         local g = operations.new { start = { x = 1 } }
         g:split { split = function() return { { x = 1 }, { x = 2 } } end }
         g:aggregate { prompt = function() return "sum" end,
@@ -188,7 +188,7 @@ describe("a graph", function()
         assert.equal(4, result.final[1][1].state.x) -- two thoughts through each of two operations
     end)
 
-    it("runs what is ready at the same time", function()
+    it("runs ready operations concurrently", function()
         local at_once, most = 0, 0
         local g = operations.new {}
         for _ = 1, 3 do
@@ -204,7 +204,7 @@ describe("a graph", function()
         assert.equal(3, most)
     end)
 
-    it("ends with what there is when a query fails, and raises what a callback raises", function()
+    it("ends with what there is if a query fails, and raises what a callback raises", function()
         local g = operations.new {}
         g:map { map = id }
         g:generate { prompt = function() return "p" end, parse = parse_none }
@@ -228,7 +228,7 @@ describe("a graph", function()
         end)
     end)
 
-    it("refuses replies that are not texts", function()
+    it("refuses replies that are not strings", function()
         for shown, replies in pairs { ["5"] = 5, ["true"] = { "a", true } } do
             local g = operations.new { start = {} }
             g:generate { prompt = function() return "?" end, parse = function() return {} end }

@@ -87,7 +87,7 @@ describe("ponder.options", function()
         end)
     end
 
-    it("asks for what is required", function()
+    it("reports missing options", function()
         local rules = {
             expand = { type = "function", required = true },
             state = { type = "any", required = true },
@@ -105,11 +105,11 @@ describe("ponder.options", function()
         assert.truthy(utf8.len(text))
     end)
 
-    it("reads defaults of the user's own through __index", function()
+    it("reads the user's own defaults through __index", function()
         assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
     end)
 
-    it("lets a caller deeper down point further out", function()
+    it("can report the error further up the stack", function()
         local function inner(opts) local _ = options.check("f", opts, schema, 3) end
         local function outer(opts) inner(opts) end
         local ok, message = pcall(function()
@@ -136,7 +136,7 @@ describe("ponder.options.nearest", function()
         end)
     end
 
-    it("offers nothing where nothing is close", function()
+    it("suggests nothing if nothing is close", function()
         for _, name in ipairs { "", "j", "colour", "temperature", ("x"):rep(10000) } do
             assert.is_nil(options.nearest(name, names))
         end

@@ -74,7 +74,7 @@ local function way(span)
 end
 
 describe("the spans of a run", function()
-    it("stand within each other as what they are of", function()
+    it("are nested like runs, searches and calls", function()
         local spans, all = read(export(path))
         assert.equal(names.SCHEMA_URL, all.scopeSpans[1].schemaUrl)
         assert.equal("service.name", all.resource.attributes[1].key)
@@ -98,7 +98,7 @@ describe("the spans of a run", function()
             node.named["ponder.node.depth"], #node.children })
     end)
 
-    it("say of a call what the conventions ask for", function()
+    it("have the attributes that the conventions require of calls", function()
         local spans = read(export(path))
         local call = of_call(spans, 2)
         assert.equal(3, call.kind)
@@ -114,7 +114,7 @@ describe("the spans of a run", function()
         assert.equal(1, of_call(spans, 39).kind) -- it came from a cache, and went nowhere
     end)
 
-    it("say what failed, by its code alone", function()
+    it("report failures by their codes only", function()
         local spans = read(export(path))
         for id, code in pairs { [36] = "RATE_LIMITED", [37] = "cancelled", [38] = "no_answer" } do
             local call = of_call(spans, id)
@@ -135,7 +135,7 @@ describe("the spans of a run", function()
         assert.truthy(export("--content", file):find("secret plan", 1, true))
     end)
 
-    it("hold prompts and replies only if asked for", function()
+    it("have prompts and replies only if asked to", function()
         local text = export(path)
         for _, part in ipairs { "terse", "Expand node", "Answer 1", "high temperature", "heat",
             "quota" } do
@@ -165,7 +165,7 @@ describe("the spans of a run", function()
         assert.are_not.equal(read(export(path))[1].traceId, read(export(other))[1].traceId)
     end)
 
-    it("end when a killed run was last heard of", function()
+    it("end at the last row of a killed run", function()
         local file = dir.path .. "/killed.db"
         sample_log.write(file, function(db)
             db:execute "UPDATE runs SET status = NULL, ended_at = NULL"
@@ -180,7 +180,7 @@ describe("the spans of a run", function()
 end)
 
 describe("messages of every provider", function()
-    it("get the form of the conventions", function()
+    it("are converted to the form of the conventions", function()
         local input = messages.input { messages = {
             { role = "assistant", content = json.null, tool_calls = { { id = "a", type = "function",
                 ["function"] = { name = "f", arguments = '{"x":1}' } } } },
@@ -209,7 +209,7 @@ describe("messages of every provider", function()
         assert.same({ type = "tool_call", name = "h", arguments = { z = 3 } }, parts[6])
     end)
 
-    it("may be anything", function()
+    it("may have any form", function()
         for _, request in ipairs { json.null, "x", 1, {}, { messages = "x" }, { messages = { 1, "x",
             { role = 1 }, { content = { 1, {} } } } }, { system = { { type = "text" }, 3 } } } do
             messages.input(request)
@@ -233,7 +233,7 @@ describe("ponder export --otlp", function()
         return shell.ponder({ "export", "--otlp", url, path }, { env = env })
     end
 
-    it("sends the spans, and gives the trace", function()
+    it("sends the spans, and prints the trace id", function()
         local r = post(s.url, { OTEL_EXPORTER_OTLP_HEADERS = "x-team=a%20b, authorization=Bearer "
             .. "k-1234567890" })
         assert.same({ 0, "" }, { r.status, r.err })
@@ -256,13 +256,13 @@ describe("ponder export --otlp", function()
             otlp.endpoint "http://x:1?a=b", otlp.endpoint "http://x/y", otlp.endpoint "x" })
     end)
 
-    it("tries again when the collector is busy", function()
+    it("retries if the collector is busy", function()
         s:next("status=503&h=retry-after:0", "status=429&h=retry-after:0", "")
         assert.equal(0, post(s.url).status)
         assert.equal(3, s:counters().requests)
     end)
 
-    it("says what is wrong, without the headers", function()
+    it("reports errors, without the headers", function()
         local env = { OTEL_EXPORTER_OTLP_HEADERS = "authorization=Bearer k-1234567890" }
         s:next("status=401&body=" .. server.encode "bad key k-1234567890 \27[31m")
         local r = post(s.url, env)

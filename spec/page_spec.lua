@@ -105,7 +105,7 @@ describe("the page of a run", function()
         b:prefer "light"
     end)
 
-    it("loads without a complaint, whatever the run holds", function()
+    it("loads without errors, whatever the run holds", function()
         for _, name in ipairs { "sample", "many", "searchless", "empty" } do
             b:open(page_of(name))
             assert.equal(1, b:run "return performance.getEntriesByName('drawn').length", name)
@@ -114,7 +114,7 @@ describe("the page of a run", function()
         assert.equal("This run called no model.", b:text "#time-empty")
     end)
 
-    it("comes from the command too, which has its parts built in", function()
+    it("is written by the command too, which has its parts built in", function()
         page_of "sample"
         local r = shell.ponder { "export", dir.path .. "/sample.db", "--format", "html",
             "--output", dir.path .. "/command.html" }
@@ -122,7 +122,7 @@ describe("the page of a run", function()
         assert.is_true(dir:read "sample.html" == dir:read "command.html")
     end)
 
-    it("counts nodes and calls, and what they cost", function()
+    it("shows the number of nodes and calls, and their cost", function()
         b:open(page_of "sample")
         assert.equal("Tree30", b:text "#tab-outline")
         assert.equal("Calls40", b:text "#tab-calls")
@@ -134,7 +134,7 @@ describe("the page of a run", function()
         assert.equal("completed", b:text "#status")
     end)
 
-    it("has a tree for those who do not see the drawing", function()
+    it("has a tree for screen readers", function()
         b:open(page_of "sample")
         assert.equal(30, b:run "return document.querySelectorAll('[role=treeitem]').length")
         assert.same({ "4 4 6 8", "1", "1", "true" }, b:run [[
@@ -166,7 +166,7 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('details').textContent.includes('Answer 20')"
     end)
 
-    it("opens what is clicked in the drawing, and in the time line", function()
+    it("opens what is clicked in the drawing and in the time line", function()
         b:open(page_of "sample")
         b:press("]", "]")
         local at = b:run [[
@@ -183,7 +183,7 @@ describe("the page of a run", function()
         assert.equal("This run", title())
     end)
 
-    it("filters by text, and steps through what it found", function()
+    it("filters by text, and steps through the matches", function()
         b:open(page_of "sample")
         b:press "/"
         b:type "OF 17 ("
@@ -205,7 +205,7 @@ describe("the page of a run", function()
         assert.equal(30, #rows "outline")
     end)
 
-    it("finds calls by what was asked and answered", function()
+    it("finds calls by prompt and reply", function()
         b:open(page_of "sample")
         b:press "/"
         b:type "answer 12"
@@ -217,7 +217,7 @@ describe("the page of a run", function()
         assert.equal("Call 12 evaluate", title())
     end)
 
-    it("is worked by keys alone", function()
+    it("can be used with the keyboard alone", function()
         b:open(page_of "sample")
         focus "#outline"
         b:press "ArrowDown"
@@ -254,7 +254,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("moves and zooms its drawings", function()
+    it("pans and zooms its drawings", function()
         b:open(page_of "sample")
         local before = pixels("tree", "best")
         focus "#tree"
@@ -276,7 +276,7 @@ describe("the page of a run", function()
                 bubbles: true, cancelable: true, pointerId: 1, button: 0, ...more }));
         } ]]
 
-    it("is dragged, turned by the wheel and pinched", function()
+    it("can be dragged, zoomed with the wheel and pinched", function()
         b:open(page_of "sample")
         for _, canvas in ipairs { "tree", "time" } do
             focus("#" .. canvas)
@@ -300,7 +300,7 @@ describe("the page of a run", function()
         assert.equal("This run", title()) -- a drag is not a click
     end)
 
-    it("says what the pointer is on", function()
+    it("describes what the pointer is on", function()
         b:open(page_of "sample")
         b:run(GESTURE, "time", { { "pointermove", 18, 32 } })
         assert.is_truthy(b:text("#tip"):find("^expand #1 · gpt%-4o%-mini\n337 ms · %$0%.0000"))
@@ -330,7 +330,7 @@ describe("the page of a run", function()
         assert.equal("Call 2 evaluate", title())
     end)
 
-    it("tells of every end that a call may have", function()
+    it("shows every way that a call may end", function()
         b:open(page_of "sample")
         local ends = b:run [[
             document.getElementById('tab-calls').click();
@@ -348,7 +348,7 @@ describe("the page of a run", function()
         end
     end)
 
-    it("makes no markup and no code of what models say", function()
+    it("never treats models' text as markup or code", function()
         b:open(page_of "sample")
         b:press "/"
         b:type "bold"
@@ -362,7 +362,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("reaches for nothing outside", function()
+    it("loads nothing from outside", function()
         b:open(page_of "sample")
         assert.equal("img-src", b:run_async [[
             const done = arguments[0];
@@ -410,7 +410,7 @@ describe("the page of a run", function()
         }
         return poor; ]]
 
-    it("is readable in light and in dark, as the system is or as one likes", function()
+    it("is readable in light and dark, by the system's setting or the user's", function()
         local ground = {}
         for _, scheme in ipairs { "light", "dark" } do
             b:prefer(scheme)
@@ -449,7 +449,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("has 5,000 nodes, of which rows exist where they are seen", function()
+    it("has elements only for the visible ones of 5,000 nodes", function()
         b:open(page_of "many")
         assert.equal("Tree5,000", b:text "#tab-outline")
         local count = #rows "outline"
@@ -482,7 +482,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("takes nodes that hang below themselves or nothing, and endless scores", function()
+    it("survives nodes below themselves or a missing parent, and infinite scores", function()
         b:open(page("odd", function(path)
             sample_log.write(path, function(_, w)
                 w:insert("searches", { id = 9, kind = "tot", started_at = w.at })
@@ -516,7 +516,7 @@ describe("the page of a run", function()
         assert.is_true(seconds ~= nil and seconds < 15, b:text "#totals")
     end)
 
-    it("leaves out what is too large, says so, and takes it in if asked to", function()
+    it("omits what is too large, says so, and includes it if asked to", function()
         local function write(path)
             sample_log.write(path, function(_, w)
                 w:call { question = ("long "):rep(30000) .. "\u{e9}nd", text = "short" }
@@ -533,7 +533,7 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
     end)
 
-    it("shows where cards differ that begin alike", function()
+    it("shows where cards with equal beginnings differ", function()
         b:open(page("alike", function(path)
             sample_log.write(path, function(db)
                 assert(db:execute [[UPDATE nodes SET text = 'We have the numbers 4 4 6 8; now '
@@ -548,7 +548,7 @@ describe("the page of a run", function()
         assert.is_truthy(b:text("#details pre"):find("We have the numbers", 1, true))
     end)
 
-    it("leaves out on crowded cards what siblings share, however short", function()
+    it("omits on crowded cards what siblings share, however short", function()
         b:resize(1280, 800)
         b:open(page_of "sample")
         b:run [[window.drawn = [];
@@ -595,7 +595,7 @@ describe("the page of a run", function()
         assert.equal(0, found[2])
     end)
 
-    it("cuts no legend, figure or name at any width", function()
+    it("truncates no legend, figure or name at any width", function()
         for _, width in ipairs { 390, 640, 768, 1024, 1100, 1280, 1920 } do
             b:resize(width, 800)
             b:open(page_of "sample")
@@ -631,7 +631,7 @@ describe("the page of a run", function()
         b:wait "return /Copied|Cannot/.test(document.querySelector('#details .copy').textContent)"
     end)
 
-    it("takes the tip away when what it was about moves", function()
+    it("hides the tip when its subject moves", function()
         b:open(page_of "sample")
         for _, gesture in ipairs { { "wheel", 18, 32, { deltaY = -900 } } } do
             b:run(GESTURE, "time", { { "pointermove", 18, 32 } })
@@ -668,7 +668,7 @@ describe("the page of a run", function()
         assert.equal("Calls40", b:text "#tab-calls")
     end)
 
-    it("tells waiting for a slot from flight, and how long calls took", function()
+    it("shows waiting for a slot, flight, and the duration of calls", function()
         b:open(page("queued", function(path)
             sample_log.write(path, function(db)
                 assert(db:execute [[UPDATE calls SET queued_at = asked_at + 0.01,
@@ -681,7 +681,7 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('details').textContent.includes('Waited140 ms')"
     end)
 
-    it("shows what is chosen as JSON", function()
+    it("shows the selection as JSON", function()
         b:open(page_of "sample")
         b:run "location.hash = '#search=2&node=n3'"
         b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
@@ -696,7 +696,7 @@ describe("the page of a run", function()
         assert.is_truthy(b:text("#details"):find("Question", 1, true))
     end)
 
-    it("gives the command that forks from a node or a call, harmless to paste", function()
+    it("shows the command that forks from a node or a call, safe to paste", function()
         b:open(page("fork's", function(path)
             sample_log.write(path, function(db)
                 assert(db:execute("UPDATE nodes SET text = ? WHERE search = 2 AND id = 'n3'",
@@ -737,7 +737,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("places nodes in order, one apart, parents amid their children", function()
+    it("places nodes in order, one apart, parents centred over their children", function()
         assert.equal("", b:run(builtin.file "ponder/report/page/state.js"
             .. builtin.file "ponder/report/page/text.js"
             .. builtin.file "ponder/report/page/layout.js" .. [[

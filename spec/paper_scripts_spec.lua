@@ -31,7 +31,7 @@ local function numbers(list)
 end
 
 describe("scripts/game24_tot.lua", function()
-    it("finds what GPT-4's own steps and values lead to", function()
+    it("finds the solution of GPT-4's recorded steps and values", function()
         local out = answered("game24_tot", "game24_gpt4", "4", "5", "6", "10")
         assert.matches("^4 5 6 10: %(4 %* 5%) %+ %(10 %- 6%) = 24 %(right%)\n"
             .. "score: 1 of 1 right, 1 with any of the 5 kept\n", out)
@@ -73,7 +73,7 @@ describe("scripts/game24_tot.lua", function()
         end
     end)
 
-    it("checks answers by itself", function()
+    it("checks answers itself", function()
         local f <close> = assert(io.open("scripts/game24_tot.lua"))
         local checker = f:read("a"):match("\nlocal function is_right%(.-\nend\n")
         local is_right = assert(load(checker .. "return is_right"))()
@@ -89,13 +89,13 @@ describe("scripts/game24_tot.lua", function()
 end)
 
 describe("scripts/crosswords.lua", function()
-    it("goes back from a wrong word, and fills the board", function()
+    it("backtracks from a wrong word, and fills the board", function()
         local out = answered("crosswords", "crosswords")
         assert.matches("^H E A R T\nE M B E R\nA B U S E\nR E S I N\nT R E N D\n"
             .. "score: 25 of 25 letters, 10 of 10 words, %d+ states\n", out)
     end)
 
-    it("gives the best board of a search that was cut short", function()
+    it("prints the best board of a search that was stopped", function()
         local out = answered("crosswords", "crosswords", "--max-nodes", "2")
         assert.matches("^T O R S O\n_ _ _ _ _\n.*\nscore: 0 of 25 letters, 0 of 10 words, 2 "
             .. "states\n", out)
@@ -120,7 +120,7 @@ describe("scripts/crosswords.lua", function()
 end)
 
 describe("scripts/creative.lua", function()
-    it("takes the plan and the passage that get most votes", function()
+    it("chooses the plan and the passage with the most votes", function()
         local out = answered("creative", "creative")
         assert.matches("^plan:\nplan number 3\n\npassage:\nIt went on%. The lighthouse keeper", out)
         assert.matches("\nscore: 4 of 4 paragraphs end as they must; coherence 8.0 of 10\n", out)
@@ -147,7 +147,7 @@ describe("scripts/sorting.lua", function()
         assert.matches("\ncalls: 20, ", out) -- 2 x 5 to sort, one merge of 10; the client splits n
     end)
 
-    it("counts the mistakes that remain, after it has tried to improve them", function()
+    it("counts the mistakes that remain after refinement", function()
         local out = answered("sorting", "lists", "--tries", "1", "5", "3", "9", "1")
         assert.matches("^list: %[5, 3, 9, 1%]\n%[[%d, ]+%]\nscore: 1 mistakes\n", out)
     end)
@@ -189,13 +189,13 @@ describe("scripts/set_intersection.lua", function()
 end)
 
 describe("scripts/keyword_counting.lua", function()
-    it("keeps the best of counts with mistakes, part by part", function()
+    it("keeps the best counts of each part", function()
         local out = answered("keyword_counting", "countries")
         assert.matches('^{"Canada":2,[^\n]*"Norway":3,[^\n]*"Turkey":1}\nscore: 0 mistakes\n', out)
         assert.matches("\ncalls: 35, ", out) -- 3 x 5 to count, two merges of 10
     end)
 
-    it("counts in a file", function()
+    it("counts words in a file", function()
         local dir <close> = shell.directory { ["a.txt"] = "He left Peru for Chile, and Peru won." }
         assert.matches('^{"Peru":2}\nscore: 0 mistakes', answered("keyword_counting", "countries",
             "--file", dir.path .. "/a.txt"))
@@ -235,7 +235,7 @@ describe("the scripts after Besta et al.", function()
         end
     end)
 
-    it("leave their graph in the log", function()
+    it("have their graph in the log", function()
         local dir <close> = shell.directory {}
         local log = dir.path .. "/run.db"
         local r = shell.ponder { "run", "--log", log, "scripts/sorting.lua", "--model",
@@ -249,7 +249,7 @@ describe("the scripts after Besta et al.", function()
 end)
 
 describe("every script that follows a paper", function()
-    it("says in one line why a model cannot be used", function()
+    it("reports in one line why a model cannot be used", function()
         local dir <close> = shell.directory {
             ["down.lua"] = "return function() return nil, 'overloaded', 'SERVER' end",
         }

@@ -13,7 +13,7 @@ local function scores(text, list)
 end
 
 describe("parse.thoughts", function()
-    it("reads JSON wherever it stands", function()
+    it("reads JSON anywhere", function()
         for _, text in ipairs {
             '{"thoughts": ["a", "b"]}',
             'Sure, here they are:\n{"thoughts": ["a", "b"]}\nGood luck!',
@@ -32,7 +32,7 @@ describe("parse.thoughts", function()
         end
     end)
 
-    it("does not take references in prose for a list", function()
+    it("does not mistake references in prose for a list", function()
         assert.same({}, thoughts('as in ["a", "b"] above'))
         assert.same({ "see [1]", "see [2]" }, thoughts("1. see [1]\n2. see [2]"))
         assert.same({ 'use: ["a", "b"]', "c" }, thoughts('1. use: ["a", "b"]\n2. c'))
@@ -66,7 +66,7 @@ describe("parse.thoughts", function()
             thoughts("1. code:\n```lua\n1. x\n```\n2. b"))
     end)
 
-    it("does not see lists where there are none", function()
+    it("does not invent lists", function()
         for _, text in ipairs { "", " ", "Plain prose. It costs 1.5 or 2. Enough.", "10:30 is when",
             "**bold** words", "3.14", "---", "{", "[", "```", "**", "1.", "- ", "{}", "[]" } do
             local list, mode = parse.thoughts(text)
@@ -95,7 +95,7 @@ describe("parse.scores", function()
         end
     end)
 
-    it("does not guess a scale that no score names", function()
+    it("does not guess a scale that is not given", function()
         for _, text in ipairs { "t1: 6\nt2: 3\nt3: 9", "t1: 1, t2: 6, t3: 10", "t1: 0.5\nt2: 70",
             '{"t1": 6, "t2": 3, "t3": 9}', '{"scores": {"t1": 1, "t2": 0.5, "t3": 8}}',
             '{"scores": ["7", "0.2", "0.3"]}', "t1: 20/10", "1. Score: 7\n2. Score: 0" } do
@@ -115,7 +115,7 @@ describe("parse.scores", function()
             { "a", "b" })))
     end)
 
-    it("knows a thought by id, by number and by text", function()
+    it("finds a thought by id, by number and by text", function()
         local all = { t1 = 0.5, t2 = 0.25, t3 = 0.75 }
         for _, text in ipairs {
             "t1: 0.5\nt2: 0.25\nt3: 0.75", "1. 0.5\n2. 0.25\n3. 0.75", "1) 0.5\n2) 0.25\n3) 0.75",
@@ -143,7 +143,7 @@ describe("parse.scores", function()
         assert.same({ t1 = 0.5, t2 = 0.25 }, scores('{"2": 0.25, "t1": 0.5}', { "2", "1" }))
     end)
 
-    it("takes the ids of the thoughts it is given", function()
+    it("uses the ids of the given thoughts", function()
         assert.same({ a7 = 0.5, b = 0.25 }, scores("a7: 0.5\n2: 0.25",
             { { id = "a7", content = "x" }, { id = "b", content = "y" } }))
     end)
@@ -154,7 +154,7 @@ describe("parse.scores", function()
         assert.same({ t1 = 0.0, t2 = 0.0, t3 = 0.5 }, scores("t1: -0.2\n2. = -.8\nt3 -0.5"))
     end)
 
-    it("makes nothing up", function()
+    it("does not invent scores", function()
         for _, text in ipairs { "", "All good.", "I would give 2 points, 0.8 maybe.", "t9: 0.5",
             "1. idea 8\n2. idea 9", "1. numbers 4, 6, 8\n2. make: 24", "as [1] says", "[0.1, 0.2]",
             "left: [4, 6, 8]", "left: [0.5, 1.5, 2.5]", "at [0.5, 0.2, 0.1] or so",
@@ -167,7 +167,7 @@ describe("parse.scores", function()
         end
     end)
 
-    it("has no scores for no thoughts", function()
+    it("returns no scores for no thoughts", function()
         assert.same({}, scores("t1: 0.5", {}))
     end)
 end)
@@ -198,7 +198,7 @@ describe("the readers", function()
         end
     end)
 
-    it("take time in proportion to the text, whatever it is", function()
+    it("take time linear in the text, whatever it is", function()
         for _, piece in ipairs { "[", "[]", "[[],", '{"a":', "\n", "1. a\n", "x", "1", " ", '["',
             "t1: 1\n", "t1 ", "- ", "**", "1.\n\n", "zz: 1\n", "<think>", "alpha:", "|", "<",
             ",t1:", ", ", '{"thoughts":["a"]}', "\\", '"', "1,", "0.8 ", "``` ", "```\n", "\xFF",

@@ -38,7 +38,7 @@ describe("the price of a model", function()
         end
     end)
 
-    it("is unknown for others, though they begin alike", function()
+    it("is unknown for others, even with the same beginning", function()
         for _, case in ipairs {
             { "openai", "gpt-4o-audio-preview" }, { "openai", "gpt-5.9" }, { "openai", "gpt-4" },
             { "openai", "ft:gpt-4o-mini:me" }, { "anthropic", "claude-opus-4-9" },
@@ -48,7 +48,7 @@ describe("the price of a model", function()
         end
     end)
 
-    it("holds at the maker's own address alone", function()
+    it("applies only at the maker's own address", function()
         assert.equal(2.5, input_of("openai", "gpt-4o", "https://api.openai.com/v1"))
         assert.equal(1, input_of("anthropic", "claude-haiku-4-5", "https://api.anthropic.com"))
         for _, base_url in ipairs { "http://localhost:8080/v1",
@@ -91,11 +91,11 @@ describe("the cost of a call", function()
             cache_read_tokens = 1, output_tokens = 0 }))
     end)
 
-    it("is another for a long prompt, all of it", function()
+    it("has another rate for a long prompt, for all tokens", function()
         close(4 * 2 + 12, price.cost(rates, { input_tokens = 2000000, output_tokens = 1000000 }))
     end)
 
-    it("is unknown without a price or without usage, and 0 where models are free", function()
+    it("is unknown without a price or usage, and 0 if models are free", function()
         assert.is_nil(price.cost(nil, { input_tokens = 1, output_tokens = 1 }))
         assert.is_nil(price.cost(rates, nil))
         assert.is_nil(price.cost(rates, { total_tokens = 9 }))
@@ -103,7 +103,7 @@ describe("the cost of a call", function()
             { input_tokens = 9, output_tokens = 9 }))
     end)
 
-    it("stands on the reply, and sums samples", function()
+    it("is in the reply, and sums samples", function()
         local client = fake.client({ fake.reply("a"), fake.reply("b") })
         fake.run(function()
             local m = client.open("openai:gpt-4o-mini")
@@ -116,7 +116,7 @@ describe("the cost of a call", function()
 end)
 
 describe("a file of prices", function()
-    it("comes before the built-in ones, after the config file's", function()
+    it("overrides the built-in prices, but not the config file's", function()
         local env = env_with [[return {
             ["openai:gpt-4o"] = { input = 1, output = 1 },
             ["openai:mine"] = { input = 7, output = 7 },
@@ -127,14 +127,14 @@ describe("a file of prices", function()
         assert.equal(0.15, input_of("openai", "gpt-4o-mini", nil, prices))
     end)
 
-    it("can take their place", function()
+    it("can replace the built-in prices", function()
         local env = env_with 'return { only = true, ["openai:a"] = { input = 1, output = 1 } }'
         local prices = price.load(env, {})
         assert.equal(1, input_of("openai", "a", nil, prices))
         assert.is_nil(input_of("openai", "gpt-4o", nil, prices))
     end)
 
-    it("is refused with its place when something in it is wrong", function()
+    it("is refused with the position of an error", function()
         for text, expected in pairs {
             ["return 5"] = "prices.lua: must be a table of prices (got 5)",
             ["return"] = "prices.lua: must be a table of prices (got false)",

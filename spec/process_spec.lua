@@ -40,7 +40,7 @@ local function read_when_there(path)
 end
 
 describe("process.run", function()
-    it("gives status, signal and both streams", function()
+    it("returns status, signal and both streams", function()
         assert.same({ status = 0, stdout = "out\n", stderr = "" }, run {
             command = { "echo", "out" } })
         assert.same({ status = 3, stdout = "", stderr = "err\n" }, run {
@@ -49,11 +49,11 @@ describe("process.run", function()
             command = "kill -TERM $$", shell = true })
     end)
 
-    it("uses no shell unless it is asked for one", function()
+    it("uses no shell unless asked to", function()
         assert.equal("$HOME; `id` | *\n", run { command = { "echo", "$HOME; `id` | *" } }.stdout)
     end)
 
-    it("hands over input and output as they are", function()
+    it("passes input and output unchanged", function()
         local bytes = {}
         for i = 0, 255 do
             bytes[i + 1] = string.char(i)
@@ -64,12 +64,12 @@ describe("process.run", function()
         assert.equal("", run { command = { "cat" } }.stdout)
     end)
 
-    it("does not wait for who does not read", function()
+    it("does not wait for a program that does not read", function()
         local done = run { command = { "true" }, input = ("x"):rep(1 << 20) }
         assert.equal(0, done.status)
     end)
 
-    it("lets other tasks go on", function()
+    it("lets other tasks continue", function()
         local dir <close> = shell.directory()
         local file = dir.path .. "/there"
         task.run(function()
@@ -82,14 +82,14 @@ describe("process.run", function()
         end)
     end)
 
-    it("takes a directory", function()
+    it("accepts a directory", function()
         assert.equal("/\n", run { command = { "pwd" }, cwd = "/" }.stdout)
         local done, message, code = run { command = { "pwd" }, cwd = "/nowhere" }
         assert.same({ nil, "cannot start pwd: No such file or directory (in /nowhere)",
             "NOT_FOUND" }, { done, message, code })
     end)
 
-    it("says what cannot be started", function()
+    it("reports what cannot be started", function()
         local done, message, code = run { command = { "no-such-program" } }
         assert.same({ nil, "cannot start no-such-program: No such file or directory", "NOT_FOUND" },
             { done, message, code })
@@ -97,7 +97,7 @@ describe("process.run", function()
         assert.same({ nil, "cannot start /: Permission denied", "SPAWN" }, { done, message, code })
     end)
 
-    it("names it when no descriptor is left", function()
+    it("reports when no descriptor is left", function()
         local script = [[
             local held = {}
             repeat
@@ -114,7 +114,7 @@ describe("process.run", function()
             .. "\tSPAWN\n", r.out)
     end)
 
-    it("kills what takes too long, and gives what it wrote", function()
+    it("kills programs that take too long, and returns their output", function()
         local dir <close> = shell.directory()
         local done, message, code, partial = run { shell = true, timeout_ms = 300,
             command = ("sleep 1000 & echo $! > %s/pid; echo begun; wait"):format(dir.path) }
@@ -123,13 +123,13 @@ describe("process.run", function()
         assert.is_false(is_alive(dir:read("pid"):match "%d+"))
     end)
 
-    it("kills what writes too much", function()
+    it("kills programs that write too much", function()
         local done, message, code, partial = run { command = { "yes" }, max_output_bytes = 7 }
         assert.same({ nil, "stdout of yes exceeds max_output_bytes (7)", "TOO_LARGE",
             { stdout = "y\ny\ny\ny", stderr = "" } }, { done, message, code, partial })
     end)
 
-    it("kills its child and what that has started when it is cancelled", function()
+    it("kills its child and all descendants when cancelled", function()
         local dir <close> = shell.directory()
         local file = dir.path .. "/pid"
         task.run(function()
@@ -142,7 +142,7 @@ describe("process.run", function()
         end)
     end)
 
-    it("kills what a program leaves behind", function()
+    it("kills descendants that a program leaves behind", function()
         local done = run { command = "sleep 1000 & echo $!", shell = true }
         assert.equal(0, done.status)
         assert.is_false(is_alive(done.stdout:match "%d+"))
@@ -200,7 +200,7 @@ describe("the environment of a child", function()
         assert.equal("X_PLAIN=p\n", printed "nil")
     end)
 
-    it("has what is named, and what is set", function()
+    it("has the named and the given variables", function()
         assert.equal("OPENAI_API_KEY=sk-1 X_PLAIN=other X_TOKEN=t\n",
             printed '{ "OPENAI_API_KEY", "X_TOKEN", X_PLAIN = "other" }')
     end)
@@ -214,7 +214,7 @@ describe("process.open", function()
         end)
     end
 
-    it("talks by lines", function()
+    it("exchanges lines", function()
         open({ command = { "cat" } }, function(p)
             for i = 1, 100 do
                 assert.is_true(p:write(("line %d\n"):format(i)))
@@ -247,7 +247,7 @@ describe("process.open", function()
         end)
     end)
 
-    it("keeps the end of what the child complains of, which never holds it up", function()
+    it("keeps the end of standard error, which never blocks the child", function()
         open({ command = "yes complaint | head -n 50000 >&2; echo done", shell = true }, function(p)
             assert.equal("done", p:read_line())
             local done = p:wait()
@@ -264,7 +264,7 @@ describe("process.open", function()
         end)
     end)
 
-    it("kills by name, and says by what it ended", function()
+    it("kills by the name of a signal, and reports the signal", function()
         open({ command = { "cat" } }, function(p)
             assert.same({ nil, "cat did not answer within timeout_ms (1)", "TIMEOUT" },
                 { p:read_line(1) })
@@ -276,7 +276,7 @@ describe("process.open", function()
         end)
     end)
 
-    it("says that it is closed", function()
+    it("reports that it is closed", function()
         open({ command = { "cat" } }, function(p)
             local reader = task.spawn(function() return p:read_line() end)
             task.sleep(0.01)
@@ -318,7 +318,7 @@ describe("process.open", function()
         end)
     end)
 
-    it("is killed when nobody holds it any more", function()
+    it("is killed when it is collected", function()
         task.run(function()
             local pid = process.open({ command = "echo $$; sleep 1000", shell = true }):read_line()
             collectgarbage()
@@ -357,7 +357,7 @@ describe("no child outlives ponder", function()
     end
 end)
 
-describe("on a log, a child", function()
+describe("a child of a logged run", function()
     local w
 
     setup(function() w = log_help.open() end)
@@ -384,7 +384,7 @@ describe("on a log, a child", function()
         assert.equal("ran\nend\n", w.dir:read "ran")
     end)
 
-    it("that was talked with is lost to a run that is resumed", function()
+    it("that exchanged lines is not available to a resumed run", function()
         w:begin [[
             local p <close> = require("ponder.process").open { command = { "cat" } }
             p:write "a\nb\n"

@@ -40,7 +40,7 @@ describe("ponder.prompt", function()
         end
     end)
 
-    it("says that there is none", function()
+    it("reports a machine without prompts", function()
         for _, name in ipairs { "nosuch", "../tot", "a/b", "tot.lua" } do
             local prompts, message, code = prompt.load(name)
             assert.is_nil(prompts)
@@ -51,7 +51,7 @@ describe("ponder.prompt", function()
         assert.has_error(function() prompt.add("") end)
     end)
 
-    it("says that a directory which was named has no such file", function()
+    it("reports that a named directory lacks the file", function()
         with_directory({ ["tott.lua"] = "return {}", ["a.lua"] = "return {}", ["b.txt"] = "" },
             function(dir)
                 with_directory({}, function(empty)
@@ -82,7 +82,7 @@ describe("ponder.prompt", function()
             end)
     end)
 
-    it("says that a directory that was added is not there", function()
+    it("reports that an added directory does not exist", function()
         prompt.add "/nowhere"
         local prompts, message, code = prompt.load("tot")
         assert.is_nil(prompts)
@@ -90,7 +90,7 @@ describe("ponder.prompt", function()
         assert.equal("BAD_PROMPT", code)
     end)
 
-    it("uses no file that others may write", function()
+    it("uses no file that other users may write", function()
         with_directory({ ["tot.lua"] = "return {}" }, function(dir)
             prompt.add(dir)
             for _, path in ipairs { dir .. "/tot.lua", dir } do
@@ -104,7 +104,7 @@ describe("ponder.prompt", function()
         end)
     end)
 
-    it("gives what a file returned without its metatable", function()
+    it("returns a file's table without its metatable", function()
         with_directory({ ["tot.lua"] = "return setmetatable({ a = 1, [2] = 3 }, "
             .. "{ __index = function() error 'asked' end })" }, function(dir)
             prompt.add(dir)
@@ -113,7 +113,7 @@ describe("ponder.prompt", function()
         end)
     end)
 
-    it("gives contexts whose methods a file cannot change", function()
+    it("provides contexts whose methods a file cannot change", function()
         with_directory({ ["tot.lua"] = [[
             return { generate = function(context)
                 local reached = context.__index or getmetatable(context)
@@ -127,7 +127,7 @@ describe("ponder.prompt", function()
         end)
     end)
 
-    it("names file and line of what is wrong with one", function()
+    it("reports errors with file and line", function()
         for text, pattern in pairs {
             ["return {\n\n]"] = "tot.lua:3:", ["\nerror 'boom'"] = "tot.lua:2: boom",
             ["return 5"] = "must return a table", ["\27Lua"] = "binary chunk",
@@ -142,7 +142,7 @@ describe("ponder.prompt", function()
         end
     end)
 
-    it("gives tables that a machine takes", function()
+    it("returns tables that a machine accepts", function()
         local machine = tot.new { prompts = prompt.load("tot") }
         local directives = machine:update { type = "start", prompt = "x", call_id = "c0" }
         assert.equal("system", directives[1].context[1].role)

@@ -57,7 +57,7 @@ describe("ponder prompts list", function()
         assert.equal(r.out, own_prompts({}, dir).out)
     end)
 
-    it("runs nothing, and says which file cannot be read", function()
+    it("runs nothing, and names a file that cannot be read", function()
         local dir <close> = shell.directory {
             ["prompts/tot.lua"] = "while true do end function prompts.generate() end" }
         os.execute("mkdir " .. dir.path .. "/prompts/got.lua")
@@ -72,7 +72,7 @@ describe("ponder prompts list", function()
 end)
 
 describe("ponder prompts show", function()
-    it("prints a file as it is", function()
+    it("prints a file unchanged", function()
         local dir <close> = shell.directory { ["prompts/got.lua"] = "return {} -- mine\n" }
         assert.equal(file("prompts/tot.lua"), own_prompts({ "show", "tot" }, dir).out)
         assert.equal("return {} -- mine\n", own_prompts({ "show", "got" }, dir).out)
@@ -86,7 +86,7 @@ describe("ponder prompts show", function()
             .. "<thought_t1>\nPlant trees.*Score each, from t1 to t2.\n$", r.out)
     end)
 
-    it("helps with a name", function()
+    it("suggests a name", function()
         for name, expected in pairs {
             ["tott"] = "unknown prompt file tott (did you mean tot?); known: ",
             ["tot.genrate"] = "unknown prompt tot.genrate (did you mean tot.generate?); "
@@ -116,7 +116,7 @@ describe("ponder prompts eject", function()
             own_prompts({ "check" }, dir).out)
     end)
 
-    it("copies one to a directory, and replaces nothing unless told to", function()
+    it("copies one to a directory, and replaces files only if told to", function()
         local dir <close> = shell.directory()
         local to = dir.path .. "/a/b/"
         assert.equal(dir.path .. "/a/b/got.lua\n", prompts({ "eject", "got", "--to", to }).out)
@@ -130,7 +130,7 @@ describe("ponder prompts eject", function()
         assert.equal(file("prompts/got.lua"), dir:read("a/b/got.lua"))
     end)
 
-    it("says what cannot be written", function()
+    it("reports what cannot be written", function()
         local r = prompts { "eject", "tot", "--to", "/proc/none" }
         assert.equal(1, r.status)
         assert.equal("ponder prompts: /proc/none: cannot create this directory: "
@@ -149,7 +149,7 @@ describe("ponder prompts check", function()
         end
     end)
 
-    it("says file and line of an error", function()
+    it("reports errors with file and line", function()
         complains("tot", "return {\n\n]", "$LINE:3: unexpected symbol near ']'")
         local text = changed("tot", "function prompts.generate(context)",
             "function prompts.generate(context)\n    local _ = nil .. 'x'")
@@ -159,7 +159,7 @@ describe("ponder prompts check", function()
         complains("got", text, "$LINE: no", "error 'no'")
     end)
 
-    it("says which placeholder does not exist", function()
+    it("names a placeholder that does not exist", function()
         local text = changed("got", 'context:quote("solution", context.thought.content)',
             'context:quote("solution", context.thougth or "")')
         complains("got", text, ("$LINE: context.thougth: no such field "
@@ -168,7 +168,7 @@ describe("ponder prompts check", function()
                 "function prompts.refine")), "context.thougth")
     end)
 
-    it("says which placeholder a prompt lacks", function()
+    it("names a placeholder that a prompt lacks", function()
         local text = changed("trm", 'local parts = { context:quote("question", context.question) }',
             "local parts = {}")
         local dir <close> = shell.directory { ["prompts/trm.lua"] = text }
@@ -180,7 +180,7 @@ describe("ponder prompts check", function()
         end
     end)
 
-    it("says which function is missing, and which nothing calls", function()
+    it("names missing functions, and functions that nothing calls", function()
         local text = file("prompts/tot.lua"):gsub("function prompts%.repair",
             "function prompts.repare")
         complains("tot", text, "$LINE: the function repair is missing\n./prompts/tot.lua:"
@@ -188,7 +188,7 @@ describe("ponder prompts check", function()
             .. ": nothing calls the function repare (did you mean repair?)")
     end)
 
-    it("says which messages are none", function()
+    it("names messages that are not valid", function()
         for returned, expected in pairs {
             ["5"] = "must return a non-empty list of messages (got 5)",
             ["{}"] = "must return a non-empty list of messages (got a table)",
@@ -203,7 +203,7 @@ describe("ponder prompts check", function()
         end
     end)
 
-    it("knows a template's line", function()
+    it("names the line in a template", function()
         local text = [==[
             local template = require "ponder.template"
             local debate = template.compile([[
@@ -226,7 +226,7 @@ describe("ponder prompts check", function()
         assert.equal("ensemble: 2 prompts are fine (./prompts/ensemble.lua)\n", r.out)
     end)
 
-    it("bounds what a file may take", function()
+    it("limits a file's time and memory", function()
         for text, expected in pairs {
             ["while true do end"] = "tot.lua:1: did not end within %d+ steps",
             ["local s = 'x' while true do s = s .. s end"] = "memory",
@@ -248,7 +248,7 @@ end)
 describe("a prompt file", function()
     local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
 
-    it("in a directory that has none is said to be missing", function()
+    it("missing from a directory is reported", function()
         local dir <close> = shell.directory { ["m.lua"] = "return function() return '1' end",
             ["mine/got.lua"] = file "prompts/got.lua" }
         local function run(env, ...)
@@ -286,7 +286,7 @@ describe("a prompt file", function()
         assert.equal(file("prompts/ensemble.lua"), shown("ensemble", flag))
     end)
 
-    it("ends a run at its start when a name in it is unknown, or it is not there", function()
+    it("ends a run at its start if a name in it is unknown or it does not exist", function()
         local dir <close> = shell.directory {
             ["p/cot.lua"] = "return { generat = function() end }", ["m.lua"] = "return print",
             ["q/cot.lua"] = "return { generate = function(context)\n"
@@ -303,7 +303,7 @@ describe("a prompt file", function()
         end
     end)
 
-    it("is used at the next run once it has changed, without building anything", function()
+    it("is re-read at each run, without building anything", function()
         local dir <close> = shell.directory { ["prompts/tot.lua"] = "return { mark = 1 }" }
         local opts = { cwd = dir.path, env = { PONDER_PROMPTS = "./prompts" } }
         assert.equal("1\n", shell.ponder({ "-e", SHOW }, opts).out)
@@ -315,7 +315,7 @@ describe("a prompt file", function()
 end)
 
 describe("ponder prompts", function()
-    it("refuses what it does not know", function()
+    it("refuses unknown arguments", function()
         for _, case in ipairs {
             { { "lst" }, "unknown command lst (did you mean list?); known: check, eject, "
                 .. "list, show" },

@@ -33,7 +33,7 @@ describe("pure.environment", function()
             .. "utf8.codes utf8.len utf8.offset xpcall", table.concat(names, " "))
     end)
 
-    it("reaches nothing of the host", function()
+    it("cannot reach the host", function()
         for _, text in ipairs {
             "os.execute 'true'", "io.open 'x'", "print(1)", "load 'return 1'", "dofile 'x'",
             "loadfile 'x'", "debug.getregistry()", "package.loaded.os.exit()", "coroutine.yield()",
@@ -55,7 +55,7 @@ describe("pure.environment", function()
         end
     end)
 
-    it("is a copy, so that what a file changes is its own", function()
+    it("is a copy, so that changes stay within a file", function()
         run [[
             string.rep, table.concat, math.max, utf8.char = nil, nil, nil, nil
             for _, name in ipairs { "ponder.quote", "ponder.template", "prompts.tot" } do
@@ -88,7 +88,7 @@ describe("pure.environment", function()
                 .. tostring(getmetatable "")]])
     end)
 
-    it("takes text alone, with the file's arguments", function()
+    it("loads only text, with the file's arguments", function()
         assert.is_nil((pure.load(string.dump(function() end), "@x")))
         assert.equal("a-b", run("#!/first line\nlocal a, b = ... return a .. '-' .. b", "a", "b"))
         assert.same({ nil, "x:2: boom" }, { nil, select(2, pcall(run, "\nerror 'boom'")) })
@@ -104,7 +104,7 @@ local function executed(code)
 end
 
 describe("pure.call", function()
-    it("ends what does not end, even where errors are caught", function()
+    it("stops endless code, even if it catches errors", function()
         for _, text in ipairs {
             "while true do end", "while true do pcall(function() while true do end end) end",
             "local function f() return f() end f()", "repeat until pcall(error)",
@@ -116,7 +116,7 @@ describe("pure.call", function()
         end
     end)
 
-    it("ends what takes too much memory", function()
+    it("stops code that takes too much memory", function()
         for _, text in ipairs { "local t = {} while true do t[#t + 1] = {} end",
             "local s = 'x' while true do s = s .. s end" } do
             assert.matches("^false\t.*memory", executed(
@@ -127,7 +127,7 @@ describe("pure.call", function()
             print(ok, message, #string.rep("x", 1e8) == 1e8)]])
     end)
 
-    it("gives what the function returns or raises", function()
+    it("returns or raises what the function does", function()
         assert.same({ true, 1, nil, 3, n = 4 }, table.pack(pure.call(function(...)
             return ...
         end, 1, nil, 3)))
@@ -139,13 +139,13 @@ describe("pure.call", function()
 end)
 
 describe("pure.data", function()
-    it("is what a chunk without any library returns", function()
+    it("is the result of a chunk without libraries", function()
         assert.same({ a = { 1, 2.5, true }, ["b c"] = "x" }, pure.data(
             "local x = 'x' return { a = { 1, 5 / 2, true }, ['b c'] = x }", "f.lua"))
         assert.is_nil(pure.data("", "f.lua"))
     end)
 
-    it("ends what does not end or takes too much memory", function()
+    it("stops endless code and code that takes too much memory", function()
         for _, text in ipairs { "while true do end",
             "local t = {} while true do t[#t + 1] = {} end",
             "local s = 'x' while true do s = s .. s .. s .. s end", "return ('x'):rep(1e9)",
@@ -156,7 +156,7 @@ describe("pure.data", function()
         end
     end)
 
-    it("holds no function and no circle", function()
+    it("has no functions or cycles", function()
         for text, expected in pairs {
             ["return { { f = function() end } }"] = "f.lua: must be data: .*%(got a function%)",
             ["local t = {} t[1] = t return t"] = "f.lua: tables are nested too deeply",

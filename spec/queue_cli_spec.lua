@@ -70,7 +70,7 @@ describe("ponder queue", function()
         coordinator:kill()
     end)
 
-    it("lists dead letters, drops them, and retries them for who still waits", function()
+    it("lists dead letters, drops them, and retries them if a coordinator waits", function()
         lab:coordinate [[q:map({ 1, 2 }, "raise", { max_attempts = 1 })]]
         local letters = json.decode(queue("--queue", "t", "--dead", "--json").out).dead
         assert.equal(2, #letters)
@@ -123,12 +123,12 @@ describe("ponder queue", function()
         assert.matches('\nponder_queue_done{queue="t"} %d+\n', done.out)
     end)
 
-    it("deletes what is in a queue", function()
+    it("deletes the contents of a queue", function()
         assert.equal("the queue t is empty\n", queue("--queue", "t", "--purge").out)
         assert.equal(0, figures().totals.done)
     end)
 
-    it("wants to know which queue, and a URL", function()
+    it("requires a queue and a URL", function()
         for _, flags in ipairs { { "--dead" }, { "--purge" }, { "--retry", "all" } } do
             local done = queue(table.unpack(flags))
             assert.equal(2, done.status)
@@ -141,7 +141,7 @@ describe("ponder queue", function()
 end)
 
 describe("ponder work", function()
-    it("says what it cannot begin with, and shows no password", function()
+    it("reports why it cannot begin, and shows no password", function()
         local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
             { cli = "-a tr0ub4dor --no-auth-warning" })
         local dir <close> = shell.directory { ["job.lua"] = JOB, ["none.lua"] = "return {}",
@@ -179,7 +179,7 @@ describe("ponder work", function()
 end)
 
 describe("scripts/many_machines.lua", function()
-    it("gets the answer of one machine from two workers", function()
+    it("gets from two workers the answer of one machine", function()
         local server <close> = redis_server.start()
         local dir <close> = shell.directory()
         local script = io.popen("pwd"):read "l" .. "/scripts/many_machines.lua"

@@ -116,31 +116,31 @@ describe("a queue", function()
         assert.equal("0", (run [[io.write((q:map({}, "double")).n)]]))
     end)
 
-    it("carries values as JSON has them", function()
+    it("transfers JSON values", function()
         assert.equal('[null,{"a":[1,2.5,"ä"]},"",[]]\n', (run [[
             local items = { json.null, { a = { 1, 2.5, "ä" } }, "", json.array {} }
             local r = q:map(items, "echo")
             print(json.encode(json.array { r[1] or json.null, r[2], r[3], r[4] }))]]))
     end)
 
-    it("takes equal items as two jobs", function()
+    it("treats equal items as separate jobs", function()
         run [[q:map({ 7, 7, 7 }, "ask")]]
         assert.same({ "question 7", "question 7", "question 7" }, lab:lines "calls")
     end)
 
-    it("hands over what a function has failed with", function()
+    it("passes on what a function failed with", function()
         assert.equal("no 5 REFUSED nil\n", (run [[
             local r, e = q:map({ 5 }, "refuse")
             print(e[1].message, e[1].code, r[1])]]):gsub("\t", " "))
     end)
 
-    it("tries again what raises, without paying twice", function()
+    it("retries jobs that raise errors, without paying twice", function()
         assert.equal("re: paid 1\n", (run [[print(q:map({ 1 }, "raise_once")[1])]]))
         assert.same({ "1", "1" }, lab:lines "ran")
         assert.same({ "paid 1" }, lab:lines "calls")
     end)
 
-    it("makes a dead letter of what raises too often", function()
+    it("makes dead letters of jobs that raise errors too often", function()
         local out = run [[
             local r, e = q:map({ 1, 2, 3 }, "raise", { max_attempts = 2 })
             print(r.n, e[2].code, (e[2].message:gsub("^.-: ", "")))]]
@@ -148,7 +148,7 @@ describe("a queue", function()
         assert.equal(6, #lab:lines "ran")
     end)
 
-    it("shows what was raised or given in the place of a message", function()
+    it("shows values raised or returned instead of a message", function()
         assert.equal('{"a":1}\tDEAD\n{"a":1}\t5\n', (run [[
             local _, e = q:map({ 1 }, "raise_table", { max_attempts = 1 })
             print(e[1].message, e[1].code)
@@ -156,7 +156,7 @@ describe("a queue", function()
             print(e[1].message, e[1].code)]]))
     end)
 
-    it("refuses what is too large or not JSON, and says which", function()
+    it("refuses values that are too large or not JSON, and names them", function()
         local out = run [[
             local _, e = q:map({ 1, ("x"):rep(9 << 20), print }, "echo")
             print(e[1], e[2].code, e[2].message:match "echo%[2%].-MiB", e[3].code)
@@ -168,13 +168,13 @@ describe("a queue", function()
             .. "BAD_RESULT\t9.0 MiB\nBAD_RESULT\n", out)
     end)
 
-    it("ends an attempt whose time is up", function()
+    it("ends an attempt that times out", function()
         assert.equal("TIMEOUT\n", (run [[
             local _, e = q:map({ 60 }, "nap", { timeout_ms = 50 })
             print(e[1].code)]]))
     end)
 
-    it("gives results of what was submitted as they come", function()
+    it("returns results of submitted jobs as they arrive", function()
         assert.equal("2 slept 1 slept\n", (run [[
             q:submit(0.4, "nap")
             q:submit(0, "nap")
@@ -197,7 +197,7 @@ describe("a queue", function()
             print(handle:join(), q:status().running)]]))
     end)
 
-    it("withdraws what nobody waits for any more", function()
+    it("withdraws jobs that nobody waits for any more", function()
         assert.equal("TIMEOUT\n", (run [[
             local task = require "ponder.task"
             print((select(3, task.timeout(0.2, q.map, q, { 60 }, "nap"))))
@@ -205,7 +205,7 @@ describe("a queue", function()
             while q:status().running > 0 do task.sleep(0.01) end]]))
     end)
 
-    it("leaves nothing in Redis but counters and dead letters", function()
+    it("leaves only counters and dead letters in Redis", function()
         run [[q:map({ 1, 2, 3 }, "ask")]]
         run [[q:purge()]]
         run [[q:map({ 1, 2, 3 }, "ask")]]
@@ -218,7 +218,7 @@ describe("a queue", function()
         assert.equal("0", lab.server:cli("XLEN " .. lab.server:cli("KEYS '*jobs*'")))
     end)
 
-    it("names a function that is not there", function()
+    it("names a missing function", function()
         local done = lab:coordinate [[q:map({ 1 }, "dubble")]]
         assert.equal(1, done.status)
         assert.matches('job.lua has no function "dubble"; it has ask,', done.err)
@@ -237,8 +237,8 @@ describe("a queue", function()
         end
     end)
 
-    describe("and the log of its coordinator", function()
-        it("holds what workers have recorded, and plays it", function()
+    describe("with the log of its coordinator", function()
+        it("stores what workers recorded, and replays it", function()
             local out = run [[
                 local r = q:map({ 1, 2, 3 }, "tree")
                 print(json.encode { r[1], r[2], r[3] })]]
@@ -256,7 +256,7 @@ describe("a queue", function()
             assert.equal(3, #lab:lines "calls")
         end)
 
-        it("shows them as if they had run here", function()
+        it("shows jobs as if they had run locally", function()
             run [[q:map({ 1, 2 }, "ask")]]
             local show = lab:ponder { "show", "main.db#3", "--calls" }
             assert.equal(0, show.status, show.err)
@@ -265,7 +265,7 @@ describe("a queue", function()
             assert.equal(0, diff.status, diff.err)
         end)
 
-        it("plays failures and dead letters", function()
+        it("replays failures and dead letters", function()
             local out = run [[
                 local task = require "ponder.task"
                 local _, e = q:map({ 1 }, "refuse")
@@ -288,7 +288,7 @@ describe("a queue", function()
 end)
 
 describe("a worker that is killed", function()
-    it("is replaced, and what it had paid for is not paid for again", function()
+    it("is replaced, and its finished calls are not paid for again", function()
         local lab <close> = workers.lab(FILES)
         local first = lab:worker { "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 0.7 }, "two")[1])]]
@@ -301,7 +301,7 @@ describe("a worker that is killed", function()
         assert.equal("2", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
     end)
 
-    it("takes no neighbours into the grave", function()
+    it("does not end its neighbours", function()
         local lab <close> = workers.lab(FILES)
         local stop
         local function keep_working() -- as an init system does
@@ -321,7 +321,7 @@ describe("a worker that is killed", function()
         assert.equal("a\tb\tDEAD\tc\td\n", lab:ponder({ "replay", "main.db" }).out)
     end)
 
-    it("gives back what it has, or finishes it, when it is asked to stop", function()
+    it("returns or finishes its jobs when it is asked to stop", function()
         local lab <close> = workers.lab(FILES)
         local first = lab:worker()
         local coordinator = lab:begin [[print(q:map({ 0.3, 0.3 }, "nap")[2])]]
@@ -346,7 +346,7 @@ describe("a worker that is killed", function()
 end)
 
 describe("a worker with another version of the script", function()
-    it("says so, as does the coordinator, and takes nothing", function()
+    it("says so, as does the coordinator, and takes no jobs", function()
         local lab <close> = workers.lab(FILES)
         lab.dir:write("old.lua", "return { echo = function() return 'old' end }")
         local old = lab:worker { "--script", "old.lua", "--lease", "2s" }
@@ -363,7 +363,7 @@ describe("a worker with another version of the script", function()
 end)
 
 describe("Redis", function()
-    it("may go away: workers wait, the coordinator says so, nothing is lost", function()
+    it("may be unavailable: workers wait, the coordinator says so, nothing is lost", function()
         local lab <close> = workers.lab(FILES, { "--appendonly", "yes", "--appendfsync", "always" })
         local worker = lab:worker { "--lease", "60s" }
         local coordinator = lab:begin [[
@@ -385,7 +385,7 @@ describe("Redis", function()
 end)
 
 describe("a coordinator that is killed", function()
-    it("goes on with resume: jobs are neither lost nor done twice", function()
+    it("continues with resume: jobs are neither lost nor done twice", function()
         local lab <close> = workers.lab(FILES)
         local coordinator = lab:begin [[
             local items = {}
@@ -445,7 +445,7 @@ describe("jobs that somebody deletes", function()
 end)
 
 describe("a coordinator that is interrupted", function()
-    it("leaves no jobs behind that no worker has begun", function()
+    it("withdraws the jobs that no worker has begun", function()
         local lab <close> = workers.lab(FILES)
         lab:worker { "--concurrency", "1" }
         local coordinator = lab:begin [[print(q:map({ 900, 0, 0, 0 }, "nap")[4])]]
@@ -460,7 +460,7 @@ describe("a coordinator that is interrupted", function()
 end)
 
 describe("a budget around a map", function()
-    it("stops enqueuing when a budget is spent, and withdraws what no worker has", function()
+    it("stops enqueuing when a budget is spent, and withdraws waiting jobs", function()
         local lab <close> = workers.lab { ["job.lua"] = JOB, ["model.lua"] = MODEL }
         lab:worker { "--concurrency", "1" }
         local r = lab:coordinate [[
@@ -502,7 +502,7 @@ describe("a budget around a map", function()
 end)
 
 describe("a worker with --untrusted", function()
-    it("keeps jobs in a confined process, with models and budgets of its own", function()
+    it("runs jobs in a confined process, with its own models and budgets", function()
         local lab <close> = workers.lab { ["model.lua"] = MODEL, ["job.lua"] = [[
             local model = require "ponder.model"
             return {

@@ -31,7 +31,7 @@ describe("ponder.quote", function()
         assert.equal(1000002, #quote.trim(spaces .. "a" .. spaces .. "b" .. spaces))
     end)
 
-    it("cuts before a character, not inside one", function()
+    it("truncates before a character, not inside one", function()
         assert.equal("aé", quote.head("aéé", 3))
         assert.equal("aé", quote.head("aéé", 4))
         assert.equal("aéé", quote.head("aéé", 5))
@@ -39,7 +39,7 @@ describe("ponder.quote", function()
         assert.equal("", quote.head("abc", 0))
     end)
 
-    it("says how much was cut", function()
+    it("reports how much was cut", function()
         assert.equal("aé [... 3 bytes left out]", quote.cut("aééb", 4))
     end)
 
@@ -54,7 +54,7 @@ describe("ponder.quote", function()
     local HOSTILE = "a\27[2J\u{9B}31m\u{85}b\u{202E}c\u{200F}\u{61C}d\u{2066}e\xC2\x9B\x9Bf\r\n"
         .. "\tg\u{2028}h"
 
-    it("lets nothing reach a terminal that it obeys", function()
+    it("lets no control sequence reach a terminal", function()
         assert.equal("a?[2J?31m?bcde?\u{FFFD}f\n\tgh", quote.terminal(HOSTILE))
         assert.equal("плюс ≈ 👩‍👧 \u{A0}é", quote.terminal("плюс ≈ 👩‍👧 \u{A0}é"))
         assert.equal("a [2J 31m b c d e \u{FFFD}f g h", quote.line(HOSTILE))
@@ -66,7 +66,7 @@ describe("ponder.quote", function()
         end
     end)
 
-    it("does so in whatever pieces a text comes", function()
+    it("does so however a text is split", function()
         local whole = HOSTILE .. "é👩\r\n\xF0\x9F"
         for size = 1, 5 do
             local clean, parts = quote.terminal_pieces(), {}
@@ -82,7 +82,7 @@ describe("ponder.quote", function()
         assert.same({ "é", "👩", "a" }, { clean "é", clean "👩", clean "a" }) -- nothing waits
     end)
 
-    it("leaves JSON the value that it is", function()
+    it("leaves the value of JSON unchanged", function()
         local json = require "ponder.json"
         local value = { a = HOSTILE:gsub("\x9Bf", "f"), ["\u{9B}\127"] = "é" }
         local text = quote.terminal_json(json.encode(value))
@@ -90,7 +90,7 @@ describe("ponder.quote", function()
         assert.equal(quote.terminal(text), text)
     end)
 
-    it("quotes between tags that the text does not use", function()
+    it("quotes in tags that the text does not use", function()
         assert.equal("<problem>\nsolve it\n</problem>", quote.tagged("problem", "solve it", 100))
         assert.equal("<problem>\na problem\n</problem>", quote.tagged("problem", "a problem", 100))
         for _, hostile in ipairs {
@@ -112,7 +112,7 @@ describe("ponder.quote", function()
         end)
     end)
 
-    it("quotes words for a shell where they need it", function()
+    it("quotes words for a shell if they need it", function()
         assert.equal("run.db", quote.shell "run.db")
         for _, word in ipairs { "", "a b", "it's", "$(x)", "#1", "-n\n" } do
             local pipe <close> = assert(io.popen("printf %s " .. quote.shell(word)))

@@ -17,13 +17,13 @@ for code in readme:gmatch("```lua\n(.-)```") do
 end
 
 describe("README.md", function()
-    it("has at most 250 lines, and a picture that is there", function()
+    it("has at most 250 lines, and a picture that exists", function()
         assert.is_true(select(2, readme:gsub("\n", "")) <= 250)
         local picture = readme:match("!%[[^%]]+%]%(([^)]+)%)")
         assert.equal("\137PNG", shell.read(picture):sub(1, 4))
     end)
 
-    it("names files that are there", function()
+    it("names existing files", function()
         for name in readme:gmatch("%f[%w]([%w_]+%.lua)%f[^%w.]") do
             local found = false
             for _, path in ipairs { "scripts/" .. name, "scripts/eval/" .. name, "scripts/models/"
@@ -53,7 +53,7 @@ describe("README.md", function()
         assert.matches("\nAnswer: %d+\t0.%d\nAnswer: %d+\t0.%d\n$", r.out)
     end)
 
-    it("says of each search when to use it", function()
+    it("says when to use each search", function()
         local names = require("ponder.searches").NAMES
         assert.equal(11, #names)
         for _, name in ipairs(names) do
@@ -61,7 +61,7 @@ describe("README.md", function()
         end
     end)
 
-    it("has programs that are Lua", function()
+    it("has programs that are valid Lua", function()
         assert.is_true(#programs >= 4)
         for _, code in ipairs(programs) do
             assert(load(code))
@@ -89,7 +89,7 @@ describe("README.md", function()
         return usages[name]
     end
 
-    it("names commands and flags that there are", function()
+    it("names existing commands and flags", function()
         local count = 0
         for line in readme:gmatch("\n    ([^\n]+)") do
             local name, rest = line:match("ponder ([%l|]+)(.*)$")
@@ -108,7 +108,7 @@ describe("README.md", function()
         end
     end)
 
-    it("names help topics and targets of make that there are", function()
+    it("names existing help topics and make targets", function()
         for topic in shell.ponder({ "help", "help" }).out:gmatch("\n  ([%l-]+)  +%S") do
             assert.matches(topic, readme, 1, true)
         end

@@ -15,7 +15,7 @@ local function doctor(url)
 end
 
 describe("ponder doctor redis://...", function()
-    it("finds nothing wrong with a server that keeps what it holds", function()
+    it("finds no problems with a persistent server without eviction", function()
         local server <close> = redis_server.start { "--appendonly", "yes" }
         local status, found = doctor(server.url)
         assert.equal(0, status)
@@ -37,7 +37,7 @@ describe("ponder doctor redis://...", function()
         assert.matches("CONFIG SET appendonly yes", found.persistence.advice)
     end)
 
-    it("finds a replica, a wrong password and nobody, and shows no password", function()
+    it("reports a replica, a wrong password and no server, and shows no password", function()
         local server <close> = redis_server.start({ "--requirepass", "right1", "--replicaof",
             "127.0.0.1 1" }, { cli = "-a right1 --no-auth-warning" })
         local _, found = doctor((server.url:gsub("//", "//:right1@", 1)))
@@ -51,7 +51,7 @@ describe("ponder doctor redis://...", function()
         assert.equal("start it: redis-server --appendonly yes", nobody.redis.advice)
     end)
 
-    it("wants URLs", function()
+    it("accepts only URLs", function()
         local result = shell.ponder { "doctor", "x" }
         assert.same({ 2, "ponder doctor: expected no argument, or redis://..." },
             { result.status, result.err:match "^[^\n]*" })

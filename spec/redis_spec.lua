@@ -20,7 +20,7 @@ describe("the URL of a Redis", function()
         return p.base_url, p.db, p.user, p.password, p.name
     end
 
-    it("names a host, a port, a database and who signs in", function()
+    it("names a host, a port, a database and a user", function()
         assert.same({ "http://h:6379", 0, nil, nil, "redis://h:6379/0" }, { place "redis://h" })
         assert.same({ "https://h.org:7", 3, "u", "p@ss", "rediss://h.org:7/3" },
             { place "rediss://u:p%40ss@h.org:7/3" })
@@ -43,7 +43,7 @@ describe("the URL of a Redis", function()
         assert.matches("password cannot be read: .*none", message)
     end)
 
-    it("is refused without being shown", function()
+    it("is not shown when it is refused", function()
         for _, text in ipairs { "redis:/h", "http://:hunter22@h", "redis://:hunter22@h:0",
             "redis://:hunter22@h/x", "redis://:hunter22@h?nonsense=1", "redis+unix://h/p",
             "redis://:hunter22@", "" } do
@@ -94,7 +94,7 @@ describe("a connection to Redis", function()
         end)
     end)
 
-    it("carries what is larger than all buffers", function()
+    it("transfers values larger than all buffers", function()
         with(server.url, function(client)
             local large = ("0123456789abcdef"):rep(1 << 19)
             assert.equal("OK", client:call("SET", "large", large))
@@ -105,7 +105,7 @@ describe("a connection to Redis", function()
         end)
     end)
 
-    it("runs scripts by their hash, also after Redis has forgotten them", function()
+    it("runs scripts by their hash, even after Redis has forgotten them", function()
         with(server.url, function(client)
             local script = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
             assert.equal(2, client:eval(script, { "counter" }, 2))
@@ -146,7 +146,7 @@ describe("a connection to Redis", function()
         end)
     end)
 
-    it("gives up a server that does not answer, and connects again", function()
+    it("disconnects from a server that does not answer, and connects again", function()
         with(server.url, function(client)
             local value, message, code = client:send(50, { "BLPOP", "empty list", 5 })
             assert.is_nil(value)
@@ -186,7 +186,7 @@ describe("a connection to Redis", function()
 end)
 
 describe("a Redis that refuses", function()
-    it("says which password is wrong, and shows none", function()
+    it("reports a wrong password, and shows none", function()
         local server <close> = redis_server.start({ "--requirepass", "correct horse" },
             { cli = "-a 'correct horse' --no-auth-warning" })
         local function try(userinfo)
@@ -205,7 +205,7 @@ describe("a Redis that refuses", function()
         end
     end)
 
-    it("is full, or a replica, and is asked again later", function()
+    it("is full or a replica, and can be retried later", function()
         local server <close> = redis_server.start()
         with(server.url, function(client)
             client:call("CONFIG", "SET", "maxmemory", 1)
@@ -222,7 +222,7 @@ describe("a Redis that refuses", function()
         end)
     end)
 
-    it("is away, and comes back", function()
+    it("is unavailable, and comes back", function()
         local server <close> = redis_server.start { "--appendonly", "yes", "--appendfsync",
             "always" }
         with(server.url, function(client)
@@ -265,7 +265,7 @@ c = s.accept()[0]; c.recv(999); c.sendall(open("bytes", "rb").read()); c.recv(99
         end)
     end)
 
-    it("breaks when it answers more than it was asked, or a number for its version", function()
+    it("sends replies that nobody asked for, or an invalid version", function()
         with_fake("$0\r\n\r\n+a\r\n+b\r\n", function(client)
             assert.equal("a", client:call "PING")
             assert.is_nil((client:call "PING"))
@@ -275,7 +275,7 @@ c = s.accept()[0]; c.recv(999); c.sendall(open("bytes", "rb").read()); c.recv(99
 end)
 
 describe("a Redis on a port", function()
-    it("is reached over TCP, and over TLS where its certificate is trusted", function()
+    it("is reached over TCP, and over TLS if its certificate is trusted", function()
         local port, tls_port = redis_server.free_port(), redis_server.free_port()
         local dir <close> = shell.directory()
         os.execute(("cd %s && openssl req -x509 -newkey ec -pkeyopt "
@@ -304,7 +304,7 @@ describe("a Redis on a port", function()
         assert.is_string(server.pid)
     end)
 
-    it("is asked directly, whatever proxy the environment names", function()
+    it("is reached directly, whatever proxy the environment names", function()
         local port = redis_server.free_port()
         local server <close> = redis_server.start { "--port", tostring(port) }
         local done = shell.run(("http_proxy=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1 "

@@ -18,7 +18,7 @@ describe("ponder repl, piped,", function()
             (piped "1+1\nx = 5\nx, 6\n'text'\nnil\n{ 1, 2, a = {} }\n"))
     end)
 
-    it("needs no end of the last line, and bears no input", function()
+    it("accepts a last line without a line break, and empty input", function()
         assert.equal("2\n", (piped "1+1"))
         assert.equal("", (piped ""))
         assert.equal("", (piped "\n\n"))
@@ -30,7 +30,7 @@ describe("ponder repl, piped,", function()
         assert.matches("stdin:1: 'end' expected near <eof>", err)
     end)
 
-    it("goes on after an error", function()
+    it("continues after an error", function()
         local out, err = piped "error 'boom'\nx = = 1\nerror({})\n7\n"
         assert.equal("7\n", out)
         assert.matches("ponder: stdin:1: boom\nstack traceback:\n\tstdin:1: ", err)
@@ -78,7 +78,7 @@ local function in_terminal(hidden)
         assert.equal(0, status)
     end)
 
-    it("stops at Ctrl-C what runs, and goes on", function()
+    it("stops running code at Ctrl-C, and continues", function()
         local out, status = typed {
             { "> ", "print('runs ' .. 1) while true do end\n" }, { "runs 1", "\3" },
             { "interrupted", "print('runs ' .. 2) task.sleep(50)\n" }, { "runs 2", "\3" },
@@ -97,7 +97,7 @@ local function in_terminal(hidden)
 
     if hidden == BOTH then return end
 
-    it("keeps the lines typed", function()
+    it("keeps a history of lines", function()
         local dir <close> = shell.directory()
         local env = { HOME = dir.path, XDG_STATE_HOME = "" }
         typed({ { "> ", "first = 1\n" }, { "> ", "\4" } }, env)
@@ -122,7 +122,7 @@ describe("ponder repl, stopped and continued,", function()
         kill -CONT $P; sleep 0.3; stty -a </dev/tty >again
         touch over]]
 
-    it("leaves the terminal as it was, and edits on", function()
+    it("restores the terminal, and continues editing", function()
         local dir <close> = shell.directory { stop = STOP }
         local env = { LD_LIBRARY_PATH = hide(dir, LIBEDIT), HOME = "/nonexistent" }
         local s <close> = screen.open({ "repl" }, { env = env, columns = 200 })

@@ -12,7 +12,7 @@ local function styled(columns)
 end
 
 describe("an amount", function()
-    it("of money has two digits that count", function()
+    it("of money has two significant digits", function()
         for usd, shown in pairs { [0] = "$0.00", [12.345] = "$12.35", [1] = "$1.00",
             [0.5] = "$0.50", [0.042] = "$0.042", [0.00031] = "$0.00031", [0.0000262] = "$0.000026",
             [1e-30] = "$0.000000000000" } do
@@ -21,7 +21,7 @@ describe("an amount", function()
         assert.equal("-", amount.money(nil))
     end)
 
-    it("that is not known is said to be so", function()
+    it("that is unknown is shown as unknown", function()
         for shown, totals in pairs { ["$0.50"] = { cost = 0.5, unpriced = 0 },
             ["$0.50, and 1 call of unknown price"] = { cost = 0.5, unpriced = 1 },
             ["$0.50, and 2 calls of unknown price"] = { cost = 0.5, unpriced = 2 },
@@ -32,7 +32,7 @@ describe("an amount", function()
             amount.short_cost { unpriced = 1 }, amount.short_cost { unpriced = 0 } })
     end)
 
-    it("of time is since the start", function()
+    it("of time is relative to the start", function()
         assert.same({ "+1.500", "-0.250", "-" }, { amount.after(11.5, 10), amount.after(9.75, 10),
             amount.after(nil, 10) })
         assert.same({ 5, 3, nil }, { amount.duration { started_at = 1, ended_at = 6 },
@@ -40,7 +40,7 @@ describe("an amount", function()
         assert.equal("?", amount.when(1e300))
     end)
 
-    it("of words is a command that a shell takes", function()
+    it("of words is a command for a shell", function()
         assert.equal("ponder run a.lua --k=3 'it'\\''s' '' 'a b' '5%'",
             amount.command { command = "run", arguments = { "a.lua", "--k=3", "it's", "", "a b",
                 "5%" } })
@@ -54,13 +54,13 @@ describe("a grid", function()
     local ROWS = { { "1", "a name that is long", "900", "somewhere" },
         { "22", "中文中文中文", { "5", "red" }, "" } }
 
-    it("has room for all where there is no terminal", function()
+    it("shows everything if there is no terminal", function()
         assert.same({ " N  NAME                 SIZE  PLACE",
             " 1  a name that is long   900  somewhere",
             "22  中文中文中文            5" }, grid.new(COLUMNS, ROWS, styled()):lines(ROWS))
     end)
 
-    it("cuts what may be cut, then leaves columns out", function()
+    it("truncates texts, then omits columns", function()
         assert.same({ " N  NAME       SIZE  PLACE", " 1  a name t…   900  somewhere",
             "22  中文中文…     5" }, grid.new(COLUMNS, ROWS, styled(31)):lines(ROWS))
         assert.same({ " N  NAME       SIZE", " 1  a name t…   900", "22  中文中文…     5" },

@@ -61,7 +61,7 @@ local function programs(seed)
     return lists
 end
 
-describe("runs at once", function()
+describe("concurrent runs", function()
     it("do what each does alone, at any concurrency", function()
         local statuses, lines = {}, 0
         for seed = 1, SEEDS do
@@ -88,7 +88,7 @@ describe("runs at once", function()
         end
     end)
 
-    it("go on as they would when others are cancelled", function()
+    it("are not affected when others are cancelled", function()
         local lists = programs(77)
         local whole = play(lists, RUNS)
         local cut = play(lists, RUNS, function(r, i)
@@ -115,7 +115,7 @@ local OF_A_RUN = { run = true, recorder = true, session = true, tape = true, cur
     budget = true, play = true, next_play = true, seed = true, rounds = true, writer = true }
 
 describe("modules", function()
-    it("keep no run in a variable of their own", function()
+    it("keep no run in a module variable", function()
         local found = {}
         local pipe <close> = assert(io.popen "find lua -name '*.lua' -not -path '*/meta/*'")
         for path in pipe:lines() do
@@ -137,7 +137,7 @@ describe("modules", function()
         assert.same({}, found)
     end)
 
-    it("know two runs at once apart", function()
+    it("keep two concurrent runs apart", function()
         task.run(function()
             local a, b = run.new { seed = 1, budget = { max_calls = 1 } }, run.new { seed = 2 }
             local seen = task.map({ a, b }, function(r)

@@ -79,7 +79,7 @@ describe("runs within a logged run", function()
     end)
     teardown(function() w:close() end)
 
-    it("have rows of their own, numbered from 1", function()
+    it("have their own rows, numbered from 1", function()
         w:begin(TOGETHER)
         local result = w:run()
         assert.same({ 0, "" }, { result.status, result.err })
@@ -101,7 +101,7 @@ describe("runs within a logged run", function()
         assert.is_truthy(report:find '"calls":%d+' and report:find '"tokens":%d+')
     end)
 
-    it("are written once where they end before the next commit", function()
+    it("are written once if they end before the next commit", function()
         w:begin [[
             local run = require "ponder.run"
             ask "which makes the log"
@@ -126,7 +126,7 @@ describe("runs within a logged run", function()
         assert.same({ 100, 100, 100, 5050 }, { w:row "SELECT count(DISTINCT id), sum(status = 'completed'), (SELECT count(*) FROM sessions WHERE run > 1 AND ended_at >= started_at), sum(answer) FROM runs WHERE parent = 1 AND ended_at >= started_at AND json_extract(labels, '$.n') = answer" }) -- luacheck: ignore 631
     end)
 
-    it("report what they would answer by now, and what it took, as the command does", function()
+    it("report their best answer and usage so far, as the command does", function()
         w:begin [[
             local run = require "ponder.run"
             run.current():report "nothing yet"
@@ -176,7 +176,7 @@ describe("runs within a logged run", function()
             w.dir.path .. "/fork.db"))
     end)
 
-    it("are replayed each alone: times, wakings, numbers and answers", function()
+    it("are each replayed exactly: times, wakings, random numbers and answers", function()
         w:begin(TOGETHER)
         local together = w:run()
         assert.same({ 0, "" }, { together.status, together.err })
@@ -191,7 +191,7 @@ describe("runs within a logged run", function()
         assert.equal(together.out, table.concat(alone))
     end)
 
-    it("end where they ended when they are cancelled from outside", function()
+    it("end at the same point if they were cancelled from outside", function()
         w:begin [[
             local run = require "ponder.run"
             local out = task.map({ 1, 2, 3, 4 }, function(i)
@@ -218,7 +218,7 @@ describe("runs within a logged run", function()
         assert.equal(requests, w:requests())
     end)
 
-    it("are tried again where they failed, if the whole run did", function()
+    it("are retried if they failed and so did the whole run", function()
         w:begin [[
             local run = require "ponder.run"
             local value, message = run.new { name = "r" }:call(function()
@@ -238,7 +238,7 @@ describe("runs within a logged run", function()
         assert.same({ resumed.out, 0, "" }, { again.out, again.status, again.err })
     end)
 
-    it("go on alone where one is named", function()
+    it("can be continued alone by number", function()
         w:begin [[
             local run = require "ponder.run"
             local out = task.map({ 1, 2, 3 }, function(i)
@@ -276,7 +276,7 @@ describe("runs within a logged run", function()
         assert.matches("holds no run 9", missing.err, 1, true)
     end)
 
-    it("are told apart by name, and by their order among those of one name", function()
+    it("are identified by name, and by order among those of one name", function()
         w:begin [[
             local run = require "ponder.run"
             local function draw() return math.random(1 << 40) .. ask "same" end

@@ -26,14 +26,14 @@ describe("run.new", function()
         end
     end)
 
-    it("draws a seed where none is given", function()
+    it("draws a seed if none is given", function()
         assert.equal("integer", math.type(run.new().seed))
         assert.are_not.equal(run.new().seed, run.new().seed)
     end)
 end)
 
 describe("a run", function()
-    it("gives what its function returns, nil included", function()
+    it("returns what its function returns, nil included", function()
         help.run(function()
             assert.same({ n = 3, 1, nil, "c" }, table.pack(run.new():call(function(...)
                 return ...
@@ -42,7 +42,7 @@ describe("a run", function()
         end)
     end)
 
-    it("is the current one for its tasks, and the one that called it afterwards", function()
+    it("is the current run for its tasks; afterwards its caller's run is", function()
         help.run(function()
             assert.is_nil(run.current())
             local a, b = run.new { name = "a" }, run.new { name = "b" }
@@ -74,7 +74,7 @@ describe("a run", function()
         end)
     end)
 
-    it("numbers its tasks from 1 on, whatever others begin", function()
+    it("numbers its tasks from 1, whatever others begin", function()
         help.run(function()
             local ids = {}
             task.map({ "a", "b", "c" }, function(name)
@@ -102,7 +102,7 @@ describe("a run", function()
         end)
     end)
 
-    it("inherits the context, but for what is being asked", function()
+    it("inherits the context, except the operation that is running", function()
         help.run(function()
             task.with_context("mine", 1, function()
                 task.with_context("asker", {}, task.with_context, "outside", true, function()
@@ -127,7 +127,7 @@ describe("a run that fails", function()
         return results
     end
 
-    it("returns what its function does, with what it had reported", function()
+    it("returns its function's failure, with what it had reported", function()
         local r = run.new()
         local results = outcome_of(r, function()
             r:report { best = 7 }
@@ -141,7 +141,7 @@ describe("a run that fails", function()
         assert.equal("mine", results[4])
     end)
 
-    it("hands on what was raised, with a traceback, and as it was", function()
+    it("passes on what was raised unchanged, with a traceback", function()
         local r, raised = run.new(), { "an object" }
         local results = outcome_of(r, function() error "oh no" end)
         assert.is_truthy(results[2]:find("oh no\nstack traceback:", 1, true))
@@ -151,7 +151,7 @@ describe("a run that fails", function()
         assert.equal(raised, r.error)
     end)
 
-    it("takes its other tasks with it", function()
+    it("cancels its other tasks", function()
         local left
         help.run(function()
             run.new():call(function()
@@ -167,7 +167,7 @@ describe("a run that fails", function()
         assert.is_true(left)
     end)
 
-    it("tells of tasks that nobody joined", function()
+    it("reports errors of tasks that nobody joined", function()
         local before = task.on_unjoined_error(noop)
         local results = outcome_of(run.new(), function()
             task.spawn(error, "lost", 0)
@@ -177,7 +177,7 @@ describe("a run that fails", function()
         assert.equal("ERROR", results[3])
     end)
 
-    it("tells of a deadlock within, and lets others go on", function()
+    it("reports a deadlock within, and lets others continue", function()
         help.run(function()
             local results = task.map({ 1, 2 }, function(i)
                 return table.pack(run.new():call(function()
@@ -194,7 +194,7 @@ describe("a run that fails", function()
         end)
     end)
 
-    it("is out of time, and so are its tasks", function()
+    it("may be out of time, with its tasks", function()
         help.run(function()
             local r, late = run.new { timeout_ms = 2500 }, false
             local results = table.pack(r:call(function()
@@ -212,7 +212,7 @@ describe("a run that fails", function()
         end)
     end)
 
-    it("is cancelled with the task that called it, and the runs within it too", function()
+    it("may be cancelled with the task that called it, with its inner runs", function()
         help.run(function()
             local a, b, left = run.new(), run.new(), {}
             local value, _, code = task.timeout(1, function()
@@ -231,7 +231,7 @@ describe("a run that fails", function()
         end)
     end)
 
-    it("is cancelled from elsewhere, and from within", function()
+    it("may be cancelled from outside, and from within", function()
         help.run(function()
             local r = run.new()
             task.spawn(function()
@@ -250,7 +250,7 @@ describe("a run that fails", function()
         end)
     end)
 
-    it("is ended by os.exit, alone", function()
+    it("may be ended by os.exit, alone", function()
         help.run(function()
             local r = run.new()
             local results = table.pack(r:call(function()
@@ -276,7 +276,7 @@ describe("the random numbers of a run", function()
         return list
     end
 
-    it("come of its seed, whatever others draw", function()
+    it("depend on its seed only", function()
         help.run(function()
             math.randomseed(7)
             local alone = numbers()
@@ -291,7 +291,7 @@ describe("the random numbers of a run", function()
         end)
     end)
 
-    it("go on where they were seeded within", function()
+    it("continue from a seed set within", function()
         help.run(function()
             local r = run.new { seed = 1 }
             r:call(function()
@@ -304,7 +304,7 @@ describe("the random numbers of a run", function()
         end)
     end)
 
-    it("are its own in what is closed with it", function()
+    it("are used by its __close handlers too", function()
         help.run(function()
             math.randomseed(1)
             local expected = { random(1000), random(1000) }
@@ -350,7 +350,7 @@ describe("the budget of a run", function()
         end)
     end)
 
-    it("is named where it ends the run", function()
+    it("is named if it ends the run", function()
         help.run(function()
             local m, r = open(), run.new { budget = { max_calls = 0 } }
             local _, message, code = r:call(function()
@@ -363,7 +363,7 @@ describe("the budget of a run", function()
 end)
 
 describe("run:report", function()
-    it("takes what JSON has", function()
+    it("accepts JSON values", function()
         help.run(function()
             local r = run.new()
             r:call(function()

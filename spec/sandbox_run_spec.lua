@@ -48,7 +48,7 @@ describe("sandbox.run", function()
         assert.equal("mine", run("return string", { globals = { string = "mine" } }))
     end)
 
-    it("gives each program a state of its own", function()
+    it("gives each program its own Lua state", function()
         run "leak = 1; string.leak = 2; getmetatable('').__index = nil"
         assert.same({ n = 2 }, table.pack(run "return leak, string.leak"))
         assert.equal("X", run "return ('x'):upper()")
@@ -79,7 +79,7 @@ describe("sandbox.run", function()
             table.concat(names, " "))
     end)
 
-    it("loads text alone", function()
+    it("loads only text", function()
         assert.equal(3, run "return load('return 1 + 2')()")
         assert.equal(5, run "return load('return x', 'c', 'bt', { x = 5 })()")
         local binary = string.dump(function() return 1 end)
@@ -96,7 +96,7 @@ describe("sandbox.run", function()
         assert.same({ run(draw) }, { run(draw) })
     end)
 
-    it("says what a program raised", function()
+    it("returns what a program raised", function()
         assert.equal("sandbox:1: oh", ends("ERROR", "error 'oh'"))
         assert.equal("sandbox:2: attempt to index a nil value (global 'x')",
             ends("ERROR", "\nx.y = 1"))
@@ -106,7 +106,7 @@ describe("sandbox.run", function()
         assert.matches("outside a coroutine", ends("ERROR", "coroutine.yield()"))
     end)
 
-    it("says what cannot be copied, and where", function()
+    it("reports what cannot be copied, and where", function()
         assert.equal("result 2.a[1].b: a function cannot be copied",
             ends("ERROR", "return 1, { a = { { b = print or next } } }"))
         assert.equal("result 1: a thread cannot be copied",
@@ -119,7 +119,7 @@ describe("sandbox.run", function()
             ends("ERROR", "return table.unpack({}, 1, 1001)"))
     end)
 
-    it("raises for arguments that are wrong, at the caller's line", function()
+    it("raises errors for wrong arguments, at the caller's line", function()
         local cyclic = {}
         cyclic.x = cyclic
         for message, arguments in pairs {
@@ -137,7 +137,7 @@ describe("sandbox.run", function()
 end)
 
 describe("the limit of", function()
-    it("steps holds in loops, callbacks, coroutines, and whatever catches errors", function()
+    it("steps applies in loops, callbacks, coroutines, and code that catches errors", function()
         for _, program in ipairs {
             "while true do end",
             "while true do pcall(function() while true do end end) end",
@@ -159,7 +159,7 @@ describe("the limit of", function()
         end
     end)
 
-    it("steps is exact to a thousand, and small ones count too", function()
+    it("steps is exact to a thousand, and small programs count too", function()
         local count = "local n = 0 for _ = 1, %d do n = n + 1 end return n"
         assert.equal(1000, run(count:format(1000), within { steps = 10000 }))
         ends("STEPS", count:format(10000), { steps = 10000 })
@@ -167,7 +167,7 @@ describe("the limit of", function()
         assert.equal(1, run("return 1", { steps = 20 }))
     end)
 
-    it("memory holds for tables, strings, stacks, coroutines and code", function()
+    it("memory applies to tables, strings, stacks, coroutines and code", function()
         for _, program in ipairs {
             "local t = {} for i = 1, 1e9 do t[i] = i end",
             "local s = 'x' while true do s = s .. s end",
@@ -191,11 +191,11 @@ describe("the limit of", function()
             within { memory_mb = 1 }))
     end)
 
-    it("memory holds for globals", function()
+    it("memory applies to globals", function()
         ends("MEMORY", "return 1", { memory_mb = 1, globals = { s = ("x"):rep(2 << 20) } })
     end)
 
-    it("time holds even within a call of C", function()
+    it("time applies even within a C function", function()
         for _, program in ipairs {
             "while true do end",
             "while true do pcall(error) end",
@@ -216,7 +216,7 @@ describe("the limit of", function()
         end
     end)
 
-    it("time leaves a process that works, a thousand times", function()
+    it("time leaves a working process, a thousand times", function()
         local live = ("x"):rep(100)
         for i = 1, 1000 do
             -- Most of these are left in the allocator or in the collector.
@@ -227,7 +227,7 @@ describe("the limit of", function()
         assert.equal(100, #live)
     end)
 
-    it("a program gives back its memory, however it ends", function()
+    it("a program frees its memory, however it ends", function()
         local before, after = shell.ponder({ "--no-log", "-e", [[
             local sandbox, host = require "ponder.sandbox", require "ponder.core.host"
             local function all()

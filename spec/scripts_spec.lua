@@ -46,7 +46,7 @@ describe("scripts/game24.lua", function()
         end)
     end
 
-    it("solves what needs fractions", function()
+    it("solves puzzles that need fractions", function()
         check_24(solved("game24", "8", "3", "8", "3"):match("([^\n]+) = 24\n$"), { 3, 3, 8, 8 })
         check_24(solved("game24", "1", "5", "5", "5"):match("([^\n]+) = 24\n$"), { 1, 5, 5, 5 })
     end)
@@ -60,13 +60,13 @@ describe("scripts/game24.lua", function()
     end)
 
     if not size.SANITIZED then -- too slow there, and no other code
-        it("solves every one of the 1820, and checks each", function()
+        it("solves all 1820 puzzles, and checks each", function()
             assert.equal("1362 of 1820 solvable, every expression checked\n",
                 solved("game24", "--all"))
         end)
     end
 
-    it("checks with code that the search does not share", function()
+    it("checks with code that the search does not use", function()
         local file = assert(io.open("scripts/game24.lua"))
         local text = file:read("a")
         file:close()
@@ -119,7 +119,7 @@ describe("scripts/puzzle8.lua", function()
         end
     end)
 
-    it("says so where there is no way", function()
+    it("reports that there is no solution", function()
         refused(1, "puzzle8: half of all boards cannot be solved, and this is one",
             "puzzle8", "213456780")
         refused(2, "puzzle8: expected the digits 0 to 8, each once", "puzzle8", "12345678")
@@ -144,7 +144,7 @@ describe("scripts/queens.lua", function()
         end
     end)
 
-    it("says so where there is no way", function()
+    it("reports that there is no solution", function()
         refused(1, "queens: no solution on a board of 3", "queens", "3")
         refused(2, "queens: expected a size from 1 to 30", "queens", "0")
         refused(2, "queens: expected a size from 1 to 30", "queens", "x")
@@ -152,7 +152,7 @@ describe("scripts/queens.lua", function()
 end)
 
 describe("scripts/jugs.lua", function()
-    it("measures an amount in steps that are allowed", function()
+    it("measures an amount in valid steps", function()
         local text = solved("jugs", "5", "3", "4")
         local a, b
         for x, y, did in text:gmatch(" *(%d+) +(%d+)  ([^\n]+)\n") do
@@ -168,14 +168,14 @@ describe("scripts/jugs.lua", function()
         assert.matches("\n%d+ situations, %d+ seen again\n$", text)
     end)
 
-    it("says so where there is no way", function()
+    it("reports that there is no solution", function()
         refused(1, "jugs: 5 cannot be measured", "jugs", "4", "2", "5")
         refused(2, "jugs: expected three numbers, such as 5 3 4", "jugs", "5", "x")
     end)
 end)
 
 describe("every example script", function()
-    it("can be read at once: 60 lines; those that follow papers, 150 with text", function()
+    it("is short: 60 lines; those that follow papers, 150 with text", function()
         local list = assert(io.popen("ls scripts/*.lua"))
         local count = 0
         for name in list:lines() do
@@ -192,7 +192,7 @@ describe("every example script", function()
         assert(count >= 4)
     end)
 
-    it("goes on with what it was given, when it is resumed", function()
+    it("continues with its input when it is resumed", function()
         local dir <close> = shell.directory { ["echo.lua"] = [[return function(request)
             return "re: " .. request.messages[1].content end]], ["list.txt"] = "one\ntwo\n" }
         for _, name in ipairs { "questions", "frugal" } do
@@ -225,7 +225,7 @@ describe("every example script", function()
         assert.equal(first.out:match "^(.-)\ncalls:", replayed.out:match "^(.-)\ncalls:")
     end)
 
-    it("that calls a model says what it needs", function()
+    it("that calls a model says which one it needs", function()
         for _, name in ipairs { "chat", "questions", "game24_tot", "crosswords", "creative",
             "sorting", "set_intersection", "frugal" } do
             local r = shell.ponder({ "run", "scripts/" .. name .. ".lua" },

@@ -73,7 +73,7 @@ local function check_cases(concurrency, choose)
     end
 end
 
-describe("the reference implementation's trees come out", function()
+describe("trees of the reference implementation are reproduced", function()
     it("one callback at a time", function()
         check_cases(1, function() return true end)
     end)
@@ -127,7 +127,7 @@ local function places_of(result, p)
     return places
 end
 
-describe("the trees of published programs come out", function()
+describe("trees of published programs are reproduced", function()
     local seen = {}
     problems.each("search_peers.jsonl", function(line)
         seen[line.peer] = (seen[line.peer] or 0) + 1

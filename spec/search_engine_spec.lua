@@ -61,7 +61,7 @@ describe('retain = "path"', function()
         end)
     end
 
-    it("gives the states back as it goes", function()
+    it("frees states as it proceeds", function()
         local live = setmetatable({}, { __mode = "k" })
         local function state(n)
             local s = { n }
@@ -89,7 +89,7 @@ describe('retain = "path"', function()
     end)
 
     -- y is evaluated ahead of its turn, and better than a; then the search stops before it.
-    it("keeps the best node that counts", function()
+    it("keeps the best eligible node", function()
         local children = { root = { "a", "p" }, p = { "w", "x", "y" }, w = { "w1" }, y = { "y1" } }
         local scores, asked = { root = 0, a = 5, y1 = 9 }, {}
         local result = task.run(search.run, { search = "dfs", initial_state = "root", k = 3,
@@ -109,7 +109,7 @@ describe('retain = "path"', function()
             { result.stop_reason, result.best_node.state, result.best_path })
     end)
 
-    it("is refused where the tree is needed", function()
+    it("is refused if the tree is needed", function()
         local refused, why = pcall(function()
             search.run(options { retain = "path", search = "bfs" })
         end)
@@ -160,7 +160,7 @@ describe("memory", function()
 end)
 
 describe("the hint", function()
-    it("says what cut the tree where nothing terminal was found", function()
+    it("names the limit if no terminal node was found", function()
         local result = search.run(options { search = "bfs", k = 1, max_depth = 3 })
         assert.equal("exhausted", result.stop_reason)
         assert.equal(1, result.stats.depth_limited)
@@ -169,7 +169,7 @@ describe("the hint", function()
             .. "(raise max_depth); k = 1 left 6 children unused (raise k)", result.hint)
     end)
 
-    it("is printed by ponder run where a default limit cut the tree", function()
+    it("is printed by ponder run if a default limit ended the search", function()
         local function err_of(more)
             local command = ([[build=${PONDER_BUILD:-build}; $build/ponder run --no-log - 2>&1 <<'E'
                 require "ponder.search".run { initial_state = 1, %s
@@ -184,12 +184,12 @@ E]]):format(more)
         assert.equal("", err_of "k = 2, max_depth = 3,")
     end)
 
-    it("is not given where there is nothing to say", function()
+    it("is not printed otherwise", function()
         assert.is_nil(search.run(options { is_terminal = function(n) return n == 4 end }).hint)
         assert.is_nil(search.run(options { expand = function() return {} end }).hint)
     end)
 
-    it("counts the same with many callbacks in flight", function()
+    it("is the same with many callbacks in flight", function()
         for _, name in ipairs { "bfs", "dfs", "beam", "best_first", "uct" } do
             local one = search.run(options { search = name, k = 2, max_depth = 4,
                 stop = function(node) return node.id == 9 end })
@@ -214,7 +214,7 @@ describe("callbacks", function()
         assert.is_false(pcall(search.run, options { expand = {} }))
     end)
 
-    it("are named with their file and line where their result is wrong", function()
+    it("are named with file and line if their result is wrong", function()
         for _, concurrency in ipairs { 1, 2 } do
             local ok, message = pcall(task.run, search.run, options { concurrency = concurrency,
                 evaluate = function() return "5" end })
@@ -262,7 +262,7 @@ describe("keys", function()
             s % 4 + 1]
     end
 
-    it("are told apart as a table tells them, while their table grows", function()
+    it("are compared like keys of a table, while their table grows", function()
         local known, duplicates, made = { [key(0)] = true }, 0, 1
         local state = 0
         local function expand()
@@ -309,7 +309,7 @@ describe("search.vote", function()
 end)
 
 describe("a search that runs", function()
-    it("survives whatever its callbacks do to the collector", function()
+    it("survives whatever its callbacks do to the garbage collector", function()
         problems.each("search_peers.jsonl", function(line)
             if line.problem.max_iterations and line.problem.max_iterations < 30 then
                 local opts = problems.options(line.problem)

@@ -271,7 +271,7 @@ end)
 describe("the result of a search", function()
     local result = search.run(options("bfs", 1))
 
-    it("bears any index", function()
+    it("accepts any index", function()
         local nodes = result.tree.nodes
         for _, index in ipairs { 0, -1, 30, 1 << 40, math.mininteger, 1.5, "x", nodes } do
             assert.is_nil(nodes[index])
@@ -317,7 +317,7 @@ describe("ponder.core.search", function()
     local VALUES = { 0, 1, -1, 1 << 40, math.mininteger, 0.5, "x", {}, print, true }
 
     for _, strategy in ipairs(STRATEGIES) do
-        it("bears any sequence of calls, " .. strategy, function()
+        it("survives any sequence of calls, " .. strategy, function()
             math.randomseed(7)
             for _ = 1, 100 do
                 local core = new(strategy)
@@ -332,7 +332,7 @@ describe("ponder.core.search", function()
             end
         end)
 
-        it("bears any sequence of calls while it runs, " .. strategy, function()
+        it("survives any sequence of calls while it runs, " .. strategy, function()
             math.randomseed(8)
             for _ = 1, 100 do
                 local core = new(strategy)
@@ -354,7 +354,7 @@ describe("ponder.core.search", function()
             end
         end)
 
-        it("can be settled by a callback, which ends it, " .. strategy, function()
+        it("can be ended by a callback, " .. strategy, function()
             for _, name in ipairs { "expand", "evaluate", "is_terminal" } do
                 local core, calls = new(strategy), 0
                 local given = callbacks()
@@ -370,7 +370,7 @@ describe("ponder.core.search", function()
         end)
     end
 
-    it("is finalized by the collector alone", function()
+    it("is finalized only by the garbage collector", function()
         local core = new("bfs")
         finalizer(core)(core)
         assert.equal(1, core:state(0))

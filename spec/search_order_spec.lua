@@ -90,7 +90,7 @@ local function assert_same_order(shape, more)
         table.concat(order_of(shape, more), " "))
 end
 
-describe("best_first with many open nodes takes the best first", function()
+describe("best_first with many open nodes expands the best first", function()
     for shape in pairs(SHAPES) do
         it("of scores that are " .. shape, function()
             assert_same_order(shape, { k = 4 })

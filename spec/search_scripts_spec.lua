@@ -16,14 +16,14 @@ local function output(name, ...)
 end
 
 describe("scripts/puzzle15.lua", function()
-    it("finds shortest ways", function()
+    it("finds shortest paths", function()
         local out = output("puzzle15", "5", "1", "2", "4", "9", "6", "3", "8", "13", "15", "10",
             "11", "14", "0", "7", "12")
         assert.matches("\n 14 [^\n]*15  _\n14 moves, %d+ nodes\n$", out)
         assert.equal(16, select(2, out:gsub("\n", "")))
     end)
 
-    it("takes Korf's order, and refuses what cannot be solved", function()
+    it("uses Korf's order, and refuses unsolvable puzzles", function()
         assert.matches("\n1 moves, 4 nodes\n$", output("puzzle15", "--korf", "1", "0", "2", "3",
             "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"))
         local r = run("puzzle15", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
@@ -35,7 +35,7 @@ describe("scripts/puzzle15.lua", function()
 end)
 
 describe("scripts/route.lua", function()
-    it("goes the cheapest way, not the shortest", function()
+    it("finds the cheapest path, not the shortest", function()
         local dir <close> = shell.directory {
             ["map"] = "#######\n#S.9.G#\n#.###.#\n#.....#\n#######\n",
             ["wall"] = "S#G\n",
@@ -60,7 +60,7 @@ describe("scripts/connect4.lua", function()
         assert.matches("[.] [.] [.] O [.] [.] [.]\n[^\n]*\n", out)
     end)
 
-    it("refuses what is not a column", function()
+    it("refuses an invalid column", function()
         assert.matches("not a column with room", play("9\nx\n", "10"))
     end)
 end)
@@ -81,21 +81,21 @@ describe("scripts/evolve_circles.lua", function()
 end)
 
 describe("scripts/refine.lua", function()
-    it("comes to a sentence that the verifier accepts", function()
+    it("reaches a sentence that the verifier accepts", function()
         for _, posterior in ipairs { "gaussian", "beta", "mixed" } do
             assert.matches("\nscore [01]%.%d+ at depth %d+, %d+ attempts\n$",
                 output("refine", "--posterior", posterior, "--tickets", "20", "--words", "3"))
         end
     end)
 
-    it("refines what a model wrote", function()
+    it("refines a model's text", function()
         local out = output("refine", "--model", MODEL, "--words", "3", "--concurrency", "1")
         assert.matches("^some ships sail\nscore 1.000 at depth [2-9]", out)
     end)
 end)
 
 describe("scripts/game24_mcts.lua", function()
-    it("solves by a model's ratings", function()
+    it("solves with a model's ratings", function()
         local out = output("game24_mcts", "--model", MODEL, "4", "6", "1", "1")
         local expression = out:match("^([^\n]+) = 24\n")
         assert(math.abs(load("return " .. expression)() - 24) < 1e-6, out)

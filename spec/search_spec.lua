@@ -133,7 +133,7 @@ describe("search.run", function()
         end
     end)
 
-    it("overlaps what may overlap: levels and beams, and the children of a node", function()
+    it("runs concurrently what may be: levels, beams, and the children of a node", function()
         local function wall(overrides)
             local now = 0
             local opts = count(overrides)
@@ -220,7 +220,7 @@ describe("search.run", function()
         assert.equal(0, copy.root_id)
     end)
 
-    it("takes the best terminal node before a better one that is not terminal", function()
+    it("prefers the best terminal node to a better one that is not terminal", function()
         local result = search.run(count { evaluate = function(s) return -s end })
         assert.equal(5, result.best_node.state)
         result = search.run(count { is_terminal = function() return false end })
@@ -247,7 +247,7 @@ describe("search.run", function()
         end
     end)
 
-    it("takes states of any kind but nil, and lists through metamethods", function()
+    it("accepts states of any type except nil, and lists with metamethods", function()
         local result = search.run(count {
             initial_state = false,
             expand = function(s)
@@ -322,7 +322,7 @@ describe("search.run", function()
         end
     end)
 
-    it("works down a chain 100,000 deep", function()
+    it("searches a chain 100,000 deep", function()
         for _, strategy in ipairs(STRATEGIES) do
             local result = search.run {
                 initial_state = 0,
@@ -336,7 +336,7 @@ describe("search.run", function()
         end
     end)
 
-    it("is one function with ensemble.tree_of_thoughts", function()
+    it("is also ensemble.tree_of_thoughts", function()
         assert.equal(search.run, require("ponder.ensemble").tree_of_thoughts)
     end)
 end)
@@ -370,7 +370,7 @@ describe("a failing callback", function()
         end
     end)
 
-    it("that raises a table: it reaches the caller as it is", function()
+    it("that raises a table passes it unchanged to the caller", function()
         for _, concurrency in ipairs { 1, 4 } do
             local raised_table = setmetatable({ code = "X" }, { __name = "mine" })
             local caught = raised({ concurrency = concurrency, evaluate = function(s)
@@ -410,7 +410,7 @@ describe("a failing callback", function()
         assert.equal(0, now)
     end)
 
-    it("in a search of many at a time counts only when its turn comes", function()
+    it("in a concurrent search counts only when its turn comes", function()
         local result = task.run(search.run, count {
             concurrency = 8,
             expand = function(s)
@@ -460,7 +460,7 @@ describe("a failing callback", function()
         assert.same({}, partial.tree:to_table().nodes)
     end)
 
-    it("that returns the wrong type is an error that says what came", function()
+    it("that returns the wrong type causes an error that says what it returned", function()
         local function returns(value)
             return function() return value end
         end
@@ -556,7 +556,7 @@ describe("search.run's options", function()
         assert.is_false(pcall(search.run, 5))
     end)
 
-    it("take whole floats for integers, and large limits", function()
+    it("accept whole floats for integers, and large limits", function()
         local result = search.run(count { k = 2.0, max_depth = 3.0, batch = 2 ^ 40 | 0,
             beam_width = math.maxinteger, search = "best_first", max_nodes = 4e9 })
         assert.is_true(result.ok)
@@ -570,7 +570,7 @@ describe("the core's nodes", function()
             beam_width = 0, batch = 1 }
     end
 
-    it("withstand wrong ids and wrong arguments", function()
+    it("survive wrong ids and wrong arguments", function()
         local c = new()
         for _, name in ipairs { "state", "node", "path", "depth" } do
             for _, id in ipairs { -1, 1, 2 ^ 40 | 0, "x", 0.5 } do
@@ -593,7 +593,7 @@ describe("the core's nodes", function()
         assert.is_false(pcall(core.new, { search = "bfs", max_depth = -1 }))
     end)
 
-    it("keep their path when the id of a node table is spoiled", function()
+    it("keep their path if the id of a node table is changed", function()
         local node = new():node(0)
         node.id = 99
         assert.is_nil(node.path)
@@ -625,7 +625,7 @@ describe("the recorded Game of 24 run", function()
         return children_of
     end
 
-    it("comes out: 200 selections and 32 solved of 50", function()
+    it("is reproduced: 200 selections and 32 solved of 50", function()
         local selections, solved, puzzles = 0, 0, 0
         for line in io.lines(path) do
             local record = json.decode(line)

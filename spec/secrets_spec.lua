@@ -16,7 +16,7 @@ local function find(text)
 end
 
 describe("ponder.redact.literals", function()
-    it("finds options and headers by their names, also short ones", function()
+    it("finds options and headers by their names, even short ones", function()
         for text, expected in pairs {
             ['open("m", { api_key = "k1" })'] = "k1",
             ["opts.api_key = os.getenv 'HOME' or [[k2]]"] = "k2",
@@ -55,7 +55,7 @@ describe("ponder.redact.literals", function()
         end
     end)
 
-    it("takes time that grows with the text, whatever it is", function()
+    it("takes time linear in the text, whatever it is", function()
         for _, piece in ipairs { "[=[ ", "'", "a", "http://", "a.-+", "headers={", "api_key=", "[",
             "--[", "?a=b&" } do
             literals.find(piece:rep(20000))
@@ -63,7 +63,7 @@ describe("ponder.redact.literals", function()
     end)
 end)
 
-describe("what is kept of a script", function()
+describe("a redacted script", function()
     it("is Lua with a mark for each secret", function()
         local kept = redact.script [[
             local m = open("m", { api_key = "short", headers = { ["x-team"] = "blue" },
@@ -76,7 +76,7 @@ describe("what is kept of a script", function()
         assert.is_function(load(kept))
     end)
 
-    describe("in a log", function()
+    describe("a log", function()
         local w
 
         setup(function() w = help.open() end)
@@ -108,14 +108,14 @@ describe("what is kept of a script", function()
             say(HERE, m3.target.base_url)
         ]]
 
-        it("has no key of a model that is opened later, also after a kill", function()
+        it("has no key of a model that is opened later, even after a kill", function()
             w:begin(LATER)
             w:run "kill"
             assert.truthy(w:bytes():find("local HERE = \"[redacted]\"", 1, true))
             check(SECRETS, w:bytes())
         end)
 
-        it("has none when the run has ended; and it can be replayed", function()
+        it("has no key when the run has ended, and can be replayed", function()
             w:begin(LATER)
             local first = w:run()
             assert.same({ 0, "" }, { first.status, first.err })
@@ -124,7 +124,7 @@ describe("what is kept of a script", function()
             assert.same({ 0, "" }, { r.status, r.err })
         end)
 
-        it("has none of -e or of flags", function()
+        it("has no key of -e or of flags", function()
             w:begin ""
             local code = help.PRELUDE .. "require('ponder.model').open('openai:m', { "
                 .. "api_key = 'literal-of-e-1' }) ask 'one'"
@@ -142,7 +142,7 @@ describe("what is kept of a script", function()
     end)
 end)
 
-describe("what people see of a request", function()
+describe("the printed form of a request", function()
     it("has no value of a header or query field, unless it is harmless", function()
         local redactor = redact.new({}, { ["x-team"] = "blue", accept = "text/plain" })
         assert.same({ ["x-team"] = "[redacted]", accept = "text/plain" },

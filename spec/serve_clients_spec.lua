@@ -18,7 +18,7 @@ return {
 }]]
 
 describe("clients from npm", function()
-    it("can do with a policy what they do with a model", function()
+    it("can use a policy like a model", function()
         local at = npm.install()
         if not at then
             pending "npm, node 20 or the registry cannot be reached"

@@ -53,7 +53,7 @@ describe("a request on the log of a server", function()
         directory:__close()
     end)
 
-    it("is replayed by itself", function()
+    it("is replayed alone", function()
         local r = run [[
             serve; ask a ann; ask b bob; stop
             for i in 3 2; do $ponder replay run.db#$i; done]]
@@ -63,7 +63,7 @@ describe("a request on the log of a server", function()
         assert.equal(0, r.status)
     end)
 
-    it("is forked by itself, with another reply", function()
+    it("is forked alone, with another reply", function()
         local r = run [[
             serve; ask a ann; ask b bob; stop
             echo new >text; $ponder fork run.db#3 --call 1 --text text --log fork.db]]
@@ -74,7 +74,7 @@ describe("a request on the log of a server", function()
         assert.equal(1, (db:row "SELECT count(*) FROM runs WHERE name = 'ask'"))
     end)
 
-    it("goes on by itself after the server was killed", function()
+    it("is resumed alone after the server was killed", function()
         local r = run [[
             serve; ask a ann; ask wait bob & asking=$!
             until $ponder log run.db | grep -q '^3 '; do sleep 0.05; done
@@ -82,7 +82,7 @@ describe("a request on the log of a server", function()
         assert.matches("re wait, bob, %d+\n$", r.out)
     end)
 
-    it("makes room for newer ones", function()
+    it("is deleted when there are too many newer ones", function()
         local r = run [[
             serve --log-max-runs 3; for i in 1 2 3 4 5; do ask a ann; done
             sleep 1.1; ask b bob; $ponder replay run.db#7; stop
@@ -101,7 +101,7 @@ describe("a request on the log of a server", function()
         assert.matches("holds no run 2", r.err)
     end)
 
-    it("is named: the server itself is not run again", function()
+    it("must be named: the server itself is not run again", function()
         local r = run "serve; ask a ann; stop; $ponder replay run.db || $ponder fork run.db"
         assert.matches("name one of its requests, such as %S+run.db#2\n.*#2\n$", r.err)
         assert.not_equal(0, r.status)

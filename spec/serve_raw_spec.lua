@@ -66,7 +66,7 @@ end
 
 local OK = "^HTTP/1.1 200 OK\r\n.*\"content\":\"hi\""
 
-describe("a server is sent", function()
+describe("a server handles", function()
     it("requests in pieces, several at once, and in chunks", function()
         with_server({}, function(send)
             local pieces, text = {}, http(POST, BODY, CLOSE)
@@ -90,7 +90,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("HEAD, and answers without a body", function()
+    it("HEAD, with an answer without a body", function()
         with_server({}, function(send)
             local got = send(http("HEAD /v1/models HTTP/1.1", nil, CLOSE))
             assert.matches("^HTTP/1.1 200 OK.*Content%-Length: %d+\r\n\r\n$", got)
@@ -99,7 +99,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("Expect: 100-continue, and grants it where the body may come", function()
+    it("Expect: 100-continue, which it grants if it accepts the body", function()
         with_server({ max_body_bytes = 1000 }, function(send)
             local head = POST .. "\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 .. "Expect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -118,7 +118,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("heads over the limit", function()
+    it("headers over the limit", function()
         with_server({ max_header_bytes = 4096 }, function(send)
             local long = ("a"):rep(4500)
             assert.matches('^HTTP/1.1 431 .*"code":"headers_too_large"', send(http(POST, BODY,
@@ -128,7 +128,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("heads of any size: libmicrohttpd itself refuses those over twice the limit", function()
+    it("headers of any size: libmicrohttpd refuses those over twice the limit", function()
         with_server({ max_header_bytes = 4096 }, function(send)
             local long = ("a"):rep(20000)
             assert.matches("^HTTP/1.1 431 ", send(http(POST, BODY, "X-A: " .. long .. "\r\n")))
@@ -136,7 +136,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("paths and queries with a NUL, at which libmicrohttpd would cut them", function()
+    it("paths and queries with a NUL, where libmicrohttpd would truncate them", function()
         with_server({}, function(send)
             for _, path in ipairs { "/healthz%00/x", "/v1/models/echo%00", "/healthz?a=%00b" } do
                 assert.matches('^HTTP/1.1 400 .*"code":"invalid_path"',
@@ -145,7 +145,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("what is not HTTP", function()
+    it("data that is not HTTP", function()
         with_server({}, function(send)
             local chunked = http(POST, nil, CHUNKED)
             for _, bytes in ipairs { "GET /healthz\r\n\r\n", http("GET /healthz HTTP/9.9"),
@@ -157,7 +157,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("a length or a host twice, of which a proxy may have read the other", function()
+    it("a repeated length or host, of which a proxy may read the other", function()
         with_server({}, function(send)
             for _, more in ipairs { "Content-Length: 3\r\n", "Host: evil.example\r\n",
                 "Transfer-Encoding: chunked\r\n", "Transfer-Encoding : chunked\r\n" } do
@@ -170,7 +170,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("text that is not UTF-8, and replaces what is wrong", function()
+    it("text that is not UTF-8, which it repairs", function()
         with_server({}, function(send)
             assert.matches('^HTTP/1.1 200 OK.*"content":"\u{FFFD}"',
                 send(http(POST, (BODY:gsub("hi", "\xff")), CLOSE .. "X-A: \xff\r\n")))
@@ -188,7 +188,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("requests while it drains, on connections that are open", function()
+    it("requests on open connections while it drains", function()
         with_server({}, function(send, server)
             local got
             local client = task.spawn(function()
@@ -204,7 +204,7 @@ describe("a server is sent", function()
         end)
     end)
 
-    it("requests of clients that go before they are answered, or whole", function()
+    it("requests whose clients disconnect early", function()
         with_server({}, function(send, server)
             local gone = task.spawn(send, http(POST, (BODY:gsub("echo", "wait"))))
             repeat

@@ -144,7 +144,7 @@ describe("chat completions", function()
         end)
     end)
 
-    it("do not drown a client in a large search", function()
+    it("limit the lines of a large search", function()
         with_server({ policies = { deep = function()
             search.run { initial_state = 0, search = "dfs", max_depth = 5000, k = 1,
                 expand = function(n) return { n + 1 } end,
@@ -159,7 +159,7 @@ describe("chat completions", function()
         end)
     end)
 
-    it("give n choices, each a run with a seed of its own", function()
+    it("return n choices, each a run with its own seed", function()
         with_server({}, function(client)
             local _, a = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
             local _, b = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
@@ -172,7 +172,7 @@ describe("chat completions", function()
         end)
     end)
 
-    it("stop at a sequence, also one that two deltas share", function()
+    it("stop at a sequence, even one split between two deltas", function()
         with_server({ policies = { p = function(request)
             for piece in ("one tw|o three"):gmatch "[^|]+" do request:write(piece) end
         end } }, function(client)
@@ -187,7 +187,7 @@ describe("chat completions", function()
         end)
     end)
 
-    it("hand a policy the conversation and what else the client sent", function()
+    it("pass a policy the conversation and the client's other fields", function()
         local seen
         with_server({ policies = { p = function(request)
             seen = request
@@ -210,7 +210,7 @@ describe("chat completions", function()
     end)
 end)
 
-describe("a request that is wrong", function()
+describe("an invalid request", function()
     local function refused(status, code, param, ...)
         local arguments = table.pack(...)
         with_server({}, function(client)
@@ -223,7 +223,7 @@ describe("a request that is wrong", function()
         end)
     end
 
-    it("is told what is wrong in OpenAI's shape", function()
+    it("gets an error in OpenAI's form", function()
         refused(400, "invalid_json", nil, "POST", CHAT, "{nonsense")
         refused(400, "invalid_json", nil, "POST", CHAT, "[1]")
         refused(400, "missing_required_parameter", "model", "POST", CHAT, {})
@@ -261,7 +261,7 @@ describe("a request that is wrong", function()
         end)
     end)
 
-    it("is 413 where it is too large, read to its end", function()
+    it("gets 413 if it is too large, after it is read to its end", function()
         with_server({ max_body_bytes = 1000 }, function(client)
             local result, body = client("POST", CHAT, chat("echo", ("x"):rep(100000)))
             assert.equal(413, result.status)
@@ -285,7 +285,7 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("is one that answers with a table for a text", function()
+    it("may have returned a table instead of a string", function()
         with_server({ policies = { p = function() return { answer = {} } end } }, function(client)
             local result = client("POST", CHAT, chat("p", "x"))
             assert.equal(500, result.status)
@@ -293,7 +293,7 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("is told from a server that fails, which says so and no more", function()
+    it("is distinguished from a failing server, which gives no details", function()
         with_server({ gauges = function() error "a secret" end }, function(client)
             local result, body = client("GET", "/metrics")
             assert.equal(500, result.status)
@@ -303,7 +303,7 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("says when the server of its model may be asked again", function()
+    it("passes on when its model's server may be called again", function()
         local upstream <close> = upstreams.start()
         local m = models.open("openai:m", { api_key = "none", max_retries = 0,
             base_url = upstream.url .. "/s/status=429&h=retry-after:7/v1" })
@@ -323,7 +323,7 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("is 504 when its time is up", function()
+    it("gets 504 if it times out", function()
         with_server({ timeout_ms = 20 }, function(client)
             local result, body = client("POST", CHAT, chat("wait", "x"))
             assert.equal(504, result.status)
@@ -395,8 +395,8 @@ describe("the other endpoints", function()
     end)
 end)
 
-describe("who may ask", function()
-    it("is who has a key, within its budget", function()
+describe("access", function()
+    it("requires a key, and keeps to its budget", function()
         local keys = assert(guard.read_keys "# ours\nsecret-key-1 ann 0.5\nsecret-key-2\n")
         assert.same({ "ann", 0.5 }, { keys[1].name, keys[1].max_cost })
         with_server({ keys = keys }, function(client)
@@ -414,7 +414,7 @@ describe("who may ask", function()
         assert.is_nil((guard.read_keys "\n"))
     end)
 
-    it("is not a page of another origin, nor one by another name", function()
+    it("is refused to pages of other origins and to other host names", function()
         with_server({ cors = { "https://app.example" } }, function(client)
             local body = chat("echo", "x")
             assert.equal(403, (client("POST", CHAT, body, { host = "evil.example" })).status)
@@ -431,7 +431,7 @@ describe("who may ask", function()
         end)
     end)
 
-    it("is this machine alone without keys", function()
+    it("is limited to this machine without keys", function()
         assert.has_error(function()
             serve.new { policies = POLICIES, listen = "0.0.0.0:0" }
         end)
@@ -464,7 +464,7 @@ describe("limits", function()
             end)
     end)
 
-    it("end a request whose client has gone", function()
+    it("end a request whose client has disconnected", function()
         cancelled = false
         with_server({}, function(client, server)
             local handle = task.spawn(client, "POST", CHAT, chat("wait", "x", { stream = true }),
@@ -477,7 +477,7 @@ describe("limits", function()
         assert.is_true(cancelled)
     end)
 
-    it("end the model calls of a request whose client has gone", function()
+    it("end the model calls of a request whose client has disconnected", function()
         local upstream <close> = upstreams.start()
         local m = models.open("openai:m", { api_key = "none",
             base_url = upstream.url .. "/s/delay=60000/v1" })
@@ -491,7 +491,7 @@ describe("limits", function()
         end)
     end)
 
-    it("drain: what runs is finished, or cancelled when the time is up", function()
+    it("drain: running requests are finished, or cancelled when time is up", function()
         for _, case in ipairs { { "echo", true, 1000 }, { "wait", false, 10 },
             { "wait", false, 10, true } } do
             task.run(function()
@@ -541,7 +541,7 @@ describe("ponder serve", function()
         assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
     end)
 
-    it("is ended by a second SIGTERM though a policy computes", function()
+    it("is ended by a second SIGTERM even if a policy computes", function()
         local dir <close> = shell.directory {
             ["busy.lua"] = "return function()\nio.stderr:write 'busy'\nwhile true do end\nend" }
         local r = shell.run(([[
@@ -584,7 +584,7 @@ describe("ponder serve", function()
         assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
     end)
 
-    it("says what is wrong before it listens", function()
+    it("reports errors before it listens", function()
         local dir <close> = shell.directory { ["bad.lua"] = "return 5", ["keys"] = "short\n",
             ["up.lua"] = "return function() end" }
         for _, case in ipairs {

@@ -40,7 +40,7 @@ end)
 teardown(function() dir:__close() end)
 
 describe("ponder log", function()
-    it("lists the kept runs, the newest first", function()
+    it("lists stored runs, newest first", function()
         local lines = shell.lines(ponder({ "log" }).out)
         assert.equal(3, #lines)
         assert.matches("^# +WHEN +STATUS +CALLS +TOKENS +COST +TIME +COMMAND +LOG$", lines[1])
@@ -49,7 +49,7 @@ describe("ponder log", function()
         assert.matches("^2 +2025%-10%-09 08:52 +killed +40 .* tot 'it'\\''s %?%[31mred' ", lines[3])
     end)
 
-    it("gives lines of JSON", function()
+    it("prints lines of JSON", function()
         local lines = shell.lines(ponder({ "log", "--json", "--limit", "1" }).out)
         assert.equal(1, #lines)
         local run = json.decode(lines[1])
@@ -57,13 +57,13 @@ describe("ponder log", function()
             run.unpriced_calls, run.path, run.duration_s })
     end)
 
-    it("says when there are none", function()
+    it("says so if there are none", function()
         local r = shell.ponder({ "log" }, { env = { XDG_STATE_HOME = dir.path .. "/none" } })
         assert.same({ 0, "", "ponder log: no runs in " .. dir.path
             .. "/none/ponder yet\n" }, { r.status, r.out, r.err })
     end)
 
-    it("knows its options", function()
+    it("checks its options", function()
         assert.equal(2, ponder({ "log", "--limit", "0" }).status)
         assert.equal(2, ponder({ "log", "x" }).status)
     end)
@@ -80,7 +80,7 @@ describe("ponder log", function()
 end)
 
 describe("ponder show", function()
-    it("sums a run up", function()
+    it("summarizes a run", function()
         local out = show(path)
         for _, part in ipairs { "run       ponder run policy.lua '4 4 6 8'\n",
             "status    completed in 12 s, 2025-10-09 08:53:20\n",
@@ -96,7 +96,7 @@ describe("ponder show", function()
         assert.matches("\nollama:qwen3:8b +8 +948 +185 +%$0.00\n", out)
     end)
 
-    it("says what calls failed with, once for each kind", function()
+    it("lists the errors of calls, once for each kind", function()
         local other = dir.path .. "/failed.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
@@ -112,7 +112,7 @@ describe("ponder show", function()
         assert.is_nil(show(other):find("\nfailed ", 1, true))
     end)
 
-    it("tells of a call's retries, and of the time that they took", function()
+    it("shows a call's retries, and the time that they took", function()
         local other = dir.path .. "/retried.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET attempts = 3, latency_ms = 10 WHERE id = 1"
@@ -122,7 +122,7 @@ describe("ponder show", function()
             :gsub("^ +", ""))
     end)
 
-    it("gives the text of a reply that was all", function()
+    it("shows the text of the only reply", function()
         local other = dir.path .. "/chat.db"
         sample_log.write(other, function(db)
             db:execute("UPDATE runs SET answer = ?",
@@ -131,7 +131,7 @@ describe("ponder show", function()
         has(show(other), "\nanswer    It scatters.\n")
     end)
 
-    it("takes a name, a number, or the newest", function()
+    it("accepts a name or a number; the default is the newest", function()
         assert.equal(show(path), show())
         assert.equal(show(path), show("1"))
         assert.equal(show(path), show("done"))
@@ -139,13 +139,13 @@ describe("ponder show", function()
         has(show("2"), ", 2025-10-09 08:52:20, resumed 1 time\n")
     end)
 
-    it("gives it as JSON", function()
+    it("prints JSON", function()
         local map = json.decode(show("--json", path))
         assert.same({ "completed", 40, 30, "policy.lua" }, { map.state, map.totals.calls,
             map.searches[1].nodes, map.files[1].path })
     end)
 
-    it("gives a line for each call", function()
+    it("shows a line for each call", function()
         local lines = shell.lines(show("--calls", path))
         assert.equal(41, #lines)
         assert.matches("^ 1 +%+0.040 +0.34 +ok +91 +21 +%$0.000026 +live +expand 1 +"
@@ -159,7 +159,7 @@ describe("ponder show", function()
         assert.is_nil(json.decode(lines[1]).request)
     end)
 
-    it("gives all of one call", function()
+    it("shows all of one call", function()
         local out = show("--call", "33", path)
         for _, part in ipairs { "call 33: openai:gpt-4o-mini, ok, 0.52 s", "\n[user]\nLook it up\n",
             "\ntemperature: 0.7\n", '\ntool calls: [{"arguments":{"word":"heat"}',
@@ -186,7 +186,7 @@ describe("ponder show", function()
         assert.same({ 6, 3 }, { #search.nodes, #search.edges })
     end)
 
-    it("draws thoughts that have no parent, or one that is not there", function()
+    it("draws thoughts without a parent or with a missing one", function()
         local file = dir.path .. "/orphans.db"
         sample_log.write(file, function(db)
             db:execute "UPDATE nodes SET parent = NULL WHERE search = 3 AND id = 'n5'"
@@ -200,7 +200,7 @@ describe("ponder show", function()
         end
     end)
 
-    it("gives a node with its calls", function()
+    it("shows a node with its calls", function()
         local out = show("--node", "7", path)
         for _, part in ipairs { "node 7 of search 1, score 0.6333, depth 2",
             "on the best path", "  path: 1 > 2 > 7\n", "  call 11: expand 7, openai:gpt-4o-mini\n",
@@ -211,7 +211,7 @@ describe("ponder show", function()
         assert.equal(1, select(2, show("--node", "n3", "--search", "3", path):gsub("node n3", "")))
     end)
 
-    it("gives the events", function()
+    it("shows the events", function()
         local lines = shell.lines(show("--events", path))
         assert.equal(16, #lines)
         assert.matches('^  %+0.080  %[1%] expanded  {"created":3,"node_id":1}$', lines[1])
@@ -243,14 +243,14 @@ describe("ponder show", function()
         end
     end)
 
-    it("ends quietly when nobody reads on", function()
+    it("ends quietly if its output is closed", function()
         local r = shell.run(("%s show --calls %s 2>$ERR | head -n 1 >$OUT"):format(
             shell.quote(shell.executable), shell.quote(path)))
         assert.same({ 0, "" }, { r.status, r.err })
         assert.equal(1, #shell.lines(r.out))
     end)
 
-    it("says in one line what is wrong", function()
+    it("reports errors in one line", function()
         dir:write("text.db", "no log")
         for message, words in pairs {
             [dir.path .. "/text.db: not a run log"] = { dir.path .. "/text.db" },
@@ -269,7 +269,7 @@ describe("ponder show", function()
         end
     end)
 
-    it("says so in one line when a log is damaged further on", function()
+    it("reports in one line that a log is damaged further on", function()
         local file = dir.path .. "/torn.db"
         sample_log.fill(file, 2000)
         local whole = dir:read("torn.db")
@@ -281,7 +281,7 @@ describe("ponder show", function()
         assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
     end)
 
-    it("says so in one line when a table of the log is another one", function()
+    it("reports in one line that a table of the log is another one", function()
         local file = dir.path .. "/renamed.db"
         sample_log.write(file, function(db) db:script "ALTER TABLE calls RENAME node TO nodf" end)
         local r = ponder { "show", "--calls", file }

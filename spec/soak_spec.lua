@@ -21,7 +21,7 @@ describe("at a 100th of its size", function()
 end)
 
 describe("a soak test", function()
-    it("goes on with the step that did not end well", function()
+    it("resumes with the step that failed", function()
         local done, fails = {}, true
         local function step(name)
             return { name, function(s)

@@ -135,7 +135,7 @@ describe("the readers' limits", function()
         return found
     end
 
-    it("let a line of max_line_bytes pass and no longer one", function()
+    it("accept a line of max_line_bytes and none longer", function()
         for _, stop in ipairs { "\n", "\r", "\r\n" } do
             local opts = { max_line_bytes = 10 }
             assert.same({ ok = true }, codes("sse", "data: abcd" .. stop .. stop, opts))
@@ -145,12 +145,12 @@ describe("the readers' limits", function()
         assert.same({ TOO_LARGE = true }, codes("ndjson", "0123456789a\n", { max_line_bytes = 10 }))
     end)
 
-    it("hold for lines that are skipped, too", function()
+    it("apply to skipped lines too", function()
         assert.same({ TOO_LARGE = true }, codes("sse", ":0123456789\n\n", { max_line_bytes = 10 }))
         assert.same({ TOO_LARGE = true }, codes("sse", "x: 123456789", { max_line_bytes = 10 }))
     end)
 
-    it("let an event of max_event_bytes pass and no larger one", function()
+    it("accept an event of max_event_bytes and none larger", function()
         local opts = { max_event_bytes = 5 }
         assert.same({ ok = true }, codes("sse", "data: abcde\n\n", opts))
         assert.same({ TOO_LARGE = true }, codes("sse", "data: abcdef\n\n", opts))
@@ -230,7 +230,7 @@ describe("the sse reader and a slow obvious one", function()
 end)
 
 describe("a reader", function()
-    it("clears what an earlier batch left", function()
+    it("clears the rest of an earlier batch", function()
         local reader <close> = net.reader("sse")
         local batch = {}
         assert.equal(6, reader:feed(("data: a\n\n"):rep(3), batch))

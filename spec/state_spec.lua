@@ -18,7 +18,7 @@ local function sh(...)
 end
 
 describe("the state directory", function()
-    it("is where the environment says, if that is absolute", function()
+    it("is where the environment says, if the path is absolute", function()
         local function env(values)
             return function(name) return values[name] end
         end
@@ -50,14 +50,14 @@ describe("the state directory", function()
         end
     end)
 
-    it("loses what others may do with it", function()
+    it("loses the permissions of others", function()
         local dir <close> = shell.directory()
         sh("mkdir -m 0755 %s/ponder", dir.path)
         run(dir.path, "022", "state.write('a', '')")
         assert.equal("0700", mode(dir.path .. "/ponder"))
     end)
 
-    it("gives nothing that others may have written, or read", function()
+    it("returns no file that others could have written or read", function()
         local dir <close> = shell.directory()
         run(dir.path, "077", "state.write('a', 'one')")
         local path = dir.path .. "/ponder/a"
@@ -83,13 +83,13 @@ describe("the state directory", function()
             run(dir.path, "022", "print(state.write('a', ''))"))
     end)
 
-    it("makes a file once", function()
+    it("creates a file once", function()
         local dir <close> = shell.directory()
         assert.equal("true\tEXISTS\tone", run(dir.path, "022", "print(state.create('a', 'one'), "
             .. "select(3, state.create('a', 'two')), (state.read 'a'))"))
     end)
 
-    it("holds whole files only", function()
+    it("has only complete files", function()
         local dir <close> = shell.directory()
         run(dir.path, "022", "state.write('a', 'one') state.write('a', ('x'):rep(1e6))")
         assert.equal(1000000, #dir:read("ponder/a"))
@@ -130,7 +130,7 @@ describe("a database", function()
         assert.equal("0600", mode(path .. "-wal"))
     end)
 
-    describe("where others may write", function()
+    describe("a file in a directory where others may write", function()
         local dir, path
 
         before_each(function()
@@ -147,7 +147,7 @@ describe("a database", function()
             return (message:gsub("^.*: cannot be written: ", ""))
         end
 
-        it("is our own, or is not written", function()
+        it("must be our own to be written", function()
             make(path):close()
             assert(store.open(path, { mode = "write" })):close()
             if IS_ROOT then
@@ -172,7 +172,7 @@ describe("a database", function()
             assert(store.open(link, { mode = "write" })):close()
         end)
 
-        it("is not made through a link", function()
+        it("is not created through a link", function()
             sh("ln -s %s/own/victim %s", dir.path, path)
             local db, _, code = store.open(path, { mode = "create" })
             assert.is_nil(db)
@@ -180,7 +180,7 @@ describe("a database", function()
             assert.is_nil(private.about(dir.path .. "/own/victim"))
         end)
 
-        it("takes no file beside it that is a link", function()
+        it("must have no link beside it", function()
             make(path):close()
             sh("ln -s %s/own/victim %s-wal", dir.path, path)
             assert.matches("^its %-wal is not a file of our own", refusal())
@@ -188,8 +188,8 @@ describe("a database", function()
     end)
 end)
 
-describe("a file to be written", function()
-    it("is private when it is new, and keeps its mode otherwise", function()
+describe("a file that ponder writes", function()
+    it("is private if it is new, and keeps its mode otherwise", function()
         local dir <close> = shell.directory { old = "before" }
         sh("chmod 0644 %s/old", dir.path)
         for name, bits in pairs { new = "0600", old = "0644" } do
@@ -201,7 +201,7 @@ describe("a file to be written", function()
         end
     end)
 
-    it("is a page that is exported, or prompts that are copied", function()
+    it("may be an exported page or copied prompts", function()
         local dir <close> = shell.directory { ["run.lua"] = "require('ponder.log').event 'x'" }
         local r = shell.run(([[umask 000; cd %s; P=%s; $P run --log a.db run.lua &&
             $P export --format html --output a.html a.db && $P prompts eject --to p/q cot >$OUT &&
@@ -209,7 +209,7 @@ describe("a file to be written", function()
         assert.equal("600 a.db\n600 a.html\n700 p\n700 p/q\n600 p/q/cot.lua\n", r.out, r.err)
     end)
 
-    it("is not a link where others may write", function()
+    it("may not be a link where others may write", function()
         local dir <close> = shell.directory { ["own/victim"] = "before" }
         sh("mkdir -m 1777 %s/shared; ln -s %s/own/victim %s/shared/a; ln %s/own/victim %s/shared/b",
             dir.path, dir.path, dir.path, dir.path, dir.path)
@@ -227,7 +227,7 @@ describe("a file to be written", function()
         assert.is_true(file:close())
     end)
 
-    it("says why it cannot be made", function()
+    it("is reported if it cannot be created", function()
         local file, message, code = private.open("/nowhere/at/all")
         assert.is_nil(file)
         assert.equal("/nowhere/at/all: No such file or directory", message)

@@ -43,7 +43,7 @@ describe("the vectors of ponder.stats", function()
     end)
 
     for _, name in ipairs(names) do
-        it("come out: " .. name, function()
+        it("are reproduced: " .. name, function()
             for _, vector in ipairs(vectors[name]) do
                 local got = stats[name](table.unpack(vector.args))
                 assert(agrees(vector.out, got), ("%s: got %s"):format(json.encode(vector),
@@ -54,7 +54,7 @@ describe("the vectors of ponder.stats", function()
 end)
 
 describe("ponder.stats at the edges", function()
-    it("knows nothing of no items", function()
+    it("has no results for no items", function()
         assert.same({ 0, 1 }, stats.wilson(0, 0))
         assert.same({ 0, 1 }, stats.clopper_pearson(0, 0))
         assert.same({ 0, -1, 1 }, stats.newcombe_paired(0, 0, 0, 0))
@@ -79,7 +79,7 @@ describe("ponder.stats at the edges", function()
         assert.same({}, stats.splitmix64(1, 0))
     end)
 
-    it("says nothing of more samples than there are", function()
+    it("has no result for more samples than there are", function()
         assert.is_nil(stats.pass_at_k(3, 1, 4))
         assert.is_nil(stats.pass_hat_k(3, 3, 4))
         assert.is_nil(stats.majority_at_k({ 2, 1 }, 1, 4))
@@ -98,7 +98,7 @@ describe("ponder.stats at the edges", function()
         assert.is_nil(stats.paired_clustered(xs, ys, { 1, 2, 3 })[6])
     end)
 
-    it("keeps every digit where n is large", function()
+    it("keeps every digit if n is large", function()
         -- Sums of binomial coefficients in exact rational arithmetic.
         assert.is_true(near(0.04658552770494739, stats.mcnemar_exact(4900, 5100)))
         local low, high = table.unpack(stats.clopper_pearson(5, 100000, 0.999999))
@@ -113,13 +113,13 @@ describe("ponder.stats at the edges", function()
         end)()))
     end)
 
-    it("takes confidence near 0 and 1", function()
+    it("accepts confidence near 0 and 1", function()
         local narrow, wide = stats.wilson(5, 10, 1e-9), stats.wilson(5, 10, 1 - 1e-12)
         assert.is_true(math.abs(narrow[1] - 0.5) < 1e-6 and math.abs(narrow[2] - 0.5) < 1e-6)
         assert.is_true(wide[1] > 0 and wide[1] < 0.1 and wide[2] < 1 and wide[2] > 0.9)
     end)
 
-    it("draws from seeds of 64 bits, negative ones too", function()
+    it("accepts seeds of 64 bits, negative ones too", function()
         assert.same({ "e4d971771b652c20" }, stats.splitmix64(-1, 1))
         for _, index in ipairs(stats.splitmix64_below(math.mininteger, 3, 100)) do
             assert.is_true(index >= 0 and index < 3)

@@ -52,7 +52,7 @@ describe("--timeout", function()
         ["clean-up"] = "local _ <close> = setmetatable({}, { __close = function() "
             .. STUCK .. " end }) while true do end",
     } do
-        it("ends the process where " .. what .. " does not return", function()
+        it("ends the process if " .. what .. " does not return", function()
             local r = ends(124, shell.ponder { "--no-log", "--timeout", "10ms", "-e", code })
             assert.equal("ponder: the run did not stop in time; exiting\n", r.err)
         end)
@@ -73,7 +73,7 @@ describe("--timeout", function()
         assert.equal("asked y\n", r.err)
     end)
 
-    it("takes times with units, and asks for the unit of a bare number", function()
+    it("accepts times with units, and asks for the unit of a bare number", function()
         for text, seconds in pairs { ["20ms"] = 0.02, ["0.02s"] = 0.02, ["0.0005m"] = 0.03 } do
             local r = ends(124, shell.ponder { "--no-log", "--timeout", text, "-e",
                 "while true do end" })
@@ -88,7 +88,7 @@ describe("--timeout", function()
         end
     end)
 
-    it("ends a strategy whose model computes, with what there is", function()
+    it("ends a strategy whose model computes, with the best so far", function()
         local dir <close> = shell.directory { ["m.lua"] =
             "return function() while true do pcall(error) end end" }
         local r = ends(124, shell.ponder({ "tot", "--no-log", "--json", "--timeout", "50ms",
@@ -117,12 +117,12 @@ describe("--max-steps", function()
         assert.equal(first, shell.ponder({ "--no-log", "--max-steps", "50000", "-e", code }).out)
     end)
 
-    it("does not matter to a run that takes fewer", function()
+    it("does not affect a run that takes fewer", function()
         assert.equal("1\n", ends(0, shell.ponder { "--no-log", "--max-steps", "100000", "-e",
             "print(1)" }).out)
     end)
 
-    it("cannot be got rid of by debug.sethook", function()
+    it("cannot be removed with debug.sethook", function()
         for _, call in ipairs { "debug.sethook()", "debug.sethook(print, 'c')",
             "debug.sethook(coroutine.create(print))" } do
             local r = ends(1, shell.ponder { "--no-log", "--max-steps", "100000", "-e",
@@ -156,7 +156,7 @@ describe("a signal", function()
         end)
     end
 
-    it("ends the process where a call of C does not return: at the second Ctrl-C, at once for "
+    it("ends the process if a C function does not return: at the second Ctrl-C, at once for "
         .. "SIGTERM", function()
         for signals, status in pairs { ["INT INT"] = 130, TERM = 143 } do
             local r = ends(status, signal(signals, STUCK))

@@ -65,7 +65,7 @@ describe("a disk that fails", function()
         { error = "EIO", code = "IO",
             message = "a.db: cannot be read or written: Input/output error", step = 2 },
     } do
-        it("is told of, and loses nothing that was committed: " .. case.error, function()
+        it("is reported, and loses nothing that was committed: " .. case.error, function()
             assert.is_true(writes > 20)
             for at = 1, writes, (case.step or 1) * STEP do
                 local dir <close> = shell.directory()

@@ -50,7 +50,7 @@ local function refused(dir, name, code, message, modes, opts)
 end
 
 describe("a file is refused", function()
-    it("if there is none, or one too many", function()
+    it("if it does not exist, or must not exist and does", function()
         local dir <close> = shell.directory { ["a.db"] = "mine" }
         refused(dir, "none.db", "NOT_FOUND", "no such file or directory")
         refused(dir, "none/a.db", "NOT_FOUND", "no such file or directory", { "create" })
@@ -59,7 +59,7 @@ describe("a file is refused", function()
         refused(dir, "a.db/b.db", "IO", "cannot be read: Not a directory")
     end)
 
-    it("if it is of another kind", function()
+    it("if it is not a regular file", function()
         local dir <close> = shell.directory {
             empty = "", text = "SQL", long = ("no database\n"):rep(1000), ["f/a"] = "",
             close = "SQLite format 2\0" .. ("\0"):rep(5000),
@@ -103,7 +103,7 @@ describe("a file is refused", function()
         end
     end)
 
-    it("if it is cut off anywhere", function()
+    it("if it is truncated anywhere", function()
         local dir <close> = shell.directory()
         make(dir.path .. "/whole.db")
         local whole = dir:read "whole.db"
@@ -116,7 +116,7 @@ describe("a file is refused", function()
         end
     end)
 
-    it("if its content makes no sense", function()
+    it("if its content is invalid", function()
         local dir <close> = shell.directory()
         make(dir.path .. "/whole.db")
         local whole = dir:read "whole.db"
@@ -147,7 +147,7 @@ describe("a file is refused", function()
         assert.is_true(refusals > 20, refusals)
     end)
 
-    it("if it is damaged within; a large one where the damage is read", function()
+    it("if it is damaged within; a large one when the damage is read", function()
         for _, large in ipairs { false, true } do
             local dir <close> = shell.directory()
             local path = dir.path .. "/a.db"
@@ -257,7 +257,7 @@ describe("a writer", function()
         end
     end)
 
-    it("is gone as soon as its process is", function()
+    it("ends with its process", function()
         local dir <close> = shell.directory()
         local path = dir.path .. "/a.db"
         for i = 1, 5 do
@@ -312,7 +312,7 @@ describe("a writer", function()
         assert.equal("a.db\n", shell.run("ls " .. dir.path .. " >$OUT").out)
     end)
 
-    it("is kept waiting by another program's lock, but not for ever", function()
+    it("waits for another program's lock, but not forever", function()
         local dir <close> = shell.directory()
         local path = dir.path .. "/a.db"
         make(path)
@@ -326,7 +326,7 @@ describe("a writer", function()
 end)
 
 describe("a path", function()
-    it("is taken as it is", function()
+    it("is taken literally", function()
         local dir <close> = shell.directory()
         for _, name in ipairs { "file:a?mode=memory", ":memory:", "a b%20#?&", "\u{e9}", "-x" } do
             local r = shell.ponder({ "-e", ([[
@@ -341,7 +341,7 @@ describe("a path", function()
         end
     end)
 
-    it("may be a link, whose file is used", function()
+    it("may be a link to the file", function()
         local dir <close> = shell.directory { ["f/x"] = "" }
         make(dir.path .. "/f/a.db")
         shell.run("cd " .. dir.path .. " && ln -s f/a.db link.db && ln -s none.db dangling.db")
@@ -354,7 +354,7 @@ describe("a path", function()
             options "write"))))
     end)
 
-    it("may need directories that are not there yet", function()
+    it("may need directories to be created", function()
         local dir <close> = shell.directory()
         local path = dir.path .. "/a//b/c/d.db"
         make(path, { make_directories = true })
@@ -365,7 +365,7 @@ describe("a path", function()
 end)
 
 describe("store.free_bytes", function()
-    it("is what df says", function()
+    it("agrees with df", function()
         local bytes = store.free_bytes "/"
         local df = tonumber(shell.run("df -B1 --output=avail / | tail -1 >$OUT").out)
         assert.is_true(math.abs(bytes - df) < 1e9)

@@ -57,7 +57,7 @@ local function at_next_value(finalizer)
 end
 
 describe("a store", function()
-    it("keeps every value as it is", function()
+    it("keeps every value unchanged", function()
         with_new("CREATE TABLE t (id INTEGER PRIMARY KEY, v)", function(db)
             local values = { 0, -1, math.maxinteger, math.mininteger, 2.0 ^ 53, 0.1, 1 / 0, -1 / 0,
                 "", "text", "a\0b", "caf\u{e9} \u{1F600}", "\xff\xfe", "\xed\xa0\x80",
@@ -75,7 +75,7 @@ describe("a store", function()
         end)
     end)
 
-    it("tells text from bytes, and booleans and nil", function()
+    it("distinguishes text, bytes, booleans and nil", function()
         with_new("CREATE TABLE t (v)", function(db)
             for value, kind in pairs { ["\u{e9}"] = "text", ["\xe9"] = "blob", [true] = "integer",
                 [1] = "integer", [1.5] = "real" } do
@@ -90,7 +90,7 @@ describe("a store", function()
         end)
     end)
 
-    it("gives rows as tables by name, without what is NULL", function()
+    it("returns rows as tables by name, without NULLs", function()
         with_new("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, NULL)", function(db)
             for row in db:columns "SELECT a, b, 'x' AS c FROM t" do
                 assert.same({ a = 1, c = "x" }, row)
@@ -98,7 +98,7 @@ describe("a store", function()
         end)
     end)
 
-    it("takes a transaction as a whole, or not at all", function()
+    it("commits a transaction as a whole, or not at all", function()
         with_new("CREATE TABLE t (v)", function(db)
             assert.is_true(db:begin())
             db:execute "INSERT INTO t VALUES (1)"
@@ -145,7 +145,7 @@ describe("rows", function()
         end)
     end)
 
-    it("of one statement can be read side by side", function()
+    it("of one statement can be read in parallel", function()
         with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
             local seen = {}
             for a in db:rows "SELECT v FROM t ORDER BY v" do
@@ -168,7 +168,7 @@ describe("rows", function()
         end
     end)
 
-    it("survive a finalizer that closes the store while one is handed over", function()
+    it("survive a finalizer that closes the store while one is returned", function()
         local _ <close> = eager_collector()
         for _ = 1, 5 do -- each row makes so much garbage that it is collected on the way
             with_new("CREATE TABLE t (v)", function(db)
@@ -235,7 +235,7 @@ describe("rows", function()
 end)
 
 describe("a transaction", function()
-    it("whose commit failed can be done again", function()
+    it("whose commit failed can be repeated", function()
         with_new("CREATE TABLE t (v); CREATE TABLE u (v UNIQUE)", function(db)
             assert(db:begin())
             db:execute "INSERT INTO t VALUES (1)"
@@ -264,7 +264,7 @@ describe("a transaction", function()
         end)
     end)
 
-    it("is not begun in a file that is no longer there", function()
+    it("is not begun in a file that no longer exists", function()
         with_new("CREATE TABLE t (v)", function(db, dir, path)
             os.rename(path, dir.path .. "/b.db")
             assert.same({ nil, path .. ": was removed or renamed while it was open", "IO" },
@@ -274,7 +274,7 @@ describe("a transaction", function()
 end)
 
 describe("the WAL", function()
-    it("does not grow without end", function()
+    it("does not grow without bound", function()
         with_new("CREATE TABLE t (v)", function(db, dir)
             for _ = 1, 60 do -- 60 MB
                 db:begin()
@@ -289,7 +289,7 @@ describe("the WAL", function()
         end)
     end)
 
-    it("keeps what a reader still needs, and goes on", function()
+    it("keeps what a reader still needs, and continues", function()
         with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (3)"
             local reader <close> = assert(store.open(path))
@@ -385,7 +385,7 @@ describe("a mistake in a call", function()
         end)
     end)
 
-    it("does not spoil the statement", function()
+    it("leaves the statement usable", function()
         with_new("CREATE TABLE t (v)", function(db)
             for _ = 1, 100 do
                 pcall(db.execute, db, "INSERT INTO t VALUES (?)", {})
@@ -475,7 +475,7 @@ describe("memory", function()
 end)
 
 describe("store:hide", function()
-    it("keeps texts out of all that is written, whatever statement writes it", function()
+    it("masks texts in every statement", function()
         with_new("CREATE TABLE t (a, b)", function(db, _, path)
             db:hide({ "secret/longer", "secret" }, "[x]")
             db:execute("INSERT INTO t VALUES (?, ?)", "a secret, secret", "secret/longersecret")
@@ -502,7 +502,7 @@ describe("store:hide", function()
         end)
     end)
 
-    it("raises for what is not a list of texts", function()
+    it("raises an error unless given a list of texts", function()
         with_new("CREATE TABLE t (a)", function(db)
             for _, texts in ipairs { { "" }, { 1 }, { {} }, { "a", false } } do
                 assert.has_error(function() db:hide(texts, "x") end)
@@ -534,7 +534,7 @@ describe("store:hold_back", function()
         return seen(path, "SELECT count(*) FROM t", function(found) return found >= n end)
     end
 
-    it("writes a row when it is late, and commits what is in the transaction", function()
+    it("writes a row when it is late, and commits the transaction", function()
         with_new("CREATE TABLE t (a, b)", function(db, _, path)
             db:hide({ "secret" }, "[x]")
             db:begin()
@@ -556,7 +556,7 @@ describe("store:hold_back", function()
         end)
     end)
 
-    it("writes what was not taken back when the store is closed, and no more", function()
+    it("writes only rows that were not taken back when the store is closed", function()
         with_new("CREATE TABLE t (a, b)", function(db, _, path)
             local tickets = {}
             for i = 1, 300 do
@@ -601,7 +601,7 @@ describe("store:hold_back", function()
         end)
     end)
 
-    it("leaves a row that cannot be written to the one who takes it back", function()
+    it("leaves a row that cannot be written to whoever takes it back", function()
         with_new("CREATE TABLE t (a UNIQUE, b)", function(db, _, path)
             db:execute(INSERT, 1, 1)
             assert(db:hold_back(INSERT, 3, 3))
@@ -616,7 +616,7 @@ describe("store:hold_back", function()
         end)
     end)
 
-    it("raises for mistakes", function()
+    it("raises errors for mistakes", function()
         with_new("CREATE TABLE t (a, b)", function(db, _, path)
             assert.has_error(function() db:hold_back() end)
             assert.has_error(function() db:hold_back(INSERT, {}, 1) end)
@@ -630,7 +630,7 @@ describe("store:hold_back", function()
 end)
 
 describe("store.sha256", function()
-    it("is what sha256sum prints", function()
+    it("agrees with sha256sum", function()
         for _, text in ipairs { "", "abc", ("\0\xff"):rep(5000), ("x"):rep(64) } do
             assert.equal(shell.run("sha256sum <$IN >$OUT", text).out:match "^%x+",
                 store.sha256(text))

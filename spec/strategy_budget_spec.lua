@@ -29,7 +29,7 @@ local function own_model(seconds, more)
 end
 
 describe("a budget around a strategy", function()
-    it("ends it as its own does, with the best so far", function()
+    it("ends it as its own budget does, with the best so far", function()
         play.run(function()
             local sent = {}
             local s = got.new { model = play.model(slow(1, sent)), branching_factor = 6 }
@@ -42,7 +42,7 @@ describe("a budget around a strategy", function()
         end)
     end)
 
-    it("counts what it called, and what its tools called", function()
+    it("counts its calls and those of its tools", function()
         play.run(function()
             local inner = require("ponder.model").open(play.model(slow(0)))
             local asked = 0
@@ -79,7 +79,7 @@ describe("calls in flight when a strategy's budget is spent", function()
         end
     end)
 
-    it("are told apart from those that were refused", function()
+    it("are distinguished from those that were refused", function()
         play.run(function()
             local names = {}
             local s = got.new { model = play.model(slow(1)), branching_factor = 3, max_calls = 2 }
@@ -93,7 +93,7 @@ describe("calls in flight when a strategy's budget is spent", function()
 end)
 
 describe("custom model", function()
-    it("counts in the budgets of its strategy and around it", function()
+    it("counts in the budget of its strategy and in outer ones", function()
         play.run(function()
             local m = own_model(1)
             local s = got.new { model = m, branching_factor = 5, max_calls = 3 }
@@ -106,7 +106,7 @@ describe("custom model", function()
         end)
     end)
 
-    it("is one call, whatever it calls itself", function()
+    it("counts as one call, whatever it calls itself", function()
         play.run(function()
             local inner = require("ponder.model").open(play.model(slow(0)))
             local m = own_model(0, { chat = function(_, opts)
@@ -119,7 +119,7 @@ describe("custom model", function()
         end)
     end)
 
-    it("has the price that it says, or none", function()
+    it("has the price that it reports, or none", function()
         play.run(function()
             local _, message, code = cot.new({ model = own_model(0), max_cost = 1 }):run "Why?"
             assert.same({ "NO_PRICE", "max_cost needs the price of mine: give the model rates = "

@@ -69,7 +69,7 @@ describe("strategy.options", function()
 end)
 
 describe("strategy.new", function()
-    it("raises for what is unknown or wrong, at the caller's place", function()
+    it("raises errors for unknown and wrong options, at the caller's line", function()
         says('unknown option "branching" (did you mean "branching_factor"?)',
             strategies.tot.new, { branching = 3 })
         says("strategy.tot.new: opts.max_depth must be an integer from 1 to", strategies.tot.new,
@@ -99,7 +99,7 @@ describe("strategy.new", function()
         says("must be a list", strategies.tot.new, { tools = { name = "a", run = run } })
     end)
 
-    it("takes $PONDER_MODEL, and chooses none by itself", function()
+    it("uses $PONDER_MODEL, and has no default model", function()
         assert.equal(os.getenv "PONDER_MODEL", strategies.tot.default_model())
         local directives = strategies.tot.new():signal("ai.tot.query", { prompt = "q" })
         assert.equal(strategies.tot.default_model() or "none", directives[1].model)
@@ -109,7 +109,7 @@ describe("strategy.new", function()
 end)
 
 describe("strategy.signal_routes", function()
-    it("says which signal goes to which action", function()
+    it("maps signals to actions", function()
         for _, name in ipairs(NAMES) do
             assert.same({
                 ["ai." .. name .. ".query"] = "start",
@@ -122,7 +122,7 @@ describe("strategy.signal_routes", function()
         end
     end)
 
-    it("is followed; what has no route raises", function()
+    it("is followed; signals without a route raise errors", function()
         local s = new "tot"
         assert.same({}, (s:signal("ai.usage", { input_tokens = 3 })))
         assert.same({}, (s:signal("ai.request.error", { request_id = "x", reason = "busy" })))
@@ -135,7 +135,7 @@ describe("strategy.signal_routes", function()
 end)
 
 describe("directives", function()
-    it("of a start are a call of the model, rendered from the prompts", function()
+    it("of a start call the model, with rendered prompts", function()
         for _, name in ipairs(NAMES) do
             local s = new(name, { timeout_ms = 1234 })
             local directives, events = s:cmd { { action = "start",
@@ -172,7 +172,7 @@ describe("directives", function()
         assert.equal("play:1", trm:model_name("improve"))
     end)
 
-    it("number calls that ask the same thing", function()
+    it("number equal calls", function()
         local s = new("got", { aggregation_strategy = "voting", votes = 3, connect = false,
             score_thoughts = false, min_nodes_for_aggregation = 1, branching_factor = 2 })
         local asked = s:signal("ai.got.query", { prompt = "q", call_id = "c0" })
@@ -205,7 +205,7 @@ describe("replies", function()
         assert.equal("b", s:answer())
     end)
 
-    it("that are stale, double or unknown change nothing", function()
+    it("that are stale, repeated or unknown change nothing", function()
         local s = new "tot"
         local asked = s:signal("ai.tot.query", { prompt = "q", call_id = "c0" })
         assert.same({}, (answer(s, { id = "c7" }, THOUGHTS)))
@@ -215,7 +215,7 @@ describe("replies", function()
         assert.equal(1, #next_asked)
     end)
 
-    it("of trm go to their phase", function()
+    it("of trm belong to their phase", function()
         local s = new "trm"
         local asked = s:signal("ai.trm.query", { prompt = "q", call_id = "c0" })
         local roles = {}
@@ -229,7 +229,7 @@ describe("replies", function()
         assert.equal("success", s:snapshot().status)
     end)
 
-    it("that come in pieces are gathered", function()
+    it("that arrive in pieces are joined", function()
         for _, name in ipairs { "cot", "tot" } do
             local s = new(name)
             s:signal("ai." .. name .. ".query", { prompt = "q", call_id = "c0" })
@@ -243,7 +243,7 @@ describe("replies", function()
         end
     end)
 
-    it("that failed end the run, and what was built stays", function()
+    it("that failed end the run, and keep what was built", function()
         local s = new("tot", { max_depth = 3, branching_factor = 2 })
         local asked = s:signal("ai.tot.query", { prompt = "q", call_id = "c0" })
         asked = answer(s, asked[1], THOUGHTS)
@@ -261,7 +261,7 @@ describe("tools", function()
     local TOOL = { name = "add", description = "adds", parameters = { type = "object" },
         run = function() return "5" end }
 
-    it("are asked for, and their results go back in their places", function()
+    it("are called, and their results are returned in order", function()
         local s = new("tot", { tools = { TOOL } })
         local asked = s:signal("ai.tot.query", { prompt = "q", call_id = "c0" })
         assert.same({ { name = "add", description = "adds", parameters = { type = "object" } } },
@@ -311,7 +311,7 @@ describe("tools", function()
 end)
 
 describe("snapshot", function()
-    it("tells idle, running and done, without empty details", function()
+    it("shows idle, running and done, without empty details", function()
         for _, name in ipairs(NAMES) do
             local s = new(name)
             local snapshot = s:snapshot()
@@ -330,7 +330,7 @@ describe("snapshot", function()
 end)
 
 describe("a state", function()
-    it("is plain, and goes on the same after each message, through JSON", function()
+    it("is plain data, and continues identically through JSON after each message", function()
         local tools = { { name = "add", run = function() return "5" end } }
         local function play_all(reload)
             local opts = { model = "play:1", max_depth = 2, branching_factor = 2, batch = 2,
@@ -364,7 +364,7 @@ describe("a state", function()
         assert.is_true(#log > 20)
     end)
 
-    it("of all strategies comes back", function()
+    it("of every strategy can be restored", function()
         for _, name in ipairs(NAMES) do
             local s = new(name)
             s:signal("ai." .. name .. ".query", { prompt = "q", call_id = "c0" })
@@ -375,7 +375,7 @@ describe("a state", function()
         end
     end)
 
-    it("that is wrong raises", function()
+    it("that is invalid raises an error", function()
         says("state must be what", strategies.tot.new, {}, 3)
         says('state.strategy must be "tot"', strategies.tot.new, {}, strategies.got.init())
         local state = strategies.tot.init()
@@ -402,7 +402,7 @@ describe("prompts", function()
 end)
 
 describe("prompts of the options", function()
-    it("that are unknown or no prompts raise", function()
+    it("that are unknown or invalid raise errors", function()
         says('strategy.tot.new: opts.prompts: unknown prompt "generat" (did you mean "generate"?)',
             strategies.tot.new, { prompts = { generat = "x" } })
         says("strategy.trm.new: opts.prompts: improve must be a function or a string (got 3)",

@@ -103,7 +103,7 @@ describe("over HTTP", function()
         end)
     end
 
-    it("a tree is the same when replies come late and out of order", function()
+    it("a tree is the same if replies arrive late and out of order", function()
         local function tree(seed)
             local outcome = assert(run("tot", { batch = 4, convergence_window = 1,
                 model = steered(seed and function(messages)
@@ -146,7 +146,7 @@ describe("over HTTP", function()
         assert.equal(0, s:counters().in_flight)
     end)
 
-    it("a failure in the middle leaves the best so far", function()
+    it("a failure in the middle keeps the best so far", function()
         local asked = 0
         local _, message, code, partial = run("tot", { model = steered(function()
             asked = asked + 1
@@ -175,7 +175,7 @@ describe("over HTTP", function()
         assert.equal("BAD_REPLY", code)
     end)
 
-    it("a stream that ends early counts with what came", function()
+    it("a stream that ends early counts with what arrived", function()
         local early = 'data: {"choices":[{"delta":{"content":"<answer>42</answer> and"}}]}\n\n'
         local truncated
         local outcome, message = run("cot", { model = open("body=" .. server.encode(early)) }, {
@@ -188,7 +188,7 @@ describe("over HTTP", function()
         assert.is_true(truncated)
     end)
 
-    it("a stream that is torn fails, and is not asked for again", function()
+    it("a broken stream fails, and is not retried", function()
         for name in pairs(strategies) do
             s:reset()
             local heard = 0

@@ -75,7 +75,7 @@ describe("an outcome", function()
         assert.is_string(json.encode(outcome))
     end)
 
-    it("comes of every strategy", function()
+    it("is returned by every strategy", function()
         local model = play.model(function(request)
             local role = play.role(request)
             return { usage = USAGE, text = ({
@@ -99,7 +99,7 @@ describe("an outcome", function()
             outcome.termination_reason })
     end)
 
-    it("takes a whole reply for the answer where none is marked", function()
+    it("takes a whole reply as the answer if none is marked", function()
         assert.equal("just this", run(cot, { model = play.model(function()
             return "just this"
         end) }).answer)
@@ -116,7 +116,7 @@ describe("calls that do not depend on one another", function()
         assert.equal(8000, outcome.duration_ms)
     end)
 
-    it("give the same tree, whatever order replies come in", function()
+    it("give the same tree, in whatever order replies arrive", function()
         for _, batch in ipairs { 1, 3, 8 } do
             local opts = { batch = batch, max_depth = 4, max_nodes = 60, convergence_window = 1 }
             opts.model = tree_player()
@@ -130,7 +130,7 @@ describe("calls that do not depend on one another", function()
         end
     end)
 
-    it("give the same graph, whatever order replies come in", function()
+    it("give the same graph, in whatever order replies arrive", function()
         local function player(seed)
             return play.model(function(request)
                 local body = play.user(request) .. request.sample
@@ -160,7 +160,7 @@ describe("calls that do not depend on one another", function()
         end
     end)
 
-    it("belong to runs of their own, also of one strategy", function()
+    it("belong to separate runs, even of one strategy", function()
         local s = cot.new { model = play.model(function(request)
             task.sleep(1)
             return play.user(request):match "\n(.-)\n"
@@ -212,8 +212,8 @@ describe("models by role", function()
     end)
 end)
 
-describe("what a run tells", function()
-    it("are events of the machine and of calls, in order", function()
+describe("what a run reports", function()
+    it("has events of the machine and of calls, in order", function()
         local names, last = {}, nil
         local outcome = run(tot, { model = tree_player(), max_depth = 1 }, {
             on_event = function(event, s)
@@ -229,7 +229,7 @@ describe("what a run tells", function()
         assert.equal(2, outcome.calls)
     end)
 
-    it("are deltas, which the machine gets too", function()
+    it("has deltas, which the machine gets too", function()
         local heard, text = {}, nil
         local s
         s = cot.new { model = play.model(function(request)
@@ -285,7 +285,7 @@ describe("a failure", function()
         end
     end)
 
-    it("cancels what else is in flight", function()
+    it("cancels other calls in flight", function()
         local ended, count = 0, 0
         local model = play.model(function()
             count = count + 1
@@ -299,7 +299,7 @@ describe("a failure", function()
         assert.equal(1000, partial.duration_ms)
     end)
 
-    it("to say anything readable is BAD_REPLY, after repairs", function()
+    it("to get a readable reply is BAD_REPLY, after repairs", function()
         local roles = {}
         local _, message, code, partial = run(tot, { max_parse_retries = 2,
             model = play.model(function(request)
@@ -314,7 +314,7 @@ describe("a failure", function()
         assert.equal("BAD_REPLY", code)
     end)
 
-    it("that a repair mends is none", function()
+    it("that a repair fixes is not reported", function()
         local outcome = run(tot, { max_depth = 1, model = play.model(function(request)
             local role = play.role(request)
             return role == "generate" and "???" or role == "repair" and '{"thoughts":["x"]}'
@@ -324,7 +324,7 @@ describe("a failure", function()
         assert.equal(1, outcome.result.diagnostics.parse_retries.generation)
     end)
 
-    it("of a function of the user's is raised, and nothing goes on", function()
+    it("of a user's function is raised, and nothing continues", function()
         for _, how in ipairs { { on_event = function() error "mine" end } } do
             local ok, message = pcall(run, tot, { model = tree_player() }, how)
             assert.is_false(ok)
@@ -343,7 +343,7 @@ describe("a failure", function()
         assert.truthy(tostring(message):find("and mine", 1, true))
     end)
 
-    it("to call it right is raised", function()
+    it("to call it correctly is raised", function()
         local s = cot.new { model = tree_player() }
         assert.has_error(function() s:run "What?" end,
             "strategy.cot.run: call it within a task (`ponder run` makes one; else task.run)")
@@ -377,7 +377,7 @@ describe("a budget", function()
         end
     end)
 
-    it("that suffices changes nothing", function()
+    it("that is large enough changes nothing", function()
         local model = tree_player()
         local free = run(tot, { model = model })
         local bound = run(tot, { model = model, max_calls = free.calls, max_tokens = 1000000,
@@ -385,7 +385,7 @@ describe("a budget", function()
         assert.equal(tree_of(free), tree_of(bound))
     end)
 
-    it("of tokens counts what calls in flight may need", function()
+    it("of tokens counts what calls in flight may use", function()
         local used, most_at_once, at_once = 0, 0, 0
         local _, message, code, partial = run(got, { max_tokens = 4000, max_reply_tokens = 1000,
             branching_factor = 8, model = play.model(function()
@@ -402,7 +402,7 @@ describe("a budget", function()
         assert.equal(used, partial.usage.total_tokens)
     end)
 
-    it("of time ends the run then and there", function()
+    it("of time ends the run at once", function()
         local s = tot.new { timeout = 4.5, model = tree_player(function() return 1 end) }
         local outcome, message, code, partial = play.run(function() return s:run "What?" end)
         assert.is_nil(outcome)
@@ -415,7 +415,7 @@ describe("a budget", function()
 end)
 
 describe("a run that is aborted", function()
-    it("takes its calls with it, and shows the best so far", function()
+    it("cancels its calls, and returns the best so far", function()
         local s = tot.new { model = tree_player(function() return 1 end) }
         play.run(function()
             local handle = task.spawn(function() return s:run "What?" end)
@@ -463,7 +463,7 @@ describe("tools", function()
         return assert(outcome, message).answer, outcome
     end
 
-    it("run, at the same time, and their results go back", function()
+    it("run concurrently, and their results are sent back", function()
         local answer, outcome = results(add(function(arguments)
             task.sleep(2)
             return arguments.a + arguments.b
@@ -473,7 +473,7 @@ describe("tools", function()
             outcome.usage.input_tokens })
     end)
 
-    it("that are unknown, asked wrongly, raise, fail or hang give results to read", function()
+    it("that are unknown, called wrongly, fail or hang have readable results", function()
         local function code_of(tool, one, more)
             return json.decode((results(tool, { one }, more))).error
         end
@@ -496,7 +496,7 @@ describe("tools", function()
             code_of(add(function() task.sleep(1e6) end), call { a = 1, b = 2 }))
     end)
 
-    it("that never wait are stopped all the same", function()
+    it("that never wait are stopped too", function()
         local opts = { model = asking { call { a = 1, b = 2 } }, tool_timeout_ms = 30,
             tool_max_retries = 0, tools = { add(function()
                 while true do
@@ -508,7 +508,7 @@ describe("tools", function()
         assert.is_true(outcome.duration_ms < 3000)
     end)
 
-    it("are tried again after a wait", function()
+    it("are retried after a wait", function()
         local tries = 0
         local answer, outcome = results(add(function()
             tries = tries + 1
@@ -518,7 +518,7 @@ describe("tools", function()
         assert.same({ "there", 3, 1000 }, { answer, tries, outcome.duration_ms })
     end)
 
-    it("are asked for at most max_tool_round_trips times", function()
+    it("are called in at most max_tool_round_trips rounds", function()
         local rounds, choices = 0, {}
         local outcome = run(cot, { max_tool_round_trips = 2, tools = { add(function()
             rounds = rounds + 1
@@ -532,7 +532,7 @@ describe("tools", function()
         assert.same({ "free", "free", "none" }, choices)
     end)
 
-    it("serve a tree like any other call, and count in a budget", function()
+    it("work in a tree, and count in a budget", function()
         local opts = { max_depth = 1, tools = { add(function(arguments)
             return arguments.a + arguments.b
         end) } }
@@ -551,7 +551,7 @@ describe("tools", function()
         assert.same({ "BUDGET", 1 }, { code, partial.calls })
     end)
 
-    it("tell when they start and end", function()
+    it("report when they start and end", function()
         local names = {}
         run(cot, { model = asking { call { a = 1 } }, tools = { add(print) } }, {
             on_event = function(event)

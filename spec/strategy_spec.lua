@@ -61,7 +61,7 @@ local function run(library, opts, how)
 end
 
 describe("a strategy that is a function", function()
-    it("asks, draws and answers", function()
+    it("calls models, draws and answers", function()
         local events = {}
         local r = run(strategy.new(TWICE), { model = ECHO, rounds = 2 },
             { on_event = function(event) events[#events + 1] = event.name end })
@@ -76,7 +76,7 @@ describe("a strategy that is a function", function()
         assert.same({ 4, { 1, 2, 3, 4 }, 0.5 }, { seen.count, seen.path(), seen.node(4).score })
     end)
 
-    it("has models by role, each with what it falls back on", function()
+    it("has models by role, each with a fallback", function()
         local library = strategy.new(changed { roles = { "generate", "check", "judge" },
             fallback = { judge = "check" } })
         local other = model_of(function() return "checked" end)
@@ -88,7 +88,7 @@ describe("a strategy that is a function", function()
         assert.has_error(function() library.new { models = { chek = ECHO } } end)
     end)
 
-    it("takes instructions, and functions, in the place of its prompts", function()
+    it("accepts instructions and functions in place of its prompts", function()
         local library = strategy.new(TWICE)
         assert.matches("^re Mine<answer>", run(library, { model = ECHO,
             check_prompt = "Mine" })[1].answer)
@@ -97,7 +97,7 @@ describe("a strategy that is a function", function()
         end } })[1].answer)
     end)
 
-    it("ends with what a call failed with, and keeps its best", function()
+    it("ends with the failure of a call, and keeps its best", function()
         local count = 0
         local r = run(strategy.new(TWICE), { model = model_of(function()
             count = count + 1
@@ -115,7 +115,7 @@ describe("a strategy that is a function", function()
             r.partial.calls })
     end)
 
-    it("may catch a failure, say that there is none, or raise", function()
+    it("may catch a failure, return nothing, or raise an error", function()
         local failing = model_of(function() return nil, "down", "CONNECT" end)
         local caught = strategy.new(changed { run = function(thinker, question)
             local ok, problem = pcall(thinker.ask, thinker, question)
@@ -133,7 +133,7 @@ describe("a strategy that is a function", function()
         assert.matches("strategy_spec.lua:%d+: a mistake", message)
     end)
 
-    it("asks at the same time; equal questions are different samples", function()
+    it("makes concurrent calls; equal questions are different samples", function()
         local samples, most, now = {}, 0, 0
         local slow = { name = "slow", chat = function(_, request)
             samples[#samples + 1], now = request.sample, now + 1
@@ -150,7 +150,7 @@ describe("a strategy that is a function", function()
         assert.same({ { 1, 2, 3 }, 3 }, { samples, most })
     end)
 
-    it("asks again for a reply that cannot be read, and then gives up", function()
+    it("repeats a call whose reply cannot be read, and then gives up", function()
         local function grade(replies, opts)
             local asked = {}
             local r = run(strategy.new(changed { run = function(thinker, question)
@@ -174,7 +174,7 @@ describe("a strategy that is a function", function()
         assert.equal("0.7", r[1].answer)
     end)
 
-    it("reads answers as everything else does", function()
+    it("parses answers like everything else", function()
         for text, expected in pairs {
             ["So \\boxed{24}."] = "24", ["Answer: 7\nas (3 + 4)"] = "7\nas (3 + 4)",
             ["<answer>\n$\\boxed{8}$\n</answer> Bye"] = "8", ["x\n#### 9\n"] = "9",
@@ -265,7 +265,7 @@ describe("a strategy that is a machine", function()
         assert.same({ 2, "q" }, { seen.count, seen.node(2).parent })
     end)
 
-    it("gives directives for signals, as the built-in ones do", function()
+    it("returns directives for signals, like the built-in ones", function()
         local s = library.new { model = "openai:m" }
         local directives = s:signal("ai.pair.query", { prompt = "Why?", call_id = "c0" })
         assert.same({ "call_model", "generate", "openai:m" }, { directives[1].type,
@@ -276,7 +276,7 @@ describe("a strategy that is a machine", function()
 end)
 
 describe("ponder.strategy.new", function()
-    it("says what is wrong with a description", function()
+    it("reports errors in a description", function()
         for message, more in pairs {
             ["opts.name must be letters"] = { name = "a b" },
             ["opts must have one of run (a function) and start"] = { start = function() end },
@@ -292,7 +292,7 @@ describe("ponder.strategy.new", function()
         end
     end)
 
-    it("makes the built-in ones", function()
+    it("makes the built-in strategies", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             assert.is_true(strategy.is_library(require("ponder.strategy." .. name)))
         end
@@ -301,7 +301,7 @@ describe("ponder.strategy.new", function()
 end)
 
 describe("ponder serve", function()
-    it("offers what strategy.new gave", function()
+    it("offers what strategy.new returned", function()
         local list = assert(require("ponder.serve.policies").of("mine", strategy.new(TWICE)))
         assert.same({ 1, "mine" }, { #list, list[1].name })
     end)
@@ -342,7 +342,7 @@ describe("scripts/strategies", function()
         end)
     end
 
-    it("find what one call does not: lats reflects, rsa merges, react corrects itself", function()
+    it("solve more than one call: lats reflects, rsa merges, react corrects itself", function()
         local dir <close> = shell.directory()
         local result = json.decode(ask(dir, "lats", "--json", "How many?").out)
         assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.calls })
@@ -378,7 +378,7 @@ describe("ponder ask", function()
         assert.matches("my own.*%-%-loud +shout.*%-%-generate%-prompt TEXT.*%-%-max%-cost", r.out)
     end)
 
-    it("takes a prompt file of the strategy's name", function()
+    it("uses a prompt file with the strategy's name", function()
         local dir <close> = shell.directory { ["s.lua"] = FILE, ["m.lua"] = MODEL,
             ["p/mine.lua"] = "return { generate = function(c) return { { role = 'user', "
                 .. "content = 'mine ' .. c.question } } end }" }
@@ -416,7 +416,7 @@ describe("ponder ask", function()
             prompts("check", "mine").out)
     end)
 
-    it("has prompts that are functions copied with what they use", function()
+    it("copies prompts that are functions with what they use", function()
         local HEAD = [[
             local strategy = require "ponder.strategy"
             local GREETING, LIMITS = "Say \"it\":\n", { words = 5, tags = { "question" } }
@@ -449,7 +449,7 @@ describe("ponder ask", function()
             .. "a prompt file cannot use\n", prompts("eject", "mine", "--strategy", "bad.lua").err)
     end)
 
-    it("says what is wrong with its file", function()
+    it("reports errors in its file", function()
         local dir <close> = shell.directory { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",
             ["none.lua"] = "none.lua: must return ponder.strategy.new{...}",

@@ -7,7 +7,7 @@ local NOT_COUNTS = { -1, 0.5, 0 / 0, math.huge, -math.huge, (1 << 40) + 1, math.
     math.mininteger, 2.0 ^ 63, "7", true, {} }
 
 describe("ponder.tally", function()
-    it("takes whole numbers from 0 to 2^40 for counts", function()
+    it("accepts whole numbers from 0 to 2^40 as counts", function()
         for _, value in ipairs { 0, 1, 7.0, 1 << 40 } do
             assert.equal(value, tally.count(value))
             assert.equal("integer", math.type(tally.count(value)))
@@ -31,7 +31,7 @@ describe("ponder.tally", function()
         assert.equal(1 << 53, tally.plus(1 << 53, 1 << 53))
     end)
 
-    it("takes a total for no less than its parts", function()
+    it("makes a total at least the sum of its parts", function()
         assert.equal(12, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 0 })
         assert.equal(15, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 15 })
         assert.equal(15, tally.total { total_tokens = 15, output_tokens = 4 })
@@ -42,7 +42,7 @@ describe("ponder.tally", function()
         assert.equal(12, tally.tokens({ input_tokens = 8, output_tokens = 4 }, 100))
     end)
 
-    it("says of a usage whether it claims too much", function()
+    it("recognizes usage that is too large", function()
         assert.is_true(tally.exceeds { input_tokens = math.maxinteger })
         assert.is_true(tally.exceeds { output_tokens = math.huge })
         assert.is_true(tally.exceeds(tally.clean { output_tokens = 2.0 ^ 70 }))

@@ -8,7 +8,7 @@ local HERE = "spec/task_cancel_spec.lua:%d+" -- as a pattern
 local closing, raises, run = help.closing, help.raises, help.run
 
 describe("spawn, sleep, current, now", function()
-    it("start a task in its turn, in order", function()
+    it("start tasks in order", function()
         run(function()
             local log = {}
             for i = 1, 3 do
@@ -26,7 +26,7 @@ describe("spawn, sleep, current, now", function()
         end)
     end)
 
-    it("wake in order of time, equal times in order of creation", function()
+    it("wake tasks in order of time, equal times in order of creation", function()
         run(function()
             local log = {}
             for i, seconds in ipairs { 3, 1, 2, 1, 3, 0.5 } do
@@ -40,7 +40,7 @@ describe("spawn, sleep, current, now", function()
         end)
     end)
 
-    it("sleep as long as they say on the real clock", function()
+    it("sleep as long as requested on the real clock", function()
         local started = task.now()
         task.run(function()
             task.sleep(0.02)
@@ -48,7 +48,7 @@ describe("spawn, sleep, current, now", function()
         end)
     end)
 
-    it("keep thousands of timers in order, also when some are taken out", function()
+    it("keep thousands of timers in order, even if some are removed", function()
         math.randomseed(7)
         run(function()
             local handles, woken = {}, {}
@@ -72,7 +72,7 @@ describe("spawn, sleep, current, now", function()
         end)
     end)
 
-    it("know the current task", function()
+    it("return the current task", function()
         assert.is_nil(task.current())
         run(function()
             local me = task.current()
@@ -116,7 +116,7 @@ describe("spawn, sleep, current, now", function()
         end))
     end)
 
-    it("free what ended tasks held", function()
+    it("free what ended tasks referenced", function()
         run(function()
             local function round()
                 for _ = 1, 50 do
@@ -160,7 +160,7 @@ describe("cancel", function()
         end)
     end)
 
-    it("of a task that has not begun runs nothing of it", function()
+    it("of a task that has not begun runs none of it", function()
         run(function()
             local h = task.spawn(error, "never")
             assert.is_true(h:cancel())
@@ -298,7 +298,7 @@ describe("cancel", function()
         end)
     end)
 
-    it("takes map, all, race and timeout with it, however deep", function()
+    it("cancels map, all, race and timeout too, however deep", function()
         run(function()
             local log = {}
             local function leaf()
@@ -385,7 +385,7 @@ describe("waiting", function()
         end)
     end)
 
-    it("raises where a yield is impossible, at the script's line", function()
+    it("raises an error where a yield is impossible, at the script's line", function()
         local expected = HERE .. ": task.sleep: cannot wait inside a function that was"
             .. " called back from C"
         run(function()

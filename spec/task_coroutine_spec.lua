@@ -10,7 +10,7 @@ local HERE = "spec/task_coroutine_spec.lua:%d+" -- as a pattern
 local closing, raises, run = help.closing, help.raises, help.run
 
 describe("coroutines outside of tasks", function()
-    it("do what they do in Lua", function()
+    it("behave as in Lua", function()
         -- The same script, in a stock interpreter, with and without ponder.task.
         local script = [[
             if ... then require "ponder.task" end
@@ -112,7 +112,7 @@ describe("coroutines outside of tasks", function()
         assert.equal(stock, ours)
     end)
 
-    it("can be closed within one another without end", function()
+    it("can be closed within one another to any depth", function()
         local list = {}
         for i = 1, 20000 do
             list[i] = coroutine.create(function()
@@ -138,7 +138,7 @@ describe("coroutines outside of tasks", function()
 end)
 
 describe("coroutines in tasks", function()
-    it("are what they were when a wait is over, whatever passed through them", function()
+    it("are unchanged after a wait, whatever passed through them", function()
         run(function()
             local co = coroutine.create(function()
                 local n = 0
@@ -176,7 +176,7 @@ describe("coroutines in tasks", function()
         end)
     end)
 
-    it("raise through the wait", function()
+    it("raise errors through a wait", function()
         run(function()
             local w = coroutine.wrap(function()
                 local ok, err = pcall(function()
@@ -219,7 +219,7 @@ describe("coroutines in tasks", function()
         end)
     end)
 
-    it("cannot be waited in when something else resumed them", function()
+    it("cannot wait if something else resumed them", function()
         -- A library that took coroutine.wrap before ponder.task was loaded.
         local text = help.lua([[
             local wrap = coroutine.wrap
@@ -236,7 +236,7 @@ describe("coroutines in tasks", function()
             .. "still good\n0\n", text)
     end)
 
-    it("are the only ones to yield: a task itself is none", function()
+    it("are the only ones to yield: a task is not a coroutine", function()
         run(function()
             assert.is_false(coroutine.isyieldable())
             raises("attempt to yield from outside a coroutine", coroutine.yield)
@@ -294,13 +294,13 @@ describe("the coroutine of a task that has returned", function()
         return kinds, seen
     end
 
-    it("is no other task's once a script has got hold of it", function()
+    it("is not reused once a script has a reference to it", function()
         local kinds, seen = threads_of(5, function() return (coroutine.running()) end)
         assert.equal(5, kinds)
         for thread in pairs(seen) do assert.equal("dead", coroutine.status(thread)) end
     end)
 
-    it("is used again otherwise, and runs what it is given then", function()
+    it("is reused otherwise, and runs the next task", function()
         local co = core.create(function(...) return ... end, 1, 2)
         assert.same({ true, 1, 2 }, { core.resume(co) })
         core.give_back(co)
@@ -309,7 +309,7 @@ describe("the coroutine of a task that has returned", function()
         assert.same({ n = 5, true, 3, nil, "x" }, table.pack(core.resume(again)))
     end)
 
-    it("is not used again after an error, a wait or with a debug hook", function()
+    it("is not reused after an error, a wait or with a debug hook", function()
         local failed = core.create(error, "no")
         core.resume(failed)
         local waits = core.create(core.park)
@@ -326,7 +326,7 @@ describe("the coroutine of a task that has returned", function()
 end)
 
 describe("ponder.core.task", function()
-    it("takes any arguments", function()
+    it("survives any arguments", function()
         local values = { 1, "x", {}, math.abs, coroutine.create(math.abs), 0 / 0, math.huge, -1 }
         for name, f in pairs(core) do
             local changes_much = name == "protect" or name == "stop" or name == "wait"
@@ -350,7 +350,7 @@ describe("ponder.core.task", function()
 end)
 
 describe("without memory", function()
-    it("a run raises, and nothing leaks", function()
+    it("a run raises an error, and nothing leaks", function()
         local allocations = memory.sweep([[
             local task = require "ponder.task"
             task.on_unjoined_error(function() end)

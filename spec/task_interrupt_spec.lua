@@ -109,7 +109,7 @@ describe("an interruption", function()
         semaphore:acquire()
     end)
 
-    it("stops a task that runs, and the main task, which can say where it stood", function()
+    it("stops a running task and the main task, whose traceback shows where", function()
         local other
         local err = error_of(function()
             other = task.spawn(function()
@@ -192,7 +192,7 @@ describe("an interruption", function()
         assert.is_not_equal("ran", log[1])
     end)
 
-    it("tells why: a signal, or a limit", function()
+    it("reports why: a signal or a limit", function()
         for reason, message in pairs {
             interrupt = "interrupted!", terminate = "interrupted!", hangup = "interrupted!",
             timeout = "the time of the run is up", steps = "the steps of the run are spent",
@@ -208,7 +208,7 @@ describe("an interruption", function()
         end
     end)
 
-    it("is not raised in files that are protected, nor in what of ponder they call", function()
+    it("is not raised in protected files, nor in ponder's code that they call", function()
         local helper = load("local f = ... f() for i = 1, 1000 do end return 'whole'",
             "@./lua/ponder/helper.lua")
         local log = load("local helper, f = ... return (helper(f))", "@./lua/ponder/some/log.lua")
@@ -237,7 +237,7 @@ describe("an interruption", function()
         assert.same({ "closed" }, log)
     end)
 
-    it("does not cut clean-up short", function()
+    it("does not interrupt clean-up", function()
         local log = {}
         run(function()
             local h = task.spawn(function()
@@ -263,7 +263,7 @@ describe("an interruption", function()
         end)
     end)
 
-    it("ends a wait on the real clock, and comes from a source as well", function()
+    it("ends a wait on the real clock, and may come from a source", function()
         local port = loop.port()
         local source = task.add_source {
             port = port:number(),
@@ -304,7 +304,7 @@ describe("an interruption", function()
         assert.is_true(task.now() - started < 30)
     end)
 
-    it("by SIGINT at any moment leaves the scheduler whole", function()
+    it("by SIGINT at any moment leaves the scheduler intact", function()
         local build = os.getenv("PONDER_BUILD") or "build"
         local script = [[
             local task = require "ponder.task"

@@ -9,7 +9,7 @@ local closing, error_of, raises, run = help.closing, help.error_of, help.raises,
 local HERE = "spec/task_map_spec.lua:%d+" -- as a pattern
 
 describe("task.map", function()
-    it("gives results and errors that are lists in JSON, whatever failed", function()
+    it("returns results and errors that are lists in JSON, whatever failed", function()
         task.run(function()
             local results, errors = task.map({ 1, 2, 3 }, function(i)
                 if i == 2 then return nil, "no", "BAD" end
@@ -46,7 +46,7 @@ describe("task.map", function()
         end)
     end)
 
-    it("begins items in order and has at most `concurrency` of them at a time", function()
+    it("begins items in order, at most `concurrency` at a time", function()
         for _, concurrency in ipairs { 1, 2, 7, 64, 1000 } do
             run(function()
                 local list, begun, now, most = {}, {}, 0, 0
@@ -66,7 +66,7 @@ describe("task.map", function()
         end
     end)
 
-    it("runs 64 at a time unless told otherwise", function()
+    it("runs 64 at a time by default", function()
         run(function()
             local list = {}
             for i = 1, 128 do
@@ -79,7 +79,7 @@ describe("task.map", function()
         end)
     end)
 
-    it("raises what an item raises, with its traceback, and cancels the rest at once", function()
+    it("raises an item's error, with its traceback, and cancels the rest at once", function()
         run(function()
             local log = {}
             local ok, err = pcall(task.map, { 1, 2, 3, 4 }, function(x)
@@ -127,7 +127,7 @@ describe("task.map", function()
         end)
     end)
 
-    it("goes on when the task of an item is cancelled", function()
+    it("continues if the task of an item is cancelled", function()
         run(function()
             local results, errors = task.map({ 1, 2, 3 }, function(x)
                 if x == 2 then
@@ -162,7 +162,7 @@ describe("task.map", function()
         end)
     end)
 
-    it("reads the list once, at the call, also through metamethods that wait", function()
+    it("reads the list once, at the call, even through metamethods that wait", function()
         run(function()
             local list = setmetatable({}, {
                 __len = function()
@@ -184,7 +184,7 @@ describe("task.map", function()
         end)
     end)
 
-    it("of an empty list has nothing to do", function()
+    it("of an empty list returns at once", function()
         run(function()
             local results, errors = task.map({}, error)
             assert.same({ n = 0 }, results)
@@ -239,7 +239,7 @@ describe("task.map", function()
 end)
 
 describe("task.all", function()
-    it("runs all functions at the same time", function()
+    it("runs all functions concurrently", function()
         run(function()
             local functions = {}
             for i = 1, 200 do
@@ -283,7 +283,7 @@ describe("task.race", function()
         end
     end
 
-    it("gives all results of the first to succeed and cancels the others", function()
+    it("returns all results of the first to succeed and cancels the others", function()
         run(function()
             local log = {}
             assert.same({ n = 3, "won", nil, 3 }, table.pack(task.race { function()
@@ -297,7 +297,7 @@ describe("task.race", function()
         end)
     end)
 
-    it("gives the last failure when all fail", function()
+    it("returns the last failure if all fail", function()
         run(function()
             local last = after(2, nil, "b", "B")
             assert.same({ nil, "b", "B" }, { task.race { last, after(1, nil, "a") } })
@@ -307,7 +307,7 @@ describe("task.race", function()
         end)
     end)
 
-    it("raises when one raises", function()
+    it("raises an error if one does", function()
         run(function()
             raises("^" .. HERE .. ": boo\nstack traceback", task.race, { after(5, 1), function()
                 task.sleep(1)
@@ -327,7 +327,7 @@ describe("task.race", function()
 end)
 
 describe("task.timeout", function()
-    it("gives the results of what ends in time", function()
+    it("returns the results of a function that ends in time", function()
         run(function()
             assert.same({ n = 4, 1, nil, 2, nil }, table.pack(task.timeout(5, function(...)
                 task.sleep(4)
@@ -344,7 +344,7 @@ describe("task.timeout", function()
         end)
     end)
 
-    it("cancels what does not", function()
+    it("cancels one that does not", function()
         run(function()
             local log = {}
             assert.same({ nil, "timed out after 1.5 s", "TIMEOUT" }, { task.timeout(1.5, function()
@@ -363,7 +363,7 @@ describe("task.timeout", function()
         end)
     end)
 
-    it("raises what it raises, and says when something else cancelled it", function()
+    it("raises its errors, and reports if something else cancelled it", function()
         run(function()
             raises("^" .. HERE .. ": boo\nstack traceback", task.timeout, 1, function()
                 error("boo")

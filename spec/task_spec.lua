@@ -20,7 +20,7 @@ local function reports_of(main)
 end
 
 describe("task.run", function()
-    it("gives what main returns, nils included", function()
+    it("returns what main returns, nils included", function()
         local r = table.pack(run(function(...)
             return nil, select("#", ...), ..., nil
         end, 7, nil))
@@ -40,7 +40,7 @@ describe("task.run", function()
         assert.not_matches("ponder/task", err)
     end)
 
-    it("raises a value that is not a string as it is", function()
+    it("raises a value that is not a string unchanged", function()
         local value = {}
         assert.equal(value, error_of(function()
             error(value)
@@ -190,7 +190,7 @@ describe("task.run", function()
 end)
 
 describe("a deadlock", function()
-    it("raises in main, and lists which tasks wait where", function()
+    it("raises an error in main, and lists which tasks wait where", function()
         local err = error_of(function()
             local main = task.current()
             task.spawn(function()
@@ -223,7 +223,7 @@ describe("a deadlock", function()
         end)
     end)
 
-    it("raises from the run when main has returned", function()
+    it("is raised from the run if main has returned", function()
         local log = {}
         assert.matches("^task.run: deadlock.*\n    task 2 in task.park at spec", error_of(function()
             task.spawn(function()
@@ -236,7 +236,7 @@ describe("a deadlock", function()
 end)
 
 describe("join", function()
-    it("gives the results, as often as it is called", function()
+    it("returns the results, as often as it is called", function()
         run(function()
             local h = task.spawn(function(x)
                 task.sleep(1)
@@ -250,7 +250,7 @@ describe("join", function()
         end)
     end)
 
-    it("gives an error with the task's own traceback, and keeps the raw error", function()
+    it("returns an error with the task's own traceback, and keeps the raw error", function()
         run(function()
             local odd = setmetatable({}, {
                 __tostring = function()
@@ -291,7 +291,7 @@ describe("join", function()
         end)
     end)
 
-    it("wakes all who wait, in order", function()
+    it("wakes all waiting tasks, in order", function()
         run(function()
             local log = {}
             local h = task.spawn(task.sleep, 3)
@@ -327,7 +327,7 @@ describe("join", function()
         raises("handle:join: call it with a task %(got a table%)", h.join, {})
     end)
 
-    it("leaves nothing behind in what it waited for when it is cancelled", function()
+    it("leaves nothing in its target when it is cancelled", function()
         run(function()
             local h = task.spawn(task.sleep, 100000)
             task.sleep(0)
@@ -346,7 +346,7 @@ describe("join", function()
     end)
 end)
 
-describe("an error that nobody joins", function()
+describe("an unhandled error of a task", function()
     it("is reported once, and makes the run raise", function()
         local kept = {}
         local reports, err = reports_of(function()
@@ -394,7 +394,7 @@ describe("an error that nobody joins", function()
         assert.matches("^main\n", err)
     end)
 
-    it("goes to standard error by default, and when the hook raises", function()
+    it("goes to standard error by default, and if the hook raises an error", function()
         for _, arg in ipairs { "", "hook" } do
             local text = help.lua([[
                 local task = require "ponder.task"
@@ -407,7 +407,7 @@ describe("an error that nobody joins", function()
         end
     end)
 
-    it("is no matter of tasks that were joined in time, or cancelled", function()
+    it("is not reported for tasks that were joined in time or cancelled", function()
         local reports, err = reports_of(function()
             local h = task.spawn(function()
                 task.sleep(1)
@@ -422,7 +422,7 @@ describe("an error that nobody joins", function()
         assert.is_nil(err)
     end)
 
-    it("is reported when the one who joined it was cancelled before hearing of it", function()
+    it("is reported if the joining task was cancelled before it got the error", function()
         local reports = reports_of(function()
             local h = task.spawn(function()
                 task.sleep(1)

@@ -9,7 +9,7 @@ local raises, run = help.raises, help.run
 local HERE = "spec/task_wait_spec.lua:%d+" -- as a pattern
 
 describe("task.semaphore", function()
-    it("lets n in at a time, in the order of asking", function()
+    it("admits n at a time, in order", function()
         run(function()
             local semaphore = task.semaphore(2)
             local log = {}
@@ -25,7 +25,7 @@ describe("task.semaphore", function()
         end)
     end)
 
-    it("passes over cancelled tasks, also one that has been given the permit", function()
+    it("skips cancelled tasks, even one that has been given the permit", function()
         run(function()
             local semaphore = task.semaphore(1)
             semaphore:acquire()
@@ -65,7 +65,7 @@ describe("task.semaphore", function()
         end)
     end)
 
-    it("forgets the tasks whose wait was cut short", function()
+    it("forgets tasks whose wait was cancelled", function()
         run(function()
             local semaphore = task.semaphore(1)
             semaphore:acquire()
@@ -82,7 +82,7 @@ describe("task.semaphore", function()
         end)
     end)
 
-    it("can be taken outside of a run while it is free, and checks its use", function()
+    it("can be acquired outside a run while it is free, and checks its use", function()
         local semaphore = task.semaphore(1)
         semaphore:acquire()
         raises("^" .. HERE .. ": semaphore:acquire: call it within task.run$", function()
@@ -101,7 +101,7 @@ describe("task.semaphore", function()
 end)
 
 describe("task.park and task.wake", function()
-    it("hand over values", function()
+    it("pass values", function()
         run(function()
             local h = task.spawn(function()
                 return task.park()
@@ -212,7 +212,7 @@ describe("a source", function()
         assert(ok, err)
     end
 
-    it("hands over what has come, once, when its port was posted", function()
+    it("delivers what has arrived, once, when its port is posted", function()
         run_with_sources(1, function(source)
             task.spawn(function()
                 task.sleep(0.002)
@@ -224,7 +224,7 @@ describe("a source", function()
         end)
     end)
 
-    it("is heard while tasks keep being ready", function()
+    it("is served while tasks keep being ready", function()
         run_with_sources(1, function(source)
             local got
             task.spawn(function()
@@ -239,7 +239,7 @@ describe("a source", function()
         end)
     end)
 
-    it("does not hold up others", function()
+    it("does not delay others", function()
         run_with_sources(300, function(...)
             local sources, order = { ... }, {}
             for i, source in ipairs(sources) do
@@ -264,7 +264,7 @@ describe("a source", function()
         end)
     end)
 
-    it("that nobody waits for does not keep a run from its end", function()
+    it("that nobody waits for does not keep a run alive", function()
         run_with_sources(1, function(source)
             source.reply(1)
             local ok, err = pcall(task.park)
@@ -288,10 +288,10 @@ describe("a source", function()
     end)
 end)
 
-describe("what comes at the moment when its time is up", function()
+describe("what arrives at its deadline", function()
     local scheduler = require "ponder.task.scheduler"
 
-    it("is had, and no other timer goes off early", function()
+    it("is delivered, and no other timer fires early", function()
         local now, parked, got, slept = 0, nil, nil, nil
         scheduler.run({ clock = function() return now end, wait = function()
             now = now + 2

@@ -13,7 +13,7 @@ local function fails(expected, text, values, name)
 end
 
 describe("ponder.template", function()
-    it("puts values in as they are", function()
+    it("inserts values unchanged", function()
         assert.equal("a<b>&\"{{x}}", render("{{ x }}{{y}}", { x = "a<b>", y = '&"{{x}}' }))
         assert.equal("3 0.5 -", render("{{i}} {{f}} {{e.f}}", { i = 3, f = 0.5, e = { f = "-" } }))
         assert.equal("", render("", {}))
@@ -32,7 +32,7 @@ describe("ponder.template", function()
             { x = { { n = 1 }, { n = 2 } }, y = { "a", "b" } }))
     end)
 
-    it("shows a section once for a value, not at all for nothing", function()
+    it("renders a section once for a value, and not for nothing", function()
         local text = "{{#v}}yes{{/v}}{{^v}}no{{/v}}"
         for _, value in ipairs { true, "text", 0, { field = 1 }, { {} } } do
             assert.equal("yes", render(text, { v = value }))
@@ -43,14 +43,14 @@ describe("ponder.template", function()
         assert.equal("Ada", render("{{#who}}{{name}}{{/who}}", { who = { name = "Ada" } }))
     end)
 
-    it("leaves no line where a tag stood alone", function()
+    it("leaves no line for a tag alone on it", function()
         assert.equal("a\nb\nc", render("a\n  {{! note\n of two lines }}  \r\n"
             .. "{{#v}}\nb\n{{/v}}\nc", { v = true }))
         assert.equal("a x b\n", render("a {{#v}}x{{/v}} b\n", { v = true }))
         assert.equal("x\n{{", render("{{x}}\n{{", { x = "x" }))
     end)
 
-    it("says where what is wrong", function()
+    it("reports errors with their place", function()
         fails("template:2: {{promt}} must be text (got nil)", "a\n{{promt}}", { prompt = "x" })
         fails("t.txt:1: {{f}} must be text (got a table)", "{{f}}", { f = {} }, "t.txt")
         fails("template:1: {{a.b}} must be text (got nil)", "{{a.b}}", { a = "text" })
@@ -61,7 +61,7 @@ describe("ponder.template", function()
         fails("template:1: {{#}} does not fit here", "{{# }}x{{/}}")
     end)
 
-    it("names what is not text", function()
+    it("names values that are not text", function()
         local ok, message = pcall(function() local _ = template.compile(nil) end)
         assert.is_false(ok)
         assert.matches("template_spec.lua:%d+: (.*)$", message)
@@ -69,7 +69,7 @@ describe("ponder.template", function()
             message:match("%.lua:%d+: (.*)$"))
     end)
 
-    it("stands any text", function()
+    it("accepts any text", function()
         local pieces = { "{{", "}}", "#", "/", "^", "!", "a", " ", "\n", ".", "{", "\0", "\255" }
         math.randomseed(5)
         for _ = 1, 3000 do
@@ -80,7 +80,7 @@ describe("ponder.template", function()
         end
     end)
 
-    it("takes at most 79 lines", function()
+    it("has at most 79 lines of code", function()
         local count = 0
         for _ in io.lines("lua/ponder/template.lua") do count = count + 1 end
         assert.is_true(count < 80)

@@ -27,7 +27,7 @@ describe("with failing memory", function()
         end)
     end
 
-    it("a machine that failed says so", function()
+    it("a failed machine reports it", function()
         memory.sweep([[
             local tot = require "ponder.tot"
             require("ponder.builtin").prompts("tot")

@@ -178,7 +178,7 @@ local function storm(seed, batch, search)
     return machine.termination_reason
 end
 
-describe("Tree of Thoughts storms", function()
+describe("Tree of Thoughts under random messages", function()
     for _, batch in ipairs { 1, 2, 8 } do
         it(("hold with batch %d"):format(batch), function()
             local reasons = {}
@@ -194,7 +194,7 @@ describe("Tree of Thoughts storms", function()
 
     for _, search in ipairs { "uct", "puct", "ab_mcts", "astar", "idastar", "dvts", "beam",
         "evolve" } do
-        it("hold with search = " .. search, function()
+        it("keeps its invariants with search = " .. search, function()
             local reasons = {}
             for seed = 1, 16 do
                 reasons[storm(seed * 7, seed % 3 + 1, search)] = true
@@ -203,7 +203,7 @@ describe("Tree of Thoughts storms", function()
         end)
     end
 
-    it("clones go their own ways", function()
+    it("has independent clones", function()
         local searches = { "uct", "ab_mcts", "dvts" }
         for seed = 1, 45 do
             math.randomseed(seed)
@@ -266,7 +266,7 @@ describe("tot.from_map", function()
         assert.truthy(message:find('map.machine must be "tot"', 1, true))
     end)
 
-    it("either refuses a changed map, naming a field, or makes a machine that works", function()
+    it("refuses a changed map, naming a field, or makes a working machine", function()
         local changes = { nil, -1, 0, 1e9, 0.5, 0 / 0, math.huge, 2 ^ 53, "n1", "n3", "", "\xFF",
             "generating", "done", "error", true, {}, { 1 }, { {} }, { "n1", "n1" }, json.null }
         local refused, made = 0, 0
@@ -291,7 +291,7 @@ describe("tot.from_map", function()
         assert.is_true(refused > 500 and made > 50, refused .. " " .. made)
     end)
 
-    it("takes functions and other options again", function()
+    it("accepts functions and other options again", function()
         local machine = tot.from_map(json.decode(map), { halt = function() return "now" end })
         driver.run_on(machine)
         assert.equal("now", machine.termination_reason)

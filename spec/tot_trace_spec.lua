@@ -51,7 +51,7 @@ end
 describe("recorded Tree of Thoughts runs", function()
     local runs = lines_of("tot.jsonl")
 
-    it("are all there", function()
+    it("are complete", function()
         assert.equal(34, #runs)
     end)
 

@@ -42,7 +42,7 @@ end
 describe("recorded TRM runs", function()
     local recorded = runs()
 
-    it("are all there", function()
+    it("are complete", function()
         assert.equal(57, #recorded)
     end)
 

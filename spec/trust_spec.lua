@@ -45,7 +45,7 @@ end)
 after_each(function() dir:__close() end)
 
 describe("a prompt file in the current directory", function()
-    it("is not used because it is there, and a run says so", function()
+    it("is not used just because it exists, and a run says so", function()
         local is_used, r = asked()
         assert.is_false(is_used)
         assert.matches("ponder: ./prompts/cot.lua is not used %(./prompts: is not trusted%); "
@@ -53,7 +53,7 @@ describe("a prompt file in the current directory", function()
         assert.is_false(is_harmed())
     end)
 
-    it("runs under no command that looks", function()
+    it("is not run by commands that only read", function()
         for _, arguments in ipairs { { "doctor" }, { "prompts", "list" }, { "prompts", "check" },
             { "prompts", "show", "cot" }, { "prompts", "show", "cot.generate" }, { "models" },
             { "completion", "bash" }, { "man" }, { "log" }, { "--help" } } do
@@ -64,7 +64,7 @@ describe("a prompt file in the current directory", function()
         end
     end)
 
-    it("is used when it is named, with Lua's pure library, and a run says so", function()
+    it("is used if it is named, with Lua's pure library, and a run says so", function()
         local is_used, r = asked { "--prompts", "prompts" }
         assert.is_true(is_used)
         assert.matches("ponder: prompts/cot.lua overrides the built%-in prompts\n", r.err)
@@ -95,7 +95,7 @@ describe("a prompt file in the current directory", function()
         assert.is_false(is_harmed())
     end)
 
-    it("is not trusted where others may write, or it is not the caller's own", function()
+    it("is not trusted if others may write it, or it is not the caller's own", function()
         for _, change in ipairs { "chmod g+w prompts", "chmod o+w prompts/cot.lua",
             "mv prompts/cot.lua x; ln -s ../x prompts/cot.lua",
             IS_ROOT and "chown 12345 prompts" or "chmod g+w prompts",
@@ -109,7 +109,7 @@ describe("a prompt file in the current directory", function()
         end
     end)
 
-    it("is what a log has of it, in a replay", function()
+    it("is read from the log in a replay", function()
         ponder { "trust", "prompts" }
         local r = ponder { "cot", "--model", "script:" .. dir.path .. "/echo.lua", "--log", "a.db",
             "--quiet", "Why?" }
@@ -121,7 +121,7 @@ describe("a prompt file in the current directory", function()
 end)
 
 describe("the trust file", function()
-    it("is private, and counts for nothing where others may write it", function()
+    it("is private, and ignored if others may write it", function()
         ponder { "trust", "prompts" }
         local path = state .. "/ponder/trusted-prompts"
         assert.equal("600\n", shell.run("stat -c %a " .. path .. " >$OUT").out)
@@ -172,7 +172,7 @@ describe("ponder doctor", function()
 end)
 
 describe("ponder trust", function()
-    it("wants one directory", function()
+    it("requires one directory", function()
         for _, arguments in ipairs { {}, { "a", "b" }, { "--list", "a" },
             { "--list", "--remove" } } do
             assert.equal(2, ponder({ "trust", table.unpack(arguments) }).status)

@@ -30,7 +30,7 @@ end
 
 local ASK = { "--allow-model", "script:m.lua", "--max-calls", "10" }
 
-describe("a process that is confined", function()
+describe("a confined process", function()
     -- As scripts of the process itself, with all of Lua's library.
     local function confined(code, memory_mb, seconds)
         local script = ([[
@@ -78,7 +78,7 @@ describe("a process that is confined", function()
     end)
 
     -- It has them, and cannot give them to another: as where the kernel lacks them.
-    it("lacks Landlock and seccomp, which --untrusted and doctor say", function()
+    it("may lack Landlock and seccomp, which --untrusted and doctor report", function()
         local said = confined([[
             local confined = require "ponder.report.confined"
             print(confined.mistake { untrusted = true })
@@ -89,7 +89,7 @@ describe("a process that is confined", function()
         assert.matches("\n%-%- isolation +this kernel has no Landlock and no seccomp", said)
     end)
 
-    it("is ended at the limit of processor time", function()
+    it("is killed at the limit of processor time", function()
         assert.equal(("status %d\n"):format(128 + 24),
             confined("while true do end", 4096, 2).out:match "status.*")
     end)
@@ -102,12 +102,12 @@ describe("a process that is confined", function()
 end)
 
 describe("ponder run --untrusted", function()
-    it("runs a policy and says what it returned", function()
+    it("runs a policy and prints its result", function()
         local r = run("print('hello', ...) return { 1, { a = 'x' } }", { "--json" })
         assert.same({ 0, 'hello\n[1,{"a":"x"}]\n', "" }, { r.status, r.out, r.err })
     end)
 
-    it("gives it what is allowed and nothing else", function()
+    it("gives it only what is allowed", function()
         local names = {}
         for name in out([[for name in pairs(_G) do print(name) end]]):gmatch "[^\n]+" do
             names[#names + 1] = name
@@ -166,7 +166,7 @@ describe("ponder run --untrusted", function()
         assert.same({ "", 0 }, { r.out, r.status })
     end)
 
-    it("asks models in the parent, as many at once as wanted", function()
+    it("calls models in the parent, at any concurrency", function()
         assert.equal("a-q1,a-q2,a-q3,a-q4\n", out([[
             local m = require("ponder.model").open()
             print(table.concat(require("ponder.task").map({ 1, 2, 3, 4 }, function(i)
@@ -174,7 +174,7 @@ describe("ponder run --untrusted", function()
             end, { concurrency = 2 }), ","))]], ASK))
     end)
 
-    it("keeps calls to the models and the budget that are given", function()
+    it("limits calls to the given models and budget", function()
         assert.matches("script:other.lua.* is not allowed here", out([[
             print(select(2, pcall(require("ponder.model").open, "script:other.lua")))]], ASK))
         assert.equal("a-1\tnil\nnil\tBUDGET\n", out([[
@@ -188,7 +188,7 @@ describe("ponder run --untrusted", function()
         assert.matches("%-%-allow%-model needs a budget", r.err)
     end)
 
-    it("believes nothing that the policy says of a call", function()
+    it("trusts nothing that the policy sends about a call", function()
         assert.equal("a-x\nmodel.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n",
             (out([[
             local m = require("ponder.model").open()
@@ -198,7 +198,7 @@ describe("ponder run --untrusted", function()
             ASK)))
     end)
 
-    it("reads below the directories that are given", function()
+    it("reads below the given directories", function()
         local dir <close> = shell.directory {
             ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
             ["p.lua"] = [[for _, path in ipairs { "data/x.txt", "secret.txt", "data/../secret.txt",
@@ -212,7 +212,7 @@ describe("ponder run --untrusted", function()
             .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\n", r.out)
     end)
 
-    it("reads regular files alone, and those where they are when they are open", function()
+    it("reads only regular files, at their place when they are open", function()
         local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["p.lua"] =
             [[for _, path in ipairs { "data/x.txt", "data/pipe", "/proc/self/environ",
                 "/proc/self/cwd/data/x.txt", "/dev/zero" } do
@@ -224,7 +224,7 @@ describe("ponder run --untrusted", function()
         assert.equal("some text\nnil\nnil\nsome text\nnil\n", r.out)
     end)
 
-    it("does not follow a link that comes between the look at a path and its opening", function()
+    it("does not follow a link made between the check of a path and its opening", function()
         local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["secret"] = "secret",
             ["p.lua"] = [[
             local requests, host = require "ponder.untrusted.requests", require "ponder.core.host"
@@ -242,7 +242,7 @@ describe("ponder run --untrusted", function()
         assert.equal("nil\tNOT_FOUND\n", r.out, r.err)
     end)
 
-    it("is given neither files that are too long, nor much at once", function()
+    it("gives it neither files that are too long, nor much at once", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             local task = require "ponder.task"
             print((select(3, read "long")), (read "a\0b"))
@@ -267,7 +267,7 @@ describe("ponder run --untrusted", function()
             .. "malformed request\n", r.out, r.err)
     end)
 
-    it("is told of what is too long for the log", function()
+    it("reports to it what is too long for the log", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             local text, message, code = read "long"
             print(text, message:match ": (.*)$", code)]] }
@@ -278,7 +278,7 @@ describe("ponder run --untrusted", function()
             r.err)
     end)
 
-    it("says what ended a policy", function()
+    it("reports what ended a policy", function()
         for code, expected in pairs {
             ["error 'oh'"] = "^ponder: p.lua:1: oh\nstack traceback:\n\tp.lua:1: [^\n]*\n$",
             ["x y"] = "^ponder: p.lua:1: syntax error near 'y' %[SYNTAX%]\n$",
@@ -292,7 +292,7 @@ describe("ponder run --untrusted", function()
         end
     end)
 
-    it("bounds steps and time, whatever the policy does", function()
+    it("limits steps and time, whatever the policy does", function()
         local r = run("while true do pcall(error) end", { "--max-steps", "100000" })
         assert.same({ 1, "ponder: the budget of steps is spent [STEPS]\n" }, { r.status, r.err })
         for _, code in ipairs { "while true do end", "while true do pcall(error) end",
@@ -331,7 +331,7 @@ describe("ponder run --untrusted", function()
             print(value, code)]])
     end)
 
-    it("asks the servers that are given, and no others", function()
+    it("calls only the given servers", function()
         local server <close> = require("server").start()
         local host = server.url:match "//(.*)$"
         local code = ([[
@@ -367,7 +367,7 @@ describe("ponder run --untrusted", function()
         end
     end)
 
-    it("asks no private address by a name that anybody might register", function()
+    it("connects to no private address by a name that anybody might register", function()
         local server <close> = require("server").start()
         local port = server.url:match ":(%d+)$"
         local r = run(([[
@@ -382,7 +382,7 @@ describe("ponder run --untrusted", function()
             { r.status, r.err })
     end)
 
-    it("runs the tools that are given, here", function()
+    it("runs the given tools in the parent", function()
         local r = run([[
             print(tool("add", { 2, 3 }))
             print(tool("home"))
@@ -396,7 +396,7 @@ describe("ponder run --untrusted", function()
             { r.out, r.err })
     end)
 
-    it("refuses flags that are for it alone", function()
+    it("refuses its flags without --untrusted", function()
         local r = shell.ponder { "run", "--allow-read", "/", "-e", "" }
         assert.same({ 2, "ponder run: --allow-read is for --untrusted\n" }, { r.status, r.err })
     end)
@@ -410,7 +410,7 @@ describe("ponder run --untrusted", function()
     end)
 end)
 
-describe("one confined process", function()
+describe("the process of several calls", function()
     local ROUNDS = [[
         local task, asked = require "ponder.task", 0
         return {
@@ -442,7 +442,7 @@ describe("one confined process", function()
         return r.out
     end
 
-    it("holds many calls, each as if it were alone", function()
+    it("runs many calls, each as if it were alone", function()
         assert.equal("same\t40\n", with_box [[
             local json = require "ponder.json"
             local function draw(i)
@@ -455,7 +455,7 @@ describe("one confined process", function()
             print("same", (select(2, box:call("call draw", { 1 }))) - 1)]])
     end)
 
-    it("is ended when it computes for too long; the next call starts another", function()
+    it("is killed if it computes for too long; the next call starts another", function()
         assert.equal("SANDBOX\tSANDBOX\n1\nERROR\n", with_box([[
             local waits = task.spawn(function() return select(3, box:call("call wait", {})) end)
             task.sleep(0)
@@ -466,19 +466,19 @@ describe("one confined process", function()
             print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
     end)
 
-    it("is ended when it prints for too long", function()
+    it("is killed if it prints for too long", function()
         assert.equal("SANDBOX\n", with_box([[
             print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
     end)
 
-    it("is ended when it prints too much", function()
+    it("is killed if it prints too much", function()
         assert.equal("SANDBOX\tthe policy's output, requests and answers exceed 1 MiB\n",
             with_box([[
             local _, message, code = box:call("call chatter", {})
             print(code, message)]], "exchange_mb = 1"))
     end)
 
-    it("is ended when it does not take what it is told", function()
+    it("is killed if it does not read its messages", function()
         local r = shell.ponder { "-e", [[
             local confine, json = require "ponder.core.confine", require "ponder.json"
             local child = assert(confine.spawn())
@@ -497,13 +497,13 @@ describe("one confined process", function()
         assert.same({ "nil\tTIMEOUT\n", "" }, { r.out, r.err })
     end)
 
-    it("goes on after a call that was cancelled", function()
+    it("continues after a cancelled call", function()
         assert.equal("nil\n1\n", with_box [[
             print((task.timeout(0.01, box.call, box, "call wait", {})))
             print((select(2, box:call("call draw", { 1 }))))]])
     end)
 
-    it("holds an evaluation, which can be resumed and replayed", function()
+    it("runs an evaluation, which can be resumed and replayed", function()
         local dir <close> = shell.directory { ["m.lua"] = MODEL, ["e.lua"] = [[
             local eval, data = require "ponder.eval", {}
             for i = 1, 6 do data[i] = { id = "i" .. i, question = i, target = 2 * i } end
@@ -528,7 +528,7 @@ describe("one confined process", function()
         assert.same(first, accuracy("resume", "e.db"))
     end)
 
-    it("holds the policies of a server", function()
+    it("runs the policies of a server", function()
         local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = [[
             return {
                 up = { description = "shouts", run = function(request)

@@ -53,7 +53,7 @@ describe("the served page", function()
         dir:__close()
     end)
 
-    it("lists runs, filters and sorts them, and opens one, by keys alone", function()
+    it("lists runs, filters and sorts them, and opens one, with the keyboard alone", function()
         local first = sample "first.db"
         local second = sample("second.db", function(db)
             assert(db:execute("UPDATE runs SET status = 'failed', started_at = started_at + 5, "
@@ -88,7 +88,7 @@ describe("the served page", function()
         assert.same({}, b:errors())
     end)
 
-    it("lists 10,000 runs, of which rows exist where they are seen", function()
+    it("has rows only for the visible ones of 10,000 runs", function()
         local path = sample("many.db", function(db)
             assert(db:execute [[WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n
                 WHERE i < 10000) INSERT INTO runs (id, uid, parent, name, labels, command,
@@ -137,7 +137,7 @@ describe("the served page", function()
         b:wait "return location.hash.startsWith('#call=')"
     end)
 
-    it("grows with the run, and leaves alone what is chosen and how it is seen", function()
+    it("grows with the run, and keeps the selection and the view", function()
         local path = sample("grows.db", function(db)
             assert(db:execute "UPDATE runs SET status = NULL, ended_at = NULL")
             assert(db:execute "DELETE FROM calls WHERE status IS NULL")
@@ -172,7 +172,7 @@ describe("the served page", function()
         assert.same({}, b:errors())
     end)
 
-    it("says when its server is gone, and goes on when it is back", function()
+    it("says when its server is gone, and continues when it is back", function()
         local path = sample "gone.db"
         local url = serve(path)
         b:open(url("&run=" .. path .. "%231"))
@@ -182,7 +182,7 @@ describe("the served page", function()
         b:errors()
     end)
 
-    it("may connect to its own server alone", function()
+    it("may connect only to its own server", function()
         local path = sample "alone.db"
         b:open(serve(path)("&run=" .. path .. "%231"))
         assert.equal("connect-src", b:run_async [[
@@ -193,7 +193,7 @@ describe("the served page", function()
         b:errors()
     end)
 
-    it("shows two runs side by side, with what differs, by keys alone", function()
+    it("shows two runs side by side, with their differences, with the keyboard alone", function()
         local first = sample "a.db"
         local second = sample("b.db", function(db)
             assert(db:execute "UPDATE nodes SET score = 0.55 WHERE search = 1 AND id = 3")

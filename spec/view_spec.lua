@@ -75,7 +75,7 @@ setup(function() dir = shell.directory() end)
 teardown(function() dir:__close() end)
 
 describe("the page's server", function()
-    it("reads nothing without the token", function()
+    it("requires the token for every request", function()
         local path = sample "token.db"
         with_page({ path }, function(get, _, page)
             for _, place in ipairs { "/", "/view/runs", "/view/data", "/view/events", "/view/log",
@@ -103,7 +103,7 @@ describe("the page's server", function()
         compared:revert()
     end)
 
-    it("answers to this machine's names alone, and only from it", function()
+    it("answers only to this machine's names, and only to this machine", function()
         with_page({ sample "host.db" }, function(get)
             local status, body = get("/", nil, { headers = { host = "evil.example" } })
             assert.equal(403, status)
@@ -115,7 +115,7 @@ describe("the page's server", function()
         assert.equal(2, r.status)
     end)
 
-    it("gives away no other file, and no page to a frame", function()
+    it("serves no other file, and no page to a frame", function()
         local path, other = sample "one.db", sample "other.db"
         with_page({ path }, function(get)
             for _, name in ipairs { other .. "#1", path .. "#2", path, "", "../../etc/passwd#1" } do
@@ -149,7 +149,7 @@ describe("the page's server", function()
         end)
     end)
 
-    it("lists runs with what they took", function()
+    it("lists runs with their usage", function()
         local path = sample("list.db", function(db)
             assert(db:execute [[INSERT INTO runs (id, uid, parent, name, labels, command, arguments,
                 seed, options, versions, started_at, ended_at, status, error) VALUES (2, 'b', 1,
@@ -172,7 +172,7 @@ describe("the page's server", function()
         end)
     end)
 
-    it("lists all that are kept where no log is named, and says which are damaged", function()
+    it("lists all stored runs if no log is named, and says which are damaged", function()
         local place <close> = shell.directory { ["ponder/x"] = "" }
         sample_log.write(place.path .. "/ponder/good.db")
         local good = place:read "ponder/good.db"
@@ -192,7 +192,7 @@ describe("the page's server", function()
         assert.equal(0, r:stop())
     end)
 
-    it("reads a log again only when it has changed", function()
+    it("rereads a log only if it has changed", function()
         local path = sample "again.db"
         local reader = require "ponder.log.reader"
         with_page({ path }, function(get, get_json)
@@ -208,7 +208,7 @@ describe("the page's server", function()
         end)
     end)
 
-    it("gives all of a log as JSON", function()
+    it("returns all of a log as JSON", function()
         local path = sample "json.db"
         with_page({ path }, function(_, get_json)
             local whole = get_json("/view/log", { run = path .. "#1" })
@@ -217,7 +217,7 @@ describe("the page's server", function()
         end)
     end)
 
-    it("is part of ponder serve, whose other paths stay as they are", function()
+    it("is part of ponder serve, whose other paths are unchanged", function()
         local path = sample "served.db"
         with_page({ path }, function(get)
             assert.equal(401, (get("/", nil, { token = false })))
@@ -228,7 +228,7 @@ describe("the page's server", function()
     end)
 end)
 
-describe("the stream of a run that goes on", function()
+describe("the stream of a run in progress", function()
     local function running(name)
         return sample(name, function(db)
             assert(db:execute "UPDATE runs SET status = NULL, ended_at = NULL")
@@ -240,7 +240,7 @@ describe("the stream of a run that goes on", function()
         samples, request, asked_at, status, reply) VALUES (?, 1, 'new', 1, 'openai', 'm', 1, 1,
         '{"messages":[{"role":"user","content":"And now?"}]}', 1760000020.0, ?, ?)]]
 
-    it("has what is new and no more, to its end", function()
+    it("has only what is new, to its end", function()
         local path = running "live.db"
         local writer = assert(store.open(path, { mode = "write" }))
         with_page({ path }, function(get, get_json, page)
@@ -309,7 +309,7 @@ describe("the stream of a run that goes on", function()
         writer:close()
     end)
 
-    it("leaves the log to its writer, who need not wait", function()
+    it("does not make the log's writer wait", function()
         local path = running "busy.db"
         local writer = assert(store.open(path, { mode = "write" }))
         with_page({ path }, function(get, get_json)
@@ -340,7 +340,7 @@ describe("the stream of a run that goes on", function()
         writer:close()
     end)
 
-    it("says that a log has changed, to the list", function()
+    it("tells the list that a log has changed", function()
         local path = running "listed.db"
         local writer = assert(store.open(path, { mode = "write" }))
         with_page({ path }, function(get)
@@ -361,7 +361,7 @@ describe("the stream of a run that goes on", function()
 end)
 
 describe("ponder view", function()
-    it("prints the URL of the page, and of a run where one is named", function()
+    it("prints the URL of the page, and of a run if one is named", function()
         local path = sample "cli.db"
         for _, arguments in ipairs { { path }, { path .. "#1" } } do
             local r <close> = shell.start { "view", "--no-open", table.unpack(arguments) }
@@ -373,7 +373,7 @@ describe("ponder view", function()
         assert.matches("token=%x+$", two.line)
     end)
 
-    it("waits for a log that is not there yet", function()
+    it("waits for a log that does not exist yet", function()
         local path = dir.path .. "/later.db"
         local r <close> = shell.start { "view", "--no-open", path }
         local function fetch()
@@ -386,7 +386,7 @@ describe("ponder view", function()
         assert.matches("policy%.lua.*200$", fetch())
     end)
 
-    it("opens a browser without its arguments telling the token", function()
+    it("opens a browser without the token among its arguments", function()
         local path = sample "open.db"
         local place <close> = shell.directory { browser = "#!/bin/sh\n"
             .. 'printf "%s\\n" "$@" >"$0.args"; stat -c %a "$1" >"$0.mode"; cat "$1" >"$0.tmp"\n'
@@ -404,7 +404,7 @@ describe("ponder view", function()
         assert.is_nil(io.open(place:read("browser.args"):match "%S+"))
     end)
 
-    it("says what is wrong with its arguments", function()
+    it("reports errors in its arguments", function()
         assert.equal(2, shell.ponder({ "view", "--no-open", "no-such-run" }).status)
         assert.equal(2, shell.ponder({ "view", "--nonsense" }).status)
     end)
@@ -476,7 +476,7 @@ describe("ponder view", function()
         end)
     end)
 
-    it("is what ponder serve has at /, over its log", function()
+    it("is served by ponder serve at /, for its log", function()
         local place <close> = shell.directory { ["p.lua"] = [[return function(request)
             return request.prompt:upper() end]] }
         local log = place.path .. "/served.db"
