@@ -10,7 +10,7 @@ local html = {}
 
 -- In order; page.js comes last and starts the page.
 local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
-    "lists", "details", "fork", "search", "moves", "keys", "live", "news", "page" }
+    "lists", "details", "fork", "search", "moves", "keys", "live", "update", "page" }
 
 ---The page of a run.
 ---@param data table of ponder.report.export.page_data

@@ -433,7 +433,7 @@ function runDetails(run, search) {
 /* A call with its texts instead of their numbers. */
 function wholeCall(run, { id, prompt, reply, ...rest }) {
   const at = (place) => (place === undefined ? undefined : (run.texts[place] ?? null));
-  const own = ['index', 'kind', 'node', 'searchObject', 'lane', 'until', 'start', 'stop', 'left'];
+  const own = ['index', 'kind', 'node', 'searchObject', 'lane', 'until', 'start', 'stop', 'inFlightFrom'];
   const fields = Object.entries(rest).filter(([name]) => !own.includes(name));
   return {
     id,

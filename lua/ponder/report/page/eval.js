@@ -127,17 +127,17 @@ function plotOf(axis) {
   const [width, height] = [svg.clientWidth || 900, svg.clientHeight || 320];
   const [left, right, top, bottom] = [48, 12, 8, 26];
   const limits = list[0].points.map((point) => point.at);
-  const most = Math.max(1, ...list.flatMap((curve) => curve.points.map((p) => p.upper ?? p.value)));
+  const max = Math.max(1, ...list.flatMap((curve) => curve.points.map((p) => p.upper ?? p.value)));
   const [from, to] = [Math.log2(limits[0]), Math.log2(limits[limits.length - 1])];
   const x = (at) => left + (to > from ? (Math.log2(at) - from) / (to - from) : 0.5)
     * (width - left - right);
-  const y = (value) => top + (1 - Math.max(0, value) / most) * (height - top - bottom);
+  const y = (value) => top + (1 - Math.max(0, value) / max) * (height - top - bottom);
   for (let i = 0; i <= 4; i++) {
-    const value = most * i / 4;
+    const value = max * i / 4;
     svg.append(draw('line', { class: 'grid', x1: left, x2: width - right, y1: y(value),
       y2: y(value) }),
     draw('text', { x: left - 8, y: y(value) + 4, 'text-anchor': 'end' },
-      most === 1 ? Math.round(value * 100) + ' %' : value.toFixed(2)));
+      max === 1 ? Math.round(value * 100) + ' %' : value.toFixed(2)));
   }
   const every = Math.ceil(limits.length / Math.max(2, Math.floor(width / 90)));
   limits.forEach((at, i) => {

@@ -133,18 +133,18 @@ function placeAll(t, roots) {
     if (level.next === level.children.length) {
       stack.pop();
       const above = stack.at(-1);
-      if (above) settle(t, above);
+      if (above) placeNext(t, above);
       continue;
     }
     const node = level.children[level.next];
     t.number[node.place] = level.next;
     if (node.open)
       stack.push({ children: node.children, next: 0, fallback: node.children[0].place });
-    else settle(t, level);
+    else placeNext(t, level);
   }
 }
 
-function settle(t, level) {
+function placeNext(t, level) {
   const v = level.children[level.next].place;
   if (level.fallback < 0) level.fallback = level.children[0].place;
   placeNode(t, v, level.children);

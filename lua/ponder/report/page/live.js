@@ -10,22 +10,22 @@ function served(path, query = {}) {
 }
 
 /* Replaces items with known ids and appends the others. */
-function mergeById(list, news, merge = (_, item) => item) {
+function mergeById(list, update, merge = (_, item) => item) {
   const places = new Map(list.map((item, i) => [item.id, i]));
-  for (const item of news) {
+  for (const item of update) {
     const at = places.get(item.id);
     if (at === undefined) list.push(item);
     else list[at] = merge(list[at], item);
   }
 }
 
-function mergeSearch(before, news) {
-  mergeById(before.nodes, news.nodes);
-  return { ...news, nodes: before.nodes, edges: news.edges ?? before.edges };
+function mergeSearch(before, update) {
+  mergeById(before.nodes, update.nodes);
+  return { ...update, nodes: before.nodes, edges: update.edges ?? before.edges };
 }
 
 /* Merges changes of the run into the page's data. */
-function mergeNews(raw, { searches, calls, texts, cut, ...rest }) {
+function mergeUpdate(raw, { searches, calls, texts, cut, ...rest }) {
   mergeById(raw.searches, searches, mergeSearch);
   mergeById(raw.calls, calls);
   for (const text of texts) raw.texts.push(text);
@@ -35,36 +35,36 @@ function mergeNews(raw, { searches, calls, texts, cut, ...rest }) {
 const RETRY_MS = 2000;
 
 /*
- * Calls take(news) with changes of the run, take(whole, true) with all data if the page has missed
- * changes, and tell(connected) when the connection is lost or back.
+ * Calls onUpdate(changes) with changes of the run, onUpdate(whole, true) with all data if the page
+ * has missed changes, and onConnection(connected) when the connection is lost or back.
  */
-function followRun(raw, take, tell) {
+function followRun(raw, onUpdate, onConnection) {
   const source = new EventSource(served('/view/events', { follow: raw.follow }));
-  const again = () => {
+  const reconnect = () => {
     source.close();
-    setTimeout(() => reload(raw.name, take, tell), RETRY_MS);
+    setTimeout(() => reload(raw.name, onUpdate, onConnection), RETRY_MS);
   };
   source.addEventListener('message', (event) => {
-    tell(true);
-    take(JSON.parse(event.data), false);
+    onConnection(true);
+    onUpdate(JSON.parse(event.data), false);
   });
-  source.addEventListener('lost', again);
+  source.addEventListener('lost', reconnect);
   source.addEventListener('error', () => {
-    tell(false);
-    again();
+    onConnection(false);
+    reconnect();
   });
 }
 
-async function reload(name, take, tell) {
+async function reload(name, onUpdate, onConnection) {
   try {
     const answer = await fetch(served('/view/data', { run: name }));
     if (!answer.ok) throw new Error(answer.statusText);
     const whole = await answer.json();
-    tell(true);
-    take(whole, true);
-    followRun(whole, take, tell);
+    onConnection(true);
+    onUpdate(whole, true);
+    followRun(whole, onUpdate, onConnection);
   } catch {
-    tell(false);
-    setTimeout(() => reload(name, take, tell), RETRY_MS);
+    onConnection(false);
+    setTimeout(() => reload(name, onUpdate, onConnection), RETRY_MS);
   }
 }

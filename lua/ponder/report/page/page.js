@@ -17,7 +17,7 @@ let state = {
   filter: { status: '', model: '', purpose: '' }, // of calls
   json: false, // details as JSON
   theme: '',
-  news: 0, // number of updates of a running run
+  updates: 0, // of a running run, so far
 };
 
 const see = () => state;
@@ -55,22 +55,22 @@ function pick(found) {
 
 /* ---- changes of the state ---- */
 
-function change(news) {
+function change(changes) {
   const before = state;
-  state = { ...state, ...news };
+  state = { ...state, ...changes };
   const changed = (...names) => names.some((name) => state[name] !== before[name]);
   if (changed('search', 'query')) state.matches = findMatches(state);
   if (changed('view')) applyView();
   if (changed('search', 'folded')) placeNodes(before.search?.id !== state.search?.id);
-  if (changed('colourBy', 'theme', 'news')) applyColours();
+  if (changed('colourBy', 'theme', 'updates')) applyColours();
   if (changed('search', 'folded', 'query', 'theme')) setRows(outline, outlineOf(state), -1);
-  if (changed('news', 'filter')) applyFilter();
-  if (changed('search', 'query', 'theme', 'colourBy', 'news', 'filter')) setRows(calls,
+  if (changed('updates', 'filter')) applyFilter();
+  if (changed('search', 'query', 'theme', 'colourBy', 'updates', 'filter')) setRows(calls,
 callsOf(state, run), -1);
-  if (changed('search', 'query', 'news', 'filter')) showMatches();
-  if (changed('search', 'selected', 'news', 'json')) showDetails();
+  if (changed('search', 'query', 'updates', 'filter')) showMatches();
+  if (changed('search', 'selected', 'updates', 'json')) showDetails();
   if (changed('list')) applyList();
-  if (changed('search', 'news')) showSearch();
+  if (changed('search', 'updates')) showSearch();
   markRows(changed('selected', 'list', 'search'));
   if (changed('selected')) applySelected(before);
   tree.redraw();

@@ -107,7 +107,7 @@ function textOf(run) {
   return run.text;
 }
 
-function fits(run) {
+function passesFilter(run) {
   return (
     (filter.status === '' || run.status === filter.status) &&
     (filter.cost === '' || (run.cost ?? 0) >= Number(filter.cost)) &&
@@ -232,7 +232,7 @@ function showCompare() {
 
 function show() {
   const active = list.items[list.active]?.run;
-  shown = sorted(all.filter(fits));
+  shown = sorted(all.filter(passesFilter));
   setRows(list, shown, active ? shown.findIndex(({ run }) => run === active) : -1);
   byElementId('count').textContent =
     shown.length === all.length
@@ -311,7 +311,7 @@ function watch() {
 
 /* ---- updates from the server ---- */
 
-function tell(connected) {
+function showConnection(connected) {
   const box = byElementId('lost');
   box.hidden = connected;
   box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
@@ -320,14 +320,14 @@ function tell(connected) {
 async function refresh() {
   try {
     const answer = await fetch(served('/view/runs'));
-    tell(answer.ok);
+    showConnection(answer.ok);
     if (!answer.ok) return;
     all = readRuns(await answer.json());
     showStatuses();
     show();
     performance.mark('listed');
   } catch {
-    tell(false);
+    showConnection(false);
   }
 }
 
@@ -338,8 +338,8 @@ function start() {
   refresh();
   const source = new EventSource(served('/view/events'));
   source.addEventListener('message', refresh);
-  source.addEventListener('open', () => tell(true));
-  source.addEventListener('error', () => tell(false));
+  source.addEventListener('open', () => showConnection(true));
+  source.addEventListener('error', () => showConnection(false));
 }
 
 start();

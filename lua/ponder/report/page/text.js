@@ -72,13 +72,13 @@ function visible(text) {
   );
 }
 
-function firstLine(text, most = 240) {
+function firstLine(text, max = 240) {
   const start = text.search(/\S/);
   return start < 0
     ? ''
     : visible(
         text
-          .slice(start, start + most)
+          .slice(start, start + max)
           .replace(/\s+/g, ' ')
           .trimEnd(),
       );

@@ -23,8 +23,8 @@ function showRun(view, run) {
   view.run = run;
   view.line = makeLine(run);
   view.lanes = assignLanes(run.calls);
-  view.tried = run.calls.filter((call) => call.failed?.length);
-  view.retried = view.tried.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
+  view.withFailures = run.calls.filter((call) => call.failed?.length);
+  view.retried = view.withFailures.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
   view.failed = run.calls.filter(hasFailed);
   if (whole) fitTime(view);
 }
@@ -65,8 +65,8 @@ function makeLine({ run, calls, sessions, end }) {
   for (const call of calls) {
     call.start = toLine(call.asked);
     call.stop = Math.max(call.start, toLine(call.until));
-    const left = call.sent === undefined ? call.start : toLine(call.sent);
-    call.left = Math.min(call.stop, Math.max(call.start, left));
+    const sent = call.sent === undefined ? call.start : toLine(call.sent);
+    call.inFlightFrom = Math.min(call.stop, Math.max(call.start, sent));
   }
   return { length, breaks, toLine };
 }
@@ -210,14 +210,14 @@ function drawTime(view) {
   drawChosen(view, context, p, state);
 }
 
-/* A round step of the scale, at least `least` seconds, that leaves room for labels. */
-function scaleStep(least) {
+/* A round step of the scale, at least `min` seconds, that leaves room for labels. */
+function scaleStep(min) {
   const steps = [
     1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400,
   ];
-  if (least > 1) return steps.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
-  const power = 10 ** Math.floor(Math.log10(least));
-  return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least * 0.999);
+  if (min > 1) return steps.find((step) => step >= min) ?? Math.ceil(min / 86400) * 86400;
+  const power = 10 ** Math.floor(Math.log10(min));
+  return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= min * 0.999);
 }
 
 function drawScale(view, context, p) {
@@ -299,8 +299,8 @@ function drawSpans(view, context, p, state) {
   for (const call of view.run.calls) {
     if (call.stop < view.from || call.start > view.to) continue;
     const faded = isFaded(call, state);
-    if (call.left > call.start) add(call, faded ? 1 : 2, call.start, call.left);
-    add(call, faded ? 1 : 0, call.left, call.stop);
+    if (call.inFlightFrom > call.start) add(call, faded ? 1 : 2, call.start, call.inFlightFrom);
+    add(call, faded ? 1 : 0, call.inFlightFrom, call.stop);
   }
   const high = barHeight(p);
   groups.forEach((boxes, group) => {
@@ -341,7 +341,7 @@ function fillBoxes(context, boxes, high) {
 /* Marks failed attempts by a cut across the bar. */
 function drawAttempts(view, context, p) {
   const high = Math.max(3, p.lane - 1);
-  for (const call of view.tried) {
+  for (const call of view.withFailures) {
     for (const { at } of call.failed) {
       if (at === undefined) continue;
       const x = p.x(view.line.toLine(at));

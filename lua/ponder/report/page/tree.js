@@ -212,8 +212,8 @@ function drawBars(view, context, p, state, nodes) {
 function drawCards(view, context, p, state, nodes) {
   const high = p.cards ? p.high : CARD_HEIGHT;
   const lines = high >= TWO_LINES ? 2 : 1;
-  const most = 13 * Math.max(1, p.cards ? view.zoom : 1);
-  const size = Math.max(9, Math.min(most, lines === 2 ? (high - 6) / 2.6 : high * 0.62));
+  const max = 13 * Math.max(1, p.cards ? view.zoom : 1);
+  const size = Math.max(9, Math.min(max, lines === 2 ? (high - 6) / 2.6 : high * 0.62));
   const style = {
     high,
     size,
@@ -318,7 +318,7 @@ function wrapLabel(context, text, lines, firstRoom, room) {
   return [text.slice(0, end), shorten(context, text.slice(end).trimStart(), room)];
 }
 
-/* Whether the search gave up a node. */
+/* Whether the search has abandoned a node. */
 function isAside(node) {
   return /prun|fail|error|dead|reject|discard/i.test(node.status ?? '');
 }

@@ -1,6 +1,6 @@
 /* Redraws the page of a running run after each update (live.js). */
 
-/* The present object for a node or call of the previous data. */
+/* The new object for a node or call of the previous data. */
 function current(thing) {
   if (!thing) return null;
   if (thing.kind === 'call') return run.calls.find(({ id }) => id === thing.id) ?? null;
@@ -11,7 +11,7 @@ const firstSearch = () =>
   run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
 
 /* Reads the changed data and shows it. */
-function showNews() {
+function showUpdate() {
   const hadSearch = run.searches.length > 0;
   run = readRun(raw);
   showRun(time, run);
@@ -24,32 +24,32 @@ function showNews() {
     folded: new Set([...state.folded].map(current).filter(Boolean)),
     selected: current(state.selected),
     list: hadSearch || !search ? state.list : 'outline',
-    news: state.news + 1,
+    updates: state.updates + 1,
   });
 }
 
 const MIN_PAUSE_MS = 200;
-const REST = 5; // the pause is at least this many times as long as a redraw took
-let newsTimer = 0,
-  newsTook = 0;
+const PAUSE_FACTOR = 5; // the pause is at least this many times as long as a redraw took
+let redrawTimer = 0,
+  redrawTook = 0;
 
-function drawNewsSoon() {
-  if (newsTimer !== 0) return;
-  newsTimer = setTimeout(() => {
-    newsTimer = 0;
+function redrawSoon() {
+  if (redrawTimer !== 0) return;
+  redrawTimer = setTimeout(() => {
+    redrawTimer = 0;
     const began = performance.now();
-    showNews();
-    newsTook = performance.now() - began;
-  }, Math.max(MIN_PAUSE_MS, REST * newsTook));
+    showUpdate();
+    redrawTook = performance.now() - began;
+  }, Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * redrawTook));
 }
 
-function takeNews(news, isWhole) {
-  if (isWhole) raw = news;
-  else mergeNews(raw, news);
-  drawNewsSoon();
+function applyUpdate(update, isWhole) {
+  if (isWhole) raw = update;
+  else mergeUpdate(raw, update);
+  redrawSoon();
 }
 
-function tellConnection(connected) {
+function showConnection(connected) {
   const box = byElementId('lost');
   box.hidden = connected;
   box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
@@ -57,13 +57,13 @@ function tellConnection(connected) {
 
 /* Redraws each second, since the bars of calls in flight grow. */
 function tick() {
-  if (run.run.status === 'running' && newsTook < 50) drawNewsSoon();
+  if (run.run.status === 'running' && redrawTook < 50) redrawSoon();
 }
 
 function startFollowing() {
   if (raw.follow === undefined) return;
   byElementId('home').hidden = false;
   byElementId('home').href = served('/');
-  followRun(raw, takeNews, tellConnection);
+  followRun(raw, applyUpdate, showConnection);
   setInterval(tick, 1000);
 }
