@@ -132,10 +132,14 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         assert.equal(2, ponder({ "cot", "--tools", "/nonexistent", "Why?" }).status)
     end)
 
-    it("accepts --verbose, and a --prompts directory that does not exist", function()
-        local r = ponder { "cot", "--verbose", "--prompts", "/nonexistent", "--model", GAME,
-            "Use 4 4 6 8 to make 24" }
+    it("shows requests with --verbose, and refuses a missing --prompts directory", function()
+        local r = ponder { "cot", "--verbose", "--model", GAME, "Use 4 4 6 8 to make 24" }
         assert.equal(0, r.status)
+        assert.truthy(("\n" .. r.err):find("\n> 1 script:", 1, true), r.err)
+        local missing = shell.root .. "/no-such-directory" -- /nonexistent exists: logs are in it
+        r = ponder { "cot", "--prompts", missing, "--model", GAME, "Use 4 4 6 8 to make 24" }
+        assert.same({ 1, ("ponder cot: %s: No such file or directory [BAD_PROMPT]"):format(
+            missing) }, { r.status, shell.lines(r.err)[1] })
     end)
 end)
 

@@ -36,7 +36,7 @@ describe("ponder export", function()
             ["--search is for dot and mermaid"] = { "--format", "json", "--search", "1", path },
             ["--content is for otlp"] = { "--format", "dot", "--content", path },
             ["--full is for html"] = { "--format", "json", "--full", path },
-            ["one run at a time"] = { "--format", "dot", path, path },
+            [("expected one run (got %s)"):format(path)] = { "--format", "dot", path, path },
             ["--otlp sends traces; it goes with neither --output nor another format"] = { "--otlp",
                 "http://x", "--output", "f", path },
         } do

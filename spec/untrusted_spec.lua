@@ -83,7 +83,7 @@ describe("a confined process", function()
             local confined = require "ponder.report.confined"
             print(confined.mistake { untrusted = true })
             print(confined.mistake { untrusted = true, weak_isolation = true })
-            require("ponder.cli.doctor").run {}]]).out
+            require("ponder.cli.doctor").run({}, {})]]).out
         assert.matches("^%-%-untrusted: this kernel has no Landlock and no seccomp [^\n]*"
             .. "%-%-weak%-isolation[^\n]*\n\n", said)
         assert.matches("\n%-%- isolation +this kernel has no Landlock and no seccomp", said)

@@ -2,11 +2,14 @@
 ---
 --- A command is a module ponder.cli.NAME with
 ---     summary                    one line for `ponder --help`
----     about                      the text of `ponder NAME --help` above its options
----     run(args)                  -> exit status
+---     about                      the text of `ponder NAME --help` above the options
+---     run(given, operands, list, first)    -> exit status; or status or nil (2), message. Its
+---                                arguments: see args.parse; `list`: those of the command
 ---     rules, order               its options (ponder.args), in the order of --help; or
 ---     rules, sections            its options under titles: {title=, names=}
----     words, files               its operands: a list of words; true if any file
+---     expects                    its operands: {fewest, most, what to write in a usage error}
+---     words, files               the same for completion: a list of words; true if any file
+---     parse(name, list, rules)   in place of args.parse
 ---     outside_tasks              true: run() is not called within task.run
 ---     own_help                   true: run() handles a --help that is not the first argument
 ---
@@ -88,8 +91,8 @@ function cli.help()
     return HELP:format(host.version, table.concat(commands, "\n"))
 end
 
--- Inserts examples and the most used options after the synopsis, a usage text's first paragraph.
-local function with_examples(name, usage, rules)
+-- Inserts examples and the most used options after the synopsis, a text's first paragraph.
+local function with_examples(name, about, rules)
     local known = require("ponder.cli.shared.examples")[name] or {}
     local added = {}
     for i, line in ipairs(known) do
@@ -104,20 +107,24 @@ local function with_examples(name, usage, rules)
     if first[1] then
         added[#added + 1] = "\nMost used: " .. concat(first, ", ")
     end
-    local synopsis, rest = match(usage, "^(.-)\n\n(.*)$")
-    return concat({ synopsis or usage, concat(added, "\n"), rest }, "\n\n")
+    local synopsis, rest = match(about, "^(.-)\n\n(.*)$")
+    return concat({ synopsis or about, concat(added, "\n"), rest }, "\n\n")
+end
+
+---The text of a command's --help.
+---@param name string
+---@param command table
+---@return string
+function cli.usage_of(name, command)
+    local rules = command.rules or {}
+    return args.usage(with_examples(name, command.about, rules), rules, sections_of(command))
 end
 
 ---The text of `ponder NAME --help`.
 ---@param name string
 ---@return string? usage nil: unknown command
 function cli.usage(name)
-    if not is_command(name) then
-        return nil
-    end
-    local command = require("ponder.cli." .. name)
-    local rules = command.rules or {}
-    return with_examples(name, args.usage(command.about, rules, sections_of(command)), rules)
+    return is_command(name) and cli.usage_of(name, require("ponder.cli." .. name)) or nil
 end
 
 ---Prints one line on standard error.
@@ -245,6 +252,25 @@ local function wants_help(command, list)
     return false
 end
 
+---Parses the arguments of a command and runs it.
+---@param name string
+---@param command table
+---@param list string[] its arguments
+---@return integer? status of the process; default 2
+---@return string? message to be printed
+function cli.call(name, command, list)
+    local called, expects = "ponder " .. name, command.expects
+    local given, operands, first = (command.parse or args.parse)(called, list, command.rules or {})
+    if not given then
+        return cli.usage_error(operands)
+    elseif expects and (#operands < expects[1] or #operands > expects[2]) then
+        local extra = operands[expects[2] + 1]
+        return nil, ("expected %s%s"):format(expects[3],
+            extra and (" (got %s)"):format(extra) or "")
+    end
+    return command.run(given, operands, list, first)
+end
+
 local function run_command(name, list)
     local command = require("ponder.cli." .. name)
     if wants_help(command, list) then
@@ -252,13 +278,19 @@ local function run_command(name, list)
         return 0
     end
     local run = runs.new()
-    local ok, status
+    local ok, status, message
     if command.outside_tasks then
-        ok, status = xpcall(command.run, cli.with_traceback, list)
+        ok, status, message = xpcall(cli.call, cli.with_traceback, name, command, list)
     else
-        ok, status = xpcall(task.run, cli.with_traceback, run.enter, run, command.run, list)
+        ok, status, message = xpcall(task.run, cli.with_traceback, run.enter, run, cli.call,
+            name, command, list)
     end
-    status = ok and status or cli.report_error(status, run)
+    if not ok then
+        status = cli.report_error(status, run)
+    elseif message then
+        cli.fail("ponder " .. name, message)
+    end
+    status = status or 2
     status = status == 1 and host.time_is_up() and TIMED_OUT or status
     local log_run = package.loaded["ponder.log.run"]
     return log_run and log_run.finish(run, status) or status
@@ -280,13 +312,14 @@ end
 ---Runs a command within the running one.
 ---@param name string
 ---@param list string[] its arguments
----@return integer status
+---@return integer? status
+---@return string? message
 function cli.execute(name, list)
     local command, message = cli.logged(name)
     if not command then
-        return cli.usage_error("ponder: " .. message)
+        return nil, message
     end
-    return command.run(list)
+    return cli.call(name, command, list)
 end
 
 ---Runs a command line.

@@ -1,6 +1,5 @@
 --- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local command = require "ponder.cli.shared.command"
 local strategy = require "ponder.strategy"
@@ -16,12 +15,10 @@ Answers with the strategy that FILE returns (ponder.strategy). Its own options a
 ponder ask --strategy FILE --help lists them.]]
 
 -- A strategy without options has the flags that all strategies have.
-local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate" },
+local ask = command.of("ask", strategy.new { name = "ask", roles = { "generate" },
     run = function() end }, { summary = SUMMARY, about = ABOUT,
     call = "ask --strategy FILE" }, RULES)
-
-local ask = { summary = SUMMARY, about = plain.about, rules = plain.rules,
-    sections = plain.sections, files = true, own_help = true }
+ask.files, ask.own_help = true, true
 
 -- The value of --strategy, if given.
 local function strategy_of(arguments)
@@ -36,28 +33,31 @@ local function strategy_of(arguments)
     end
 end
 
----@param arguments string[]
----@return integer status as of ponder tot
-function ask.run(arguments)
+---Parses nothing: the strategy's own flags are not known yet.
+function ask.parse(_, list)
+    return {}, list
+end
+
+---See ponder.cli.
+function ask.run(_, arguments)
     local path = strategy_of(arguments)
     if not path then
-        return cli.usage_error(
-            "ponder ask: expected a strategy: ponder ask --strategy FILE QUESTION")
+        return nil, "expected a strategy: ponder ask --strategy FILE QUESTION"
     end
     local library, message = strategy.load(path)
     if not library then
-        return cli.fail("ponder ask", message)
+        return 1, message
     end
     local own = command.of("ask", library, { summary = library.summary or SUMMARY,
         about = library.about or library.summary or ABOUT,
         call = "ask --strategy " .. path }, RULES)
     for _, argument in ipairs(arguments) do
         if argument == "--help" then
-            print(args.usage(own.about, own.rules, own.sections))
+            print(cli.usage_of("ask", own))
             return 0
         end
     end
-    return own.run(arguments)
+    return cli.call("ask", own, arguments)
 end
 
 return ask

@@ -2,7 +2,6 @@
 
 local args = require "ponder.args"
 local base64 = require "ponder.base64"
-local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
@@ -60,7 +59,8 @@ log_flags.add(RULES, ORDER)
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
     seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
-local chat = { rules = RULES, order = ORDER }
+local chat = { rules = RULES, order = ORDER,
+    expects = { 1, math.huge, "a prompt: ponder chat PROMPT..." } }
 
 chat.summary = "ask a model and stream its reply"
 
@@ -215,11 +215,6 @@ local function log_answer(call, reply)
     log_run.answer(answer)
 end
 
-local function fail(message, status)
-    cli.fail("ponder chat", message)
-    return status or 2
-end
-
 -- Asks, and prints the reply as it arrives.
 local function ask(opts, m, call, box)
     local end_line = function() end
@@ -244,32 +239,26 @@ local function ask(opts, m, call, box)
         return finish(opts, reply)
     end
     log_run.failure(("%s [%s]"):format(message, code))
-    return fail(("%s [%s]"):format(message, code), 1)
+    return 1, ("%s [%s]"):format(message, code)
 end
 
----@param arguments string[]
----@return integer status 0; 1 if the call failed; 2 for a usage error
-function chat.run(arguments)
-    local opts, operands = args.parse("ponder chat", arguments, RULES)
-    if not opts then return cli.usage_error(operands) end
-    if #operands == 0 then
-        return cli.usage_error("ponder chat: expected a prompt: ponder chat PROMPT...")
-    end
+---See ponder.cli.
+function chat.run(opts, operands, list)
     local question, input = prompt_of(operands)
-    local begun, problem = log_flags.begin(opts, { command = "chat", arguments = arguments,
+    local begun, problem = log_flags.begin(opts, { command = "chat", arguments = list,
         input = input })
-    if not begun then return cli.usage_error("ponder chat: " .. problem) end
+    if not begun then return nil, problem end
     viewing.begin(opts)
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
     if not ok then
-        return fail(m:match("model%.open: (.*)") or m, 1)
+        return 1, m:match("model%.open: (.*)") or m
     end
     local call, wrong = call_of(opts, m, question)
-    if not call then return fail(wrong) end
+    if not call then return nil, wrong end
     local _ <close>, refused = limits.cache(opts.cache)
-    if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
+    if refused then return nil, "--cache: " .. refused end
     local box <close>, why, status = toolbox.open(opts)
-    if not box then return fail(why, status) end
+    if not box then return status, why end
     return closing.around("chat", ask, opts, m, call, box)
 end
 

@@ -275,13 +275,9 @@ function values.runs()
     return found
 end
 
----@param arguments string[]
----@return integer status
-function completion.run(arguments)
-    local opts, operands = args.parse("ponder completion", arguments, completion.rules)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif opts.values then
+---See ponder.cli.
+function completion.run(opts, operands)
+    if opts.values then
         for _, value in ipairs(values[opts.values]()) do
             print(value)
         end
@@ -289,7 +285,7 @@ function completion.run(arguments)
     end
     local made = #operands == 1 and write[operands[1]]
     if not made then
-        return cli.usage_error("ponder completion: expected bash, zsh or fish")
+        return nil, "expected bash, zsh or fish"
     end
     io.write(made(cli.commands()))
     return 0

@@ -2,10 +2,8 @@
 
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
-local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
 local changed = require "ponder.report.changed"
-local cli = require "ponder.cli"
 local compare = require "ponder.report.compare"
 local grid = require "ponder.report.grid"
 local json = require "ponder.json"
@@ -21,7 +19,8 @@ local RULES = {
 
 local ORDER = { "all", "json" }
 
-local diff = { rules = RULES, order = ORDER, files = true }
+local diff = { rules = RULES, order = ORDER, files = true,
+    expects = { 2, 2, "two runs: ponder diff A B" } }
 
 diff.summary = "compare two runs"
 
@@ -210,16 +209,9 @@ local function write_all(w, found)
     w:line(found.same and "Same outcome." or "Different outcomes.")
 end
 
----@param arguments string[]
----@return integer status 0: same outcome; 1: different; 2: one cannot be read, or a usage error
-function diff.run(arguments)
-    local opts, operands = args.parse("ponder diff", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif #operands ~= 2 then
-        return cli.usage_error("ponder diff: expected two runs: ponder diff A B")
-    end
-    return opened.run("ponder diff", { operands[1], operands[2], n = 2 }, function(a, b)
+---See ponder.cli.
+function diff.run(opts, operands)
+    return opened.run({ operands[1], operands[2], n = 2 }, function(a, b)
         local found = compare.of(a, b)
         if opts.json then
             io.stdout:write(quote.terminal_json(json.encode(found)), "\n")

@@ -1,8 +1,6 @@
 --- `ponder doc [NAME]`: the reference, made from doc comments.
 
-local args = require "ponder.args"
 local builtin = require "ponder.builtin"
-local cli = require "ponder.cli"
 local comments = require "ponder.report.doc.comments"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
@@ -20,7 +18,7 @@ local RULES = {
 }
 local ORDER = { "columns", "all", "stubs" }
 
-local doc = { rules = RULES, order = ORDER }
+local doc = { rules = RULES, order = ORDER, expects = { 0, 1, "one name" } }
 
 doc.summary = "the reference: ponder doc search.run"
 
@@ -313,22 +311,15 @@ end
 local function write_stubs(index, directory)
     local count, message = stubs.write(index.modules, directory)
     if not count then
-        return cli.fail("ponder doc: --stubs", message)
+        return 1, "--stubs: " .. message
     end
     print(("%d files in %s; copy %s/.luarc.json into a project, or open %s in an editor"):format(
         count, directory, directory, directory))
     return 0
 end
 
----@param arguments string[]
----@return integer status 1 if NAME is unknown
-function doc.run(arguments)
-    local opts, operands = args.parse("ponder doc", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[2] then
-        return cli.usage_error("ponder doc: expected one name")
-    end
+---See ponder.cli.
+function doc.run(opts, operands)
     local index, name = read_index(), operands[1]
     if opts.stubs then
         return write_stubs(index, opts.stubs)
@@ -337,8 +328,8 @@ function doc.run(arguments)
     end
     local found = find(index, name)
     if not found then
-        return cli.fail("ponder doc", ("unknown name %s%s; ponder doc lists the modules"):format(
-            options.show(name), options.hint(name, index.names, "%s")))
+        return 1, ("unknown name %s%s; ponder doc lists the modules"):format(
+            options.show(name), options.hint(name, index.names, "%s"))
     end
     return print_page(opts, function(page)
         if found.module then

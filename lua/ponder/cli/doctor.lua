@@ -2,10 +2,8 @@
 ---
 --- Keys are never printed; a variable that holds one is shown as "(set)".
 
-local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
-local cli = require "ponder.cli"
 local quote = require "ponder.quote"
 local environment = require "ponder.cli.shared.environment"
 local directories = require "ponder.core.directory"
@@ -387,16 +385,11 @@ local function check_redis(given, urls)
     return status
 end
 
----@param arguments string[]
----@return integer status 0: the default model, or each given Redis, can be used
-function doctor.run(arguments)
-    local given, operands = args.parse("ponder doctor", arguments, RULES)
-    if not given then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function doctor.run(given, operands)
     for _, operand in ipairs(operands) do
         if not redis.is_url(operand) then
-            return cli.usage_error("ponder doctor: expected no argument, or redis://...")
+            return nil, "expected no argument, or redis://..."
         end
     end
     if operands[1] then

@@ -1,6 +1,5 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
@@ -237,7 +236,7 @@ local function show(given, result)
     if not written then
         return 1
     elseif not summary.is_measured(result) then
-        return cli.fail("ponder eval", "nothing could be measured: every run failed")
+        return 1, "nothing could be measured: every run failed"
     end
     return missed and MISSED or 0
 end
@@ -260,13 +259,13 @@ local function compare_logs(given, operands)
     for i = 1, 2 do
         local meta, records = recorded.read(operands[i])
         if not meta then
-            return cli.fail("ponder eval", records)
+            return 1, records
         end
         two[i] = { meta = meta, records = records }
     end
     local list = compare.new(two[1], two[2])
     if not list[1] then
-        return cli.fail("ponder eval", "the two evaluations have no policy in common")
+        return 1, "the two evaluations have no policy in common"
     end
     if given.json then
         io.stdout:write(json.encode { changes = json.array(list) }, "\n")
@@ -355,8 +354,7 @@ local function measure(given, path, mode)
     if not ok then
         return cli.report_error(result)
     elseif not result then
-        cli.fail("ponder eval", message)
-        return math.type(status) == "integer" and status or 1
+        return math.type(status) == "integer" and status or 1, message
     end
     log_run.answer { name = result.meta.name, policies = result.policies }
     return show(given, result)
@@ -374,7 +372,10 @@ end
 local function watch(given, path)
     while true do
         local seen = last_change(path)
-        closing.around("eval", measure, given, path, evaluate)
+        local _, message = closing.around("eval", measure, given, path, evaluate)
+        if message then
+            cli.fail("ponder eval", message)
+        end
         io.stderr:write("ponder eval: waiting for a change of ", path, " or its data\n")
         repeat
             task.sleep(WATCH_S)
@@ -398,16 +399,11 @@ local function misuse(given, operands)
     return confined.mistake(given, BUDGETS)
 end
 
----@param list string[] arguments
----@return integer status
-function command.run(list)
-    local given, operands = args.parse("ponder eval", list, RULES)
-    if not given then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function command.run(given, operands, list)
     local problem = misuse(given, operands) or check_thresholds(given)
     if problem then
-        return cli.usage_error("ponder eval: " .. problem)
+        return nil, problem
     elseif given.compare then
         return compare_logs(given, operands)
     elseif given.rescore then
@@ -424,12 +420,12 @@ function command.run(list)
             script = operands[1] })
     end
     if not begun then
-        return cli.usage_error("ponder eval: " .. problem)
+        return nil, problem
     end
     viewing.begin(given)
     local _ <close>, refused = limits.cache(given.cache)
     if refused then
-        return cli.usage_error("ponder eval: --cache: " .. refused)
+        return nil, "--cache: " .. refused
     elseif given.watch then
         return watch(given, operands[1])
     end

@@ -1,7 +1,5 @@
 --- `ponder export`: writes a run in the format of another program.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local opened = require "ponder.cli.shared.opened"
 local private = require "ponder.core.private"
 
@@ -23,7 +21,7 @@ local RULES = {
 
 local ORDER = { "format", "output", "search", "full", "content", "otlp" }
 
-local export = { rules = RULES, order = ORDER, files = true }
+local export = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one run" } }
 
 export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
 
@@ -71,21 +69,16 @@ local function check(opts)
     end
 end
 
----@param arguments string[]
----@return integer status 0; 1 when reading the log or writing fails; 2 for a usage error
-function export.run(arguments)
-    local opts, operands = args.parse("ponder export", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
     local problem = not opts.format and "expected --format " .. table.concat(FORMATS, "|")
-        or operands[2] and "one run at a time" or check(opts)
+        or check(opts)
     if problem then
-        return cli.usage_error("ponder export: " .. problem)
+        return nil, problem
     end
     local format = require("ponder.report.export." .. opts.format)
-    return opened.run("ponder export", { operands[1], n = 1 }, function(log)
+    return opened.run({ operands[1], n = 1 }, function(log)
         if opts.otlp then
             local trace, message = format.post(log, opts)
             io.stdout:write(trace and trace .. "\n" or "")

@@ -1,9 +1,7 @@
 --- `ponder fork [FILE]`: runs a logged run again with changes; its log answers equal requests.
 
 local rerun = require "ponder.log.rerun"
-local args = require "ponder.args"
 local cli = require "ponder.cli"
-local quote = require "ponder.quote"
 local edits = require "ponder.log.edit"
 local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
@@ -25,7 +23,7 @@ local RULES = {
 local ORDER = { "script", "prompts", "o", "node", "search", "call", "text", "ask", "log",
     "trust", "base_url" }
 
-local fork = { rules = RULES, order = ORDER, files = true }
+local fork = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
 
 fork.summary = "run a logged run again with changes, paying only for new calls"
 
@@ -49,9 +47,8 @@ end
 -- The number of arguments that the command itself reads: those before `--`, or before the script.
 local function count_own(past, list)
     if past.run.command == "run" then
-        local rules = require("ponder.cli.run").rules
-        local _, operands, first = args.parse("ponder run", list, rules,
-            { stops_at_operand = true })
+        local run = require "ponder.cli.run"
+        local _, operands, first = run.parse("ponder run", list, run.rules)
         return operands and first and first - 1 or #list
     end
     for i, word in ipairs(list) do
@@ -169,40 +166,33 @@ local function edit_of(past, opts)
         prompt = opts.ask and text })
 end
 
----@param arguments string[]
----@return integer status of the run; 1 if the log cannot be read
-function fork.run(arguments)
-    local opts, operands = args.parse("ponder fork", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[2] then
-        return cli.usage_error("ponder fork: expected one log (got " .. operands[2] .. ")")
-    end
+---See ponder.cli.
+function fork.run(opts, operands)
     local mistake = misuse(opts)
     if mistake then
-        return cli.usage_error("ponder fork: " .. mistake)
+        return nil, mistake
     end
     local past, message = rerun.open(operands[1], "read")
     opts.other_server = ("," .. (opts.o or "")):find "[,-]base[-_]url=" ~= nil
     message = message or consent.give(past, "fork", opts)
         or select(2, cli.logged(past.run.command))
     if message then
-        return cli.fail("ponder fork", message)
+        return 1, message
     end
     local list, problem = changed_arguments(past, opts)
     if not list then
-        return cli.usage_error("ponder fork: " .. problem)
+        return nil, problem
     end
     local edit, refused = edit_of(past, opts)
     if refused then
-        return cli.usage_error("ponder fork: " .. quote.terminal(refused))
+        return nil, refused
     end
-    local status = past:fork(cli.execute, list, opts.log, edit)
+    local status, failure = past:fork(cli.execute, list, opts.log, edit)
     if edit and not edit.applied then
         io.stderr:write(("ponder fork: the script did not make call %d again: nothing was edited\n")
             :format(edit.call))
     end
-    return status
+    return status, failure
 end
 
 return fork

@@ -1,6 +1,5 @@
 --- `ponder help [COMMAND|TOPIC]`: the --help of a command, or a topic.
 
-local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local cli = require "ponder.cli"
 local options = require "ponder.options"
@@ -22,7 +21,7 @@ local TOPICS = {
     { "dspy", "the same program there and here" },
 }
 
-local help = { words = {} }
+local help = { words = {}, expects = { 0, 1, "one command or topic" } }
 
 help.summary = "a command's --help, or a topic: ponder help tutorial"
 
@@ -53,17 +52,11 @@ local function show_topic(name)
     print(table.concat(page.lines, "\n"))
 end
 
----@param arguments string[]
----@return integer status
-function help.run(arguments)
-    local opts, operands = args.parse("ponder help", arguments, {})
-    if not opts then
-        return cli.usage_error(operands)
-    elseif not operands[1] then
+---See ponder.cli.
+function help.run(_, operands)
+    if not operands[1] then
         print(cli.help())
         return 0
-    elseif operands[2] then
-        return cli.usage_error("ponder help: expected one command or topic")
     end
     local name = operands[1]
     local usage = cli.usage(name)
@@ -73,8 +66,8 @@ function help.run(arguments)
     end
     if not known then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
-        return cli.usage_error(("ponder help: there is no command or topic %s%s"):format(
-            options.show(name), near and (" (did you mean %s?)"):format(near) or ""))
+        return nil, ("there is no command or topic %s%s"):format(options.show(name),
+            near and (" (did you mean %s?)"):format(near) or "")
     end
     if usage then
         print(usage)

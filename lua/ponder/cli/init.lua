@@ -1,7 +1,5 @@
 --- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local private = require "ponder.core.private"
 
 local EVAL = [[
@@ -167,7 +165,7 @@ local TRY = { eval = "ponder eval FILE", policy = "ponder FILE",
     strategy = "ponder ask --strategy FILE", model = 'ponder chat --model script:FILE "6 * 7"' }
 local WORDS = { "eval", "policy", "strategy", "model" }
 
-local init = { words = WORDS, files = true }
+local init = { words = WORDS, files = true, expects = { 0, 2, "one file" } }
 
 init.summary = "write a commented file to start from"
 
@@ -178,25 +176,17 @@ Writes a commented Lua file: an evaluation (eval.lua, the default), a search pol
 strategy (strategy.lua), or a scripted model (model.lua) to try the others offline. An existing file
 is not changed.]]
 
----@param list string[] arguments
----@return integer status 0; 1 if the file cannot be written; 2 for a usage error
-function init.run(list)
-    local given, operands = args.parse("ponder init", list, {})
-    if not given then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function init.run(_, operands)
     local kind = operands[1] or "eval"
     if not KINDS[kind] then
-        return cli.usage_error(("ponder init: expected one of %s (got %s)"):format(
-            table.concat(WORDS, ", "), kind))
-    elseif operands[3] then
-        return cli.usage_error("ponder init: expected one file (got " .. operands[3] .. ")")
+        return nil, ("expected one of %s (got %s)"):format(table.concat(WORDS, ", "), kind)
     end
     local path = operands[2] or kind .. ".lua"
     local name = path:gsub("%%", "%%%%")
     local ok, message = private.write(path, KINDS[kind]:format(name, name, name), true)
     if not ok then
-        return cli.fail("ponder init", message)
+        return 1, message
     end
     print(("wrote %s; try: %s"):format(path, (TRY[kind]:gsub("FILE", (path:gsub("%%", "%%%%"))))))
     return 0

@@ -3,7 +3,6 @@
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
-local cli = require "ponder.cli"
 local grid = require "ponder.report.grid"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -28,7 +27,7 @@ local RULES = {
 
 local ORDER = { "limit", "grep", "status", "since", "json" }
 
-local log = { rules = RULES, order = ORDER, files = true }
+local log = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
 
 log.summary = "list the logged runs"
 
@@ -169,28 +168,20 @@ end
 local function list_file(what, opts)
     local path, missing = kept.find(what)
     if not path then
-        return cli.usage_error("ponder log: " .. missing)
+        return nil, missing
     end
-    return opened_logs.run("ponder log", { what, n = 1 }, function(opened)
+    return opened_logs.run({ what, n = 1 }, function(opened)
         print_list(list_runs_of(opened, opts), opts)
         return 0
     end)
 end
 
----@param arguments string[]
----@return integer status 0; 1 if the directory or the log cannot be read; 2 for a usage error
-function log.run(arguments)
-    local opts, operands = args.parse("ponder log", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[2] then
-        return cli.usage_error("ponder log: one log at a time (got " .. options.show(operands[2])
-            .. ")")
-    end
+---See ponder.cli.
+function log.run(opts, operands)
     local since = opts.since and time_of(opts.since)
     if opts.since and not since then
-        return cli.usage_error("ponder log: --since: expected a date such as 2026-11-22, or a time "
-            .. "such as 12h or 7d (got " .. options.show(opts.since) .. ")")
+        return nil, "--since: expected a date such as 2026-11-22, or a time such as 12h or 7d (got "
+            .. options.show(opts.since) .. ")"
     end
     opts.since = since
     if operands[1] then
@@ -198,7 +189,7 @@ function log.run(arguments)
     end
     local runs, problem = kept.list()
     if problem then
-        return cli.fail("ponder log", problem)
+        return 1, problem
     end
     print_list(list_runs(runs, opts), opts)
     if #runs == 0 and not opts.json then

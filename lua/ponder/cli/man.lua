@@ -5,7 +5,7 @@ local cli = require "ponder.cli"
 local environment = require "ponder.cli.shared.environment"
 local host = require "ponder.core.host"
 
-local man = {}
+local man = { expects = { 0, 0, "no argument" } }
 
 man.summary = "print the manual page (ponder man | man -l -)"
 
@@ -103,15 +103,8 @@ local function page()
     return table.concat(out, "\n") .. "\n"
 end
 
----@param arguments string[]
----@return integer status
-function man.run(arguments)
-    local opts, operands = args.parse("ponder man", arguments, {})
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[1] then
-        return cli.usage_error("ponder man: expected no argument")
-    end
+---See ponder.cli.
+function man.run()
     io.write(page())
     return 0
 end

@@ -1,7 +1,5 @@
 --- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
@@ -11,7 +9,8 @@ local server = require "ponder.mcp.server"
 local stdio = require "ponder.mcp.stdio"
 local strategy = require "ponder.strategy"
 
-local mcp = {}
+local mcp = { parse = policies.parse,
+    expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }
 
 local RULES = {
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
@@ -47,25 +46,18 @@ The prompts of ponder prompts list are offered as MCP prompts, with the question
 Speaks versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
 of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}]]
 
----@param arguments string[]
----@return integer status 0; 2 for a usage error
-function mcp.run(arguments)
+---See ponder.cli.
+function mcp.run(given, operands, arguments)
     policies.print_to_stderr()
-    local given, operands = args.parse("ponder mcp", arguments, policies.rules(arguments, RULES))
-    if not given then
-        return cli.usage_error(operands)
-    elseif #operands == 0 then
-        return cli.usage_error("ponder mcp: expected a policy: ponder mcp FILE.lua")
-    end
     local play, refused = policies.begin_log("mcp", arguments, given)
     if refused then
-        return cli.usage_error("ponder mcp: " .. refused)
+        return nil, refused
     elseif play then
         return policies.answer_again(play, operands, given)
     end
     local list, message = policies.load(operands, given)
     if not list then
-        return cli.usage_error("ponder mcp: " .. message)
+        return nil, message
     end
     local opts = policies.limits(given)
     opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog

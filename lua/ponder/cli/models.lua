@@ -1,7 +1,5 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -17,7 +15,7 @@ local RULES = {
 
 local ORDER = { "base_url", "json", "verbose" }
 
-local models = { rules = RULES, order = ORDER }
+local models = { rules = RULES, order = ORDER, expects = { 0, 1, "at most one PROVIDER" } }
 
 models.summary = "list the models that a server offers"
 models.words = { "anthropic", "ollama", "openai" }
@@ -63,21 +61,17 @@ local function gather(providers, opts)
     return all, count
 end
 
----@param arguments string[]
----@return integer status 0; 1 if no server gave a list; 2 for a usage error
-function models.run(arguments)
-    local opts, operands = args.parse("ponder models", arguments, RULES)
-    if not opts then return cli.usage_error(operands) end
+---See ponder.cli.
+function models.run(opts, operands)
     local providers, wanted = {}, operands[1]
     for _, provider in ipairs(model.providers()) do
         providers[#providers + 1] = provider ~= "script" and provider or nil -- a file, not a server
     end
-    if operands[2] then return cli.usage_error("ponder models: expected at most one PROVIDER") end
     if wanted then
         local known = table.concat(providers, ", ")
         if not (", " .. known .. ","):find(", " .. wanted .. ",", 1, true) then
-            return cli.usage_error(("ponder models: unknown provider %s%s; known: %s"):format(
-                options.show(wanted), options.hint(wanted, providers, "%s"), known))
+            return nil, ("unknown provider %s%s; known: %s"):format(options.show(wanted),
+                options.hint(wanted, providers, "%s"), known)
         end
         providers = { wanted }
     end

@@ -1,6 +1,5 @@
 --- `ponder prompts`: lists, shows, copies and checks the prompts.
 
-local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local check = require "ponder.prompt.check"
 local cli = require "ponder.cli"
@@ -51,13 +50,9 @@ local function file_names()
     return names
 end
 
-local function fail(message)
-    return cli.fail("ponder prompts", message)
-end
-
 local function unknown(what, name, known)
-    return cli.usage_error(("ponder prompts: unknown %s %s%s; known: %s"):format(what, name,
-        options.hint(name, known, "%s"), table.concat(known, ", ")))
+    return nil, ("unknown %s %s%s; known: %s"):format(what, name,
+        options.hint(name, known, "%s"), table.concat(known, ", "))
 end
 
 -- The text of the file that comes with ponder or the strategy; or nil and why there is none.
@@ -97,7 +92,7 @@ local function select_names(operand)
             return { name }
         end
     end
-    return nil, unknown("prompt file", operand, names)
+    return unknown("prompt file", operand, names)
 end
 
 -- The line on which a file seems to define a function; found without running it.
@@ -121,7 +116,7 @@ function commands.list()
             text, problem = read_file(found.path)
         end
         if problem then
-            status = fail(problem)
+            status = cli.fail("ponder prompts", problem)
         end
         for _, function_name in ipairs(problem and {} or function_names(name)) do
             local line = text and line_of(text, function_name)
@@ -143,7 +138,7 @@ local function show_file(name)
         text, problem = original(name)
     end
     if not text then
-        return fail(problem)
+        return 1, problem
     end
     io.write(text)
     return 0
@@ -152,7 +147,7 @@ end
 local function show_function(name, function_name)
     local found, problem = load_prompts(name)
     if not found then
-        return fail(problem)
+        return 1, problem
     end
     local subject = subject_of(name)
     local f = type(found[function_name]) == "function" and found[function_name]
@@ -160,12 +155,12 @@ local function show_function(name, function_name)
     local contexts = subject.samples()[function_name] or {}
     local messages
     if not contexts[1] then
-        return fail(("%s.%s: the strategy has no samples to render it with"):format(name,
-            function_name))
+        return 1, ("%s.%s: the strategy has no samples to render it with"):format(name,
+            function_name)
     end
     messages, problem = check.render(f, contexts[#contexts])
     if not messages then
-        return fail(problem)
+        return 1, problem
     end
     for i, message in ipairs(messages) do
         print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
@@ -175,12 +170,12 @@ end
 
 function commands.show(operand)
     if not operand then
-        return cli.usage_error("ponder prompts: show needs a name, such as tot.generate")
+        return nil, "show needs a name, such as tot.generate"
     end
     local name, function_name = operand:match("^([^.]+)%.?(.*)$")
-    local known, status = select_names(name or operand)
+    local known, problem = select_names(name or operand)
     if not known then
-        return status
+        return nil, problem
     elseif function_name == "" then
         return show_file(name)
     elseif type(subject_of(name).functions()[function_name]) ~= "function" then
@@ -193,20 +188,10 @@ function commands.show(operand)
     return show_function(name, function_name)
 end
 
-local function write(path, text)
-    local file, message = private.open(path)
-    if not file then
-        return nil, message
-    end
-    local ok, problem = file:write(text)
-    local closed, why = file:close()
-    return ok and closed, problem or why
-end
-
 function commands.eject(operand, opts)
-    local names, status = select_names(operand)
+    local names, unknown_name = select_names(operand)
     if not names then
-        return status
+        return nil, unknown_name
     end
     local directory = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
     local texts = {}
@@ -215,20 +200,20 @@ function commands.eject(operand, opts)
         local text, why = original(name)
         texts[name] = text
         if not text then
-            return fail(why)
+            return 1, why
         elseif not opts.force and read_file(path) then
-            return fail(path .. " already exists; --force replaces it")
+            return 1, path .. " already exists; --force replaces it"
         end
     end
     local made, message = private.make_directory(directory)
     if not made then
-        return fail(message)
+        return 1, message
     end
     for _, name in ipairs(names) do
         local path = directory .. "/" .. name .. ".lua"
-        local ok, problem = write(path, texts[name])
+        local ok, problem = private.write(path, texts[name])
         if not ok then
-            return fail(problem)
+            return 1, problem
         end
         print(path)
     end
@@ -236,11 +221,11 @@ function commands.eject(operand, opts)
 end
 
 function commands.check(operand)
-    local names, status = select_names(operand)
+    local names, unknown_name = select_names(operand)
     if not names then
-        return status
+        return nil, unknown_name
     end
-    status = 0
+    local status = 0
     for _, name in ipairs(names) do
         local path = prompt.find(name).path
         local found, problem = load_prompts(name)
@@ -260,21 +245,15 @@ function commands.check(operand)
     return status
 end
 
----@param arguments string[]
----@return integer status 0; 1 for a problem with a prompt or a file; 2 for a usage error
-function prompts.run(arguments)
-    local opts, operands = args.parse("ponder prompts", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function prompts.run(opts, operands)
     local command = commands[operands[1] or "list"]
     if not command then
         return unknown("command", operands[1], prompts.words)
     elseif operands[3] or operands[2] and command == commands.list then
-        return cli.usage_error(("ponder prompts: unexpected argument %s"):format(
-            options.show(operands[3] or operands[2])))
+        return nil, "unexpected argument " .. options.show(operands[3] or operands[2])
     elseif (opts.to or opts.force) and command ~= commands.eject then
-        return cli.usage_error("ponder prompts: --to and --force are for eject")
+        return nil, "--to and --force are for eject"
     end
     if opts.prompts then
         prompt.add(opts.prompts)
@@ -283,7 +262,7 @@ function prompts.run(arguments)
         local problem
         own, problem = strategy.load(opts.strategy)
         if not own then
-            return fail(problem)
+            return 1, problem
         end
     end
     notice.listen(function() end) -- the output says where prompts come from

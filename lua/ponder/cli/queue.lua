@@ -1,7 +1,5 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
@@ -37,10 +35,6 @@ $PONDER_REDIS_URL.
   ponder queue --queue NAME --retry all     run them again; recorded replies are free]]
 
 local SAMPLE_S = 1
-
-local function fail(message)
-    return cli.fail("ponder queue", message)
-end
 
 -------------------------------------------------------------------------------
 -- Figures
@@ -139,7 +133,7 @@ local CLEAR = "\27[H\27[2J"
 local function show(client, given)
     local before, message = read_figures(client, given.queue)
     if not before then
-        return fail(message)
+        return 1, message
     end
     local out = style.of(1)
     local live = given.watch or not given.json and terminal.is_terminal(1)
@@ -148,7 +142,7 @@ local function show(client, given)
         local list
         list, message = read_figures(client, given.queue)
         if not list then
-            return fail(message)
+            return 1, message
         end
         set_rates(list, before, SAMPLE_S)
         if given.json then
@@ -187,13 +181,13 @@ local function each_letter(client, given, letters, wanted, handle, done)
         if wanted == "all" or letter.id == wanted then
             local moved, message = handle(client, given.queue, letter)
             if not moved then
-                return fail(message)
+                return 1, message
             end
             count = count + moved
         end
     end
     if count == 0 and wanted ~= "all" then
-        return fail(("no dead letter %s in the queue %s"):format(wanted, given.queue))
+        return 1, ("no dead letter %s in the queue %s"):format(wanted, given.queue)
     end
     print(("%d %s"):format(count, done))
     return 0
@@ -202,7 +196,7 @@ end
 local function handle_dead(client, given)
     local letters, message = status.dead_letters(client, given.queue)
     if not letters then
-        return fail(message)
+        return 1, message
     elseif given.retry then
         return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
     elseif given.drop then
@@ -214,26 +208,21 @@ end
 local function purge(client, given)
     local count, message = status.purge(client, given.queue)
     if not count then
-        return fail(message)
+        return 1, message
     end
     print(("the queue %s is empty"):format(given.queue))
     return 0
 end
 
----@param list string[] arguments
----@return integer status
-function command.run(list)
-    local given, operands = args.parse("ponder queue", list, RULES)
-    if not given then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function command.run(given, operands)
     local on_letters = given.dead or given.retry or given.drop
     if (on_letters or given.purge) and not given.queue then
-        return cli.usage_error "ponder queue: expected --queue NAME"
+        return nil, "expected --queue NAME"
     end
     local client <close>, message = redis.open(operands[1])
     if not client then
-        return cli.usage_error("ponder queue: " .. message)
+        return nil, message
     elseif given.purge then
         return purge(client, given)
     end

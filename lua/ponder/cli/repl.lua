@@ -1,6 +1,5 @@
 --- `ponder repl`: an interactive prompt that reads Lua, runs it and prints the results.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local line = require "ponder.core.line"
@@ -12,9 +11,8 @@ local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 
 local RULES = { verbose = { help = "show requests and replies on standard error, redacted" } }
-local ORDER = { "verbose" }
 
-local repl = { rules = RULES, order = ORDER }
+local repl = { rules = RULES, order = { "verbose" }, expects = { 0, 0, "no argument" } }
 
 repl.summary = "an interactive Lua prompt"
 
@@ -131,15 +129,8 @@ local function step()
     return true
 end
 
----@param list string[]
----@return integer status
-function repl.run(list)
-    local opts, operands = args.parse("ponder repl", list, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[1] then
-        return cli.usage_error(("ponder repl: expected no argument (got %s)"):format(operands[1]))
-    end
+---See ponder.cli.
+function repl.run(opts)
     if opts.verbose then
         require("ponder.model.verbose").start()
     end

@@ -1,10 +1,9 @@
 --- `ponder replay [FILE]`: runs a logged run again, offline.
 
 local rerun = require "ponder.log.rerun"
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 
-local replay = { files = true }
+local replay = { files = true, expects = { 0, 1, "one log" } }
 
 replay.summary = "run a logged run again, from its log alone"
 
@@ -17,19 +16,12 @@ NOT_IN_REPLAY, which names them. FILE is a path, or the name or number of a run 
 without it, the newest run. FILE#3 stops after the third run of the file; in the log of a server it
 answers only that request, and prints the answer.]]
 
----@param arguments string[]
----@return integer status of the run; 1 if it cannot be replayed
-function replay.run(arguments)
-    local opts, operands = args.parse("ponder replay", arguments, {})
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[2] then
-        return cli.usage_error("ponder replay: expected one log (got " .. operands[2] .. ")")
-    end
+---See ponder.cli.
+function replay.run(_, operands)
     local past, message = rerun.open(operands[1], "read")
     message = message or past:refusal(true)
     if message then
-        return cli.fail("ponder replay", message)
+        return 1, message
     end
     return past:replay(cli.execute)
 end

@@ -14,7 +14,7 @@ local RULES = {
 }
 local ORDER = { "fork", "trust", "base_url", "sync" }
 
-local resume = { rules = RULES, order = ORDER, files = true }
+local resume = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
 
 resume.summary = "continue a run that was killed, interrupted or failed"
 
@@ -38,19 +38,19 @@ local function fork_option(arguments)
     end
 end
 
----@param arguments string[]
----@return integer status of the run; 1 if it cannot be resumed
-function resume.run(arguments)
-    local opts, operands = args.parse("ponder resume", arguments, RULES)
-    local misplaced = not opts and fork_option(arguments)
+---See ponder.cli.
+function resume.parse(name, list, rules)
+    local opts, operands = args.parse(name, list, rules)
+    local misplaced = not opts and fork_option(list)
     if misplaced then
-        return cli.usage_error(("ponder resume: %s is for ponder fork, which reruns a log with "
-            .. "changes: ponder fork -o max-calls=200"):format(misplaced))
-    elseif not opts then
-        return cli.usage_error(operands)
-    elseif operands[2] then
-        return cli.usage_error("ponder resume: expected one log (got " .. operands[2] .. ")")
+        return nil, ("ponder resume: %s is for ponder fork, which reruns a log with "
+            .. "changes: ponder fork -o max-calls=200"):format(misplaced)
     end
+    return opts, operands
+end
+
+---See ponder.cli.
+function resume.run(opts, operands)
     local past, message = rerun.open(operands[1], "write", opts.sync)
     local changes, gone
     if past then
@@ -66,7 +66,7 @@ function resume.run(arguments)
         message = past:refusal()
     end
     if message then
-        return cli.fail("ponder resume", message)
+        return 1, message
     end
     if changes then
         return past:fork(cli.execute, past.run.arguments)

@@ -137,7 +137,7 @@ local function execute(chunk, opts, operands)
     end
     local _ <close>, refused = limits.cache(opts.cache)
     if refused then
-        return cli.usage_error("ponder run: --cache: " .. refused)
+        return nil, "--cache: " .. refused
     end
     local hints = {} -- of searches that found no terminal node
     local spent <close> = closing.watch()
@@ -171,23 +171,21 @@ local function execute(chunk, opts, operands)
     return printed and 0 or cli.fail("ponder: --json", why)
 end
 
----Runs the script that the arguments name.
----@param list string[] arguments; the words before them at 0 and below
----@return integer status
-function run.run(list)
+---@param list string[] the words before the arguments are at 0 and below
+function run.parse(name, list, rules)
     local is_implied = list[-1] == nil -- `ponder FILE`
-    local opts, operands, first = args.parse("ponder run", list, RULES, {
-        stops_at_operand = true,
-        others = { "--help", is_implied and "--version" or nil },
-    })
-    if not opts then
-        return cli.usage_error(operands)
-    elseif not opts.e and not operands[1] then
-        return cli.usage_error("ponder run: expected a script: ponder run FILE|- [ARG...]")
+    return args.parse(name, list, rules, { stops_at_operand = true,
+        others = { "--help", is_implied and "--version" or nil } })
+end
+
+---Runs the script that the arguments name.
+function run.run(opts, operands, list, first)
+    if not opts.e and not operands[1] then
+        return nil, "expected a script: ponder run FILE|- [ARG...]"
     end
     local mistake = confined.mistake(opts)
     if mistake then
-        return cli.usage_error("ponder run: " .. mistake)
+        return nil, mistake
     end
     if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
@@ -197,7 +195,7 @@ function run.run(list)
     local begun, problem = flags.begin(opts, { command = "run", arguments = list,
         script = opts.e and "-e" or path })
     if not begun then
-        return cli.usage_error("ponder run: " .. problem)
+        return nil, problem
     end
     if opts.view then
         require("ponder.cli.shared.viewing").begin(opts)

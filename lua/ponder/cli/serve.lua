@@ -1,7 +1,6 @@
 --- `ponder serve POLICY...`: serves policies as models to OpenAI and Anthropic clients.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
@@ -18,7 +17,7 @@ local view = require "ponder.view"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 
-local serve = {}
+local serve = { parse = policies.parse }
 
 local function duration(help)
     return { value = "TIME", type = "duration", min = 0, help = help }
@@ -184,30 +183,23 @@ local function prepare(given, operands, page)
     return made
 end
 
----@param arguments string[]
----@return integer status 0; 143 or 130 if requests were cancelled; 1 if it cannot listen; 2 for a
----  usage error
-function serve.run(arguments)
+---See ponder.cli.
+function serve.run(given, operands, arguments)
     policies.print_to_stderr()
-    local given, operands = args.parse("ponder serve", arguments,
-        policies.rules(arguments, RULES))
-    if not given then
-        return cli.usage_error(operands)
-    end
     local play, refused = policies.begin_log("serve", arguments, given)
     if refused then
-        return cli.usage_error("ponder serve: " .. refused)
+        return nil, refused
     elseif play then
         return policies.answer_again(play, operands, given)
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
     local made, problem = prepare(given, operands, shown)
     if not made then
-        return cli.usage_error("ponder serve: " .. problem)
+        return nil, problem
     end
     local address, message = made:start()
     if not address then
-        return cli.fail("ponder serve", message)
+        return 1, message
     end
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"

@@ -3,7 +3,6 @@
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
-local cli = require "ponder.cli"
 local export = require "ponder.report.export.json"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
@@ -25,7 +24,8 @@ local RULES = {
 
 local ORDER = { "calls", "tree", "events", "call", "node", "search", "json" }
 
-local show = { rules = RULES, order = ORDER, files = true }
+local show = { rules = RULES, order = ORDER, files = true,
+    expects = { 0, 1, "one run; ponder diff compares two" } }
 
 show.summary = "show what a run did: its calls, trees and events"
 
@@ -150,20 +150,13 @@ local function view_of(opts)
     return chosen or "summary"
 end
 
----@param arguments string[]
----@return integer status 0; 1 if there is no such log, call or node; 2 for a usage error
-function show.run(arguments)
-    local opts, operands = args.parse("ponder show", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function show.run(opts, operands)
     local view, problem = view_of(opts)
     if not view then
-        return cli.usage_error("ponder show: " .. problem)
-    elseif operands[2] then
-        return cli.usage_error("ponder show: one run at a time; ponder diff compares two")
+        return nil, problem
     end
-    return opened.run("ponder show", { operands[1], n = 1 }, function(log)
+    return opened.run({ operands[1], n = 1 }, function(log)
         return views[view](log, opts, style.of(1))
     end)
 end

@@ -1,7 +1,5 @@
 --- `ponder trust`: directories of prompt files that may be used without being named.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local options = require "ponder.options"
 local text = require "ponder.report.text"
 local trust = require "ponder.prompt.trust"
@@ -24,23 +22,19 @@ after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files
 requires that you own the directory and its files and that nobody else may write them. The list of
 trusted directories is in $XDG_STATE_HOME/ponder.]]
 
-local function fail(message)
-    return cli.fail("ponder trust", message)
-end
-
 local function list()
     local known, problem = trust.list()
     for _, path in ipairs(options.names(known)) do
         local _, message = trust.check(path)
         print(text.line(message or path))
     end
-    return problem and fail(problem) or 0
+    return problem and 1 or 0, problem
 end
 
 local function remove(at)
     local was_trusted, message = trust.remove(at)
     if not was_trusted then
-        return fail(message or at .. ": is not trusted")
+        return 1, message or at .. ": is not trusted"
     end
     return 0
 end
@@ -48,7 +42,7 @@ end
 local function add(at)
     local contents, message = trust.add(at)
     if not contents then
-        return fail(message)
+        return 1, message
     end
     for _, name in ipairs(contents.names) do
         print(text.line(contents.path .. "/" .. name))
@@ -56,16 +50,12 @@ local function add(at)
     return 0
 end
 
----@param arguments string[]
----@return integer status 0; 1 if the directory cannot be trusted; 2 for a usage error
-function command.run(arguments)
-    local opts, operands = args.parse("ponder trust", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif opts.list and (operands[1] or opts.remove) then
-        return cli.usage_error("ponder trust: --list does not take a directory")
+---See ponder.cli.
+function command.run(opts, operands)
+    if opts.list and (operands[1] or opts.remove) then
+        return nil, "--list does not take a directory"
     elseif not opts.list and (not operands[1] or operands[2]) then
-        return cli.usage_error("ponder trust: expected one directory: ponder trust ./prompts")
+        return nil, "expected one directory: ponder trust ./prompts"
     elseif opts.list then
         return list()
     end

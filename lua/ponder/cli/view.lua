@@ -1,7 +1,5 @@
 --- `ponder view`: shows logged runs in a browser, live.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
 local open = require "ponder.view.open"
@@ -58,16 +56,11 @@ local function first_run(shown, named)
     return shown.runs:only() or not shown.logs:find(first).stamp and first or nil
 end
 
----@param arguments string[]
----@return integer status 0, also after Ctrl-C; 1 if it cannot listen; 2 for a usage error
-function view.run(arguments)
-    local opts, operands = args.parse("ponder view", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    end
+---See ponder.cli.
+function view.run(opts, operands)
     local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
     if not shown_logs then
-        return cli.usage_error("ponder view: " .. quote.terminal(problem))
+        return nil, problem
     end
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local ok, serving = pcall(server.new, { policies = {}, page = shown,
@@ -75,12 +68,11 @@ function view.run(arguments)
             io.stderr:write("ponder view: ", quote.terminal(text), "\n")
         end })
     if not ok then
-        return cli.usage_error("ponder view: --listen: only this machine may reach the page "
-            .. "(127.0.0.1:PORT)")
+        return nil, "--listen: only this machine may reach the page (127.0.0.1:PORT)"
     end
     local address, message = serving:start()
     if not address then
-        return cli.fail("ponder view", message)
+        return 1, message
     end
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))

@@ -1,6 +1,5 @@
 --- `ponder work URL --script FILE`: a worker of a queue in Redis.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local host = require "ponder.core.host"
@@ -101,29 +100,22 @@ local function serve_queue(given, client, reader, script)
     stop()
     client:close()
     reader:close()
-    if not ok then
-        say(message)
-    end
-    return ok and 0 or 1
+    return ok and 0 or 1, not ok and message or nil
 end
 
----@param list string[] arguments
----@return integer status
-function command.run(list)
+---See ponder.cli.
+function command.run(given, operands, list)
     policies.print_to_stderr()
-    local given, operands = args.parse("ponder work", list, RULES)
-    if not given then
-        return cli.usage_error(operands)
-    elseif not given.script then
-        return cli.usage_error "ponder work: expected --script FILE, which returns functions"
+    if not given.script then
+        return nil, "expected --script FILE, which returns functions"
     end
     local mistake = confined.mistake(given, BUDGETS)
     if mistake then
-        return cli.usage_error("ponder work: " .. mistake)
+        return nil, mistake
     end
     local client, unreachable = redis.open(operands[1])
     if not client then
-        return cli.usage_error("ponder work: " .. unreachable)
+        return nil, unreachable
     end
     local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then
@@ -131,21 +123,20 @@ function command.run(list)
     end
     local begun, refused = begin_log(given, list)
     if not begun then
-        return cli.usage_error("ponder work: " .. refused)
+        return nil, refused
     end
     model.share_limits(client)
     local script, problem = load_script(given)
     if not script then
-        return cli.usage_error("ponder work: " .. problem)
+        return nil, problem
     end
     local _ <close>, unusable = limits.cache(given.cache)
     if unusable then
-        return cli.usage_error("ponder work: --cache: " .. unusable)
+        return nil, "--cache: " .. unusable
     end
     local pong, message, code = client:call "PING"
     if not pong and not redis.is_transient(code) then -- a wrong password, or Redis is too old
-        say(message)
-        return 1
+        return 1, message
     end
     return serve_queue(given, client, reader, script)
 end

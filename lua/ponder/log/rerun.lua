@@ -219,8 +219,9 @@ local function start_one(self, execute, play)
 end
 
 ---Resumes the run where the log ends.
----@param execute fun(command: string, arguments: string[]): integer runs a command
----@return integer status
+---@param execute fun(command: string, arguments: string[]): integer?, string? runs a command
+---@return integer? status
+---@return string? message
 function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
@@ -248,8 +249,9 @@ local PLACEHOLDER = "not-needed"
 local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY" }
 
 ---Replays the run from the log alone.
----@param execute fun(command: string, arguments: string[]): integer runs a command
----@return integer status
+---@param execute fun(command: string, arguments: string[]): integer?, string? runs a command
+---@return integer? status
+---@return string? message
 function Rerun:replay(execute)
     restore_environment(self, true)
     for _, name in ipairs(KEYS) do
@@ -265,11 +267,12 @@ function Rerun:replay(execute)
 end
 
 ---Runs the command again, perhaps changed, with a new log.
----@param execute fun(command: string, arguments: string[]): integer runs a command
+---@param execute fun(command: string, arguments: string[]): integer?, string? runs a command
 ---@param arguments string[]
 ---@param path? string of the new log
 ---@param edit? ponder.log.Edit change to the recorded answers
----@return integer status
+---@return integer? status
+---@return string? message
 function Rerun:fork(execute, arguments, path, edit)
     restore_environment(self, false)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path

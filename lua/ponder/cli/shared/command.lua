@@ -81,7 +81,7 @@ end
 local function make_strategy(self, given, tools)
     local opts, message = flags.options(given, self.rules)
     if not opts then
-        return nil, ("ponder %s: %s"):format(self.name, message)
+        return nil, message
     end
     opts.tools = tools
     if given.prompts then
@@ -93,7 +93,7 @@ local function make_strategy(self, given, tools)
     local ok, made = pcall(self.strategy.new, opts)
     if not ok then -- names options as flags
         message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
-        return nil, ("ponder %s: %s"):format(self.name, (message:gsub("opts%.([%w_]+)", args.flag)))
+        return nil, (message:gsub("opts%.([%w_]+)", args.flag))
     end
     return made
 end
@@ -279,36 +279,30 @@ function Session:show(outcome, message, code, partial)
     return outcome and 0 or code == "INTERRUPTED" and host.stop_status() or 1
 end
 
-local function run(self, arguments)
-    local given, operands = args.parse("ponder " .. self.name, arguments, self.rules)
-    if not given then
-        return cli.usage_error(operands)
-    elseif given.json and given.jsonl then
-        return cli.usage_error(("ponder %s: --json or --jsonl, not both"):format(self.name))
+local function run(self, given, operands, arguments)
+    if given.json and given.jsonl then
+        return nil, "--json or --jsonl, not both"
     end
     local question, input = question_of(operands)
     local begun, problem = log_flags.begin(given, { command = self.name, arguments = arguments,
         input = input })
     if not begun then
-        return cli.usage_error(("ponder %s: %s"):format(self.name, problem))
+        return nil, problem
     end
     viewing.begin(given)
     local box <close>, unavailable, status = toolbox.open(given)
     if not box then
-        cli.fail("ponder " .. self.name, unavailable)
-        return status
+        return status, unavailable
     end
     local s, message = make_strategy(self, given, box.tools)
     if not s then
-        return cli.usage_error(message)
-    end
-    if not question or question == "" then
-        return cli.usage_error(('ponder %s: expected a question: ponder %s "QUESTION"'):format(
-            self.name, self.name))
+        return nil, message
+    elseif not question or question == "" then
+        return nil, ('expected a question: ponder %s "QUESTION"'):format(self.name)
     end
     local _ <close>, refused = limits.cache(given.cache)
     if refused then
-        return cli.usage_error(("ponder %s: --cache: %s"):format(self.name, refused))
+        return nil, "--cache: " .. refused
     end
     limits.begin(given)
     local session = new_session(self.name, given, s)
@@ -358,8 +352,8 @@ function command.of(name, library, texts, own)
     end
     local call = texts.call or name
     self.about = USAGE:format(call, call, texts.about)
-    self.run = function(arguments)
-        return run(self, arguments)
+    self.run = function(...)
+        return run(self, ...)
     end
     return self
 end

@@ -1,4 +1,4 @@
---- Opens logs for a command; a log that cannot be read ends it with one line on standard error.
+--- Opens logs for a command; a log that cannot be read ends it with a message of one line.
 
 local cli = require "ponder.cli"
 local reader = require "ponder.log.reader"
@@ -28,12 +28,12 @@ local function explain(err, logs)
 end
 
 ---Opens logs, calls f with them and closes them.
----@param name string of the command: "ponder show"
 ---@param paths table paths.n arguments of reader.open
 ---@param f fun(...: ponder.log.Reader): integer?, string? exit status; or nil, message
 ---@param failed? integer exit status on failure; default 1
 ---@return integer status
-function opened.run(name, paths, f, failed)
+---@return string? message
+function opened.run(paths, f, failed)
     local logs = {}
     local _ <close> = setmetatable({}, { __close = function()
         for _, log in ipairs(logs) do
@@ -54,8 +54,7 @@ function opened.run(name, paths, f, failed)
         end
         problem = ok and message or explain(status, logs)
     end
-    cli.fail(name, problem)
-    return failed or 1
+    return failed or 1, problem
 end
 
 return opened

@@ -1,5 +1,6 @@
 --- Loads the policies that a command line names, files or built in, for `ponder serve` and `mcp`.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local converse = require "ponder.strategy.converse"
@@ -26,13 +27,10 @@ for _, name in ipairs(strategy.names) do
     STRATEGIES[name], ASKS_MODELS[name] = true, true
 end
 
----The rules of a command and of the strategies that its arguments name.
----@param arguments string[]
----@param own table<string, ArgumentRule>
----@return table<string, ArgumentRule>
-function shared.rules(arguments, own)
+---Parses the arguments of `serve` or `mcp`, with the flags of the strategies that they name.
+function shared.parse(called, list, own)
     local rules = {}
-    for _, word in ipairs(arguments) do
+    for _, word in ipairs(list) do
         if STRATEGIES[word] then
             options.merge(rules, (flags.of(strategy.named(word).options())))
         end
@@ -41,7 +39,7 @@ function shared.rules(arguments, own)
         end
     end
     options.merge(rules, own)
-    return rules
+    return args.parse(called, list, rules)
 end
 
 -- A built-in strategy, with its own options out of the flags of several.
