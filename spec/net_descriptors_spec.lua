@@ -103,7 +103,7 @@ describe("every operation without a descriptor", function()
             "store, read: there.db: cannot be read: " .. HINT,
             "store, asked about: there.db: cannot be read: " .. HINT,
             "process: cannot start true: " .. HINT, "file: model.lua: " .. HINT,
-            "model: model.open: script:model.lua: cannot open model.lua: " .. HINT .. "\n" },
+            "model: model.open: script:model.lua: model.lua: " .. HINT .. "\n" },
             "\n"), r.out)
     end)
 end)

@@ -585,12 +585,18 @@ describe("ponder serve", function()
     end)
 
     it("reports errors before it listens", function()
-        local dir <close> = shell.directory { ["bad.lua"] = "return 5", ["keys"] = "short\n",
+        local dir <close> = shell.directory { ["bad.lua"] = "return 5",
+            ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
+            ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
             ["up.lua"] = "return function() end" }
         for _, case in ipairs {
             { "expected a policy" },
-            { "cannot open nosuch.lua", "nosuch.lua" },
+            { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
+            { "^ponder serve: broken.lua:1: unexpected symbol", "broken.lua" },
+            { "^ponder serve: result.lua: policy best_node: expected a function", "result.lua" },
+            { '^ponder serve: odd.lua: policy odd: unknown option "depth"\n$', "odd.lua" },
             { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
+            { "^ponder serve: tot: no model is named", "tot" },
             { "two policies are named up", "up.lua", "up.lua" },
             { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
                 "up.lua" },

@@ -453,7 +453,7 @@ describe("ponder ask", function()
         local dir <close> = shell.directory { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",
             ["none.lua"] = "none.lua: must return ponder.strategy.new{...}",
-            ["gone.lua"] = "cannot open gone.lua" } do
+            ["gone.lua"] = "ponder ask: gone.lua: No such file" } do
             local r = shell.ponder({ "ask", "--strategy", file, "?" }, { cwd = dir.path })
             assert.equal(1, r.status)
             assert.truthy(r.err:find(expected, 1, true), r.err)

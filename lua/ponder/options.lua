@@ -349,10 +349,10 @@ end
 ---@param opts table? the user's table, not changed; nil is an empty one
 ---@param schema OptionSchema
 ---@param level integer? the error level, as in `error`, counted from the function
----that calls `check`: 1 is that function, 2 (the default) its caller
+---that calls `check`: 0 is none, 1 that function, 2 (the default) its caller
 ---@return table checked a new table with the known options, defaults filled in, integers normalised
 function options.check(where, opts, schema, level)
-    level = (level or 2) + 1
+    level = level == 0 and 0 or (level or 2) + 1
     local checked = {}
     if opts ~= nil and type(opts) ~= "table" then
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)

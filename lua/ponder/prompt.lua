@@ -141,7 +141,7 @@ end
 local function run(name, path, hash)
     local text, problem = files.read(path, "prompts", hash)
     if not text then
-        return nil, "cannot open " .. problem
+        return nil, problem
     end
     local chunk, message = pure.load(text, "@" .. path)
     if not chunk then

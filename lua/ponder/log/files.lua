@@ -122,7 +122,7 @@ end
 function files.load(path, kind)
     local text, message = files.read(path, kind)
     if not text then
-        return nil, "cannot open " .. message
+        return nil, message
     end
     return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
 end

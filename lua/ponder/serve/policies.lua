@@ -106,7 +106,7 @@ function policies.new(name, value)
         value = { run = value }
     elseif is_strategy(value) then
         value = { run = value }
-    elseif type(value) ~= "table" then
+    elseif type(value) ~= "table" or value.run == nil then
         return nil, ("policy %s: expected a function, a strategy or a table with run (got %s)")
             :format(name, options.show(value))
     end

@@ -56,6 +56,10 @@ local function strategy_policy(name, given, box)
     if not ok then
         return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
     end
+    local opened, problem = made:open_models() -- better now than at each request
+    if not opened then
+        return nil, problem
+    end
     return policies.of(name, made)
 end
 
@@ -96,7 +100,8 @@ local function load_policies(name, path)
     if not ok then
         return nil, tostring(value)
     end
-    return policies.of(name, value)
+    local list, problem = policies.of(name, value)
+    return list, problem and ("%s: %s"):format(path, problem)
 end
 
 -- Makes the `reload` functions of a file's policies. They load the file again when its text has
@@ -111,7 +116,7 @@ local function reloader(name, path)
                 local list, message = load_policies(name, path)
                 seen = text
                 if not list then
-                    io.stderr:write(("ponder: cannot reload %s: %s\n"):format(path, message))
+                    io.stderr:write(("ponder: cannot reload %s\n"):format(message))
                 end
                 for _, one in ipairs(list or {}) do
                     current[one.name] = one
@@ -131,7 +136,8 @@ local function file_policies(word, given)
         if not value then
             return nil, problem
         end
-        return policies.of(name, value)
+        local list, mistake = policies.of(name, value)
+        return list, mistake and ("%s: %s"):format(path, mistake)
     end
     host.set_script_directory(cli.directory_of(path))
     local list, message = load_policies(name, path)
@@ -159,13 +165,15 @@ function shared.load(operands, given)
         local list, message
         if STRATEGIES[word] then
             list, message = strategy_policy(word, given, box)
+            message = message and word .. ": " .. message
         elseif word == "chat" then
             list, message = chat_policy(given, box)
+            message = message and "chat: " .. message
         else
             list, message = file_policies(word, given)
         end
         if not list then
-            return nil, ("%s: %s"):format(word, message)
+            return nil, message
         end
         table.move(list, 1, #list, #all + 1, all)
     end
