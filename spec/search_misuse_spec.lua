@@ -312,7 +312,7 @@ describe("ponder.core.search", function()
         return debug.getmetatable(core).__gc
     end
 
-    local METHODS = { "best", "calling", "count", "counts", "settle", "state", "node", "path",
+    local METHODS = { "best", "calling", "count", "counts", "finish", "state", "node", "path",
         "depth", "ask", "begin", "callback", "tell", "fail", "group", "kept_ids", "outcome", "run" }
     local VALUES = { 0, 1, -1, 1 << 40, math.mininteger, 0.5, "x", {}, print, true }
 
@@ -347,7 +347,7 @@ describe("ponder.core.search", function()
                 pcall(core.run, core, callbacks { expand = meddling({ 1, 2 }),
                     evaluate = meddling(1), is_terminal = meddling(false), stop = meddling(false),
                     key = function() meddle() return math.random() end, on_event = meddle })
-                core:settle()
+                core:finish()
                 for id = 0, core:count() - 1 do
                     assert.equal(core:depth(id) + 1, #core:path(id))
                 end
@@ -361,7 +361,7 @@ describe("ponder.core.search", function()
                 local original = given[name]
                 given[name] = function()
                     calls = calls + 1
-                    if calls == 3 then core:settle() end
+                    if calls == 3 then core:finish() end
                     return original()
                 end
                 local outcome_ = core:run(given)

@@ -28,7 +28,7 @@ static size_t to_bytes(lua_State *L)
     return (size_t)mb << 20;
 }
 
-/* host.limit_memory(mb): allocations fail once so many mebibytes are in use. */
+/* host.limit_memory(mb): limits allocations to this many mebibytes. */
 static int host_limit_memory(lua_State *L)
 {
     memory_limit_bytes(this_memory(L), to_bytes(L));

@@ -267,9 +267,9 @@ static int run(const Isolated *p)
     if (pid == 0)
         run_first(p, ends[1]);
     close(ends[1]);
-    bool told = read(ends[0], &status, sizeof status) == sizeof status;
+    bool received = read(ends[0], &status, sizeof status) == sizeof status;
     waitpid(pid, &first, 0);
-    return end_as(told ? status : first);
+    return end_as(received ? status : first);
 }
 
 int isolate_main(int argc, char **argv)

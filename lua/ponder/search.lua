@@ -224,7 +224,7 @@ local function drive(core, opts)
         ok, outcome, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
             run, describe_error, core, opts, describe_error)
         if ok == nil and message == "TIMEOUT" then
-            core:settle()
+            core:finish()
             return "max_duration"
         elseif ok == nil then
             error("search.run: a callback cancelled its task", 0)
@@ -239,7 +239,7 @@ local function drive(core, opts)
         raised[outcome.value] = outcome.from
         error(outcome.value, 0)
     end
-    core:settle()
+    core:finish()
     return outcome, message, code
 end
 

@@ -301,7 +301,7 @@ PONDER_MODULE(luaopen_ponder_core_search)
         {"outcome", core_get_outcome},
         {"path", core_path},
         {"run", core_run},
-        {"settle", core_settle},
+        {"finish", core_finish},
         {"state", core_state},
         {"tell", core_tell_result},
         {NULL, NULL},

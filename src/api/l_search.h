@@ -17,7 +17,7 @@ enum {
     CORE_STATES = 1,
     CORE_NODE_META,
     CORE_CALLBACKS,   /* by SearchCall, from 1 */
-    CORE_WORK,        /* of the concurrent driver: by ticket its list, and the state in hand */
+    CORE_WORK,        /* of the concurrent driver: by ticket its list, and the current state */
     CORE_MEMORY,      /* what reflect has returned: the newest, as of this round */
     CORE_REFLECTIONS, /* of this round, by node */
     CORE_VALUES = CORE_REFLECTIONS
@@ -78,10 +78,10 @@ static inline void core_load_chunk(lua_State *L, int states, int slot, uint32_t 
 bool core_drop_states(lua_State *L, Core *core, int states);
 
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; with a
- * ticket, as its expand finds it. `tested`: is_terminal was asked, though not all callbacks have
- * been. `path` and `inspirations` are made when they are read. */
+ * ticket, as its expand finds it. `terminal_known`: is_terminal was asked, though not all callbacks
+ * have been. `path` and `inspirations` are made when they are read. */
 void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
-                    const SearchTicket *ticket, bool tested);
+                    const SearchTicket *ticket, bool terminal_known);
 
 /* The states from the root to a node, as a new list. */
 void core_push_path(lua_State *L, const Core *core, int states, uint32_t id);
@@ -97,7 +97,7 @@ void core_push_ids(lua_State *L, const uint32_t *ids, size_t count);
 double core_check_score(lua_State *L, Core *core, SearchCall call, int index);
 bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index);
 lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const char *expected,
-                            int index, lua_Integer used); /* of which so many items are used */
+                            int index, lua_Integer used); /* number of items used */
 void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number);
 int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *expected, int index);
 int core_list_hole(lua_State *L, Core *core, SearchCall call, lua_Integer at);
@@ -154,7 +154,7 @@ int core_callback(lua_State *L);
 int core_tell_result(lua_State *L);
 int core_fail(lua_State *L);
 int core_get_outcome(lua_State *L);
-int core_settle(lua_State *L);
+int core_finish(lua_State *L);
 
 /* Starts a search for either driver: the callbacks are argument 2. */
 Core *core_start(lua_State *L, bool one_at_a_time);

@@ -40,7 +40,7 @@ static size_t next_character(const char *at, size_t left, int *width)
     return bytes;
 }
 
-/* The bytes of the longest prefix that fits into so many columns, with combining characters; its
+/* The bytes of the longest prefix that fits into `columns`, with combining characters; its
  * width goes to *width. */
 static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Integer *width)
 {

@@ -31,9 +31,9 @@ int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *exp
     core->calling = NULL;
     size_t length = 0;
     const char *text = lua_istable(L, index) ? NULL : luaL_tolstring(L, index, &length);
-    bool telling = lua_isboolean(L, index) || lua_isnumber(L, index) ||
-                   (lua_isstring(L, index) && length <= 40);
-    const char *got = telling ? lua_pushfstring(L, "%s %s", type, text) : type;
+    bool shows_value = lua_isboolean(L, index) || lua_isnumber(L, index) ||
+                       (lua_isstring(L, index) && length <= 40);
+    const char *got = shows_value ? lua_pushfstring(L, "%s %s", type, text) : type;
     return core_raise(L, "search.run: %s must return %s (got %s), for node %I at depth %I%s",
                       core_call_name(core, call), expected, got, (LUAI_UACINT)core->calling_node,
                       (LUAI_UACINT)search_node(&core->search, core->calling_node)->depth,

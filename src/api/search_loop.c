@@ -19,7 +19,7 @@ enum {
     EXPAND_FN,
     EVALUATE_FN,
     IS_TERMINAL_FN,
-    CHUNK,  /* the table with the state of the child in hand */
+    CHUNK,  /* the table with the current child's state */
     PARENT, /* the same for the node that is expanded */
     STATE,  /* the next child's state; at the end the code of a failure */
     LIST,   /* what expand returned: its call begins here; at the end the message of a failure */
@@ -31,7 +31,7 @@ enum {
 
 static int advance(lua_State *L, int status, lua_KContext context);
 
-/* Calls the function below its arguments; its results are found awaited. */
+/* Calls the function below its arguments; `awaiting`: its results are not read yet. */
 static inline void call(lua_State *L, Core *core, int arguments)
 {
     core->awaiting = true;
@@ -106,7 +106,7 @@ static void do_step(lua_State *L, Core *core)
     }
 }
 
-/* Takes the three results of a callback from the stack; false: it failed, and its unit is over. */
+/* Reads the three results of a callback on the stack; false: it failed, and its unit is over. */
 static bool take_results(lua_State *L, Core *core)
 {
     SearchCall done = core->ask.call;
@@ -122,7 +122,7 @@ static bool take_results(lua_State *L, Core *core)
     return true;
 }
 
-/* Calls evaluate or is_terminal for the child in hand. */
+/* Calls evaluate or is_terminal for the current child. */
 static inline void call_for_child(lua_State *L, Core *core)
 {
     const SearchAsk *ask = &core->ask;
@@ -139,7 +139,7 @@ static inline void call_for_child(lua_State *L, Core *core)
 
 /* Calls the callbacks of a range of children: most calls are made here. Continues after the one
  * that has just returned, if any. */
-static void judge_children(lua_State *L, Core *core)
+static void evaluate_range(lua_State *L, Core *core)
 {
     Search *s = &core->search;
     SearchAsk *ask = &core->ask;
@@ -183,7 +183,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         return luaL_error(L, "search.run: the search is closed");
     for (;;) {
         if (search_is_range(&core->search, core->ask.call))
-            judge_children(L, core);
+            evaluate_range(L, core);
         else if (core->awaiting)
             take_results(L, core);
         if (!search_continue(&core->search, &core->ask))

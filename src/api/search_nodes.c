@@ -90,7 +90,7 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
 }
 
 void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
-                    const SearchTicket *ticket, bool tested)
+                    const SearchTicket *ticket, bool terminal_known)
 {
     const SearchNode *node = search_node(&core->search, id);
     self = lua_absindex(L, self);
@@ -105,7 +105,7 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
     set_integer(L, "depth", node->depth);
     if (!isnan(node->score))
         set_number(L, "score", node->score);
-    if (node->evaluated || tested) {
+    if (node->evaluated || terminal_known) {
         lua_pushboolean(L, node->terminal);
         lua_setfield(L, -2, "terminal");
     }
@@ -132,7 +132,7 @@ void core_push_path(lua_State *L, const Core *core, int states, uint32_t id)
     lua_pop(L, 1);
 }
 
-/* The members of the island in hand but the node itself, the best first. */
+/* The members of the ticket's island except the node itself, best first. */
 static void push_inspirations(lua_State *L, const Core *core, uint32_t id)
 {
     const Search *s = &core->search;

@@ -110,7 +110,7 @@ int core_callback(lua_State *L)
     lua_settop(L, 2);
     if (core->search.ended || ask->call == SEARCH_MAKE)
         return 0;
-    lua_pushnil(L); /* 3: the state in hand */
+    lua_pushnil(L); /* 3: the current state */
     if (ask->call == SEARCH_COST || ask->call == SEARCH_KEY) {
         lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
         core_push_table(L, 1, CORE_WORK);
@@ -159,16 +159,16 @@ int core_tell_result(lua_State *L)
         core_tell(L, core, 1, &ask, 3);
     else if (!core->search.ended)
         make_children(L, core, &ask);
-    bool goes_on;
-    while ((goes_on = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
+    bool continues;
+    while ((continues = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
         check_unit(L, core)->call = SEARCH_MAKE;
         make_children(L, core, &ask);
     }
     unit = check_unit(L, core);
     *unit = ask;
-    if (!goes_on)
+    if (!continues)
         unit->call = SEARCH_DONE;
-    lua_pushboolean(L, goes_on);
+    lua_pushboolean(L, continues);
     return 1;
 }
 
@@ -201,8 +201,8 @@ int core_get_outcome(lua_State *L)
     return 3;
 }
 
-/* core:settle(outcome): ends a running search and drops unevaluated nodes. */
-int core_settle(lua_State *L)
+/* core:finish(outcome): ends a running search and drops unevaluated nodes. */
+int core_finish(lua_State *L)
 {
     Core *core = core_check(L);
     bool late = strcmp(luaL_optstring(L, 2, ""), "max_duration") == 0;

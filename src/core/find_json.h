@@ -18,7 +18,7 @@
 #include "core/vec.h"
 
 #define FIND_JSON_MAX_DEPTH 1000
-#define FIND_JSON_MAX_PARTS 10000 /* the search stops after so many */
+#define FIND_JSON_MAX_PARTS 10000 /* found; the search stops there */
 
 typedef struct JsonPart {
     size_t start, end; /* end: one past the last byte */

@@ -32,8 +32,8 @@
 enum {
     HEAP_ARITY = 4,
     HEAP_FEW = 1024, /* the least a refill takes: these fit the L1 cache */
-    HEAP_SHARE = 8,  /* a refill takes one in so many entries */
-    HEAP_SMALL = 12, /* up to so many entries are sorted by insertion */
+    HEAP_SHARE = 8,  /* a refill takes one in this many entries */
+    HEAP_SMALL = 12, /* up to this many entries are sorted by insertion */
     HEAP_GROWTH = 2  /* a heap is split once it has grown by this factor */
 };
 

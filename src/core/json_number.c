@@ -23,8 +23,8 @@ enum {
        say "slightly more" (strtod does the same). */
     MAX_DIGITS = 770,
     EXPONENT_CAP = 100000,
-    SHORT_DIGITS = 15,      /* so many decimal digits always survive a round trip via a double */
-    MAX_DIGITS_NEEDED = 17, /* so many always identify a double */
+    SHORT_DIGITS = 15,      /* decimal digits that always survive a round trip via a double */
+    MAX_DIGITS_NEEDED = 17, /* digits that always identify a double */
     MAX_POWER_OF_5 = 27     /* in 64 bits */
 };
 

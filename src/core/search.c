@@ -178,10 +178,10 @@ static bool is_better(const Search *s, uint32_t a, uint32_t b)
     return x->score > y->score || (x->score == y->score && a < b);
 }
 
-void search_judge(Search *s, uint32_t end)
+void search_update_best(Search *s, uint32_t end)
 {
-    for (; s->judged < end; s->judged++) {
-        uint32_t id = s->judged;
+    for (; s->considered < end; s->considered++) {
+        uint32_t id = s->considered;
         const SearchNode *node = search_node(s, id);
         bool promising = node->terminal || node->score >= s->best_score;
         if (!promising || (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best)))
@@ -212,7 +212,7 @@ uint32_t search_best(const Search *s)
     if (s->answer < s->count)
         return s->answer;
     uint32_t best = s->best;
-    for (uint32_t id = s->judged; id < s->count && id < s->evaluated_prefix; id++)
+    for (uint32_t id = s->considered; id < s->count && id < s->evaluated_prefix; id++)
         if (best == SEARCH_NO_NODE || is_better(s, id, best))
             best = id;
     return best;

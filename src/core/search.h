@@ -198,7 +198,7 @@ typedef struct Search {
     SearchOptions options;
     const struct SearchPolicy *policy;
     void *data;          /* the policy's own */
-    SearchNode **chunks; /* but for the first one never moved: growing copies no node */
+    SearchNode **chunks; /* never moved, except the first: growing copies no nodes */
     size_t chunk_capacity;
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* chunks also hold other data */
@@ -207,7 +207,7 @@ typedef struct Search {
     SearchCall first_call;     /* of them */
     uint32_t count, room;      /* nodes, and their capacity */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
-    uint32_t judged;           /* all nodes below it were looked at for the best */
+    uint32_t considered;       /* all nodes below it were considered for the best */
     uint32_t best;             /* of them; SEARCH_NO_NODE if there are none */
     double best_score;         /* below it only a terminal node can be the best */
     uint32_t answer;           /* the terminal node that ended the search (astar, idastar) */
@@ -368,7 +368,7 @@ static inline bool search_expandable(const Search *s, uint32_t id)
 /* Less frequent paths, in search.c and search_work.c. */
 bool search_add_room(Search *s, uint32_t id);
 void search_note_added(Search *s, uint32_t id);
-void search_judge(Search *s, uint32_t end);
+void search_update_best(Search *s, uint32_t end);
 void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_set_place(SearchTicket *t, uint32_t place);

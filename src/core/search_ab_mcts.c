@@ -54,7 +54,7 @@ static void tell_arm(AbArm *arm, double x)
     arm->b = arm->b + (1 - x);
 }
 
-static bool note_bucket(Search *s, AbNode *node, double x)
+static bool add_to_bucket(Search *s, AbNode *node, double x)
 {
     Ab *ab = s->data;
     double hundredths = floor(100 * x + 0.5);
@@ -74,18 +74,18 @@ static bool note_bucket(Search *s, AbNode *node, double x)
 static bool tell_node(Search *s, AbNode *node, double x)
 {
     tell_arm(&node->self, x);
-    return s->options.posterior != POSTERIOR_MIXED || note_bucket(s, node, x);
+    return s->options.posterior != POSTERIOR_MIXED || add_to_bucket(s, node, x);
 }
 
 /* Whether nearly all observations are equal, so that there is nothing left to learn below it. */
 static bool is_prunable(const Search *s, const AbNode *node)
 {
     const Ab *ab = s->data;
-    double most = 0;
+    double largest = 0;
     for (uint32_t i = node->buckets; i != 0; i = ab->buckets.items[i - 1].next)
-        if (ab->buckets.items[i - 1].count > most)
-            most = ab->buckets.items[i - 1].count;
-    return node->self.n >= 4 && most >= 0.75 * node->self.n;
+        if (ab->buckets.items[i - 1].count > largest)
+            largest = ab->buckets.items[i - 1].count;
+    return node->self.n >= 4 && largest >= 0.75 * node->self.n;
 }
 
 /* ---- draws ---- */
@@ -334,7 +334,7 @@ static bool back_up(Search *s)
     return true;
 }
 
-static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
+static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     const AbNode *node = stats_of(s, id);
     facts->has_visits = facts->has_expansions = true;
@@ -359,6 +359,6 @@ const SearchPolicy search_ab_mcts = {
     .select = select_nodes,
     .free = free_data,
     .add = add,
-    .facts = tell_facts,
+    .facts = fill_facts,
     .counts_iterations = true,
 };

@@ -106,20 +106,20 @@ bool best_first_list(const Search *s, uint32_t *ids)
     return true;
 }
 
-bool best_first_take(Search *s, const uint32_t *ids, uint32_t count)
+bool best_first_remove(Search *s, const uint32_t *ids, uint32_t count)
 {
     BestFirst *b = s->data;
-    uint32_t taken = 0;
-    for (; taken < count; taken++) {
-        if (ids[taken] >= s->count || !search_node(s, ids[taken])->open)
+    uint32_t removed = 0;
+    for (; removed < count; removed++) {
+        if (ids[removed] >= s->count || !search_node(s, ids[removed])->open)
             break;
-        search_node(s, ids[taken])->open = false; /* a second mention is refused */
+        search_node(s, ids[removed])->open = false; /* refuses a repeated id */
     }
-    if (taken < count)
-        while (taken > 0)
-            search_node(s, ids[--taken])->open = true;
-    b->open_count -= taken;
-    return taken == count;
+    if (removed < count)
+        while (removed > 0)
+            search_node(s, ids[--removed])->open = true;
+    b->open_count -= removed;
+    return removed == count;
 }
 
 static void free_data(Search *s)

@@ -15,7 +15,7 @@ bool best_first_list(const Search *s, uint32_t *ids);
 /* Puts a node on the frontier. False: no memory. */
 bool best_first_open(Search *s, uint32_t id);
 
-/* Takes nodes off the frontier. False, and nothing is changed, unless they are on it, each once. */
-bool best_first_take(Search *s, const uint32_t *ids, uint32_t count);
+/* Removes nodes from the frontier. False, and no change, unless each is on it and named once. */
+bool best_first_remove(Search *s, const uint32_t *ids, uint32_t count);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "core/search_policy.h"
 
-enum { LONGEST_ROUND = 256 }; /* tickets; their memory goes back between rounds */
+enum { MAX_ROUND = 256 }; /* tickets; their memory goes back between rounds */
 
 typedef struct Bfs {
     uint32_t next;
@@ -17,11 +17,11 @@ static bool back_up(Search *s)
     return true;
 }
 
-/* Adds up to `most` tickets for nodes that are evaluated; false: no memory. */
-static bool add_tickets(Search *s, uint32_t most)
+/* Adds up to `max` tickets for nodes that are evaluated; false: no memory. */
+static bool add_tickets(Search *s, uint32_t max)
 {
     Bfs *bfs = s->data;
-    for (; most > 0 && bfs->next < s->evaluated_prefix; most--) {
+    for (; max > 0 && bfs->next < s->evaluated_prefix; max--) {
         if (!search_reserve_tickets(s, 1))
             return false;
         search_select(s, bfs->next++);
@@ -32,14 +32,14 @@ static bool add_tickets(Search *s, uint32_t most)
 /* Adds all evaluated nodes, except with reflect, whose results count from the next round on. */
 static SearchStatus select_next(Search *s)
 {
-    uint32_t most = s->options.has_reflect ? s->options.batch : LONGEST_ROUND;
-    return add_tickets(s, most) ? SEARCH_OK : SEARCH_NO_MEMORY;
+    uint32_t max = s->options.has_reflect ? s->options.batch : MAX_ROUND;
+    return add_tickets(s, max) ? SEARCH_OK : SEARCH_NO_MEMORY;
 }
 
 static bool extend(Search *s, SearchStatus *status)
 {
     size_t before = s->tickets.count;
-    if (before >= LONGEST_ROUND)
+    if (before >= MAX_ROUND)
         return false;
     if (!add_tickets(s, s->options.window))
         *status = SEARCH_NO_MEMORY;

@@ -37,7 +37,7 @@ static bool is_less(const Numbers *h, double a, double b)
 
 typedef struct Evolve {
     IdList *islands; /* their members in order of joining */
-    IdList eligible; /* of the island in hand */
+    IdList eligible; /* of the current island */
     IdList moving;   /* migration: members, and where each goes */
     Numbers numbers;
     Frontier ranks;
@@ -307,7 +307,7 @@ static bool back_up(Search *s)
     return every == 0 || before / every == (before + s->tickets.count) / every || migrate(s);
 }
 
-static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
+static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     facts->has_expansions = true;
     facts->expansions = stats_of(s, id)->expansions;
@@ -348,7 +348,7 @@ const SearchPolicy search_evolve = {
     .back_up = back_up,
     .select = select_parents,
     .free = free_data,
-    .facts = tell_facts,
+    .facts = fill_facts,
     .group = members_of,
     .counts_iterations = true,
 };

@@ -1,6 +1,6 @@
 /*
  * search_idastar.c -- IDA* (Korf 1985): depth-first passes over the nodes with f <= limit; the next
- * limit is the least f beyond it.
+ * limit is the least f next_limit it.
  *
  * The tree is kept, so nothing is expanded twice and a pass walks it again. With retain_path each
  * pass expands again what it needs, in flat memory; only the root stays.
@@ -9,7 +9,7 @@
 
 typedef struct Idastar {
     IdList stack; /* the next node last */
-    double limit, beyond;
+    double limit, next_limit;
 } Idastar;
 
 static bool push_children(Search *s, uint32_t first, uint32_t count)
@@ -27,7 +27,7 @@ static bool back_up(Search *s)
     Idastar *ida = s->data;
     if (s->rounds == 1) {
         ida->limit = path_f(s, path_node(s, 0));
-        ida->beyond = INFINITY;
+        ida->next_limit = INFINITY;
         search_hold(s, 0); /* all passes begin with it */
         return push_children(s, 0, 1);
     }
@@ -48,7 +48,7 @@ static bool back_up(Search *s)
 /* Processes a popped node. */
 typedef enum Popped { POPPED_DROP, POPPED_WALK, POPPED_TICKET, POPPED_LATER } Popped;
 
-static Popped look_at(const Search *s, uint32_t id, double limit)
+static Popped classify(const Search *s, uint32_t id, double limit)
 {
     const PathNode *node = path_node(s, id);
     if (path_is_stale(s, node) || path_f(s, node) > limit)
@@ -65,8 +65,8 @@ static void drop(Search *s, uint32_t id)
     Idastar *ida = s->data;
     const PathNode *node = path_node(s, id);
     double f = path_f(s, node);
-    if (f > ida->limit && f < ida->beyond && !path_is_stale(s, node))
-        ida->beyond = f;
+    if (f > ida->limit && f < ida->next_limit && !path_is_stale(s, node))
+        ida->next_limit = f;
     search_release(s, id);
 }
 
@@ -77,7 +77,7 @@ static bool fill_round(Search *s)
     while (ida->stack.count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = ida->stack.items[--ida->stack.count];
         PathNode *node = path_node(s, id);
-        switch (look_at(s, id, ida->limit)) {
+        switch (classify(s, id, ida->limit)) {
         case POPPED_DROP: drop(s, id); break;
         case POPPED_WALK:
             if (!push_children(s, node->first, node->child_count))
@@ -105,10 +105,10 @@ static SearchStatus select_next(Search *s)
             return SEARCH_NO_MEMORY;
         if (s->tickets.count > 0)
             return SEARCH_OK;
-        if (isinf(ida->beyond))
+        if (isinf(ida->next_limit))
             return SEARCH_OVER;
-        ida->limit = ida->beyond;
-        ida->beyond = INFINITY;
+        ida->limit = ida->next_limit;
+        ida->next_limit = INFINITY;
         search_hold(s, 0);
         if (!push_children(s, 0, 1))
             return SEARCH_NO_MEMORY;
@@ -129,7 +129,7 @@ const SearchPolicy search_idastar = {
     .free = free_data,
     .add = path_add,
     .score = path_score,
-    .makes_again = path_is_cheaper,
+    .makes_duplicate = path_is_cheaper,
     .better = path_better,
     .facts = path_facts,
     .terminal_ends = true,

@@ -24,8 +24,8 @@ typedef struct SearchPolicy {
     /* Takes the result of `evaluate`, if it is not the score itself. */
     void (*score)(Search *s, uint32_t id, double x);
 
-    /* Whether to make the ticket's next child although its key is known. */
-    bool (*makes_again)(const Search *s, const SearchTicket *ticket);
+    /* Whether to make the ticket's next child even though its key is known. */
+    bool (*makes_duplicate)(const Search *s, const SearchTicket *ticket);
 
     /* A node was made, from place `place` of its ticket's list; the root's ticket has no node. */
     void (*add)(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place);

@@ -41,7 +41,7 @@ bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
     if (found == KEY_NO_MEMORY)
         search_end(s, OUTCOME_NO_MEMORY, s->committed);
     else if (found == KEY_KNOWN && t->node != SEARCH_NO_NODE &&
-             (s->policy->makes_again == NULL || !s->policy->makes_again(s, t))) {
+             (s->policy->makes_duplicate == NULL || !s->policy->makes_duplicate(s, t))) {
         t->duplicates++;
         search_set_place(t, t->next + 1);
     }

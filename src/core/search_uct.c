@@ -18,7 +18,7 @@ typedef struct UctNode {
     double prior;     /* P */
     uint32_t visits;  /* N */
     uint32_t pending; /* o */
-    uint32_t parent;  /* again: so a walk up reads nothing but these */
+    uint32_t parent;  /* a copy, so that a walk up reads only these */
     uint32_t first, open_children;
     uint32_t child_count : 30, expanded : 1, open : 1;
 } UctNode;
@@ -29,7 +29,7 @@ typedef struct Uct {
     double rho, mean_depth; /* for guide, as of the beginning of the round */
     uint64_t terminals, terminal_depths;
     uint32_t deepest;
-    uint32_t looked_at; /* greedy: tickets of this round whose best child is known */
+    uint32_t extended; /* greedy: tickets of this round that the next wave has continued */
 } Uct;
 
 static UctNode *stats_of(const Search *s, uint32_t id)
@@ -147,7 +147,7 @@ static void begin_round(Search *s)
     uct->mean_depth = depth > 1 ? depth : 1;
     uct->rho =
         s->options.has_spent ? s->spent : (double)s->iterations / (double)s->options.max_iterations;
-    uct->looked_at = 0;
+    uct->extended = 0;
 }
 
 static SearchStatus select_leaves(Search *s)
@@ -186,14 +186,14 @@ static uint32_t best_child(const Search *s, const SearchTicket *t)
 static bool next_wave(Search *s, SearchStatus *status)
 {
     Uct *uct = s->data;
-    uint32_t from = uct->looked_at, end = (uint32_t)s->tickets.count;
+    uint32_t from = uct->extended, end = (uint32_t)s->tickets.count;
     if (!s->options.greedy || s->rounds == 1)
         return false;
     if (!search_reserve_tickets(s, end - from)) {
         *status = SEARCH_NO_MEMORY;
         return false;
     }
-    uct->looked_at = end;
+    uct->extended = end;
     for (uint32_t i = from; i < end; i++) {
         const SearchTicket *t = &s->tickets.items[i];
         uint32_t origin = i < s->selected ? i : t->arm, child = best_child(s, t);
@@ -208,7 +208,7 @@ static bool next_wave(Search *s, SearchStatus *status)
 
 /* ---- back up ---- */
 
-/* Child i of m new ones, after they were scored; a function has told its own. */
+/* Sets the priors of a ticket's new, scored children, unless a prior function has set them. */
 static void set_priors(Search *s, const SearchTicket *t)
 {
     double highest = -INFINITY, sum = 0, m = t->end - t->first;
@@ -293,7 +293,7 @@ static void back_up_path(Search *s, uint32_t last)
     }
 }
 
-static void note_nodes(Search *s)
+static void update_ranges(Search *s)
 {
     Uct *uct = s->data;
     for (uint32_t id = s->round_children; id < s->count; id++) {
@@ -309,8 +309,8 @@ static void note_nodes(Search *s)
     }
 }
 
-/* The descents are no longer pending. */
-static void land(Search *s, const SearchTicket *t)
+/* Ends a descent: it is no longer pending. */
+static void end_descent(Search *s, const SearchTicket *t)
 {
     for (uint32_t v = t->node;; v = stats_of(s, v)->parent) {
         stats_of(s, v)->pending--;
@@ -326,7 +326,7 @@ static bool back_up_tickets(Search *s)
     for (size_t i = s->tickets.count; i-- > 0;)
         link_children(s, &s->tickets.items[i]);
     for (uint32_t i = 0; i < s->selected; i++)
-        land(s, &s->tickets.items[i]);
+        end_descent(s, &s->tickets.items[i]);
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
         if (s->options.greedy)
@@ -350,7 +350,7 @@ static bool back_up(Search *s)
     } else if (!back_up_tickets(s)) {
         return false;
     }
-    note_nodes(s);
+    update_ranges(s);
     return true;
 }
 
@@ -360,7 +360,7 @@ static void free_data(Search *s)
     vec_free(&uct->values, &s->alloc);
 }
 
-static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
+static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     const UctNode *u = stats_of(s, id);
     facts->has_visits = true;
@@ -381,6 +381,6 @@ const SearchPolicy search_uct = {
     .select = select_leaves,
     .free = free_data,
     .wave = next_wave,
-    .facts = tell_facts,
+    .facts = fill_facts,
     .counts_iterations = true,
 };

@@ -154,17 +154,17 @@ static void advance_maker(Search *s)
 static bool finish_making(Search *s, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ask->ticket];
-    bool goes_on = false;
+    bool continues = false;
     t->end = s->count;
     if (scores_levels(s))
         t->stage = STAGE_DONE;
     else if (s->has_plain_children)
-        goes_on = begin_children(s, ask->ticket, ask);
+        continues = begin_children(s, ask->ticket, ask);
     else
         evaluate_children(s, ask->ticket);
     s->maker++;
     advance_maker(s);
-    return goes_on;
+    return continues;
 }
 
 /* What the ticket that makes its children needs next; false: nothing. */
@@ -241,12 +241,12 @@ static bool continue_child(Search *s, SearchAsk *ask)
 
 bool search_continue(Search *s, SearchAsk *ask)
 {
-    bool goes_on = false;
+    bool continues = false;
     if (s->ended)
         return false;
     switch (ask->call) {
     case SEARCH_EXPAND:
-        goes_on = s->maker == ask->ticket && !s->refused && begin_making(s, ask);
+        continues = s->maker == ask->ticket && !s->refused && begin_making(s, ask);
         break;
     case SEARCH_COST:
     case SEARCH_KEY:
@@ -254,7 +254,7 @@ bool search_continue(Search *s, SearchAsk *ask)
         if (s->tickets.items[ask->ticket].node == SEARCH_NO_NODE)
             begin_root(s, ask->ticket); /* its key is known */
         else
-            goes_on = continue_making(s, ask);
+            continues = continue_making(s, ask);
         break;
     case SEARCH_EVALUATE_ALL:
         push_ready(s, SEARCH_IS_TERMINAL, ask->ticket, ask->node, ask->last);
@@ -264,11 +264,11 @@ bool search_continue(Search *s, SearchAsk *ask)
     case SEARCH_IS_TERMINAL:
     case SEARCH_SIMULATE:
     case SEARCH_FEATURES:
-    case SEARCH_REFLECT: goes_on = continue_child(s, ask); break;
+    case SEARCH_REFLECT: continues = continue_child(s, ask); break;
     default: s->turning = false; return false;
     }
-    s->in_flight -= !goes_on;
-    return goes_on;
+    s->in_flight -= !continues;
+    return continues;
 }
 
 /* ---- turns ---- */
@@ -305,7 +305,7 @@ static void commit(Search *s, const SearchTicket *t)
     s->head++;
     s->turn = TURN_BEGIN;
     if (evaluated)
-        search_judge(s, s->committed);
+        search_update_best(s, s->committed);
     if (s->full && evaluated)
         search_end(s, OUTCOME_MAX_NODES, s->committed);
     else if (!evaluated && (s->full || s->head == s->tickets.count)) {

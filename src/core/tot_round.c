@@ -88,7 +88,7 @@ TotOutcome tot_select(Tot *t)
 
 TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count)
 {
-    if (count == 0 || !tot_has_frontier(t) || !best_first_take(&t->search, chosen, count))
+    if (count == 0 || !tot_has_frontier(t) || !best_first_remove(&t->search, chosen, count))
         return TOT_REFUSED;
     if (!search_start_round(&t->search, count))
         return TOT_NO_MEMORY;

@@ -53,7 +53,7 @@ void loop_unwatch(LoopWatch *w); /* NULL is allowed, here and below */
 /* Makes a timer, not set yet. NULL: see errno. */
 LoopTimer *loop_timer(LoopOnEvent on_due, void *arg);
 
-/* Calls back once after so many milliseconds, rounded up; < 0 or infinite: never. */
+/* Calls back once after `delay_ms`, rounded up to milliseconds; < 0 or infinite: never. */
 void loop_timer_set(LoopTimer *t, double delay_ms);
 void loop_timer_end(LoopTimer *t);
 

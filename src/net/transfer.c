@@ -272,7 +272,7 @@ int64_t transfer_connections(const Transfer *t)
     return connections;
 }
 
-/* libcurl counts anew for the request after a redirect, so counts add up. */
+/* libcurl starts counting again after a redirect, so counts are added up. */
 void transfer_measure(Transfer *t, double now)
 {
     Result *r = &t->result;

@@ -13,8 +13,8 @@
  * The thread stays off the connection while the main thread has a statement acquired, and between
  * store_enter and store_leave.
  */
-#ifndef PONDER_STORE_LATE_H
-#define PONDER_STORE_LATE_H
+#ifndef PONDER_STORE_HELD_H
+#define PONDER_STORE_HELD_H
 
 #include "store/store.h"
 

@@ -314,8 +314,8 @@ static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, 
 
 static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
-    struct stat there;
-    if (lstat(path, &there) == 0) /* even a dangling link */
+    struct stat existing;
+    if (lstat(path, &existing) == 0) /* even a dangling link */
         return store_fail_errno(e, "", EEXIST);
     char *staging = sqlite3_mprintf("%s" CLAIM_STAGING, path);
     if (staging == NULL)

@@ -28,8 +28,8 @@ static StoreStatus rename_to(Store *s, const char *staging, const char *path, St
     store_disconnect(s);
     s->staged = false;
     /* Only the owner of the staging file can create this name, so a file here is not ours. */
-    struct stat there;
-    int error = lstat(path, &there) == 0 ? EEXIST : 0;
+    struct stat existing;
+    int error = lstat(path, &existing) == 0 ? EEXIST : 0;
     if (error == 0) { /* a stale -wal would be read as this file's */
         store_remove_beside(path);
         error = header_set_wal(s->claim->fd);

@@ -1,5 +1,5 @@
---- Curves of accuracy against budget: the score of each policy if it had ended after so many calls,
---- tokens, dollars or seconds.
+--- Curves of accuracy against budget: the score of each policy if it had ended after a number of
+--- calls, tokens, dollars or seconds.
 ---
 --- At each point a run has the score of its last report, 0 before the first. For a run that chose
 --- among k samples (the most frequent answer, or the highest reward) the score with n samples is

@@ -113,7 +113,7 @@ function Driver:loop()
             return self:outcome()
         elseif unit == "turn" then
             if callbacks.now() >= callbacks.deadline then
-                core:settle "max_duration"
+                core:finish "max_duration"
             end
         elseif unit ~= "wait" then
             self:start(unit)
