@@ -364,7 +364,7 @@ local function add_follower(opts)
     if follower then
         opts.on_event = function(event)
             if event.type == "scored" then
-                follower.on_scored(event)
+                follower:on_scored(event)
             end
             return on_event and on_event(event)
         end

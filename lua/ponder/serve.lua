@@ -136,14 +136,17 @@ function serve.new(opts)
     for _, key in ipairs(opts.keys or {}) do
         key_budgets[key] = budgets.new { max_cost = key.max_cost }
     end
-    return setmetatable({ opts = opts, policies = by_name, names = names, metrics = metrics.new(),
-        permits = task.semaphore(opts.concurrency), in_flight = 0, queued = 0, running = {},
+    local self = setmetatable({ opts = opts, policies = by_name, names = names,
+        metrics = metrics.new(), permits = task.semaphore(opts.concurrency), in_flight = 0,
+        queued = 0, running = {},
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
         mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
             log = opts.log, timeout_ms = opts.timeout_ms,
             max_cost_per_request = opts.max_cost_per_request,
             max_calls_per_request = opts.max_calls_per_request },
         draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
+    self.slot = self:new_slot()
+    return self
 end
 
 function Server:keep_alive()

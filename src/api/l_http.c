@@ -136,7 +136,7 @@ static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
 
 static void push_request(lua_State *L, const HttpRequest *r)
 {
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 16); /* ponder.serve adds as many fields */
     lua_pushinteger(L, r->id);
     lua_setfield(L, -2, "id");
     lua_pushstring(L, r->method);

@@ -296,7 +296,7 @@ end
 local function tell_follower(client, problem)
     local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
     if follower then
-        follower.on_rate_limited(retry.server_wait_ms(problem.headers, client.now_s()))
+        follower:on_rate_limited(retry.server_wait_ms(problem.headers, client.now_s()))
     end
 end
 

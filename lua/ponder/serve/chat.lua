@@ -8,8 +8,9 @@ local chat = {}
 
 local SHAPE_FIELDS = { "tools", "tool_choice", "functions", "function_call", "logprobs",
     "modalities", "audio", "previous_response_id" }
-local KNOWN = fields.set { "model", "messages", "stream", "stream_options", "n", "stop", "seed",
-    "max_tokens", "max_completion_tokens", "response_format", "stream_reasoning" }
+local KNOWN = { model = "string", messages = "table", stream = "boolean", stream_options = "table",
+    n = "number", stop = "any", seed = "number", max_tokens = "number",
+    max_completion_tokens = "number", response_format = "table", stream_reasoning = "boolean" }
 local MAX_CHOICES = 128
 
 ---@class ponder.serve.Job a request as read
@@ -20,32 +21,32 @@ local MAX_CHOICES = 128
 ---@field stop string[]
 ---@field seed integer?
 ---@field reasoning boolean whether the client gets the reasoning
----@field include_usage boolean
+---@field include_usage boolean?
 
 ---Reads a request's body; raises a ponder.serve.Error.
 ---@param body table
----@param find fun(name: string): ponder.serve.Policy raises an error if there is none
+---@param server ponder.serve.Server whose policies may be asked
 ---@return ponder.serve.Job
-function chat.read(body, find)
-    local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE_FIELDS, policy)
-    local messages = fields.messages(fields.get(body, "messages", "table", true), "messages")
-    local stream_options = fields.get(body, "stream_options", "table") or {}
-    local seed = fields.get(body, "seed", "integer")
+function chat.read(body, server)
+    local given, params = fields.sort(body, KNOWN)
+    local policy = server:find(fields.required(given, "model"))
+    fields.refuse(params, SHAPE_FIELDS, policy)
+    local messages = fields.messages(fields.required(given, "messages"), "messages")
+    local seed = fields.integer(given, "seed")
     return {
         policy = policy,
-        stream = fields.get(body, "stream", "boolean") or false,
-        n = fields.count(body, "n", MAX_CHOICES) or 1,
-        stop = fields.stop(body, "stop"),
+        stream = given.stream or false,
+        n = fields.integer(given, "n", 1, MAX_CHOICES) or 1,
+        stop = fields.stop(given, "stop"),
         seed = seed,
-        reasoning = fields.get(body, "stream_reasoning", "boolean") ~= false,
-        include_usage = stream_options.include_usage == true,
+        reasoning = given.stream_reasoning ~= false,
+        include_usage = given.stream_options and given.stream_options.include_usage == true,
         fields = {
             messages = messages, prompt = fields.prompt(messages), model = policy.name, seed = seed,
-            max_output_tokens = fields.count(body, "max_completion_tokens")
-                or fields.count(body, "max_tokens"),
-            response_format = fields.get(body, "response_format", "table"),
-            params = fields.rest(body, KNOWN),
+            max_output_tokens = fields.integer(given, "max_completion_tokens", 1)
+                or fields.integer(given, "max_tokens", 1),
+            response_format = given.response_format,
+            params = params,
         },
     }
 end

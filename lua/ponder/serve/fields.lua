@@ -45,41 +45,59 @@ function fields.body(text)
     return body
 end
 
-local function given(body, name)
-    local value = body[name]
-    if value ~= json.null then
-        return value
+---Sorts the fields of a body into those that an endpoint knows and the others; null is absent.
+---@param body table
+---@param known table<string, "string"|"boolean"|"table"|"number"|"any"> types by name
+---@return table given the known fields
+---@return table params the others
+function fields.sort(body, known)
+    local given, params, wrong = {}, {}, nil
+    for name, value in pairs(body) do
+        local kind = value ~= json.null and (known[name] or "other")
+        if kind == "other" then
+            params[name] = value
+        elseif kind == type(value) or kind == "any" then
+            given[name] = value
+        elseif kind and (not wrong or name < wrong) then -- the order of pairs differs
+            wrong = name
+        end
     end
+    if wrong then
+        local kind = known[wrong]
+        fail(wrong, ("%s must be a %s"):format(wrong, kind == "table" and "list or object" or kind),
+            "invalid_type")
+    end
+    return given, params
 end
 
----Reads a field of one type; nil if it is absent or null.
----@param body table
+---Reads a field that a request must have.
+---@param given table
 ---@param name string
----@param kind "string"|"boolean"|"table"|"number"|"integer"
----@param required boolean?
-function fields.get(body, name, kind, required)
-    local value = given(body, name)
+function fields.required(given, name)
+    local value = given[name]
     if value == nil then
-        return required and fail(name, "missing required field: " .. name,
-            "missing_required_parameter") or nil
-    end
-    if kind == "integer" then
-        value = type(value) == "number" and math.tointeger(value) or nil
-    elseif type(value) ~= kind then
-        value = nil
-    end
-    if value == nil then
-        fail(name, ("%s must be %s %s"):format(name, kind == "integer" and "an" or "a",
-            kind == "table" and "list or object" or kind), "invalid_type")
+        fail(name, "missing required field: " .. name, "missing_required_parameter")
     end
     return value
 end
 
----Reads a number of tokens or choices: an integer from 1.
-function fields.count(body, name, max)
-    local value = fields.get(body, name, "integer")
-    if value and (value < 1 or value > (max or math.maxinteger)) then
-        fail(name, ("%s must be an integer from 1%s"):format(name, max and " to " .. max or ""))
+---Reads an integer.
+---@param given table
+---@param name string
+---@param min? integer
+---@param max? integer
+---@return integer?
+function fields.integer(given, name, min, max)
+    local value = given[name]
+    if value == nil then
+        return
+    end
+    value = math.tointeger(value)
+    if not value then
+        fail(name, name .. " must be an integer", "invalid_type")
+    elseif value < (min or value) or value > (max or value) then
+        fail(name, ("%s must be an integer from %d%s"):format(name, min, max and " to " .. max
+            or ""))
     end
     return value
 end
@@ -151,18 +169,21 @@ function fields.prompt(messages)
 end
 
 local function changes_nothing(value)
-    return value == json.null or value == false or value == "none"
+    return value == false or value == "none"
         or value == "auto" or type(value) == "table"
             and (#value == 0 and next(value) == nil or #value == 1 and value[1] == "text")
 end
 
 ---Refuses fields that change the shape of the reply and that the policy does not accept.
----@param body table
+---@param params table
 ---@param names string[]
 ---@param policy ponder.serve.Policy
-function fields.refuse(body, names, policy)
+function fields.refuse(params, names, policy)
+    if next(params) == nil then
+        return
+    end
     for _, name in ipairs(names) do
-        local value = body[name]
+        local value = params[name]
         if value ~= nil and not changes_nothing(value) and not policy.accepts[name] then
             fail(name, ("%s is not supported by the model %s"):format(name, policy.name),
                 "unsupported_parameter")
@@ -170,37 +191,17 @@ function fields.refuse(body, names, policy)
     end
 end
 
----Collects the other fields that the client sent.
----@param body table
----@param known table<string, true>
----@return table params
-function fields.rest(body, known)
-    local params = {}
-    for name, value in pairs(body) do
-        if type(name) == "string" and not known[name] and value ~= json.null then
-            params[name] = value
-        end
-    end
-    return params
-end
-
----@param names string[]
----@return table<string, true>
-function fields.set(names)
-    local set = {}
-    for _, name in ipairs(names) do
-        set[name] = true
-    end
-    return set
-end
+local NOWHERE = {}
 
 ---Reads the sequences at which an answer stops.
----@param body table
+---@param given table
 ---@param name string
 ---@return string[]
-function fields.stop(body, name)
-    local stop = given(body, name) or {}
-    if type(stop) == "string" then
+function fields.stop(given, name)
+    local stop = given[name]
+    if stop == nil then
+        return NOWHERE
+    elseif type(stop) == "string" then
         stop = { stop }
     end
     local is_list = type(stop) == "table" and (#stop > 0 or next(stop) == nil)

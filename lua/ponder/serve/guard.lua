@@ -70,6 +70,7 @@ function guard.key(keys, headers)
     return found
 end
 
+local NONE = {}
 local LOOPBACK = { localhost = true, ["127.0.0.1"] = true, ["[::1]"] = true }
 
 local function host_of(text)
@@ -89,6 +90,9 @@ end
 ---@param headers table<string, string>
 ---@return ponder.serve.Error?
 function guard.origin(opts, headers)
+    if headers.host == opts.address and not headers.origin then
+        return
+    end
     local host = host_of(headers.host or "")
     if not opts.keys and not opts.address:find "^unix:" and host and not LOOPBACK[host:lower()]
         and not host:find "^127%.%d+%.%d+%.%d+$" then
@@ -107,7 +111,7 @@ end
 ---@param origin string?
 ---@return boolean
 function guard.allowed_origin(opts, origin)
-    for _, allowed in ipairs(opts.cors or {}) do
+    for _, allowed in ipairs(opts.cors or NONE) do
         if allowed == origin or allowed == "*" then
             return origin ~= nil
         end

@@ -20,14 +20,16 @@ local ENDPOINTS = {
 -------------------------------------------------------------------------------
 -- Answers
 
+local JSON_TYPE = { "Content-Type", "application/json" }
+
 ---Sends an answer that is not a stream. False: an answer was begun, or the client has disconnected.
 function Server:reply(r, status, body, headers)
     headers = headers or {}
-    guard.add_cors(self.opts, r.headers, headers)
     if type(body) == "table" then
-        table.move({ "Content-Type", "application/json" }, 1, 2, #headers + 1, headers)
+        table.move(JSON_TYPE, 1, 2, #headers + 1, headers)
         body = json.encode(body)
     end
+    guard.add_cors(self.opts, r.headers, headers)
     r.status = status
     return self.http:respond(r.id, status, headers, body)
 end
@@ -98,28 +100,36 @@ end
 
 local Slot = { __close = function(slot)
     slot.server.in_flight = slot.server.in_flight - 1
+    slot.server.permits:release()
 end }
+
+---@param server ponder.serve.Server
+---@return table slot to be closed after a request that `admit` has admitted
+function Server.new_slot(server)
+    return setmetatable({ server = server }, Slot)
+end
 
 ---Calls `f(...)` once a slot is free, which it holds meanwhile; refuses the request if none is free
 ---in time.
 ---@param r ponder.http.Request
 ---@param f function
 function Server:in_slot(r, f, ...)
-    local permit <close>, full = self:admit()
+    local permit, full = self:admit()
     if not permit then
         return self:refuse(r, full)
     end
     self.in_flight = self.in_flight + 1
-    local _ <close> = setmetatable({ server = self }, Slot)
+    local _ <close> = self.slot
     return f(...)
 end
 
 ---Calls `f(...)` within the budgets of the server and of the key.
 function Server:within_budgets(key, f, ...)
-    for _, budget in ipairs { key and key.max_cost and self.key_budgets[key] or false,
-        self.opts.max_cost and self.budget or false } do
-        local inner = f
-        f = budget and function(...) return budgets.within(budget, inner, ...) end or f
+    local of_key = key and key.max_cost and self.key_budgets[key]
+    if self.opts.max_cost and of_key then
+        return budgets.within(self.budget, budgets.within, of_key, f, ...)
+    elseif self.opts.max_cost or of_key then
+        return budgets.within(of_key or self.budget, f, ...)
     end
     return f(...)
 end
@@ -137,20 +147,19 @@ function Server:count_spent(job, spent)
         return
     end
     local m, name = self.metrics, job.policy.name
-    m:add("ponder_model_calls_total", "Model calls made", spent.calls, "policy", name)
-    m:add("ponder_tokens_total", "Tokens of model calls", spent.usage.input_tokens or 0,
-        "policy", name, "kind", "input")
-    m:add("ponder_tokens_total", "Tokens of model calls", spent.usage.output_tokens or 0,
-        "policy", name, "kind", "output")
-    m:add("ponder_cost_usd_total", "Cost of model calls, where prices are known",
-        spent.cost or 0, "policy", name)
+    m:add("ponder_model_calls_total", spent.calls, name)
+    m:add("ponder_tokens_total", spent.usage.input_tokens or 0, name, "input")
+    m:add("ponder_tokens_total", spent.usage.output_tokens or 0, name, "output")
+    m:add("ponder_cost_usd_total", spent.cost or 0, name)
+end
+
+local function read_job(self, endpoint, text)
+    return endpoint.read(fields.body(text), self)
 end
 
 ---Answers one request for a policy.
 function Server:answer(r, endpoint, key)
-    local job, err = fields.read(function()
-        return endpoint.read(fields.body(r.body), function(name) return self:find(name) end)
-    end)
+    local job, err = fields.read(read_job, self, endpoint, r.body)
     if not job then
         return self:refuse(r, err)
     end
@@ -306,17 +315,14 @@ function Server:count(r)
     local policy, now = r.policy or "", task.now()
     local stream = self.streams[r.id]
     self.streams[r.id] = nil
-    self.metrics:add("ponder_requests_total", "Requests by policy and status", 1, "policy",
-        policy, "status", r.status or 499)
+    self.metrics:add("ponder_requests_total", 1, policy, r.status or 499)
     if r.code then
-        self.metrics:add("ponder_errors_total", "Failed requests by code", 1, "code", r.code)
+        self.metrics:add("ponder_errors_total", 1, r.code)
     end
     if r.policy then
-        self.metrics:observe("ponder_request_seconds", "Time to the end of the answer",
-            now - r.started, policy)
+        self.metrics:observe("ponder_request_seconds", now - r.started, policy)
         if stream and stream.first then
-            self.metrics:observe("ponder_first_byte_seconds", "Time to the first event of a stream",
-                stream.first - r.started, policy)
+            self.metrics:observe("ponder_first_byte_seconds", stream.first - r.started, policy)
         end
     end
 end
@@ -332,8 +338,8 @@ function Server:cut_short(r)
     end
 end
 
-local Ended = { __close = function(ended)
-    local server, r = ended.server, ended.request
+local Request = { __close = function(r)
+    local server = r.server
     server.running[r.id] = nil
     if server.draining then
         server:cut_short(r)
@@ -344,8 +350,8 @@ end }
 
 ---Answers one request, and counts it.
 function Server:handle(r)
-    r.started = task.now()
-    local _ <close> = setmetatable({ server = self, request = r }, Ended)
+    r.server, r.started = self, task.now()
+    local _ <close> = setmetatable(r, Request)
     local ok, problem = pcall(self.dispatch, self, r)
     if not ok then
         self.opts.log(tostring(problem))

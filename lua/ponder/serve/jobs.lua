@@ -17,7 +17,7 @@ local Sink = {}
 Sink.__index = Sink
 
 local function new_sink(job, index, stream, log)
-    return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = {},
+    return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = nil,
         cutter = stream and answers.cutter(job.stop, function(text)
             stream:write(index, text)
         end) }, Sink)
@@ -29,6 +29,7 @@ function Sink:think(text)
     elseif self.stream then
         self.stream:think(self.index, text)
     else
+        self.reasoning = self.reasoning or {}
         self.reasoning[#self.reasoning + 1] = text
     end
 end
@@ -52,8 +53,8 @@ local function choose(job, index, stream, opts)
         fields = {}
         options.merge(fields, job.fields)
     end
-    local result, message, code, spent, wait_ms = policies.call(job.policy, fields, sink, opts, {
-        seed = job.seed and job.seed + index - 1, labels = { request = job.id, choice = index } })
+    local result, message, code, spent, wait_ms = policies.call(job.policy, fields, sink, opts,
+        job.seed and job.seed + index - 1, { request = job.id, choice = index })
     if not result then
         opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
         return nil, errors.of_policy(job.policy.name, message, code, wait_ms), spent
@@ -65,8 +66,9 @@ local function choose(job, index, stream, opts)
         sink.cutter:finish()
         stream:finish(index)
     end
-    return { answer = answers.cut(result.answer, job.stop),
-        reasoning = table.concat(sink.reasoning), value = result.value }, nil, spent
+    local reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
+    return { answer = answers.cut(result.answer, job.stop), reasoning = reasoning,
+        value = result.value }, nil, spent
 end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.

@@ -7,29 +7,29 @@ local json = require "ponder.json"
 local messages = {}
 
 local SHAPE_FIELDS = { "tools", "tool_choice", "mcp_servers", "container" }
-local KNOWN = fields.set { "model", "messages", "system", "stream", "max_tokens",
-    "stop_sequences", "stream_reasoning" }
+local KNOWN = { model = "string", messages = "table", system = "any", stream = "boolean",
+    max_tokens = "number", stop_sequences = "any", stream_reasoning = "boolean" }
 
 ---Reads a request's body; raises a ponder.serve.Error.
 ---@param body table
----@param find fun(name: string): ponder.serve.Policy
+---@param server ponder.serve.Server
 ---@return ponder.serve.Job
-function messages.read(body, find)
-    local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE_FIELDS, policy)
-    local list = fields.messages(fields.get(body, "messages", "table", true), "messages")
-    local system = fields.text(body.system, "system")
+function messages.read(body, server)
+    local given, params = fields.sort(body, KNOWN)
+    local policy = server:find(fields.required(given, "model"))
+    fields.refuse(params, SHAPE_FIELDS, policy)
+    local list = fields.messages(fields.required(given, "messages"), "messages")
+    local system = fields.text(given.system, "system")
     if system ~= "" then
         table.insert(list, 1, { role = "system", content = system })
     end
     return {
         policy = policy, n = 1, include_usage = true,
-        stream = fields.get(body, "stream", "boolean") or false,
-        stop = fields.stop(body, "stop_sequences"),
-        reasoning = fields.get(body, "stream_reasoning", "boolean") ~= false,
+        stream = given.stream or false,
+        stop = fields.stop(given, "stop_sequences"),
+        reasoning = given.stream_reasoning ~= false,
         fields = { messages = list, prompt = fields.prompt(list), model = policy.name,
-            max_output_tokens = fields.count(body, "max_tokens"),
-            params = fields.rest(body, KNOWN) },
+            max_output_tokens = fields.integer(given, "max_tokens", 1), params = params },
     }
 end
 

@@ -8,9 +8,24 @@ Metrics.__index = Metrics
 
 local BUCKETS = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300 }
 
+-- Kind, name, help and the names of one or two labels.
+local FAMILIES = {
+    { "counter", "ponder_requests_total", "Requests by policy and status", "policy", "status" },
+    { "counter", "ponder_errors_total", "Failed requests by code", "code" },
+    { "histogram", "ponder_request_seconds", "Time to the end of the answer", "policy" },
+    { "histogram", "ponder_first_byte_seconds", "Time to the first event of a stream", "policy" },
+    { "counter", "ponder_model_calls_total", "Model calls made", "policy" },
+    { "counter", "ponder_tokens_total", "Tokens of model calls", "policy", "kind" },
+    { "counter", "ponder_cost_usd_total", "Cost of model calls, where prices are known", "policy" },
+}
+
 ---@return ponder.serve.Metrics
 function metrics.new()
-    return setmetatable({ counters = {}, histograms = {}, order = {} }, Metrics)
+    local self = setmetatable({}, Metrics)
+    for _, family in ipairs(FAMILIES) do
+        self[family[2]] = { about = family, by_label = {}, series = {} }
+    end
+    return self
 end
 
 local function escaped(value)
@@ -26,38 +41,33 @@ local function labels_of(list)
     return parts[1] and "{" .. table.concat(parts, ",") .. "}" or ""
 end
 
-local function family(self, kind, name, help)
-    local one = self[kind][name]
+-- The series of a family with these labels; a new one begins with what `first` returns.
+local function series(family, first, a, b)
+    local inner = family.by_label[a]
+    if not inner then
+        inner = {}
+        family.by_label[a] = inner
+    end
+    local one = inner[b or ""]
     if not one then
-        one = { help = help, name = name, kind = kind, series = {}, order = {} }
-        self[kind][name] = one
-        self.order[#self.order + 1] = one
+        one = first()
+        one.labels = { family.about[4], a, family.about[5], b }
+        inner[b or ""] = one
+        family.series[#family.series + 1] = one
     end
     return one
 end
 
-local function new_counter() return {} end
-
-local function series(one, key, first)
-    local value = one.series[key]
-    if not value then
-        value = first()
-        one.series[key] = value
-        one.order[#one.order + 1] = key
-    end
-    return value
-end
+local function new_counter() return { sum = 0 } end
 
 ---Adds to a counter.
 ---@param name string
----@param help string
 ---@param amount number
----@param ... string names and values of its labels in turn
-function Metrics:add(name, help, amount, ...)
-    local one = series(family(self, "counters", name, help), table.concat({ ... }, "\0"),
-        new_counter)
-    one[1] = (one[1] or 0) + amount
-    one.labels = one.labels or labels_of { ... }
+---@param a string|integer its first label
+---@param b? string|integer its second label
+function Metrics:add(name, amount, a, b)
+    local one = series(self[name], new_counter, a, b)
+    one.sum = one.sum + amount
 end
 
 local function new_histogram()
@@ -70,11 +80,10 @@ end
 
 ---Adds a duration to a histogram.
 ---@param name string
----@param help string
 ---@param seconds number
 ---@param policy string
-function Metrics:observe(name, help, seconds, policy)
-    local one = series(family(self, "histograms", name, help), policy, new_histogram)
+function Metrics:observe(name, seconds, policy)
+    local one = series(self[name], new_histogram, policy)
     local i = 1
     while i <= #BUCKETS and seconds > BUCKETS[i] do
         i = i + 1
@@ -82,19 +91,21 @@ function Metrics:observe(name, help, seconds, policy)
     one.sum, one.count, one[i] = one.sum + seconds, one.count + 1, one[i] + 1
 end
 
-local function write_histogram(lines, one, policy)
-    local counts, sum = one.series[policy], 0
+local function write_counter(lines, name, one)
+    lines[#lines + 1] = ("%s%s %.9g"):format(name, labels_of(one.labels), one.sum)
+end
+
+local function write_histogram(lines, name, one)
+    local sum, label, policy = 0, one.labels[1], one.labels[2]
     for i, bound in ipairs(BUCKETS) do
-        sum = sum + counts[i]
-        lines[#lines + 1] = ("%s_bucket%s %d"):format(one.name,
-            labels_of { "policy", policy, "le", bound }, sum)
+        sum = sum + one[i]
+        lines[#lines + 1] = ("%s_bucket%s %d"):format(name,
+            labels_of { label, policy, "le", bound }, sum)
     end
-    lines[#lines + 1] = ("%s_bucket%s %d"):format(one.name,
-        labels_of { "policy", policy, "le", "+Inf" }, counts.count)
-    lines[#lines + 1] = ("%s_sum%s %.9g"):format(one.name, labels_of { "policy", policy },
-        counts.sum)
-    lines[#lines + 1] = ("%s_count%s %d"):format(one.name, labels_of { "policy", policy },
-        counts.count)
+    lines[#lines + 1] = ("%s_bucket%s %d"):format(name, labels_of { label, policy, "le", "+Inf" },
+        one.count)
+    lines[#lines + 1] = ("%s_sum%s %.9g"):format(name, labels_of(one.labels), one.sum)
+    lines[#lines + 1] = ("%s_count%s %d"):format(name, labels_of(one.labels), one.count)
 end
 
 ---All metrics in Prometheus's text format.
@@ -110,16 +121,14 @@ function Metrics:text(gauges)
             lines[#lines + 1] = ("%s%s %.9g"):format(name, labels_of(one), one.value)
         end
     end
-    for _, one in ipairs(self.order) do
-        lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(one.name, one.help, one.name,
-            one.kind == "counters" and "counter" or "histogram")
-        for _, key in ipairs(one.order) do
-            if one.kind == "counters" then
-                local counter = one.series[key]
-                lines[#lines + 1] = ("%s%s %.9g"):format(one.name, counter.labels, counter[1])
-            else
-                write_histogram(lines, one, key)
-            end
+    for _, about in ipairs(FAMILIES) do
+        local kind, name = about[1], about[2]
+        local list = self[name].series
+        if list[1] then
+            lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(name, about[3], name, kind)
+        end
+        for _, one in ipairs(list) do
+            (kind == "counter" and write_counter or write_histogram)(lines, name, one)
         end
     end
     return table.concat(lines, "\n") .. "\n"

@@ -61,18 +61,24 @@ local function thought_sender(request)
     end
 end
 
--- Wraps a policy: sends a line for each node that its search.run has scored, and records how long a
+-- Sends a line for each node that a search.run of the policy has scored, and records how long a
 -- model's server asks clients to wait.
+local Follower = {}
+Follower.__index = Follower
+
+function Follower:on_scored(event)
+    self.send = self.send or line_sender(self.request)
+    self.send(event.score, trees.text_of(event.state))
+end
+
+function Follower:on_rate_limited(wait_ms)
+    self.request.retry_after_ms = wait_ms
+end
+
 local function followed(f)
     return function(request)
-        local send
-        return scheduler.with_context("follower", {
-            on_scored = function(event)
-                send = send or line_sender(request)
-                send(event.score, trees.text_of(event.state))
-            end,
-            on_rate_limited = function(wait_ms) request.retry_after_ms = wait_ms end,
-        }, f, request)
+        return scheduler.with_context("follower", setmetatable({ request = request }, Follower), f,
+            request)
     end
 end
 
@@ -185,16 +191,17 @@ end
 ---@param fields table of ponder.serve.Request
 ---@param sink table receives the deltas: see ponder.serve.request
 ---@param limits ponder.serve.Limits
----@param about? {seed: integer?, labels: table?} for the run
+---@param seed? integer of the run
+---@param labels? table<string, string|integer> of the run
 ---@return {answer: string, value: any, written: boolean}? result `value`: the table that the policy
 ---  returned; `written`: it wrote deltas
 ---@return string? message
 ---@return string? code
 ---@return ponder.task.Spent spent
 ---@return number? retry_after_ms how long a model's server that refused asks clients to wait
-function policies.call(policy, fields, sink, limits, about)
+function policies.call(policy, fields, sink, limits, seed, labels)
     local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms,
-        seed = about and about.seed, labels = about and about.labels,
+        seed = seed, labels = labels,
         input = scheduler.tape() and json.encode(fields) or nil },
         { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local request = requests.new(fields, sink)

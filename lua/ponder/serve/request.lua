@@ -12,7 +12,7 @@ local request = {}
 ---@field max_output_tokens integer? limit of the answer's length
 ---@field seed integer?
 ---@field private sink table receives the deltas
----@field private written string[] deltas of the answer
+---@field private written string[]? deltas of the answer
 ---@field package retry_after_ms number? see ponder.serve.policies
 local Request = {}
 Request.__index = Request
@@ -38,6 +38,7 @@ end
 function Request:write(text)
     check_text("request:write", text)
     if text ~= "" then
+        self.written = self.written or {}
         self.written[#self.written + 1] = text
         self.sink:write(text)
     end
@@ -71,14 +72,14 @@ end
 ---The text written so far.
 ---@return string
 function Request:text()
-    return table.concat(self.written)
+    return self.written and table.concat(self.written) or ""
 end
 
 ---@param fields table messages, prompt, model, params...
 ---@param sink table with methods that receive the deltas: think, write, progress, log
 ---@return ponder.serve.Request
 function request.new(fields, sink)
-    fields.sink, fields.written = sink, {}
+    fields.sink = sink
     return setmetatable(fields, Request)
 end
 

@@ -9,16 +9,15 @@ local responses = {}
 
 local SHAPE_FIELDS = { "tools", "tool_choice", "previous_response_id", "conversation", "background",
     "include", "top_logprobs" }
-local KNOWN = fields.set { "model", "input", "instructions", "stream", "max_output_tokens",
-    "text", "store", "stream_reasoning" }
+local KNOWN = { model = "string", input = "any", instructions = "string", stream = "boolean",
+    max_output_tokens = "number", text = "table", store = "any", stream_reasoning = "boolean" }
 
 -- Reads the input, a string or a list of messages (items of other types are refused).
-local function messages_of(body)
-    if type(body.input) == "string" then
-        return { { role = "user", content = body.input } }
+local function messages_of(list)
+    if type(list) == "string" then
+        return { { role = "user", content = list } }
     end
-    local list = fields.get(body, "input", "table", true)
-    for i = 1, #list do
+    for i = 1, type(list) == "table" and #list or 0 do
         local kind = type(list[i]) == "table" and list[i].type or nil
         if kind ~= nil and kind ~= "message" then
             error(fields.wrong(("input[%d].type"):format(i - 1),
@@ -31,25 +30,24 @@ end
 
 ---Reads a request's body; raises a ponder.serve.Error.
 ---@param body table
----@param find fun(name: string): ponder.serve.Policy
+---@param server ponder.serve.Server
 ---@return ponder.serve.Job
-function responses.read(body, find)
-    local policy = find(fields.get(body, "model", "string", true))
-    fields.refuse(body, SHAPE_FIELDS, policy)
-    local messages = messages_of(body)
-    local instructions = fields.get(body, "instructions", "string")
-    if instructions then
-        table.insert(messages, 1, { role = "system", content = instructions })
+function responses.read(body, server)
+    local given, params = fields.sort(body, KNOWN)
+    local policy = server:find(fields.required(given, "model"))
+    fields.refuse(params, SHAPE_FIELDS, policy)
+    local messages = messages_of(fields.required(given, "input"))
+    if given.instructions then
+        table.insert(messages, 1, { role = "system", content = given.instructions })
     end
-    local text = fields.get(body, "text", "table") or {}
+    local format = given.text and given.text.format
     return {
         policy = policy, n = 1, stop = {}, include_usage = true,
-        stream = fields.get(body, "stream", "boolean") or false,
-        reasoning = fields.get(body, "stream_reasoning", "boolean") ~= false,
+        stream = given.stream or false,
+        reasoning = given.stream_reasoning ~= false,
         fields = { messages = messages, prompt = fields.prompt(messages), model = policy.name,
-            max_output_tokens = fields.count(body, "max_output_tokens"),
-            response_format = type(text.format) == "table" and text.format or nil,
-            params = fields.rest(body, KNOWN) },
+            max_output_tokens = fields.integer(given, "max_output_tokens", 1),
+            response_format = type(format) == "table" and format or nil, params = params },
     }
 end
 

@@ -229,8 +229,7 @@ function shared.answer_again(play, operands, given)
                 return value, why, code
             end
             local result, problem = policies.call(policy, fields, SILENT,
-                shared.limits(given), { seed = math.type(asked.seed) == "integer" and asked.seed
-                    or nil })
+                shared.limits(given), math.type(asked.seed) == "integer" and asked.seed or nil)
             return result and 0 or cli.report_error(tostring(problem))
         end
     end
