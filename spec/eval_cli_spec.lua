@@ -99,6 +99,8 @@ describe("ponder eval", function()
         local result = ponder({ "--no-log", "--junit", "j.xml", "--csv", "c.csv", "--html",
             "p.html", "--threshold", "accuracy(io) >= 0.9", "sums.lua" }, { BROKEN = "1" })
         assert.equal(99, result.status)
+        assert.matches("\nio: 4 failed, which count as wrong %(%-%-exclude%-errors excludes them%);"
+            .. " the first: script:model.lua: overloaded", result.out)
         local junit, csv = dir:read "j.xml", dir:read "c.csv"
         assert.matches('<testsuite name="io" tests="20" failures="4" errors="4"', junit)
         assert.matches('<testsuite name="thresholds" tests="1" failures="1"', junit)
@@ -211,7 +213,8 @@ describe("ponder eval", function()
         assert.matches("bad%.lua: must return an evaluation", result.err)
         result = ponder { "--no-log", "--policy", "oi", "sums.lua" }
         assert.equal(1, result.status)
-        assert.matches('policy "oi" is not a policy %(did you mean "io"%?%)', result.err)
+        assert.matches('^ponder: eval: policy "oi" is not a policy %(did you mean "io"%?%); '
+            .. "there are [^\n]+\n$", result.err)
     end)
 end)
 

@@ -194,8 +194,9 @@ end
 
 local MEBIBYTE = 1 << 20
 
--- Shortens messages whose traceback does not help: memory limits, unjoined tasks (already reported)
--- and damaged logs.
+-- Shortens messages whose traceback does not help: memory limits, unjoined tasks (already
+-- reported), damaged logs, and mistakes that a library found in what a command passed on from its
+-- user.
 local function clarify(message)
     local memory = match(message, "^[%w.]*:? ?not enough memory%f[\n\0]")
     if memory then
@@ -204,7 +205,9 @@ local function clarify(message)
     end
     local unjoined = match(message, "^task%.run: (unhandled errors? in %d+ tasks?);")
     local damaged = match(message, "^[^\n]*: damaged: [^\n]*")
-    return unjoined or damaged or cli.order_traceback(message)
+    local mistake = match(message, "^ponder/cli/[%w/_]+%.lua:%d+: (.-)"
+        .. "\nstack traceback:\n\t%[C%]: in function 'error'")
+    return unjoined or damaged or mistake or cli.order_traceback(message)
 end
 
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",

@@ -27,6 +27,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field n integer number of scores in the accuracy
 ---@field outcomes table<ponder.eval.Outcome, integer>
 ---@field stopped_right integer? runs that a budget stopped, but whose last answer was right
+---@field failure string? why the first of the failed runs failed
 ---@field binary boolean accuracy is a share of right answers; else a mean score
 ---@field accuracy ponder.eval.Figure
 ---@field scores table<string, ponder.eval.Figure>? by scorer, if there are several
@@ -83,7 +84,7 @@ local function column(records, name)
 end
 
 local function count_outcomes(records)
-    local outcomes, stopped_right = {}, 0
+    local outcomes, stopped_right, failure = {}, 0, nil
     for _, name in ipairs(OUTCOMES) do
         outcomes[name] = 0
     end
@@ -92,8 +93,9 @@ local function count_outcomes(records)
         if record.outcome == "stopped" and (record.score or 0) >= 1 then
             stopped_right = stopped_right + 1
         end
+        failure = failure or record.outcome == "failed" and record.message or nil
     end
-    return outcomes, stopped_right
+    return outcomes, stopped_right, failure
 end
 
 -- Scores and clusters of the records that count.
@@ -167,9 +169,10 @@ end
 
 local function describe(name, records, meta)
     local xs, clusters = scored(records, meta)
-    local outcomes, stopped_right = count_outcomes(records)
+    local outcomes, stopped_right, failure = count_outcomes(records)
     local costs = column(records, "cost")
     return { name = name, n = #xs, outcomes = outcomes, stopped_right = stopped_right,
+        failure = failure,
         binary = estimate.is_binary(xs), accuracy = estimate.mean(xs, clusters),
         scores = by_scorer(records, meta),
         calls = estimate.amounts(column(records, "calls")),

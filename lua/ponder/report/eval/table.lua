@@ -97,6 +97,8 @@ local function note_outcomes(lines, policy, meta)
     if o.failed > 0 then
         parts[#parts + 1] = ("%d failed, which %s"):format(o.failed, meta.exclude_errors
             and "are excluded" or "count as wrong (--exclude-errors excludes them)")
+        parts[#parts + 1] = policy.failure
+            and "the first: " .. text.line(policy.failure:match "[^\n]*")
     end
     if policy.unpriced > 0 then
         parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
