@@ -11,20 +11,19 @@ local moves = require "ponder.queue.moves"
 local options = require "ponder.options"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
+local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
-local task = require "ponder.task"
 
 local journal = {}
 
-local FIELD = "queue.journal" -- in a task's context
-
 ---@class ponder.queue.Journal
 ---@field client ponder.redis.Client
----@field keys string[] the job states, and this journal
+---@field prefix string of the queue's keys
 ---@field id string of the job
 ---@field on_trouble fun(message: string?, waited_s: number)
----@field replies table<string, string> stored before this attempt, by call
----@field found integer calls answered from it
+---@field replies table<string, string>? stored before this attempt, by call
+
+local by_run = setmetatable({}, { __mode = "k" }) -- the journals, by the runs of their jobs
 
 ---@param client ponder.redis.Client
 ---@param prefix string of the queue's keys
@@ -32,9 +31,11 @@ local FIELD = "queue.journal" -- in a task's context
 ---@param on_trouble fun(message: string?, waited_s: number) see redis.persist
 ---@return ponder.queue.Journal
 function journal.new(client, prefix, id, on_trouble)
-    return { client = client, on_trouble = on_trouble,
-        keys = { prefix .. "state", prefix .. "journal:" .. id }, id = id,
-        replies = {}, found = 0 }
+    return { client = client, prefix = prefix, id = id, on_trouble = on_trouble, replies = nil }
+end
+
+local function key(self)
+    return self.prefix .. "journal:" .. self.id
 end
 
 ---Reads the replies of earlier attempts.
@@ -43,7 +44,7 @@ end
 ---@return string? message
 ---@return string? code
 function journal.read(self)
-    local replies, message, code = self.client:call("HGETALL", self.keys[2])
+    local replies, message, code = self.client:call("HGETALL", key(self))
     if not replies then
         return nil, message, code
     end
@@ -62,17 +63,26 @@ local function encode(draft)
     return redact.keep(text)
 end
 
+-- The journal of the job within which the current task runs.
+local function current()
+    local run = runs.current()
+    while run and not by_run[run] do
+        run = run.outer
+    end
+    return run and by_run[run]
+end
+
 -- Outermost of the middleware: replies from a cache are journaled too.
 local function answer(request, next)
-    local self, what = task.context(FIELD), scheduler.context "outside"
+    local self, what = current(), scheduler.context "outside"
     if not self or type(what) ~= "table" or what.kind ~= "call" then
         return next(request)
     end
-    local key = ("%s %d %s"):format(what.identity, what.occurrence,
+    local call = ("%s %d %s"):format(what.identity, what.occurrence,
         type(what.within) == "table" and what.within.id or "")
-    local draft = self.replies[key] and json.decode(self.replies[key])
+    local stored = self.replies and self.replies[call]
+    local draft = stored and json.decode(stored)
     if draft then
-        self.found = self.found + 1
         budget.charge(request, draft)
         return draft
     end
@@ -81,25 +91,24 @@ local function answer(request, next)
     if draft then
         local text = encode(draft)
         redis.persist(self.on_trouble, function()
-            return self.client:eval(moves.JOURNAL, self.keys, self.id, key, text)
+            return self.client:eval(moves.JOURNAL, { self.prefix .. "state", key(self) }, self.id,
+                call, text)
         end)
     end
     return draft, message, code, partial
 end
 
----Journals the calls of all tasks started by `within`.
+---Journals the calls within runs that have a journal.
 ---@return fun() remove
 function journal.follow()
     return model.use(answer)
 end
 
----Calls `f(...)`; its calls and those of its tasks use this journal.
+---The calls of a run, and of runs within it, use this journal.
 ---@param self ponder.queue.Journal
----@param f function
----@param ... any
----@return any ... the results of `f`
-function journal.within(self, f, ...)
-    return task.with_context(FIELD, self, f, ...)
+---@param run ponder.Run
+function journal.attach(self, run)
+    by_run[run] = self
 end
 
 return journal

@@ -31,6 +31,7 @@ local task_budget = require "ponder.task.budget"
 
 local worker = {}
 
+local NONE = {}
 local BLOCK_MS = 500 -- length of one read, and so the delay in noticing a signal
 local MOST_AT_ONCE = 64 -- jobs in one read
 local MOST_STORED = 200 -- results in one script, or
@@ -214,7 +215,7 @@ end
 
 -- Calls `f(...)` within the shared budgets of a job, from the `i`th on.
 local function within_budgets(self, list, i, f, ...)
-    local about = list and list[i]
+    local about = list[i]
     if not about then
         return f(...)
     end
@@ -238,11 +239,9 @@ local function perform(self, job)
     if job.lost then
         return nil, "lost", "CANCELLED"
     end
-    -- Only the run is recorded, not what the worker does around it.
-    local results = table.pack(scheduler.with_context("outside", nil, journal.within, book,
-        within_budgets, self, spec.budgets, 1, job.run.call, job.run, f,
-        payload.decode(job.fields.item), spec.index))
-    return table.unpack(results, 1, 4)
+    journal.attach(book, job.run)
+    return within_budgets(self, spec.budgets or NONE, 1, job.run.call, job.run, f,
+        payload.decode(job.fields.item), spec.index)
 end
 
 -- The outcome of a run, to be stored; nil if another worker should decide it.
