@@ -192,9 +192,8 @@ end
 local function await_worker(self, slot, run)
     local list, backings = budgets_around(self, slot.number)
     slot.backings = backings
-    slot.spec = json.encode { call = slot.call, name = run.name, index = slot.index,
-        seed = run.seed, max_attempts = slot.max_attempts, timeout_ms = run.timeout_ms,
-        budgets = list }
+    slot.spec = { call = slot.call, name = run.name, index = slot.index, seed = run.seed,
+        max_attempts = slot.max_attempts, timeout_ms = run.timeout_ms, budgets = list }
     local ok, message, code = self.exchange:await(slot)
     if not ok then
         return nil, message, code
@@ -212,14 +211,23 @@ local function await_worker(self, slot, run)
     return nil, value.message, value.code, value.partial
 end
 
+-- Results for Run:call_elsewhere.
+local function judge(slot, value, message, ...)
+    if not message then
+        return true, value
+    elseif slot.recorded then
+        return true, value, message, ...
+    end
+    slot.failure = table.pack(value, message, ...)
+    return false
+end
+
 local function run_there(self, slot, run)
     local spent = task_budget.spent()
-    local results = table.pack(nil, spent, "BUDGET")
-    if not spent then
-        results = table.pack(await_worker(self, slot, run))
+    if spent then
+        return judge(slot, nil, spent, "BUDGET")
     end
-    slot.failure = results[2] and not slot.recorded and results or nil
-    return not slot.failure, table.unpack(results, 1, results.n)
+    return judge(slot, await_worker(self, slot, run))
 end
 
 -- Runs one job and returns the results of its function.

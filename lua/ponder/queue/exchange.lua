@@ -20,7 +20,7 @@ local MOST_BYTES = 1 << 20 -- this many bytes and one more job
 
 ---@class ponder.queue.Slot an awaited job
 ---@field id string
----@field spec string JSON
+---@field spec table see ponder.queue.worker; a JSON object
 ---@field item string JSON
 ---@field backings table<ponder.queue.Budget, true> the shared budgets around it
 ---@field recorded boolean? its outcome included rows for the log
@@ -117,7 +117,8 @@ local function enqueue(self, batch)
     end
     local words = { self.map, self.about, self.script.code, self.about }
     for i, slot in ipairs(batch) do
-        words[3 * i + 2], words[3 * i + 3], words[3 * i + 4] = slot.id, slot.spec, slot.item
+        words[3 * i + 2], words[3 * i + 3], words[3 * i + 4] = slot.id,
+            json.encode(slot.spec), slot.item
     end
     local known, message, code = redis.persist(self.on_trouble, function()
         return self.client:eval(moves.ENQUEUE, { self:key("jobs:" .. self.script.code),

@@ -40,7 +40,8 @@ end
 ---See task.with_context; call it within a task.
 ---@return any ... the results of `f`
 function scheduler.with_context(name, value, f, ...)
-    local t, context = scheduler.current(), {}
+    local t = scheduler.current()
+    local context = { run = nil, budget = nil, outside = nil, asker = nil } -- room for these
     for known, its in pairs(t.context or context) do
         context[known] = its
     end
