@@ -89,15 +89,6 @@ local function expectation(rule)
     return kind
 end
 
-local function contains(list, value)
-    for _, item in ipairs(list) do
-        if item == value then
-            return true
-        end
-    end
-    return false
-end
-
 local hinted = {} -- flags whose missing unit was already mentioned
 
 -- Reads a duration in the unit of its rule.
@@ -152,7 +143,7 @@ function convert(flag, text, rule)
         if value and is_out_of_range(value, rule) then
             value = nil
         end
-    elseif rule.enum and not contains(rule.enum, text) then
+    elseif rule.enum and not options.has(rule.enum, text) then
         value = nil
     end
     if value == nil then

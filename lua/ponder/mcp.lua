@@ -23,7 +23,6 @@
 
 local client = require "ponder.mcp.client"
 local command = require "ponder.process.command"
-local content = require "ponder.mcp.content"
 local core = require "ponder.core.task"
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -136,6 +135,17 @@ local function connect(self)
     return made, message, code
 end
 
+-- What f(client) returns, in the run's log.
+local function recorded(self, name, key, f)
+    return log.record(name, key, function()
+        local made, message, code = connect(self)
+        if not made then
+            return nil, message, code
+        end
+        return f(made)
+    end)
+end
+
 ---Connects to a server.
 ---@param opts ponder.mcp.OpenOptions
 ---@return ponder.mcp.ClientSession?
@@ -151,11 +161,7 @@ function mcp.open(opts)
     opts.log = opts.log or function(level, text) report(label, level, text) end
     local self = setmetatable({ opts = opts, label = label, key = key,
         gate = task.semaphore(1), tools_changed = false }, Session)
-    local about, message, code = log.record("mcp.open", key, function()
-        local made, problem, its_code = connect(self)
-        if not made then
-            return nil, problem, its_code
-        end
+    local about, message, code = recorded(self, "mcp.open", key, function(made)
         return { server = made.server, instructions = made.instructions }
     end)
     if not about then
@@ -193,11 +199,7 @@ end
 ---@return string? message
 ---@return string? code TOO_LARGE: more than max_tools; those of `mcp.open`
 function Session:tools(beside)
-    local list, message, code = log.record("mcp.tools", self.key, function()
-        local made, problem, its_code = connect(self)
-        if not made then
-            return nil, problem, its_code
-        end
+    local list, message, code = recorded(self, "mcp.tools", self.key, function(made)
         return made:list_tools(self.opts.max_tools)
     end)
     if not list then
@@ -231,8 +233,41 @@ local CALL = {
 ---@field content table[] parts in the protocol's form
 ---@field structured any content in the form of the tool's output schema, if it has one
 
+local function note(kind, part)
+    return ("[%s%s]"):format(kind, type(part.mimeType) == "string" and ", " .. part.mimeType or "")
+end
+
+local PARTS = {
+    text = function(part) return part.text end,
+    image = function(part) return note("an image", part) end,
+    audio = function(part) return note("a recording", part) end,
+    resource = function(part)
+        local resource = type(part.resource) == "table" and part.resource or {}
+        return type(resource.text) == "string" and resource.text
+            or note("the resource " .. tostring(resource.uri), resource)
+    end,
+    resource_link = function(part)
+        return note(("the resource %s: %s"):format(tostring(part.uri), tostring(part.name)), part)
+    end,
+}
+
+-- The result of a tool as text for a model: names parts that are not text; without parts, the
+-- structured content as JSON.
+local function text_of(result)
+    local texts = {}
+    for _, part in ipairs(type(result.content) == "table" and result.content or {}) do
+        local read = type(part) == "table" and PARTS[part.type]
+        local text = read and read(part)
+        texts[#texts + 1] = type(text) == "string" and text or nil
+    end
+    if #texts == 0 and result.structuredContent ~= nil then
+        return json.encode(result.structuredContent)
+    end
+    return table.concat(texts, "\n")
+end
+
 local function result_of(raw)
-    return { text = content.text(raw), content = raw.content, structured = raw.structuredContent }
+    return { text = text_of(raw), content = raw.content, structured = raw.structuredContent }
 end
 
 ---Calls a tool. A call that is cancelled or times out is cancelled at the server, too.
@@ -254,13 +289,8 @@ function Session:call(name, arguments, opts)
     opts = options.check("session:call", opts, CALL)
     scheduler.check("session:call")
     local key = { server = self.key, tool = name, arguments = json.object(arguments or {}) }
-    local answer, message, code = log.record("mcp.call", key, function()
-        local made, problem, its_code = connect(self)
-        if not made then
-            return nil, problem, its_code
-        end
-        local raw
-        raw, problem, its_code = made:call_tool(name, key.arguments, {
+    local answer, message, code = recorded(self, "mcp.call", key, function(made)
+        local raw, problem, its_code = made:call_tool(name, key.arguments, {
             timeout_ms = opts.timeout_ms, on_progress = opts.on_progress,
             max_tools = self.opts.max_tools })
         return raw and { result = raw, changed = made.tools_changed }, problem, its_code

@@ -365,6 +365,19 @@ function options.check(where, opts, schema, level)
     return checked
 end
 
+---Whether a list holds a value.
+---@param list any[]
+---@param value any
+---@return boolean
+function options.has(list, value)
+    for _, one in ipairs(list) do
+        if one == value then
+            return true
+        end
+    end
+    return false
+end
+
 ---Copies the fields of a table into another.
 ---@generic T: table
 ---@param into T

@@ -250,10 +250,8 @@ end
 ---@param name string "tot", "ensemble"
 ---@return ponder.prompt.Subject
 function strategy.subject(name)
-    for _, known in ipairs(strategy.names) do
-        if known == name then
-            return strategy.named(name).subject
-        end
+    if options.has(strategy.names, name) then
+        return strategy.named(name).subject
     end
     return require(("ponder.%s.prompts"):format(name))
 end

@@ -60,11 +60,7 @@ function help.run(_, operands)
     end
     local name = operands[1]
     local usage = cli.usage(name)
-    local known = usage ~= nil
-    for _, topic in ipairs(help.words) do
-        known = known or topic == name
-    end
-    if not known then
+    if not usage and not options.has(help.words, name) then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
         return nil, ("there is no command or topic %s%s"):format(options.show(name),
             near and (" (did you mean %s?)"):format(near) or "")

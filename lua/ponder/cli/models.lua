@@ -69,7 +69,7 @@ function models.run(opts, operands)
     end
     if wanted then
         local known = table.concat(providers, ", ")
-        if not (", " .. known .. ","):find(", " .. wanted .. ",", 1, true) then
+        if not options.has(providers, wanted) then
             return nil, ("unknown provider %s%s; known: %s"):format(options.show(wanted),
                 options.hint(wanted, providers, "%s"), known)
         end

@@ -86,11 +86,8 @@ local function select_names(operand)
     local names = file_names()
     if not operand then
         return names
-    end
-    for _, name in ipairs(names) do
-        if name == operand then
-            return { name }
-        end
+    elseif options.has(names, operand) then
+        return { operand }
     end
     return unknown("prompt file", operand, names)
 end

@@ -2,7 +2,7 @@
 
 local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
-local open = require "ponder.view.open"
+local private = require "ponder.core.private"
 local quote = require "ponder.quote"
 local server = require "ponder.serve"
 local task = require "ponder.task"
@@ -56,6 +56,39 @@ local function first_run(shown, named)
     return shown.runs:only() or not shown.logs:find(first).stamp and first or nil
 end
 
+-- Other users can read a process's arguments, so the browser gets not the URL, which holds a token,
+-- but a file that redirects to it and that only its owner can read.
+local PAGE = [[<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url=%s"><title>ponder</title>
+]]
+
+local function program()
+    local browser = os.getenv "BROWSER"
+    if browser and browser ~= "" then
+        return browser:match "^[^:]+"
+    end
+    local has_display = os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY"
+    return has_display and "xdg-open" or nil
+end
+
+-- Opens a browser with $BROWSER or xdg-open, without waiting for it. Returns what is to be closed
+-- when the page has ended; nil: there is no display.
+local function open_browser(url)
+    local command = program()
+    if not command then
+        return nil
+    end
+    local path = os.tmpname()
+    os.remove(path)
+    path = path .. ".html"
+    if not private.write(path, PAGE:format(url), true) then
+        return nil
+    end
+    os.execute(("%s %s >/dev/null 2>&1 </dev/null &"):format(quote.shell(command),
+        quote.shell(path)))
+    return setmetatable({}, { __close = function() os.remove(path) end })
+end
+
 ---See ponder.cli.
 function view.run(opts, operands)
     local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
@@ -78,7 +111,7 @@ function view.run(opts, operands)
     local url = shown:url(address, first_run(shown, named))
     io.stdout:write(url, "\n")
     io.stdout:flush()
-    local _ <close> = not opts.no_open and open.browser(url) or nil
+    local _ <close> = not opts.no_open and open_browser(url) or nil
     local watcher = opts.until_closed and task.spawn(end_when_closed, shown, serving)
     serving:wait()
     if watcher then

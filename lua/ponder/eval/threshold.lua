@@ -37,15 +37,6 @@ local COMPARE = {
     ["=="] = function(a, b) return a == b end,
 }
 
-local function has(list, name)
-    for _, known in ipairs(list) do
-        if known == name then
-            return true
-        end
-    end
-    return false
-end
-
 local function unknown(what, name, list)
     local near = options.nearest(name, list)
     return ("unknown %s %s%s"):format(what, options.show(name),
@@ -58,9 +49,9 @@ local function read_figure(text)
     local metric, policy = (inner or text):match "^([%w_]+)(%b())$"
     if not metric then
         return nil, "expected METRIC(POLICY), such as accuracy(tot)"
-    elseif outer and not has(PARTS, outer) then
+    elseif outer and not options.has(PARTS, outer) then
         return nil, unknown("function", outer, PARTS)
-    elseif not has(METRICS, metric) then
+    elseif not options.has(METRICS, metric) then
         return nil, unknown("metric", metric, METRICS)
     end
     local is_interval = outer == "lower" or outer == "upper"
@@ -130,7 +121,7 @@ end
 ---@return boolean known
 ---@return string? message
 function threshold.check(one, names)
-    if has(names, one.policy) then
+    if options.has(names, one.policy) then
         return true
     end
     return false, ("threshold %s: %s"):format(options.show(one.text),

@@ -8,6 +8,7 @@
 
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
+local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
@@ -247,7 +248,7 @@ local function discover(self, is_web)
     local result, message, code = self:request("server/discover", {})
     if not result then
         return nil, message, code
-    elseif not protocol.has(result.supportedVersions or {}, protocol.STATELESS) then
+    elseif not options.has(result.supportedVersions or {}, protocol.STATELESS) then
         return nil, self.connection.label .. ": the server supports no version that ponder knows",
             "UNSUPPORTED"
     end
@@ -268,7 +269,7 @@ function Client:begin(is_web)
         return discover(self, is_web)
     elseif not result then
         return nil, message, code
-    elseif not protocol.has(versions, result.protocolVersion) then
+    elseif not options.has(versions, result.protocolVersion) then
         return nil, ("%s: the server wants version %s of the protocol, which ponder does not know")
             :format(self.connection.label, quote.line(tostring(result.protocolVersion), 40)),
             "UNSUPPORTED"

@@ -7,6 +7,7 @@
 
 local check = require "ponder.prompt.check"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local prompt = require "ponder.prompt"
 local strategy = require "ponder.strategy"
 
@@ -97,12 +98,10 @@ end
 -- Finds a prompt by name: its subject, function and sample contexts.
 local function find(name)
     local own, function_name = name:match "^([^.]+)%.(.+)$"
-    for _, known in ipairs(NAMES) do
-        if known == own then
-            local subject = strategy.subject(own)
-            local contexts = subject.samples()[function_name]
-            return contexts and contexts[1] and subject, function_name, contexts
-        end
+    if options.has(NAMES, own) then
+        local subject = strategy.subject(own)
+        local contexts = subject.samples()[function_name]
+        return contexts and contexts[1] and subject, function_name, contexts
     end
 end
 

@@ -66,16 +66,6 @@ function protocol.notification(method, params)
     return { jsonrpc = "2.0", method = method, params = params }
 end
 
----Whether a list has a value.
-function protocol.has(list, value)
-    for _, one in ipairs(list) do
-        if one == value then
-            return true
-        end
-    end
-    return false
-end
-
 ---A name that a tool may have: `[A-Za-z0-9_.-]`, at most 128 bytes.
 ---@param name string
 ---@return string

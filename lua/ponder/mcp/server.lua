@@ -213,7 +213,7 @@ local METHODS = {}
 METHODS["initialize"] = function(self, params)
     local wanted = params.protocolVersion
     local versions = protocol.WITH_INITIALIZE
-    self.version = protocol.has(versions, wanted) and wanted or versions[1]
+    self.version = options.has(versions, wanted) and wanted or versions[1]
     return { protocolVersion = self.version, capabilities = capabilities(self),
         serverInfo = info(self) }
 end

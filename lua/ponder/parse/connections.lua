@@ -18,7 +18,6 @@
 
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
-local lines_with = require "ponder.parse.lines"
 
 local MAX_LINES = 100000 -- with an arrow
 local MAX_LINKS = 10000
@@ -142,9 +141,25 @@ local function read_line(line)
     end
 end
 
+--- Iterates over the first MAX_LINES lines that may have an arrow. Takes linear time for any text:
+--- searches each part once for an arrow and once, backwards, for the beginning of the line.
+local function lines_with_arrow(text)
+    local from, count = 1, 0
+    return function()
+        local at = count < MAX_LINES and text:find(ARROW_PART, from)
+        if at then
+            local begins = text:sub(from, at):match("^.*[\r\n]()")
+            local ends = text:find("[\r\n]", at) or #text + 1
+            local line = text:sub(begins and from + begins - 1 or from, ends - 1)
+            from, count = ends + 1, count + 1
+            return line
+        end
+    end
+end
+
 local function read_lines(text)
     local found = {}
-    for line in lines_with(text, ARROW_PART, MAX_LINES) do
+    for line in lines_with_arrow(text) do
         found[#found + 1] = read_line(line)
         if #found == MAX_LINKS then
             break

@@ -10,6 +10,7 @@ local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
 local mcp = require "ponder.mcp.server"
+local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
 local random = require "ponder.core.random"
 
@@ -83,7 +84,7 @@ function Mcp:session_of(r, message)
     elseif message.method == "initialize" then
         local id, session = self:new_session()
         return session, { "Mcp-Session-Id", id }
-    elseif version and not protocol.has(protocol.WITH_INITIALIZE, version) then
+    elseif version and not options.has(protocol.WITH_INITIALIZE, version) then
         return nil, 400, protocol.failure(message.id, protocol.UNSUPPORTED_VERSION,
             "Unsupported protocol version", { requested = version,
                 supported = json.array { protocol.STATELESS,
