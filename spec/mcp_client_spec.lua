@@ -486,6 +486,23 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
+    it("refuses a server without initialize whose versions it does not know", function()
+        for _, versions in ipairs { 5, true, "2026-07-28", { "2999-01-01" }, json.object {} } do
+            with_answers(function(r)
+                if r.message.method == "server/discover" then
+                    return reply(r, { resultType = "complete", supportedVersions = versions,
+                        capabilities = json.object {} })
+                end
+                return 404, JSON, { jsonrpc = "2.0", id = r.message.id,
+                    error = { code = -32601, message = "Method not found" } }
+            end, function(url)
+                local session, message, code = mcp.open { url = url }
+                assert.same({ nil, "UNSUPPORTED" }, { session, code })
+                assert.matches("supports no version that ponder knows$", message)
+            end)
+        end
+    end)
+
     it("reports errors of a server", function()
         local function open(status, headers, body)
             local message, code, _

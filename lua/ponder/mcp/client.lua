@@ -246,9 +246,10 @@ end
 local function discover(self, is_web)
     self.connection.version, self.cancels_by_closing = protocol.STATELESS, is_web
     local result, message, code = self:request("server/discover", {})
+    local versions = result and result.supportedVersions
     if not result then
         return nil, message, code
-    elseif not options.has(result.supportedVersions or {}, protocol.STATELESS) then
+    elseif type(versions) ~= "table" or not options.has(versions, protocol.STATELESS) then
         return nil, self.connection.label .. ": the server supports no version that ponder knows",
             "UNSUPPORTED"
     end
