@@ -111,9 +111,9 @@ HEAP_STATIC size_t HEAP(partition)(HEAP_TYPE *h, size_t start, size_t end, uint3
     return front;
 }
 
-/* Quickselect: makes a heap of the `wanted` (>= 1) foremost of the first `count` entries; the last
- * of them becomes the limit. */
-HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
+/* Quickselect: moves the `wanted` (>= 1) foremost of the first `count` entries to the front; the
+ * last of them becomes the limit. */
+HEAP_STATIC void HEAP(select)(HEAP_TYPE *h, size_t count, size_t wanted)
 {
     uint32_t draw = 1;
     size_t start = 0, end = count;
@@ -125,6 +125,12 @@ HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
             start = at + 1;
     }
     h->limit = h->items[wanted - 1];
+}
+
+/* The same, and makes a heap of them. */
+HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
+{
+    HEAP(select)(h, count, wanted);
     HEAP(order_ready)(h, wanted);
 }
 

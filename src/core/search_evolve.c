@@ -59,7 +59,7 @@ static double score_of(const Search *s, uint32_t id)
 static double median(Numbers *numbers)
 {
     size_t half = numbers->count / 2, odd = numbers->count % 2;
-    numbers_split(numbers, numbers->count, half + odd);
+    numbers_select(numbers, numbers->count, half + odd);
     if (odd)
         return numbers->limit;
     double next = INFINITY;
@@ -83,7 +83,7 @@ static uint32_t draw_weighted(Search *s, uint64_t ticket, uint32_t island)
     for (size_t i = 0; i < members->count; i++) {
         const EvolveNode *node = stats_of(s, members->items[i]);
         double x = s->options.sharpness * ((score_of(s, members->items[i]) - middle) / scale);
-        double sigmoid = x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+        double power = exp(-fabs(x)), sigmoid = (x >= 0 ? 1 : power) / (1 + power);
         sum += sigmoid / (1 + ((double)node->children + node->pending));
         e->numbers.items[i] = sum;
     }
