@@ -9,7 +9,7 @@ local function vectors()
     return list
 end
 
---- Bit for bit, whether a number is written as 0 or 0.0.
+--- Compares bit for bit: 0 and 0.0 differ.
 local function same(a, b)
     return string.pack("n", a) == string.pack("n", b)
 end

@@ -1,4 +1,4 @@
--- ponder.args: rules of options, and what scripts have from it.
+-- ponder.args: rules of options, as commands and scripts use them.
 
 local args = require "ponder.args"
 local policy = require "ponder.policy"

@@ -20,7 +20,7 @@ local MISSING = "max_cost needs the price of http://127.0.0.1:1/v1/nobody-knows,
     .. 'give it in /nonexistent/ponder/prices.lua, as { ["http://127.0.0.1:1/v1/nobody-knows"] = '
     .. "{ input = USD, output = USD } } per million tokens [NO_PRICE]"
 
--- A model that notes each call in a line of a file.
+-- A model that writes a line to a file for each call.
 local COUNTING = [[
 local n = 0
 return function(request)

@@ -1,4 +1,4 @@
--- task.with_budget: what is reserved, what is settled, and what happens when a budget is spent.
+-- task.with_budget: reservations, charges, and what happens when a budget is spent.
 
 local fake = require "model_fake"
 local help = require "task_help"
@@ -8,7 +8,7 @@ local task = require "ponder.task"
 
 local RATES = { ["play:*"] = { input = 1000, output = 2000 } } -- a dollar for 1,000 tokens
 
--- A client with a provider that the spec plays; `player(request)` returns what a model would say.
+-- A client with a provider that the spec plays; `player(request)` returns the reply.
 local function open(player, opts)
     local client = model.client { env = function() return nil end, config = {}, prices = RATES,
         transport = {} }
@@ -31,7 +31,7 @@ local function slow(seconds, usage)
     end
 end
 
--- Asks n times at once; returns how many were answered, and the errors.
+-- Makes n concurrent calls; returns how many were answered, and the errors.
 local function ask_many(m, n, opts)
     local numbers = {}
     for i = 1, n do numbers[i] = i end
@@ -423,17 +423,17 @@ describe("usage that servers report", function()
         ollama = '{"message":{"content":"x"},"done":true,"prompt_eval_count":%s,"eval_count":1}',
     }
 
-    local function each(said, f)
+    local function each(usage, f)
         for provider, body in pairs(REPLIES) do
-            local client = fake.client({ { body = body:format(said) } }, { prices = RATES })
+            local client = fake.client({ { body = body:format(usage) } }, { prices = RATES })
             fake.run(function() f(client.open(provider .. ":m"), provider) end)
         end
     end
 
     it("ends a budget of tokens or money even if no reply can use so much", function()
-        for _, said in ipairs { HUGE, "1e300", "1e999", tostring((1 << 40) + 1) } do
+        for _, usage in ipairs { HUGE, "1e300", "1e999", tostring((1 << 40) + 1) } do
             for limit, most in pairs { max_tokens = 1e6 // 1 | 0, max_cost = 1e6 } do
-                each(said, function(m, provider)
+                each(usage, function(m, provider)
                     m.target.rates = RATES["play:*"]
                     task.with_budget({ [limit] = most }, function()
                         local reply = assert(ask(m, { max_tokens = 24 }))
@@ -449,12 +449,12 @@ describe("usage that servers report", function()
     end)
 
     it("is unknown if it is not a count: the reservation is charged", function()
-        for _, said in ipairs { "-5", "2.5", "null", '"7"', "-1e999" } do
-            each(said, function(m, provider)
+        for _, usage in ipairs { "-5", "2.5", "null", '"7"', "-1e999" } do
+            each(usage, function(m, provider)
                 task.with_budget({ max_tokens = 100000 }, function()
                     local reply = assert(ask(m))
                     assert.is_nil(reply.usage.input_tokens)
-                    assert.is_true(task.spent().tokens > 1024, provider .. " " .. said)
+                    assert.is_true(task.spent().tokens > 1024, provider .. " " .. usage)
                     assert.is_nil(task.spent().usage.input_tokens)
                     assert.is_truthy(ask(m))
                 end)

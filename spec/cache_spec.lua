@@ -1,4 +1,4 @@
--- ponder.model.cache: what is answered from it, what is kept, and what becomes of its file.
+-- ponder.model.cache: what it answers, what it stores, and its file.
 
 local cache = require "ponder.model.cache"
 local flights = require "ponder.model.cache.flight"

@@ -1,11 +1,11 @@
--- ponder chat: conversations that go on, attachments, schemas, tools.
+-- ponder chat: continued conversations, attachments, schemas, tools.
 
 local base64 = require "ponder.base64"
 local json = require "ponder.json"
 local server = require "server"
 local shell = require "shell"
 
--- Says what it was asked, and how many messages there were.
+-- Replies with the question and the number of messages.
 local MODEL = [[
 return function(request)
     local last = request.messages[#request.messages]
@@ -153,7 +153,7 @@ describe("ponder chat --tools", function()
         assert.equal('ponder chat: now {"n":1}\nponder chat: now {"n":2}\n', r.err)
         r = ponder { "chat", "--json", "--tool", "tools.lua", "--max-tool-round-trips", "3", "x" }
         assert.equal(3, json.decode(r.out).usage.input_tokens)
-        -- what the tools said is part of the conversation
+        -- the tools' results are part of the conversation
         dir:write("m.lua", MODEL)
         assert.matches("^%- 9 and", ponder({ "chat", "-c", "and?" }).out)
     end)

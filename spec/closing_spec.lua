@@ -1,4 +1,4 @@
--- The line that ends each run which called a model, and the one on a terminal meanwhile.
+-- The line at the end of each run that called a model, and the live one on a terminal.
 
 local screen = require "screen"
 local shell = require "shell"

@@ -1,4 +1,4 @@
--- ponder doctor, completion and man: what they say, and that it is what --help says.
+-- ponder doctor, completion and man: their output, and that it agrees with --help.
 
 local json = require "ponder.json"
 local server = require "server"
@@ -13,7 +13,7 @@ end
 
 local known_flags
 
--- The commands and their flags, as --help gives them.
+-- The commands and their flags, from --help.
 local function flags_of_help()
     if known_flags then return known_flags end
     local commands, count = {}, 0
@@ -155,7 +155,7 @@ describe("ponder completion", function()
         assert.same({}, complete { "ponder", "script.lua", "--max" })
     end)
 
-    -- A directory with a run that is kept, and an alias; ponder is on the path there.
+    -- A directory with a stored run and an alias; ponder is on the path there.
     local function home()
         local dir = shell.directory { ["config/ponder/config.lua"] =
             'return { aliases = { fast = "openai:gpt-4o-mini" } }' }
@@ -171,7 +171,7 @@ describe("ponder completion", function()
 
     it("completes models, runs and roles in bash, also after colons and equals signs", function()
         local dir <close>, run, setup = home()
-        -- As readline calls it: words are split at : and =, and the whole line is there.
+        -- Called like by readline: words are split at : and =, with the whole line.
         local function typed(line)
             local words = {}
             for word in line:gsub("[:=]", " %0 "):gmatch("%S+") do
@@ -223,7 +223,7 @@ describe("ponder completion", function()
             pending "zsh is not here"
         end
         local dir <close>, run, setup = home()
-        -- What the functions hand to compadd and _arguments, without a terminal.
+        -- What the functions pass to compadd and _arguments, without a terminal.
         local r = shell.run(([[%s zsh -f -c 'compdef() { :; }; source <(ponder completion zsh)
             compadd() { shift; print -l -- "$@"; }; _files() { :; }
             _arguments() { print -l -- "$@"; }

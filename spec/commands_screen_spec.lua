@@ -21,7 +21,7 @@ local function steady(lines)
     return (table.concat(lines, "\n"):gsub("%d+%.%d s", "T s"))
 end
 
--- From the sum-up on, lines break where the name of the directory says; so only what is above it.
+-- Lines of the summary wrap depending on the directory's name: only what is above it counts.
 local function drawing(lines)
     local text = steady(lines)
     return (text:gsub("\nponder tot: .*$", "")), text:match("\nponder tot: (.*)$")

@@ -12,7 +12,7 @@ local function ponder(arguments, input, env)
     return shell.ponder(arguments, { input = input, env = shell.bare(env) })
 end
 
--- Without the time that it took.
+-- Without the duration.
 local function timeless(text) return (text:gsub("%d+%.%d s", "T s")) end
 
 describe("a strategy's command in a pipe", function()

@@ -1,4 +1,4 @@
--- The drawings of what machines built.
+-- Drawings of machines' trees and graphs.
 
 local got = require "ponder.got"
 local look = require "ponder.strategy.look"

@@ -1,4 +1,4 @@
--- ponder.parse.connections and ponder.parse.vote: what models write when they are asked for links
+-- ponder.parse.connections and ponder.parse.vote: what models write for links
 -- and votes.
 
 local linear = require "linear"

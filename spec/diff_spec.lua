@@ -1,4 +1,4 @@
--- `ponder diff`: what differs between two runs, and what counts.
+-- `ponder diff`: the differences between two runs.
 
 local changed = require "ponder.report.changed"
 local json = require "ponder.json"
@@ -11,7 +11,7 @@ local dir, count = nil, 0
 setup(function() dir = shell.directory() end)
 teardown(function() dir:__close() end)
 
--- A log that is the sample but for a change.
+-- The sample log with a change.
 local function log(change)
     count = count + 1
     local path = ("%s/%d.db"):format(dir.path, count)

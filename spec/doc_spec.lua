@@ -1,4 +1,4 @@
--- ponder doc: what it shows is complete, fits, and its examples run; its stubs are annotations.
+-- ponder doc: complete, within the width, with examples that run; its stubs.
 
 local comments = require "ponder.report.doc.comments"
 local json = require "ponder.json"
@@ -108,15 +108,15 @@ end)
 
 ---------------------------------------------------------------------------------------------------
 
--- All that the page of a function says: its comment and the fields of its classes.
-local function said_of(entry, shown)
+-- The text of a function's page: its comment and the fields of its classes.
+local function text_of(entry, shown)
     shown = shown or {}
     local parts = { table.concat(entry.lines, "\n") }
     shown[entry] = true
     local function add(name)
         local class = classes[name]
         if class and not shown[class] then
-            parts[#parts + 1] = said_of(class, shown)
+            parts[#parts + 1] = text_of(class, shown)
         end
     end
     for _, list in ipairs { entry.params, entry.fields } do
@@ -199,7 +199,7 @@ describe("the reference", function()
         local count, missing = 0, {}
         for where, rules in pairs(seen) do
             local entry = entries[ENTRIES[where] or where]
-            local said = entry and said_of(entry):gsub("(%d),(%d%d%d)", "%1%2")
+            local shown = entry and text_of(entry):gsub("(%d),(%d%d%d)", "%1%2")
                 :gsub("(%d),(%d%d%d)", "%1%2") or ""
             if not entry then
                 missing[#missing + 1] = where
@@ -207,12 +207,12 @@ describe("the reference", function()
             for name, rule in pairs(rules) do
                 count = count + 1
                 local elsewhere = where == "tot.new" and seen["search.run"][name] -- it says so
-                local at = elsewhere or said:find("%f[%w_]" .. name .. "%f[^%w_]")
+                local at = elsewhere or shown:find("%f[%w_]" .. name .. "%f[^%w_]")
                 if entry and not at then
                     missing[#missing + 1] = where .. ": " .. name
                 elseif at and not elsewhere and (type(rule.default) == "string"
                     or type(rule.default) == "number" and rule.default ~= math.maxinteger) then
-                    if not said:find(tostring(rule.default), 1, true) then
+                    if not shown:find(tostring(rule.default), 1, true) then
                         missing[#missing + 1] = where .. ": default of " .. name
                     end
                 end
@@ -229,7 +229,7 @@ end)
 describe("each example of the reference", function()
     local MODEL = shell.root .. "/scripts/models/arithmetic.lua"
 
-    -- What examples take for granted, by entry.
+    -- What examples presuppose, by entry.
     local GIVEN = {
         args = 'local args, list = require "ponder.args", { "--json" }',
         ["args.script"] = 'local args = require "ponder.args"',
@@ -250,7 +250,7 @@ describe("each example of the reference", function()
             local ask_one_model, ask_another, count_sheep = ask, ask, ask]],
         template = 'local template = require "ponder.template"',
     }
-    -- Diagrams, and what an error or a shell looks like; what needs a server has specs of its own.
+    -- Diagrams, errors and shell output; examples that need a server have their own specs.
     local NO_LUA = { ["operations.methods"] = 1, options = 1, queue = 2, ["quote.tagged"] = 1,
         redis = 1, run = 1, serve = 1, strategy = 2, task = 1 }
     local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true }
@@ -322,8 +322,8 @@ describe("ponder doc --stubs", function()
         BASIC[name] = true
     end
 
-    -- The rest of a type's text after one type; raises where it is not one. `names` gets the names
-    -- of classes in it. The grammar is that of lua-language-server.
+    -- The rest of a type's text after one type; raises an error if there is none. `names` gets the
+    -- names of classes in it. The grammar is that of lua-language-server.
     local read_union
 
     local function expect(t, pattern, what)

@@ -1,7 +1,7 @@
 -- Every public function has a description: a comment of three dashes right above it or, for a C
 -- module that scripts use as it is, above its stub in lua/ponder/meta.
 --
--- Public is what a module of lua/ponder hands out: the functions of the table that it returns. A
+-- Public is what a module of lua/ponder returns: the functions of the table that it returns. A
 -- table marked `---@type Name` needs no more than the fields that `---@class Name` describes.
 
 local shell = require "shell"
@@ -25,7 +25,7 @@ end
 -------------------------------------------------------------------------------
 -- Modules in Lua, by their text
 
---- The line of the last `return` of the module, and its name where it returns one.
+--- The line of the module's last `return`, and the name that it returns, if any.
 local function exported(lines)
     for i = #lines, 1, -1 do
         local what = lines[i]:match "^return (.+)$"
@@ -48,7 +48,7 @@ local function definitions(lines)
     return found
 end
 
---- What the module's table is said to be: the Name of `---@type Name` above it.
+--- The declared type of the module's table: the Name of `---@type Name` above it.
 local function type_of(lines, name)
     for i = 2, #lines do
         if lines[i]:find("^local " .. name .. " = ") then

@@ -4,7 +4,7 @@ local json = require "ponder.json"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
--- A model that is a function from a request to a text (or nil, message, code). It notes how many
+-- A model that is a function from a request to a text (or nil, message, code). It records how many
 -- calls were in flight at once, and which requests came.
 local function open(answer, opts)
     local seen = { requests = {}, now = 0, most = 0 }
@@ -502,7 +502,7 @@ describe("ponder.ensemble.parallel_judge", function()
 end)
 
 describe("ponder.ensemble.debate", function()
-    -- Debaters answer `first[number]`, and go over to `persuaded` when enough others say so.
+    -- Debaters answer `first[number]`, and change to `persuaded` when enough others answer that.
     local function crowd(first, persuaded)
         return open(function(request)
             local number = request.sample

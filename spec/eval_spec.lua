@@ -36,8 +36,8 @@ local function record_of(result, policy, id, epoch)
     end
 end
 
--- A model that takes 10 tokens and 1 a reply; `answer(number, sample)` gets the number in the
--- prompt.
+-- A model whose prompts take 10 tokens and replies 1; `answer(number, sample)` gets the number in
+-- the prompt.
 local function open(answer)
     -- USD a million tokens; a prompt has 10.
     local client = model.client { env = function() return nil end, config = {}, transport = {},
@@ -351,7 +351,7 @@ describe("statistics of a result", function()
 end)
 
 describe("curves", function()
-    -- Counts down to the target, a call a step, and says what it would answer by then.
+    -- Counts down to the target, a call a step, and reports its answer so far.
     local function counting(m, calls)
         return function(item, r)
             local by_now
@@ -365,7 +365,7 @@ describe("curves", function()
         end
     end
 
-    -- Right from the step on that the item says, and wrong again at the 7th for some.
+    -- Right from the item's step on, and for some wrong again at the 7th.
     local function model_of_steps()
         return open(function(n, _, text)
             local step = tonumber(text:match "step (%d+)")

@@ -96,7 +96,7 @@ describe("an evaluation by workers", function()
     end)
 end)
 
--- Notes each call; slow, so that calls of several workers are in flight together.
+-- Records each call; slow, so that calls of several workers are in flight together.
 local SLOW = [[
 local task = require "ponder.task"
 return function(request)
@@ -133,7 +133,7 @@ describe("a budget of an evaluation by workers", function()
         workers.eventually("calls are in flight", function() return lab:lines "calls"[5] end)
         crew[1]:kill()
         lab:worker { "--concurrency", "8", "--lease", "2s" }
-        assert.equal("0", run:wait(), run:said())
+        assert.equal("0", run:wait(), run:output())
         local result = json.decode(table.concat(lab:lines(run.err:match "[^/]+$" .. ".out"), "\n"))
         local replay = lab:ponder { "replay", "main.db" }
         assert.equal(0, replay.status, replay.err)

@@ -1,4 +1,4 @@
--- `ponder export`: each format is read back by what it is for, or by its grammar.
+-- `ponder export`: each format is read back by its tool or by its grammar.
 
 local json = require "ponder.json"
 local sample_log = require "sample_log"
@@ -17,7 +17,7 @@ local function export(...)
     return r.out
 end
 
--- A text as it is drawn, whatever its lines and spaces are.
+-- A text without differences in line breaks and spaces.
 local function squeezed(s)
     return (s:gsub("\u{200B}", ""):gsub("%s+", ""))
 end
@@ -96,7 +96,7 @@ describe("ponder export --format json", function()
     end)
 end)
 
--- Texts that Graphviz and Mermaid would read as something of their own.
+-- Texts that Graphviz and Mermaid would interpret.
 local HARD = { "style:", "classDef x:", "end", "subgraph", "1. one", "2) two", "- li", "* a *",
     "_b_", "~~~", "```", "%%{init: {}}%%", "%% c", "$$x^2$$", "$$$", "&amp;", "&#35;", "#quot;",
     "#35;", "<br/>", "<img src=x onerror=alert(1)>", "\\n", "\\N", "\\", "\"", "'", "[x]", "(y)",
@@ -118,7 +118,7 @@ local function write_hard(name)
     return file
 end
 
--- Whether what is drawn is the id, the score and the text, or the beginning of it.
+-- Whether a label is the id, the score and the text, or its beginning.
 local function assert_drawn(i, drawn)
     drawn = squeezed(drawn)
     local whole = squeezed(("#%d0.50"):format(i) .. text.safe(HARD[i]))
@@ -215,7 +215,7 @@ describe("ponder export --format mermaid", function()
             assert.is_nil(plain:gsub("#%d+;", ""):find '[#"<>&`\\|%[%]{}*_~%%;$]', label)
             assert.is_nil(plain:find("style", 1, true) or plain:find("classDef", 1, true))
             local drawn = plain:gsub("#(%d+);", function(n) return string.char(n) end)
-            -- Nor what it looks for once the numbers are characters again.
+            -- Nor after numeric entities are decoded.
             assert.is_nil(drawn:find "%$%$" or drawn:find "\\n" or drawn:find "fa[bklrs]?:fa%-")
             assert_drawn(tonumber(i), drawn)
             count = count + 1

@@ -1,17 +1,17 @@
--- Nothing reaches upwards, and nothing goes in a circle: the `#include` and `require` lines of src/
--- and lua/ against the floors of the design. A new directory of src/ or module of lua/ponder is
--- given its floor here.
+-- No file requires a higher floor, and there are no cycles: the `#include` and `require` lines of
+-- src/ and lua/ against the floors of the design. A new directory of src/ or module of lua/ponder
+-- is given its floor here.
 
 local shell = require "shell"
 
 local read = shell.read
 
--- Each knows the floors below it and its own, but not its neighbours on the same height.
+-- Each may use its own floor and those below, but not other floors of the same height.
 local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, api = 4, memory = 5,
     guard = 5, isolate = 5, signals = 5, hostlib = 6, host = 7, main = 8 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
--- know each other. C modules (ponder.core.*) lie below them all.
+-- use each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
     { "args", "base64", "builtin", "file", "notice", "options", "pure", "quote", "redact",
         "sandbox", "searches", "sequence", "state", "stats", "tally", "template" },
@@ -41,7 +41,7 @@ local function files(dir, pattern)
 end
 
 -------------------------------------------------------------------------------
--- What a file knows: a list of names
+-- What a file uses: a list of names
 
 --- Headers in quotes, and headers in angle brackets.
 local function included(text)
@@ -67,9 +67,9 @@ local function required(text)
 end
 
 -------------------------------------------------------------------------------
--- Graphs: name -> list of the names that it knows
+-- Graphs: name -> list of the names that it uses
 
---- A circle as a list of names, first and last the same; nil if there is none.
+--- A cycle as a list of names, first and last the same; nil if there is none.
 local function circle(graph)
     local done, place, path = {}, {}, {}
     local function visit(name)
@@ -242,8 +242,8 @@ describe("the floors of lua", function()
     end)
 end)
 
--- Each strategy brings its own prompts, samples, options, texts and views: nothing else has to know
--- that it is there, but for what lists everything there is.
+-- Each strategy brings its own prompts, samples, options, texts and views: nothing else names
+-- it, except the list of all strategies.
 describe("a strategy", function()
     local LISTS = { ["ponder.builtin"] = true, -- its `strategies`
         ["ponder.operations.methods"] = true, -- methods of a paper that have the same names

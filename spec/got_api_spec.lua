@@ -1,4 +1,4 @@
--- ponder.got: messages that do not fit, options, streams, events, prompts, nodes added by hand.
+-- ponder.got: messages out of place, options, streams, events, prompts, nodes added by hand.
 
 local driver = require "got_driver"
 local got = require "ponder.got"

@@ -1,4 +1,4 @@
--- ponder.got where memory runs out: each allocation of a run fails once; nothing leaks or breaks.
+-- ponder.got without memory: each allocation of a run fails once; nothing leaks or breaks.
 
 local memory = require "memory"
 

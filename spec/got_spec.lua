@@ -1,4 +1,4 @@
--- ponder.got: chains, the default run step by step, strategies, budgets, replies that say nothing.
+-- ponder.got: chains, the default run step by step, strategies, budgets, empty replies.
 
 local driver = require "got_driver"
 local got = require "ponder.got"

@@ -1,5 +1,5 @@
--- ponder.got under random messages: what must always hold, maps at every step, hostile maps, and
--- the table of moves in the documentation.
+-- ponder.got under random messages: invariants, maps at every step, hostile maps, and
+-- the table of transitions in the documentation.
 
 local got = require "ponder.got"
 local json = require "ponder.json"
@@ -78,7 +78,7 @@ local KIND_OF = {
 local TYPES = { "thought_generated", "thoughts_scored", "connections_found",
     "aggregation_complete", "vote_cast", "thought_refined", "llm_result", "nonsense" }
 
---- A message that fits `call`, mostly.
+--- A message for `call`, valid in most cases.
 local function fitting(machine, call)
     local chance = random()
     if chance < 0.45 then
@@ -109,7 +109,7 @@ local function random_message(machine, open)
     return fitting(machine, call)
 end
 
---- Takes the call that a message answers out of the open ones.
+--- Removes the call that a message answers from the open ones.
 local function take_out(open, msg)
     for i, call in ipairs(open) do
         if call.id == msg.call_id
@@ -133,7 +133,7 @@ local function same(expected, got_instead)
     end
 end
 
---- What must hold after every message. `open` is what we know to be outstanding.
+--- Checks the invariants after every message. `open` is what we know to be outstanding.
 local function check(machine, open)
     local map = machine:to_map()
     ensure(STATUSES[machine.status])
@@ -172,7 +172,7 @@ local function through_json(machine)
     return got.from_map(assert(json.decode(json.encode(machine:to_map()))))
 end
 
---- One storm; every message also goes to a twin that passes through JSON each time.
+--- One sequence; every message also goes to a twin that is saved and restored through JSON.
 local function storm(seed, moves)
     math.randomseed(seed)
     local machine = got.new(random_options())

@@ -1,4 +1,4 @@
--- ponder.got in chain mode: every recorded run of the published machine comes out, step by step.
+-- ponder.got in chain mode: reproduces every recorded run of the published machine, step by step.
 
 local got = require "ponder.got"
 local json = require "ponder.json"

@@ -1,4 +1,5 @@
--- The graph behind ponder.got: recorded answers, a slow obvious reference, big and strange graphs.
+-- The graph behind ponder.got: recorded answers, a slow, obvious reference, large and unusual
+-- graphs.
 
 local linear = require "linear"
 local got = require "ponder.got"

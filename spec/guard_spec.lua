@@ -1,4 +1,4 @@
--- What scripts may not do with Lua's own library, in the executable.
+-- What the executable forbids scripts to do with Lua's own library.
 
 local shell = require "shell"
 

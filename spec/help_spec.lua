@@ -1,4 +1,4 @@
--- ponder help: every topic fits, every program in it runs, every command in it does what it should.
+-- ponder help: every topic fits, and every program and command in it runs.
 
 local shell = require "shell"
 

@@ -7,7 +7,7 @@ local read = shell.read
 local build = os.getenv("PONDER_BUILD") or "build"
 
 describe("make install", function()
-    -- -o: what is built already is installed as it is.
+    -- -o: installs what is built already.
     local function install(prefix, directory, target)
         return shell.run(("make -s -o %s/ponder -o %s/ponder.so %s B=%s PREFIX=%s DESTDIR=%s "
             .. ">$OUT 2>$ERR"):format(build, build, target or "install", build, prefix,

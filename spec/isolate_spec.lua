@@ -2,7 +2,7 @@
 
 local shell = require "shell"
 
--- Runs code in the executable; `run(opts)` runs an isolated program and prints what came of it.
+-- Runs code in the executable; `run(opts)` runs an isolated program and prints the result.
 local function run(code, flags)
     local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
         ["p.lua"] = [[

@@ -413,14 +413,14 @@ describe("ponder.json", function()
                 .. (math.random(4) == 1 and "0" or math.random(9) .. digits(most))
                 .. (math.random(3) > 1 and "." .. digits(most) or "")
                 .. (math.random(3) == 1 and ("e%+d"):format(math.random(-340, 340)) or "")
-            -- Lua turns what does not fit an integer into a float, and -0 into the integer 0, too.
+            -- Lua reads numbers too large for integers as floats, and -0 as the integer 0.
             assert(same_bits(tonumber(text), (json.decode(text))), text)
         end
     end)
 
     it("agrees with lua-cjson on random documents", function()
         math.randomseed(99)
-        -- Only what cjson can do: floats for numbers, 14 digits, no control character unescaped.
+        -- Only what cjson supports: floats for numbers, 14 digits, no control character unescaped.
         local function plain(value)
             if type(value) == "number" then
                 local rounded = tonumber(("%.10g"):format(value)) + 0.0

@@ -1,7 +1,7 @@
 -- Runs that get a signal at random moments, with 8 calls in flight, and are resumed until they are
 -- done. Half of the signals are SIGKILL, the others those that end a run in order. In all cases
--- no call whose reply the log holds is made again, and what comes out is what an undisturbed run
--- comes to. PONDER_SEED=N: at which moments.
+-- no call whose reply the log holds is made again, and the result is that of an undisturbed
+-- run. PONDER_SEED=N chooses the moments.
 
 local json = require "ponder.json"
 local server = require "server"
@@ -14,7 +14,7 @@ local now = require("ponder.core.loop").now
 local KILLS = size { test = 96, asan = 24, full = 2000 }
 local SEED = math.tointeger(tonumber(os.getenv "PONDER_SEED" or "")) or 20261122
 
--- The status that each signal ends a run with.
+-- The exit status after each signal.
 local STATUS = { KILL = 137, INT = 130, TERM = 143, HUP = 129 }
 local SIGNALS = { "KILL", "KILL", "KILL", "INT", "TERM", "HUP" }
 local KILL = { "KILL" } -- a budget of calls charges for those that the other signals ended
@@ -35,8 +35,8 @@ local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm", "runs" 
 
 local s, dir, script
 
--- Runs the executable for so long, then sends it a signal and waits (--foreground) until it has
--- ended. (The shell that says "Killed" says it to no one.)
+-- Runs the executable for a time, then sends it a signal and waits (--foreground) until it has
+-- ended. (The shell's message "Killed" is discarded.)
 local function run_for(seconds, signal, kind, ...)
     local words = { ("timeout --foreground --preserve-status -s %s %.4f"):format(signal, seconds),
         shell.quote(shell.executable) }
@@ -60,8 +60,8 @@ local function copy_file(from, to)
     return file ~= nil
 end
 
--- What a log that its process left behind holds: replies by call, and how many of each body. It is
--- copied, so that looking at it leaves no trace.
+-- The content of a log left by a process: replies by call, and the number of each body. Reads a
+-- copy, so as to leave no trace.
 local function look_at(log)
     local copy = dir.path .. "/copy.db"
     os.remove(copy .. "-wal")
@@ -113,15 +113,15 @@ local function trees_in(log)
     return table.concat(lines, "\n")
 end
 
--- What the log held when its process was killed is still there.
+-- What the log had when its process was killed is still there.
 local function check_kept(before, after)
     for id, reply in pairs(before.replies) do
         assert.equal(reply, after.replies[id])
     end
 end
 
--- How often a body may have come after a kill: once for each call that the log did not hold then,
--- and that again for each further kill before it held it.
+-- How often a body may arrive after a kill: once for each call that the log lacked then, and again
+-- for each further kill before it has it.
 local function allowed_after(kills, i, body, calls)
     local allowed = 0
     for k = i, #kills do
@@ -131,7 +131,7 @@ local function allowed_after(kills, i, body, calls)
     return allowed + late
 end
 
--- Whoever waits for a call has its slot until the log holds the reply: a kill loses no more.
+-- A waiting call keeps its slot until the log has the reply: a kill loses no more.
 local function check_counts(kills, final, counts, total, in_flight)
     local calls_of_all = 0
     for _, calls in pairs(final.asked) do
@@ -152,7 +152,7 @@ local function check_counts(kills, final, counts, total, in_flight)
     end
 end
 
--- A call that a signal ended, or that was in flight for long when its process was killed, is asked
+-- A call that a signal ended, or that was in flight for long when its process was killed, is sent
 -- and counted again. A run with a budget of its own may then end early.
 local COUNTED = "^ponder resume: %d+ calls? had no reply[^\n]*\n"
 

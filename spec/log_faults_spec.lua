@@ -1,5 +1,5 @@
--- Logs and disks that fail: a run stops before its next call and can be resumed; a file that is no
--- log of ours, or cannot be used, stays as it is.
+-- Logs and disks that fail: a run stops before its next call and can be resumed; a file that is
+-- not a log, or cannot be used, is left alone.
 
 local disk = require "failing_disk"
 local help = require "log_help"
@@ -34,7 +34,7 @@ describe("a disk that fails", function()
             { env = w:environment(), cwd = w.dir.path })
     end
 
-    -- Each line that the script has printed after a reply is one that the log holds.
+    -- The log has each reply after which the script has printed a line.
     local function check_seen(out)
         for line in out:gmatch "%d\t(%d+)\n" do
             assert.equal(1, (w:row(("SELECT count(*) FROM calls WHERE status = 'ok' "
@@ -203,7 +203,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
     teardown(function() w:close() end)
 
-    -- Both say so in a line, and change nothing.
+    -- Both report it in one line, and change nothing.
     local function check(path, pattern, commands)
         local before = w:bytes(path)
         local requests = w:requests()

@@ -1,4 +1,4 @@
--- Where logs of runs go, and what they never hold.
+-- Where logs of runs are stored, and what they never contain.
 
 local help = require "log_help"
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
--- `ponder fork`: what it changes, what it saves, and what is its own.
+-- `ponder fork`: what it changes, what it saves, and its own options.
 
 local help = require "log_help"
 local json = require "ponder.json"

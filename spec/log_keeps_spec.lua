@@ -1,5 +1,5 @@
--- What a log keeps, and what it must not: keys reach no file, by whatever way; events of before the
--- first call; values that JSON does not have; runs that are too long to play.
+-- What a log has and must not have: no keys, in any way; events before the first call; values that
+-- JSON does not have; runs that are too long to replay.
 local help = require "log_help"
 
 local SECRET = "sk-secret-0123456789-abcdefghij"
@@ -64,11 +64,11 @@ describe("a log", function()
         w:ponder(words)
         assert.is_nil(w:bytes():find(SECRET, 1, true))
         assert.is_nil(w:bytes():find("me:pw", 1, true))
-        local said = w:resume()
-        assert.same({ 1, "" }, { said.status, said.out })
+        local result = w:resume()
+        assert.same({ 1, "" }, { result.status, result.out })
         assert.equal(("ponder resume: %s: its command line had a key, which a log does not "
             .. "store; give it again: ponder fork -o headers=... %s\n"):format(w.log, w.log),
-            said.err)
+            result.err)
         assert.equal(0, w:replay().status)
     end)
 
@@ -129,12 +129,12 @@ describe("a run without --log", function()
             say(log.record("y", 1, function() return 42 end), ask("two") ~= nil)
         ]]
         w.dir:write("nowhere", "")
-        local said = w:ponder({ "run", w.script }, { env = {
+        local result = w:ponder({ "run", w.script }, { env = {
             XDG_STATE_HOME = w.dir.path .. "/nowhere" } })
-        assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { said.status, said.out })
+        assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { result.status, result.out })
         assert.equal("ponder: cannot write the run log in " .. w.dir.path
             .. "/nowhere/ponder: cannot create this directory: "
-            .. "Not a directory; this run is not logged\n", said.err)
+            .. "Not a directory; this run is not logged\n", result.err)
     end)
 
     it("says when too much happened before its first call to be logged", function()
@@ -142,10 +142,10 @@ describe("a run without --log", function()
         assert.equal(0, w:ponder({ "run", w.script }).status)
         local path = w:kept()[1]
         for _, command in ipairs { "resume", "replay" } do
-            local said = w:ponder { command, path }
+            local result = w:ponder { command, path }
             assert.same({ 1, "", ("ponder %s: %s: too much happened before its first call to be "
                 .. "logged; ponder fork reruns it\n"):format(command, path) },
-                { said.status, said.out, said.err })
+                { result.status, result.out, result.err })
         end
         local forked = w:ponder { "fork", path }
         assert.same({ 0, "true\n" }, { forked.status, forked.out })
@@ -171,9 +171,9 @@ describe("a value that JSON does not have", function()
             say(log.record("several", 1, function() return nil, false, 1, nil end))
             say(ask "one" ~= nil)
         ]]
-        local said = w:run()
+        local result = w:run()
         local lines = {}
-        for line in said.out:gmatch "[^\n]+" do
+        for line in result.out:gmatch "[^\n]+" do
             lines[#lines + 1] = line
         end
         assert.same({
@@ -186,7 +186,7 @@ describe("a value that JSON does not have", function()
                 .. "itself cannot be JSON",
             "nil\tfalse\t1\tnil", "true" }, lines)
         assert.equal("[null,false,1,null]", w:row "SELECT value FROM effects WHERE status = 'ok'")
-        assert.equal(said.out, w:replay().out)
+        assert.equal(result.out, w:replay().out)
     end)
 end)
 
@@ -198,9 +198,9 @@ it("a run is forked and resumed from any directory", function()
     assert.equal(0, w[1]:ponder({ "run", "--log", w[1].log, "script.lua" }).status)
     local other = { cwd = w[1].dir.path .. "/other" }
     assert.equal(0, w[1]:ponder({ "resume", "../run.db" }, other).status)
-    local said = w[1]:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
-    assert.equal(0, said.status)
-    assert.truthy(said.err:find("the log is " .. w[1].dir.path .. "/other/new.db", 1, true))
+    local result = w[1]:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
+    assert.equal(0, result.status)
+    assert.truthy(result.err:find("the log is " .. w[1].dir.path .. "/other/new.db", 1, true))
 end)
 
 it("a fork that ends with os.exit reports what it saved", function()
@@ -208,9 +208,9 @@ it("a fork that ends with os.exit reports what it saved", function()
     w[1] = help.open()
     w[1]:begin 'ask "one" os.exit(3)'
     assert.equal(3, w[1]:run().status)
-    local said = w[1]:ponder { "fork", "--log", w[1].dir.path .. "/new.db", w[1].log }
-    assert.equal(3, said.status)
-    assert.truthy(said.err:find("1 of 1 calls were answered from ", 1, true))
+    local result = w[1]:ponder { "fork", "--log", w[1].dir.path .. "/new.db", w[1].log }
+    assert.equal(3, result.status)
+    assert.truthy(result.err:find("1 of 1 calls were answered from ", 1, true))
 end)
 
 it("a search that an error ends has no other reason", function()

@@ -1,4 +1,4 @@
--- ponder log: the kept runs that are wanted, and the runs of one file.
+-- ponder log: filters of stored runs, and the runs of one file.
 
 local json = require "ponder.json"
 local sample_log = require "sample_log"
@@ -8,11 +8,11 @@ describe("ponder log", function()
     local dir
 
     local function list(...)
-        local said = shell.ponder({ "log", "--json", ... }, { cwd = dir.path,
+        local result = shell.ponder({ "log", "--json", ... }, { cwd = dir.path,
             env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
-        assert.same({ 0, "" }, { said.status, said.err })
+        assert.same({ 0, "" }, { result.status, result.err })
         local names = {}
-        for line in said.out:gmatch "[^\n]+" do
+        for line in result.out:gmatch "[^\n]+" do
             local run = json.decode(line)
             names[#names + 1] = ("%s %d"):format(run.run_name or run.name, run.number)
         end
@@ -46,9 +46,9 @@ describe("ponder log", function()
         assert.same({ "new 1" }, list("--status", "completed", "--limit", "1"))
         assert.same({ "new 1", "middle 2" }, list("--since", "2025-10-11"))
         assert.same({}, list("--since", "1h"))
-        local said = shell.ponder { "log", "--since", "soon" }
-        assert.equal(2, said.status)
-        assert.matches("%-%-since: expected a date", said.err)
+        local result = shell.ponder { "log", "--since", "soon" }
+        assert.equal(2, result.status)
+        assert.matches("%-%-since: expected a date", result.err)
     end)
 
     it("lists the runs of a file, whose numbers other commands accept", function()
@@ -59,10 +59,10 @@ describe("ponder log", function()
             return names
         end)())
         assert.same({ "inner 2 2", "inner 3 3" }, list(path, "--grep", '"set":"b"'))
-        local said = shell.ponder { "show", "--json", path .. "#3" }
-        assert.same({ 0, "" }, { said.status, said.err })
-        said = shell.ponder { "show", path .. "#4" }
+        local result = shell.ponder { "show", "--json", path .. "#3" }
+        assert.same({ 0, "" }, { result.status, result.err })
+        result = shell.ponder { "show", path .. "#4" }
         assert.same({ 1, ("ponder show: %s: holds no run 4\n"):format(path) },
-            { said.status, said.err })
+            { result.status, result.err })
     end)
 end)

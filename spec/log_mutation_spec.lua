@@ -1,5 +1,5 @@
--- Logs with bytes and values that were changed: whatever reads one does so, or says in a line that
--- it is damaged. PONDER_SEED=N tries others.
+-- Logs with changed bytes and values: every command reads one, or reports in one line that it is
+-- damaged. PONDER_SEED=N tries others.
 
 local sample_log = require "sample_log"
 local shell = require "shell"
@@ -68,13 +68,13 @@ describe("a log that was changed", function()
     end)
     teardown(function() dir:__close() end)
 
-    -- An error of ours, with its place, rather than a line about the log.
-    local function is_internal(said)
-        if said.status > 2 and said.status ~= 124 and said.status ~= 130 then
+    -- An error in ponder's code, rather than a line about the log.
+    local function is_internal(result)
+        if result.status > 2 and result.status ~= 124 and result.status ~= 130 then
             return true
         end
-        local first = said.err:match "^[^\n]*" or ""
-        return first:find ": damaged: " and said.err:find "\nstack traceback:"
+        local first = result.err:match "^[^\n]*" or ""
+        return first:find ": damaged: " and result.err:find "\nstack traceback:"
             or first:find "ponder/[%w_/]+%.lua:%d" or first:find "store%.%l+: "
             or first:find "%f[%w]prompts/[%w_/]+%.lua:%d"
     end
@@ -85,14 +85,14 @@ describe("a log that was changed", function()
         if command[1] ~= "log" then
             arguments[#arguments + 1] = path
         end
-        local said = ponder(arguments)
-        if is_internal(said) then
+        local result = ponder(arguments)
+        if is_internal(result) then
             found[#found + 1] = ("%s, ponder %s: %d: %s"):format(what,
-                table.concat(arguments, " "), said.status, said.err)
+                table.concat(arguments, " "), result.status, result.err)
         end
     end
 
-    -- Several commands, each on a log as it was changed.
+    -- Several commands, each on a fresh copy of the changed log.
     local function try(bytes, what, random)
         local path = dir.path .. "/state/ponder/20261122-000001-b-00000002.db"
         for _ = 1, 2 do
@@ -113,10 +113,10 @@ describe("a log that was changed", function()
                 local db <close> = assert(store.open(path, { mode = "write" }))
                 db:execute("UPDATE calls SET reply = ? WHERE id = 1", reply)
             end
-            local said = ponder { "replay", path }
+            local result = ponder { "replay", path }
             assert.equal(("ponder: %s: damaged: the answer of call 1 cannot be read"):format(path),
-                said.err:match "^[^\n]*")
-            assert.is_falsy(is_internal(said), said.err)
+                result.err:match "^[^\n]*")
+            assert.is_falsy(is_internal(result), result.err)
         end
     end)
 
@@ -141,7 +141,7 @@ describe("a log that was changed", function()
         { "calls SET message = 1e999 WHERE id = 3", "show",
             "message of calls is of type float, not string" },
     } do
-        it(("by UPDATE %s is said to be damaged, in one line"):format(one[1]), function()
+        it(("by UPDATE %s is reported as damaged, in one line"):format(one[1]), function()
             local path = dir:write("changed.db", logs[1])
             do
                 local db <close> = assert(store.open(path, { mode = "write" }))
@@ -152,10 +152,10 @@ describe("a log that was changed", function()
                 command[#command + 1] = word
             end
             command[#command + 1] = path
-            local said = ponder(command)
-            assert.equal(1, said.status)
+            local result = ponder(command)
+            assert.equal(1, result.status)
             assert.matches("^ponder: [^\n]*changed%.db: damaged: " .. one[3] .. "\n$",
-                (said.err:gsub("^ponder %l+", "ponder")))
+                (result.err:gsub("^ponder %l+", "ponder")))
         end)
     end
 
@@ -170,13 +170,13 @@ describe("a log that was changed", function()
         for _, command in ipairs { { "show", "--json", path }, { "show", "--tree", "--json", path },
             { "show", "--node", "1", "--json", path },
             { "export", "--format", "json", path } } do
-            local said = ponder(command)
-            assert.same({ 0, "" }, { said.status, said.err })
-            assert.matches('"score":-1.7976931348623157e308', said.out, 1, true)
+            local result = ponder(command)
+            assert.same({ 0, "" }, { result.status, result.err })
+            assert.matches('"score":-1.7976931348623157e308', result.out, 1, true)
         end
-        local said = ponder { "diff", "whole.db", path }
-        assert.equal("", said.err)
-        assert.matches("-inf", said.out, 1, true)
+        local result = ponder { "diff", "whole.db", path }
+        assert.equal("", result.err)
+        assert.matches("-inf", result.out, 1, true)
     end)
 
     it("in some bytes is read, or reported as damaged", function()

@@ -1,4 +1,4 @@
--- Reading a run log, and finding the ones that are kept.
+-- Reading a run log, and finding stored ones.
 
 local files_of = require "ponder.core.directory"
 local kept = require "ponder.log.kept"

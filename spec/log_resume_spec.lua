@@ -1,5 +1,5 @@
--- Resuming and replaying logged runs that failed, were interrupted, are finished, or do not do
--- again what they did.
+-- Resuming and replaying logged runs that failed, were interrupted, are finished, or
+-- diverge.
 
 local help = require "log_help"
 local shell = require "shell"
@@ -80,7 +80,7 @@ describe("a logged run", function()
     end)
 
     describe("that was killed while calls were in flight", function()
-        -- Runs it until the log has so many calls of this session in flight, then kills it.
+        -- Runs it until the log has `count` calls of this session in flight, then kills it.
         local function run_and_kill(how, calls, session)
             local pid = w:sh(how .. " >out.txt 2>err.txt & echo $!").out:match "%d+"
             local found
@@ -107,7 +107,7 @@ describe("a logged run", function()
         ]]
         local LATE = "delay=60000"
 
-        -- For ten seconds the scheduler does not get its turn, nor may any Lua code run.
+        -- For ten seconds neither the scheduler nor any Lua code runs.
         for how, busy in pairs {
             ["is in a pattern"] = "local n = 40 "
                 .. "string.rep('a', n):find(string.rep('a?', n) .. string.rep('a', n))",

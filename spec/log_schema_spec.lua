@@ -1,5 +1,5 @@
--- What ponder help logs says of a run log's tables, held against the file that is made; and what of
--- the schema makes a file a run log.
+-- Compares the tables in ponder help logs with a real log; and which files count as run logs by
+-- their schema.
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"

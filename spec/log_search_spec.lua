@@ -1,4 +1,4 @@
--- Searches on the run log: their options, and what they know of their nodes.
+-- Searches in the run log: their options, and the statistics of their nodes.
 
 local json = require "ponder.json"
 local shell = require "shell"

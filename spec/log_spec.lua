@@ -1,11 +1,11 @@
--- Logged runs, resumed and replayed: whatever a script takes in, it takes in again.
+-- Logged runs, resumed and replayed: a script gets all its inputs again.
 
 local disk = require "failing_disk"
 local help = require "log_help"
 local server = require "server"
 
--- What scripts do, each by itself. They may not print what no wait came after: only what the log
--- holds is the same after a crash.
+-- One script for each kind of input. They wait after everything that they print: only what the log
+-- has is the same after a crash.
 local SCRIPTS = {
     ["calls one after the other"] = [[
         for i = 1, 5 do say(i, ask("call " .. i)) end

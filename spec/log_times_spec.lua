@@ -1,4 +1,4 @@
--- When a logged call waited, left, failed and was answered.
+-- When a logged call was queued, sent, failed and answered.
 
 local help = require "log_help"
 local reader = require "ponder.log.reader"
@@ -43,7 +43,7 @@ describe("the times of a logged call", function()
         w.server:next(fails, fails, "", fails, fails, fails, "status=400&body={}", fails,
             "delay=60000")
         w:run()
-        -- Sent, failed, tried again.
+        -- Sent, failed, retried.
         local rows = w:row "SELECT group_concat(printf('%d %d %d', attempts, (SELECT count(*) FROM attempts WHERE call = id), (SELECT count(*) FROM attempts WHERE call = id AND retry_in_ms IS NOT NULL)), ', ') FROM calls" -- luacheck: ignore 631
         assert.equal("3 2 2, 3 3 2, 1 1 0, 2 1 1, 0 0 0", rows)
         local log <close> = assert(reader.open(w.log))

@@ -1,4 +1,4 @@
--- Whose logs are resumed and forked: those that this user's ponder wrote. And where a key goes.
+-- Only logs that this user's ponder wrote are resumed and forked. Where keys are sent.
 
 local help = require "log_help"
 local shell = require "shell"
@@ -23,12 +23,12 @@ describe("a log that is resumed or forked", function()
     local function check_refused(what)
         local before = w:requests()
         for _, command in ipairs { "resume", "fork" } do
-            local said = w:ponder { command, w.log }
-            assert.same({ 1, "" }, { said.status, said.out }, what)
+            local result = w:ponder { command, w.log }
+            assert.same({ 1, "" }, { result.status, result.out }, what)
             assert.matches(("^ponder %s: %s: you did not write this log[^\n]*%%-%%-trust runs it\n$"
-                ):format(command, w.log:gsub("%p", "%%%0")), said.err)
-            assert.matches("script.lua %(script%)", said.err)
-            assert.matches(w.server.url, said.err, 1, true)
+                ):format(command, w.log:gsub("%p", "%%%0")), result.err)
+            assert.matches("script.lua %(script%)", result.err)
+            assert.matches(w.server.url, result.err, 1, true)
         end
         assert.equal(0, w:replay().status, what)
         assert.equal(before, w:requests())
@@ -55,9 +55,9 @@ describe("a log that is resumed or forked", function()
             w:sh "cp run.db saved.db"
             local text = w:row "SELECT text FROM files"
             change(sql:format(store.sha256(text .. " ")))
-            local said = w:resume()
-            assert.equal(1, said.status, sql)
-            assert.matches("you did not write this log", said.err, 1, true)
+            local result = w:resume()
+            assert.equal(1, result.status, sql)
+            assert.matches("you did not write this log", result.err, 1, true)
             w:sh "cp saved.db run.db"
         end
         assert.equal(0, w:resume().status)
@@ -91,27 +91,27 @@ describe("a log that is resumed or forked", function()
         w:ponder({ "run", "--log", w.log, w.script }, { env = { OPENAI_BASE_URL = url } })
         local before = w:requests()
         for _, command in ipairs { "resume", "fork" } do
-            local said = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
-            assert.same({ 1, "" }, { said.status, said.out })
-            assert.matches("only this log names the server " .. w.server.url, said.err, 1, true)
+            local result = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
+            assert.same({ 1, "" }, { result.status, result.out })
+            assert.matches("only this log names the server " .. w.server.url, result.err, 1, true)
             assert.matches(("; to send it your key: ponder %s --base-url %s %s\n"):format(command,
-                url, w.log), said.err, 1, true)
+                url, w.log), result.err, 1, true)
         end
         w.dir:write("config/ponder/config.lua",
             'return { providers = { openai = { api_key = "k-0123456789" } } }')
-        local said = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
+        local result = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-        assert.matches("only this log names the server", said.err, 1, true)
+        assert.matches("only this log names the server", result.err, 1, true)
         assert.equal(before, w:requests())
-        -- Without a key there is nothing to lose; and an address that is named may have it.
-        said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+        -- Without a key there is nothing to lose; and a named address may get it.
+        result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "" } })
-        assert.matches("stop", said.err, 1, true)
+        assert.matches("stop", result.err, 1, true)
         w.dir:write("config/ponder/config.lua", ('return { providers = { openai = { '
             .. 'api_key = "k-0123456789", base_url = %q } } }'):format(url))
-        said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+        result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-        assert.matches("stop", said.err, 1, true)
+        assert.matches("stop", result.err, 1, true)
     end)
 
     it("never sends a key to an address that only the log's command line names", function()
@@ -122,14 +122,14 @@ describe("a log that is resumed or forked", function()
         local before = w:requests()
         assert.is_true(before > 1)
         for _, command in ipairs { "resume", "fork" } do
-            local said = w:ponder({ command, w.log .. "2" }, { env = env })
-            assert.same({ 1, "" }, { said.status, said.out })
+            local result = w:ponder({ command, w.log .. "2" }, { env = env })
+            assert.same({ 1, "" }, { result.status, result.out })
             assert.equal(("ponder %s: %s2: only this log names the server %s; to send it "
                 .. "your key: ponder %s --base-url %s %s2\n"):format(command, w.log, url,
-                command, url, w.log), said.err)
-            said = w:ponder({ command, "--trust", "--base-url", url .. "/x", w.log .. "2" },
+                command, url, w.log), result.err)
+            result = w:ponder({ command, "--trust", "--base-url", url .. "/x", w.log .. "2" },
                 { env = env })
-            assert.matches("only this log names the server", said.err, 1, true)
+            assert.matches("only this log names the server", result.err, 1, true)
         end
         assert.equal(before, w:requests())
         -- It is named: on this command line, in the environment, in the configuration.
@@ -141,22 +141,22 @@ describe("a log that is resumed or forked", function()
             table.move(now.arguments or {}, 1, 2, 3, words)
             now.arguments = nil
             for name, value in pairs(env) do now[name] = now[name] or value end
-            local said = w:ponder(words, { env = now })
-            assert.not_matches("only the log", said.err)
+            local result = w:ponder(words, { env = now })
+            assert.not_matches("only the log", result.err)
         end
-        -- What another takes the place of is not asked.
-        local said = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
+        -- A replaced address is not used.
+        local result = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
             { env = env })
-        assert.not_matches("only the log", said.err)
+        assert.not_matches("only the log", result.err)
     end)
 
     it("runs no command that logs nothing", function()
         change "UPDATE runs SET command = 'doctor', arguments = '[]'"
         for _, arguments in ipairs { { "replay" }, { "resume", "--trust" }, { "fork" } } do
             arguments[#arguments + 1] = w.log
-            local said = w:ponder(arguments)
-            assert.is_true(said.status ~= 0 and said.out == "", said.out)
-            assert.matches("no run is logged of the command", said.err, 1, true)
+            local result = w:ponder(arguments)
+            assert.is_true(result.status ~= 0 and result.out == "", result.out)
+            assert.matches("no run is logged of the command", result.err, 1, true)
         end
     end)
 end)

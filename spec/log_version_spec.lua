@@ -1,4 +1,4 @@
--- Logs of version 1: they are read as they are, and upgraded when they are resumed; and the indexes
+-- Logs of version 1: they are read unchanged, and upgraded when they are resumed; and the indexes
 -- of today's tables.
 
 local disk = require "failing_disk"

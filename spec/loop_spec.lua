@@ -1,4 +1,4 @@
--- ponder.core.loop: waiting, ports, and that nothing else in src waits or tells the time.
+-- ponder.core.loop: waiting, ports, and that nothing else in src waits or reads the clock.
 
 local loop = require "ponder.core.loop"
 local server = require "server"
@@ -104,7 +104,7 @@ end)
 describe("watching a directory", function()
     local shell = require "shell"
 
-    -- Handles that are in use, without those of tests before.
+    -- Handles in use, without those of earlier tests.
     local function handles()
         collectgarbage()
         collectgarbage()

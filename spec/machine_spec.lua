@@ -1,4 +1,4 @@
--- What ponder.tot, ponder.got and ponder.trm have in common.
+-- What ponder.tot, ponder.got and ponder.trm share.
 
 local linear = require "linear"
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
--- --mcp of the commands that ask models: tools of servers that the user names.
+-- --mcp of the commands that call models: tools of servers that the user names.
 
 local json = require "ponder.json"
 local mcp = require "ponder.mcp"
@@ -13,7 +13,7 @@ return {
     env = function() return os.getenv "GREETING" end,
 }]]
 
--- Calls the first tool whose name the question holds; then answers with what that gave.
+-- Calls the first tool named in the question; then answers with its result.
 local MODEL = [[
 return function(request)
     local messages = request.messages

@@ -51,7 +51,7 @@ local function fake(mode, opts)
     return mcp.open(opts)
 end
 
--- Processes that this one has started and that go on.
+-- Running child processes of this one.
 local function children()
     local pipe <close> = assert(io.popen "ps -o pid=,ppid=,stat=,args= -A")
     local mine = {}
@@ -317,7 +317,7 @@ local POLICIES = assert(serve_policies.of("all", {
     hangs = function() task.sleep(30) end,
 }))
 
--- Answers requests over HTTP with what `answer` gives: status, headers, body.
+-- Answers requests over HTTP with the status, headers and body that `answer` returns.
 local function with_answers(answer, f)
     task.run(function()
         local server, address = http.listen { address = "127.0.0.1:0" }

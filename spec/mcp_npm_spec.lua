@@ -1,4 +1,4 @@
--- ponder.mcp with the servers that people have, and with the official conformance suite, all from
+-- ponder.mcp with common servers, and with the official conformance suite, all from
 -- npm. Without npm or its registry these specs are pending.
 
 local mcp = require "ponder.mcp"
@@ -6,7 +6,7 @@ local npm = require "npm"
 local shell = require "shell"
 local task = require "ponder.task"
 
--- Calls f(directory of the packages) unless they cannot be had.
+-- Calls f(directory of the packages) if they can be installed.
 local function with_packages(f)
     return function()
         local at = npm.install()

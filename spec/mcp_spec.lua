@@ -31,7 +31,7 @@ local POLICIES = assert(serve_policies.of("all", {
     end,
 }))
 
--- What a server sends for messages, in order; waits for all answers.
+-- The messages that a server sends in reply, in order; waits for all.
 local function talk(messages)
     local sent = {}
     task.run(function()

@@ -1,10 +1,10 @@
--- What the process takes from the system: within --max-memory-mb, back when it is free, and by
--- default within what its control group may have.
+-- The memory of the process: limited by --max-memory-mb, returned when it is free, and by default
+-- within the limit of its control group.
 
 local shell = require "shell"
 local size = require "size"
 
--- The sanitizers take a multiple of what is asked for.
+-- The sanitizers take a multiple of each allocation.
 
 local STATUS = [[
 local function kib(field)

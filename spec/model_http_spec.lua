@@ -1,4 +1,4 @@
--- The model client over real HTTP, against the test server and all its ways to misbehave.
+-- The model client over real HTTP, against the test server and all its faults.
 
 local model = require "ponder.model"
 local server = require "server"
@@ -277,7 +277,8 @@ describe("over HTTP", function()
         end)
     end)
 
-    -- Starts all calls at once, far more than may be in flight; `tally` counts what they return.
+    -- Starts all calls concurrently, far more than may be in flight; `tally` counts what they
+    -- return.
     local function soak(calls, steer, tally)
         task.run(function()
             local m, list = open(steer, { max_in_flight = 64, timeout_ms = 20000 }), {}

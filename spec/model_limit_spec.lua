@@ -1,4 +1,4 @@
--- How fast calls leave: buckets, the server's headers, pauses, the adaptive limit.
+-- Rate limiting: buckets, the server's headers, pauses, the adaptive limit.
 
 local fake = require "model_fake"
 local limit = require "ponder.model.limit"

@@ -1,4 +1,4 @@
--- From names, options, environment and config file to where requests go.
+-- How names, options, environment and config file determine requests.
 
 local fake = require "model_fake"
 local model = require "ponder.model"

@@ -5,7 +5,7 @@ local fake = require "model_fake"
 local steps = require "steps"
 local tool = require "ponder.model.tool"
 
--- Whether `got` holds all that `wanted` does; else where not.
+-- Whether `got` has everything in `wanted`; else where not.
 local function differs(wanted, got, path)
     if type(wanted) ~= "table" then
         if wanted == got then return nil end
@@ -73,7 +73,7 @@ end
 describe("a provider's reader", function()
     local request = { n = 1, options = {}, index_base = 0 }
 
-    -- Every mutation of real events: nothing raises, and what was text is heard.
+    -- Every mutation of real events: nothing raises errors, and all text reaches on_delta.
     it("survives events of any shape", function()
         local random = require "random_value"
         for _, name in ipairs { "openai", "anthropic", "ollama" } do

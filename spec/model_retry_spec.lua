@@ -1,4 +1,4 @@
--- Which failure is tried again, when, and what the script is told: the whole table.
+-- Which failures are retried, when, and what the script gets: the whole table.
 
 local fake = require "model_fake"
 local model = require "ponder.model"

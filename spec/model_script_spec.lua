@@ -1,4 +1,4 @@
--- script:FILE, models written in Lua, and the one that comes along.
+-- script:FILE, models written in Lua, and the built-in one.
 
 local model = require "ponder.model"
 local play = require "strategy_play"
@@ -152,7 +152,7 @@ describe("scripts/models/arithmetic.lua", function()
         end)
     end
 
-    -- By this spec's own means: the numbers used, and the value.
+    -- Computed by this spec itself: the numbers used, and the value.
     local function is_right(text)
         local expression = text:match "^(.*) = 24$"
         local digits = {}

@@ -1,11 +1,11 @@
--- model.share_limits: machines that use one key of a provider keep to its limits together.
+-- model.share_limits: machines that use one key of a provider share its limits.
 
 local fake = require "model_fake"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local task = require "ponder.task"
 
--- Two clients, as on two machines, with what their servers were sent; both connected to `url`.
+-- Two clients, as on two machines, with the requests sent; both connected to `url`.
 local function machines(url, replies, f)
     task.run(function()
         local connection <close> = assert(redis.open(url))
@@ -20,7 +20,7 @@ local function machines(url, replies, f)
     end)
 end
 
--- Calls in flight or waiting, which are given this long; then they are cancelled.
+-- Calls in flight or waiting get this long; then they are cancelled.
 local function try(machine, opts, count, seconds)
     local handles = {}
     local m = machine.client.open("openai:m", opts)

@@ -1,4 +1,4 @@
--- Where the process may open few descriptors, calls wait for one another; none is lost.
+-- With few descriptors, calls wait for one another; none is lost.
 
 local server = require "server"
 local shell = require "shell"

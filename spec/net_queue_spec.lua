@@ -1,4 +1,4 @@
--- ponder.core.net: many calls at one time, cancelling, waiting, closing, and no memory.
+-- ponder.core.net: many concurrent calls, cancellation, waiting, closing, and lack of memory.
 
 local calls = require "calls"
 local memory = require "memory"
@@ -239,7 +239,7 @@ describe("ponder.core.net, with many calls", function()
                     pump:submit { url = "http://nosuch" .. i .. ".ponder.invalid/" }
                 end
                 pump:poll(0, {})]]):format(package.cpath)
-            -- What threads that still look up a name hold at the end only looks like a leak.
+            -- Memory of threads that still look up a name at the end only looks like a leak.
             local environment = "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "
             for _ = 1, 20 do
                 assert.is_true((os.execute(environment .. shell.LUA .. " -e '" .. program .. "'")))
@@ -273,7 +273,7 @@ describe("ponder.core.net, with many calls", function()
             return f(...)
         end
 
-        --- What an attempt to use a pump or reader gave.
+        --- The result of an attempt to use a pump or reader.
         local function attempt(method, ...)
             local ok, message = pcall(method, ...)
             return ok and "worked" or message

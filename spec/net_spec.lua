@@ -42,7 +42,7 @@ describe("ponder.core.net", function()
         return calls.call(pump, opts)
     end
 
-    --- A reply byte by byte: server_raw.c. It closes its connections: none is used again.
+    --- A reply byte by byte: server_raw.c. It closes its connections: none is reused.
     local function raw(reply, query, opts)
         local fresh <close> = net.open { proxy = "", timeout_ms = 5000 }
         opts = opts or {}
@@ -299,7 +299,7 @@ describe("ponder.core.net", function()
                     assert.is_nil(text:find(secret, 1, true), text)
                 end
             end
-            -- Here libcurl's own words would hold the header's value.
+            -- Here libcurl's own message would contain the header's value.
             assert.is_nil(call { url = "http://nosuch.invalid/",
                 headers = headers }.error:match(": .*nosuch"))
         end)

@@ -39,7 +39,7 @@ describe("ponder.core.net, reading", function()
         return calls.call(pump, opts)
     end
 
-    --- A reply byte by byte: server_raw.c. It closes its connections: none is used again.
+    --- A reply byte by byte: server_raw.c. It closes its connections: none is reused.
     local function raw(reply, query, opts)
         local fresh <close> = net.open { proxy = "", timeout_ms = 5000 }
         opts = opts or {}

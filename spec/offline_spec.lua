@@ -1,8 +1,8 @@
--- A replay runs no program, writes no file and opens no socket: what its log has no results of.
+-- A replay runs no program, writes no file and opens no socket: except for results in its log.
 
 local help = require "log_help"
 
--- Tries each, and says what came of it: its number, whether it went on, the message.
+-- Tries each, and prints the result: its number, whether it succeeded, the message.
 local TRY = [=[
 local tries = { %s }
 assert(ask "one")
@@ -18,7 +18,7 @@ describe("a replay", function()
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    -- What came of each in a replay; that nothing was written.
+    -- The result of each in a replay; checks that nothing was written.
     local function replayed(tries)
         w:begin(TRY:format(table.concat(tries, ", ")))
         assert.equal(0, w:run().status)

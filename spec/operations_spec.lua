@@ -1,4 +1,4 @@
--- ponder.operations: the recorded graphs of the published program, and what is our own.
+-- ponder.operations: the recorded graphs of the published program, and our additions.
 
 local json = require "ponder.json"
 local operations = require "ponder.operations"

@@ -17,7 +17,7 @@ describe("ponder.options", function()
         at_most = { type = { "integer", "boolean" }, max = 9 },
     }
 
-    -- Stands for a public function: `run(opts)` is what a user's line calls.
+    -- Stands in for a public function: `run(opts)` is what a user's line calls.
     local function run(opts, rules)
         local checked = options.check("search.run", opts, rules or schema)
         return checked

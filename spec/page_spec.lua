@@ -48,7 +48,7 @@ local function page_of(name)
     return made[name]
 end
 
--- The rows that are in sight, as a list of their texts.
+-- The texts of the visible rows.
 local function rows(list)
     return b:run([[return [...document.querySelectorAll(`#${arguments[0]} .row .words`)]
         .map((words) => words.textContent)]], list)
@@ -382,7 +382,7 @@ describe("the page of a run", function()
         assert.is_nil(text:gsub("http://127", ""):find "https?://")
     end)
 
-    -- Contrast by WCAG 2 of texts against what is behind them.
+    -- Contrast of texts and their backgrounds by WCAG 2.
     local CONTRAST = [[
         const light = (colour) => {
             const [r, g, b] = colour.match(/[\d.]+/g).map((c) => {

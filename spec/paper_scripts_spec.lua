@@ -4,7 +4,7 @@ local shell = require "shell"
 
 local MODELS = "script:spec/support/models/"
 
--- Models that a user may want too are beside the scripts.
+-- Models that are useful to users too are beside the scripts.
 local SHIPPED = { agreements = true, countries = true, lists = true }
 
 local function run(name, model, ...)

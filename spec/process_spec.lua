@@ -1,4 +1,4 @@
--- ponder.process: running programs and talking with them, limits, ends, and what the log keeps.
+-- ponder.process: running programs, exchanging lines, limits, ends, and the log.
 
 local help = require "task_help"
 local log_help = require "log_help"
@@ -16,7 +16,7 @@ local function run(opts)
     end)
 end
 
--- Whether a process goes on; waits for its end, since killing is not at once.
+-- Whether a process still runs; waits for its end, since killing is not immediate.
 local function is_alive(pid)
     for _ = 1, 200 do
         local file = io.open(("/proc/%s/stat"):format(pid))

@@ -20,13 +20,13 @@ local function with_directory(files, f)
 end
 
 describe("ponder.prompt", function()
-    local said
+    local notices
 
     before_each(function() -- directories that were added stay
         package.loaded["ponder.prompt"], package.loaded["ponder.notice"] = nil, nil
         prompt = require "ponder.prompt"
-        said = {}
-        require("ponder.notice").listen(function(line) table.insert(said, line) end)
+        notices = {}
+        require("ponder.notice").listen(function(line) table.insert(notices, line) end)
     end)
 
     it("loads the built-in prompts of every machine", function()
@@ -60,7 +60,7 @@ describe("ponder.prompt", function()
                     assert(prompt.load "tot")
                     assert(prompt.load "tot")
                     assert.same({ empty .. " has no tot.lua (nor any other Lua file)",
-                        dir .. " has no tot.lua (it has a.lua, tott.lua)" }, said)
+                        dir .. " has no tot.lua (it has a.lua, tott.lua)" }, notices)
                 end)
             end)
     end)
@@ -76,7 +76,7 @@ describe("ponder.prompt", function()
                 file:write("return { mark = 2 }")
                 file:close()
                 assert.equal(2, prompt.load("tot").mark)
-                assert.same({ dir .. "/tot.lua overrides the built-in prompts" }, said)
+                assert.same({ dir .. "/tot.lua overrides the built-in prompts" }, notices)
                 os.remove(dir .. "/tot.lua")
                 assert.is_nil(assert(prompt.load("tot")).mark)
             end)

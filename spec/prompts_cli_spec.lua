@@ -8,7 +8,7 @@ local function prompts(arguments, opts)
     return shell.ponder({ "prompts", table.unpack(arguments) }, opts)
 end
 
--- With the files of ./prompts, which the user names.
+-- With the files of ./prompts, named by the user.
 local function own_prompts(arguments, dir)
     return prompts(arguments, { cwd = dir.path, env = { PONDER_PROMPTS = "./prompts" } })
 end
@@ -18,7 +18,7 @@ local function file(path)
     return f:read("a")
 end
 
--- A prompt file in which something takes the place of a part of the built-in one.
+-- The built-in prompt file with one part replaced.
 local function changed(name, from, to)
     local text = file("prompts/" .. name .. ".lua")
     local first, last = text:find(from, 1, true)
@@ -31,7 +31,7 @@ local function line_of(text, part)
     return breaks + 1
 end
 
--- Checks one file in ./prompts; what is printed, with $LINE for the line of `part`.
+-- Checks one file in ./prompts; returns the output, with $LINE for the line of `part`.
 local function complains(name, text, expected, part)
     local dir <close> = shell.directory { ["prompts/" .. name .. ".lua"] = text }
     local r = own_prompts({ "check", name }, dir)

@@ -1,4 +1,4 @@
--- Lua that nobody vouches for: prompt files and files of settings.
+-- Untrusted Lua: prompt files and settings.
 
 local pure = require "ponder.pure"
 local shell = require "shell"
@@ -95,7 +95,7 @@ describe("pure.environment", function()
     end)
 end)
 
--- What a script comes to in the executable, which bounds every single allocation too.
+-- The result of a script in the executable, which also limits every single allocation.
 local function executed(code)
     local r = shell.ponder { "-e", "local pure = require 'ponder.pure' " .. code }
     assert.equal("", r.err)

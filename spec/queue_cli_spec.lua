@@ -1,4 +1,4 @@
--- `ponder queue`: figures and dead letters; `ponder work`: what it refuses.
+-- `ponder queue`: figures and dead letters; `ponder work`: its errors.
 
 local json = require "ponder.json"
 local redis_server = require "redis_server"

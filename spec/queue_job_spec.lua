@@ -1,4 +1,4 @@
--- Jobs of ponder.queue as runs: what a job takes along, and what the coordinator's log says of it.
+-- Jobs of ponder.queue as runs: what a job carries, and its rows in the coordinator's log.
 
 local workers = require "workers"
 

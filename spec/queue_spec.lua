@@ -1,10 +1,10 @@
--- ponder.queue and `ponder work`: jobs through a real redis-server, done by other processes.
+-- ponder.queue and `ponder work`: jobs through a real redis-server, run by other processes.
 
 local workers = require "workers"
 
 local eventually = workers.eventually
 
--- A model that notes each call in the file `calls`, and is slow where it is asked to.
+-- A model that records each call in the file `calls`, and is slow on request.
 local MODEL = [[
 local task = require "ponder.task"
 return function(request)
@@ -352,10 +352,10 @@ describe("a worker with another version of the script", function()
         local old = lab:worker { "--script", "old.lua", "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 1 }, "echo")[1])]]
         eventually("the worker says so", function()
-            return old:said():find("1 job of the queue t needs another version", 1, true)
+            return old:output():find("1 job of the queue t needs another version", 1, true)
         end)
         eventually("the coordinator says so", function()
-            return coordinator:said():find("1 worker has another version of job.lua", 1, true)
+            return coordinator:output():find("1 worker has another version of job.lua", 1, true)
         end)
         lab:worker()
         assert.equal("0", coordinator:wait())
@@ -374,11 +374,11 @@ describe("Redis", function()
         eventually("work is under way", function() return lab:lines "calls"[3] end)
         lab.server:kill()
         eventually("both say so", function()
-            return not coordinator:runs() or coordinator:said():find "waiting for it"
-                and worker:said():find "waiting for it"
+            return not coordinator:runs() or coordinator:output():find "waiting for it"
+                and worker:output():find "waiting for it"
         end)
         lab.server:again()
-        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "40\tre: question 1\tre: question 40" },
             lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
@@ -416,7 +416,7 @@ describe("a worker without Redis", function()
         lab.server:kill()
         os.execute "sleep 1" -- it waits for Redis to come back
         worker:kill "TERM"
-        assert.equal("0", worker:wait(), worker:said())
+        assert.equal("0", worker:wait(), worker:output())
     end)
 end)
 
@@ -429,7 +429,7 @@ describe("jobs that somebody deletes", function()
             print(r[1], e[2].code, r[5])]]
         eventually("some have begun", function() return lab:lines "ran"[3] end)
         lab.server:cli "FLUSHALL"
-        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "slept\tTIMEOUT\tslept" },
             lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
         os.execute("rm -f " .. lab.dir.path .. "/main.db* " .. lab.dir.path .. "/ran")
@@ -438,7 +438,7 @@ describe("jobs that somebody deletes", function()
             print(e[2].code, e[4].code, e[4].message)]]
         eventually("some have begun", function() return lab:lines "ran"[3] end)
         assert.equal(0, lab:ponder({ "queue", lab.server.url, "--queue", "t", "--purge" }).status)
-        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "CANCELLED\tCANCELLED\tthe job was cancelled" },
             lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
@@ -451,7 +451,7 @@ describe("a coordinator that is interrupted", function()
         local coordinator = lab:begin [[print(q:map({ 900, 0, 0, 0 }, "nap")[4])]]
         eventually("the first job has begun", function() return lab:lines "ran"[1] end)
         coordinator:kill "INT"
-        assert.equal("130", coordinator:wait(), coordinator:said())
+        assert.equal("130", coordinator:wait(), coordinator:output())
         eventually("the others are withdrawn", function()
             return lab.server:cli "HGET 'ponder:1:{t}:stats' enqueued" == "4"
                 and lab.server:cli("XLEN " .. lab.server:cli "KEYS '*}:jobs:*'") == "1"

@@ -25,7 +25,7 @@ describe("ponder.quote", function()
             [" a  b\n"] = "a  b", ["\n\0 "] = "\0" } do
             assert.equal(expected, quote.trim(text))
         end
-        -- A pattern that goes over the spaces again at each of them takes an hour.
+        -- A quadratic pattern takes an hour.
         local spaces = (" "):rep(1000000)
         assert.equal("", quote.trim(spaces))
         assert.equal(1000002, #quote.trim(spaces .. "a" .. spaces .. "b" .. spaces))

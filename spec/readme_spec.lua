@@ -1,11 +1,11 @@
--- README.md: its programs run, its commands and flags are there, what it shows is what comes out.
+-- README.md: its programs run, its commands and flags exist, and its output is real.
 
 local shell = require "shell"
 local size = require "size"
 
 local readme = shell.read("README.md")
 
--- Runs a script in a directory of its own, where ponder is on the path.
+-- Runs a script in its own directory, with ponder on the path.
 local function run(dir, script)
     return shell.run(("cd %s && export PATH=%s:$PATH XDG_STATE_HOME=%s/state && (%s) >$OUT 2>$ERR "
         .. "</dev/null"):format(dir.path, shell.executable:match("^(.*)/"), dir.path, script))
@@ -68,7 +68,7 @@ describe("README.md", function()
         end
     end)
 
-    -- Too slow under the sanitizers, and no code that other specs do not run.
+    -- Too slow under the sanitizers, and other specs run the same code.
     local once = size.SANITIZED and pending or it
     once("shows an evaluation as it comes out", function()
         local dir <close> = shell.directory()

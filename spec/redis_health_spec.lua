@@ -1,10 +1,10 @@
--- `ponder doctor redis://...`: what it says of a server that is well, and of those that are not.
+-- `ponder doctor redis://...`: its findings about good and bad servers.
 
 local json = require "ponder.json"
 local redis_server = require "redis_server"
 local shell = require "shell"
 
--- The status, and the findings by what they are about.
+-- The status, and the findings by subject.
 local function doctor(url)
     local result = shell.ponder({ "doctor", "--json", url })
     local by_about = {}

@@ -244,7 +244,7 @@ describe("a Redis that refuses", function()
         end)
     end)
 
-    -- Calls f(client) with a server that answers what comes first with these bytes.
+    -- Calls f(client) with a server that answers the first request with these bytes.
     local function with_fake(bytes, f)
         local dir <close> = shell.directory { bytes = bytes, ["fake.py"] = [[
 import socket, os

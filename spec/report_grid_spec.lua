@@ -1,4 +1,4 @@
--- What reports of runs are made of: amounts in words, and rows in columns.
+-- Parts of reports: formatted amounts, and rows in columns.
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"

@@ -1,4 +1,4 @@
--- Runs at once, by random programs: each does what it does alone, whatever the others come to.
+-- Concurrent runs of random programs: each does what it does alone, whatever the others do.
 
 local program = require "task_program"
 local run = require "ponder.run"
@@ -6,8 +6,8 @@ local task = require "ponder.task"
 
 local RUNS, SEEDS = 12, 25
 
--- Runs programs within one run of tasks whose time stands still while anything goes on. Gives what
--- each wrote down and came to.
+-- Runs programs within one run whose clock moves only when all tasks wait. Returns the notes and
+-- the outcome of each.
 local function play(lists, concurrency, also)
     local now, results = 0, {}
     local function clock() return now end
@@ -31,8 +31,8 @@ local function play(lists, concurrency, also)
     return results
 end
 
--- How much a run wrote down that it writes at once with others too. A deadlock is seen when nothing
--- goes on in any run: what comes of it has a later time than alone.
+-- The number of notes that a run makes alone and with others alike. A deadlock is detected when no
+-- run can continue: what follows has a later time than alone.
 local function count_lines(alone)
     local count = #alone.log
     local last = count > 0 and alone.log[count]:match "^%S+"
@@ -123,7 +123,7 @@ describe("modules", function()
             local number = 0
             for line in file:lines() do
                 number = number + 1
-                -- Variables of a module begin at the margin, and have no value, or nil, at first.
+                -- Module variables are not indented, and have no value, or nil, at first.
                 local name = line:match "^local ([%w_, ]+)%f[\n\0%-=]"
                 local value = line:match "=%s*([^%-]*)"
                 local is_empty = name and (not value or value:find "^nil")

@@ -1,4 +1,4 @@
--- Runs within a logged run: their rows, and what resume, replay and fork make of them.
+-- Runs within a logged run: their rows, and resume, replay and fork.
 
 local help = require "log_help"
 local json = require "ponder.json"
@@ -47,7 +47,7 @@ local TOGETHER = BODY .. ([[
     print(table.concat(all, "\n"))
 ]]):format(RUNS)
 
--- Plays the run of a log by itself.
+-- Replays the run of a log alone.
 local ALONE = BODY .. [[
     local path, id, i = table.unpack(arg)
     id = math.tointeger(id)

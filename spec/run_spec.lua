@@ -1,4 +1,4 @@
--- ponder.run: runs within a run, and what keeps them apart.
+-- ponder.run: runs within a run, and their isolation.
 
 local help = require "task_help"
 local json = require "ponder.json"

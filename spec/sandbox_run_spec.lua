@@ -1,4 +1,4 @@
--- ponder.sandbox: programs that nobody has read, within limits.
+-- ponder.sandbox: unreviewed programs, within limits.
 
 local help = require "task_help"
 local sandbox = require "ponder.sandbox"
@@ -6,7 +6,7 @@ local shell = require "shell"
 
 local run = sandbox.run
 
--- No program here is meant to end by its time unless it says so.
+-- Programs here do not reach their time limit unless stated.
 local function within(limits)
     limits = limits or {}
     limits.timeout_ms = limits.timeout_ms or 60000
@@ -219,7 +219,7 @@ describe("the limit of", function()
     it("time leaves a working process, a thousand times", function()
         local live = ("x"):rep(100)
         for i = 1, 1000 do
-            -- Most of these are left in the allocator or in the collector.
+            -- Most of these stay in the allocator or the garbage collector.
             run("local t = {} while true do for i = 1, 100 do t[i] = { ('x'):rep(i * 10) } end end",
                 { timeout_ms = 1, steps = 1 << 40 })
             assert.equal(i, run("return " .. i, within()))

@@ -22,7 +22,7 @@ local function refused(status, expected, ...)
     assert.equal(status, r.status)
 end
 
--- The value of a right expression over just these numbers, in floating point by Lua itself.
+-- The value of a correct expression over exactly these numbers, computed by Lua.
 local function check_24(text, numbers)
     local used = {}
     for digits in text:gmatch("%d+") do
@@ -70,7 +70,7 @@ describe("scripts/game24.lua", function()
         local file = assert(io.open("scripts/game24.lua"))
         local text = file:read("a")
         file:close()
-        -- The checker by itself, without anything of the file above it.
+        -- The checker alone, without the code above it.
         local checker = text:match("\nlocal function is_right%(.-\nend\n")
         local is_right = assert(load(checker .. "return is_right"))()
         assert.is_true(is_right("(10 - 4) * (13 - 9)", { 4, 9, 10, 13 }))

@@ -1,4 +1,4 @@
--- The searches against trees that others have made: random problems with the results of a reference
+-- The searches against known trees: random problems with the results of a reference
 -- implementation, and trees of published programs. Exact to the last bit.
 
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
--- What all searches have in common beside their trees: what is kept, remembered, counted and said.
+-- What all searches share besides their trees: memory, statistics and messages.
 
 local problems = require "search_problem"
 local search = require "ponder.search"
@@ -88,7 +88,7 @@ describe('retain = "path"', function()
         assert.is_true(most > 0 and most < 80, most)
     end)
 
-    -- y is evaluated ahead of its turn, and better than a; then the search stops before it.
+    -- y, evaluated ahead of its turn, is better than a; then the search stops before it.
     it("keeps the best eligible node", function()
         local children = { root = { "a", "p" }, p = { "w", "x", "y" }, w = { "w1" }, y = { "y1" } }
         local scores, asked = { root = 0, a = 5, y1 = 9 }, {}

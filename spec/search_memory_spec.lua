@@ -1,4 +1,4 @@
--- Every allocation of a search made to fail: each failure is an error, and nothing leaks.
+-- Every allocation of a search fails once: each failure is an error, and nothing leaks.
 
 local memory = require "memory"
 

@@ -1,4 +1,4 @@
--- ponder.search used wrongly: whatever callbacks do, it ends with an error or a result, the same
+-- ponder.search used wrongly: whatever callbacks do, it ends with an error or a result, equal
 -- with one callback at a time and with four.
 
 local core_search = require "ponder.core.search"
@@ -9,7 +9,7 @@ local task = require "ponder.task"
 
 local STRATEGIES = { "bfs", "dfs", "beam", "best_first" }
 
--- A small search; `changes` replaces options, false takes one away.
+-- A small search; `changes` replaces options, false removes one.
 local function options(strategy, concurrency, changes)
     local opts = {
         initial_state = 1,
@@ -24,7 +24,7 @@ local function options(strategy, concurrency, changes)
     return opts
 end
 
--- What came of a search, as a text: an error's first line, a failure, or the states.
+-- The outcome of a search as text: an error's first line, a failure, or the states.
 local function outcome(strategy, concurrency, changes)
     local ok, result, message, code = pcall(task.run, function()
         return search.run(options(strategy, concurrency, changes))
@@ -292,7 +292,7 @@ describe("the result of a search", function()
     end)
 end)
 
--- The core, as a script could get at it.
+-- The core, as a script could reach it.
 describe("ponder.core.search", function()
     local function new(strategy)
         return core_search.new { initial_state = 1, search = strategy, max_depth = 8,

@@ -1,4 +1,4 @@
--- The order of searches that have many open nodes, beside a list that is always kept sorted.
+-- The order of searches that have many open nodes, against a list that is always sorted.
 
 local search = require "ponder.search"
 

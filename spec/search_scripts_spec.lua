@@ -1,4 +1,4 @@
--- The scripts of the searches that are not in scripts_spec.lua, run as a person would.
+-- The scripts of searches that are not in scripts_spec.lua, run as a person would.
 
 local shell = require "shell"
 

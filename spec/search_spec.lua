@@ -15,7 +15,7 @@ local function hash(a, b, m)
 end
 
 -- A random but repeatable problem: few distinct scores (so that ties happen), some terminal
--- states, some without children, some states that come up again.
+-- states, some without children, some repeated.
 local function problem(seed)
     local random = function(i, m) return hash(seed, i, m) end
     local opts = {
@@ -610,7 +610,7 @@ describe("the recorded Game of 24 run", function()
         return
     end
 
-    -- What the model proposed and how it valued it, by the state it was asked about.
+    -- The model's proposals and values, by state.
     local function recorded_policy(record)
         local children_of = {}
         for depth, step in ipairs(record.steps) do

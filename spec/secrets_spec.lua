@@ -1,10 +1,10 @@
--- Secrets that a script, a command line or a caller holds: none reaches the log or what people see.
+-- Secrets that a script, a command line or a caller holds: none reaches the log or the output.
 
 local help = require "log_help"
 local literals = require "ponder.redact.literals"
 local redact = require "ponder.redact"
 
--- What is found, and the options where they stand, by their text.
+-- The secrets found, and the options with their places, by text.
 local function find(text)
     local found, options = literals.find(text)
     local shown = {}

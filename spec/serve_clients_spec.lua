@@ -1,4 +1,4 @@
--- ponder serve and ponder mcp with the clients that people have, from npm. Without npm or its
+-- ponder serve and ponder mcp with common clients from npm. Without npm or its
 -- registry these specs are pending.
 
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
--- Requests on the log of ponder serve: each is answered again by itself.
+-- Requests in the log of ponder serve: each can be rerun alone.
 
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -24,7 +24,7 @@ end
 
 local directory
 
--- What a shell script prints; `$ponder` is the executable, `serve` starts a server with more
+-- The output of a shell script; `$ponder` is the executable, `serve` starts a server with more
 -- options, `ask PROMPT USER` sends it a request, `stop` ends it.
 local function run(script)
     return shell.run(([[

@@ -1,4 +1,4 @@
--- ponder.serve on raw sockets: what clients send that is torn, slow, too large or wrong. Each is
+-- ponder.serve on raw sockets: broken, slow, too large or invalid requests. Each is
 -- answered or closed, and leaves no run behind.
 
 local json = require "ponder.json"
@@ -9,7 +9,7 @@ local task = require "ponder.task"
 local BODY = '{"model":"echo","messages":[{"role":"user","content":"hi"}]}'
 local PIECE_S = 0.001
 
--- A request's bytes. `more` are further lines of its head; nil for `body`: it has none.
+-- A request's bytes. `more`: further header lines; `body`: nil for none.
 local function http(first, body, more)
     return ("%s\r\nHost: localhost\r\n%s%s\r\n%s"):format(first, more or "",
         body and ("Content-Type: application/json\r\nContent-Length: %d\r\n"):format(#body) or "",
@@ -28,8 +28,8 @@ local function chunks(text, size)
     return table.concat(parts) .. "0\r\n\r\n"
 end
 
--- Calls f(send, server); send(...) writes pieces one after the other, and returns what came until
--- the server closed the connection.
+-- Calls f(send, server); send(...) writes pieces one after the other, and returns what arrived
+-- until the server closed the connection.
 local function with_server(opts, f)
     task.run(function()
         opts.policies = { echo = function(request) return request.prompt end,

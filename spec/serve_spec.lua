@@ -11,7 +11,7 @@ local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 local upstreams = require "server"
 
-local logged -- what the server said last
+local logged -- the server's last log line
 local cancelled -- set by the policy `wait` when it is cancelled
 
 local POLICIES = {

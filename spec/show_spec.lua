@@ -1,4 +1,4 @@
--- `ponder log` and `ponder show`: what they print, and what they say of logs that cannot be read.
+-- `ponder log` and `ponder show`: their output, and errors about logs that cannot be read.
 
 local json = require "ponder.json"
 local sample_log = require "sample_log"

@@ -1,5 +1,5 @@
--- The tests of spec/soak at a 100th of their size: memory and counts are held to their targets,
--- times are not. `make soak` runs them whole.
+-- The tests of spec/soak at a 100th of their size: memory and counts must meet their targets,
+-- times need not. `make soak` runs them whole.
 
 local size = require "size"
 local soak = require "soak"

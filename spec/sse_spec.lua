@@ -1,4 +1,4 @@
--- The reader of event streams (src/core/sse.c), by itself: ponder.core.net's `reader`.
+-- The reader of event streams (src/core/sse.c) alone: ponder.core.net's `reader`.
 
 local net = require "ponder.core.net"
 
@@ -175,7 +175,7 @@ describe("the readers' limits", function()
 end)
 
 describe("the sse reader and a slow obvious one", function()
-    --- All lines first, then each line in turn, as the WHATWG text says it.
+    --- All lines first, then each line in turn, as in the WHATWG specification.
     local function reference(bytes)
         local events, data, name = {}, nil, ""
         bytes = bytes:gsub("^" .. BOM, ""):gsub("\r\n", "\n"):gsub("\r", "\n")

@@ -1,5 +1,4 @@
--- Files for their owner alone: the state directory, logs, caches, and what is written where others
--- may write.
+-- Files for their owner only: the state directory, logs, caches, and files where others may write.
 
 local private = require "ponder.core.private"
 local shell = require "shell"
@@ -29,7 +28,7 @@ describe("the state directory", function()
         assert.is_nil(state.directory(env {}))
     end)
 
-    -- A statement of a process of its own, with that umask.
+    -- Runs a statement in its own process, with that umask.
     local function run(at, umask, code)
         local r = shell.run(("umask %s; XDG_STATE_HOME=%s exec %s -e %s >$OUT 2>$ERR"):format(umask,
             shell.quote(at), shell.quote(shell.executable),

@@ -1,4 +1,4 @@
--- What ends a run of ponder that computes, or that gets a signal: --timeout, --max-steps, Ctrl-C,
+-- What ends a run that computes or gets a signal: --timeout, --max-steps, Ctrl-C,
 -- SIGTERM, SIGHUP, and the watchdog.
 
 local disk = require "failing_disk"
@@ -11,10 +11,10 @@ local function ends(expected, r)
     return r
 end
 
--- A pattern that backtracks for ages within one call of C.
+-- A pattern that backtracks forever within one C function.
 local STUCK = "string.find(('a'):rep(40), ('a-'):rep(40) .. 'b')"
 
--- Scripts that compute for ever, and what they print when they are ended.
+-- Scripts that compute forever, and what they print when they are stopped.
 local ENDLESS = {
     ["a loop"] = "while true do end",
     ["a loop that catches errors"] = "while true do pcall(function() while true do end end) end",
@@ -133,7 +133,7 @@ describe("--max-steps", function()
 end)
 
 describe("a signal", function()
-    -- Runs a script until it is ready, sends signals, and says what it ended with.
+    -- Runs a script until it is ready, sends signals, and returns its status and output.
     local function signal(signals, code)
         return shell.run(([[
             %s --no-log -e %s >$OUT 2>$ERR & pid=$!

@@ -5,8 +5,8 @@ local shell = require "shell"
 local size = require "size"
 local store = require "ponder.core.store"
 
--- Writes rows one after the other, and tries what failed once more at the end. Prints what failed,
--- and what it knows to be committed.
+-- Writes rows one after the other, and retries failures at the end. Prints what failed, and what is
+-- committed.
 local WRITER = [[
     local store = require "ponder.core.store"
     local db, message, code = store.open("a.db", { mode = "create", schema = [=[
@@ -41,7 +41,7 @@ local function write(dir, failing)
     return disk.ponder({ "-e", WRITER }, failing, { cwd = dir.path })
 end
 
---- Checks that the store, opened again, has all rows said to be committed and no half of one.
+--- Checks that the reopened store has all committed rows, and no partial ones.
 local function check(dir, printed)
     local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "write" }))
     for id in printed:gmatch "committed (%d+)" do
@@ -77,7 +77,7 @@ describe("a disk that fails", function()
                     assert.same({ case.code, case.message }, { code, message }, what)
                     told = told + 1
                 end
-                -- Only the very last step, which says that the file needs no -wal, may be left out.
+                -- Only the very last step, which makes the -wal unnecessary, may be missing.
                 assert.is_true(told > 0 or at > writes - 5 and r.out:find "committed 5" ~= nil,
                     ("write %d: no word in %s"):format(at, r.out))
                 if r.out:find "open:" then

@@ -1,4 +1,4 @@
--- Which files ponder.core.store opens, which it refuses, and that these stay as they are.
+-- Which files ponder.core.store opens, which it refuses, and that it leaves these alone.
 
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -10,7 +10,7 @@ local SCHEMA = [[
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
         INSERT INTO t SELECT i, 'row ' || i || ' ' || hex(zeroblob(50)) FROM n;]]
 
---- Runs code that kills its process; what shells say of it is not shown.
+--- Runs code that kills its process; discards the shell's message.
 local function run_killed(code)
     shell.run(("exec 2>/dev/null; %s -e %s; exit 0"):format(shell.executable,
         shell.quote(code .. "\nos.execute 'kill -9 $PPID'")))
@@ -32,13 +32,13 @@ local function make(path, more)
     assert(assert(store.open(path, opts)):close())
 end
 
---- What is in the directory: names, sizes and hashes.
+--- The files of the directory: names, sizes and hashes.
 local function state_of(dir)
     return shell.run("cd " .. dir.path .. " && ls -lAR --time-style=full-iso >$OUT && "
         .. "sha256sum * >>$OUT 2>/dev/null; true").out
 end
 
---- That the file is refused, in each mode, with this code and message, and nothing is changed.
+--- Checks that the file is refused, in each mode, with this code and message, and unchanged.
 local function refused(dir, name, code, message, modes, opts)
     local path, before = dir.path .. "/" .. name, state_of(dir)
     for _, mode in ipairs(modes or { "read", "write" }) do
@@ -123,7 +123,7 @@ describe("a file is refused", function()
         math.randomseed(6)
         local refusals = 0
         for _ = 1, 150 do
-            -- Where a page says how it is laid out; elsewhere there is mostly text.
+            -- The part of a page with its layout; the rest is mostly text.
             local page, n = math.random(0, #whole // 4096 - 1), math.random(8)
             local at = page * 4096 + math.random(20)
             local bytes = {}
@@ -181,7 +181,7 @@ describe("a file is refused", function()
     end)
 
     it("if it may not be read or written", function()
-        -- Root may do everything, so this is done as no one.
+        -- Root may do everything, so this runs as nobody.
         local dir <close> = shell.directory { ["in/keep"] = "" }
         make(dir.path .. "/in/a.db")
         local r = shell.run(([[
@@ -218,7 +218,7 @@ describe("a writer", function()
         local db = assert(store.open(path, options("create", { schema = SCHEMA })))
         assert.same({ nil, path .. ": this process is already writing it", "LOCKED" },
             { store.open(path, options "write") })
-        -- A reader that comes and goes takes no lock away with it.
+        -- A reader that opens and closes the file does not release its lock.
         assert(store.open(path, options "read")):close()
         local other = { "-e", ([[
             local store = require "ponder.core.store"

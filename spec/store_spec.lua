@@ -29,8 +29,8 @@ local function names_in(dir)
     return shell.run("ls " .. dir.path .. " >$OUT").out
 end
 
--- A collector that begins again as soon as it has ended, however much memory other specs hold; as
--- it was at the end of the scope.
+-- Makes the garbage collector run continuously, however much memory other specs hold, until the end
+-- of the scope.
 local function eager_collector()
     local mode = collectgarbage("incremental") -- the other waits for memory to grow by a fifth
     local pause = collectgarbage("setpause", 100)
@@ -243,7 +243,7 @@ describe("a transaction", function()
             local ok, message, code = db:execute "INSERT OR ROLLBACK INTO u VALUES (1)"
             assert.same({ nil, "CONSTRAINT" }, { ok, code })
             assert.matches("a.db: UNIQUE constraint failed: u.v", message, 1, true)
-            -- SQLite has ended it: what follows must not be committed by itself.
+            -- SQLite has ended it: what follows must not be committed alone.
             assert.same({ nil, message, "CONSTRAINT" }, { db:execute "INSERT INTO t VALUES (2)" })
             assert.same({ nil, message, "CONSTRAINT" }, { db:commit() })
             assert.equal(0, (db:row "SELECT count(*) FROM t"))
@@ -406,7 +406,7 @@ describe("beyond SQLite's limits", function()
         end)
     end);
 
-    -- Of a gigabyte, which takes long under the sanitizers; C code compares its length.
+    -- A gigabyte takes long under the sanitizers; C code checks the length.
     (size.SANITIZED and pending or it)("a value is refused", function()
         with_new("CREATE TABLE t (a, b)", function(db)
             local big = ("x"):rep(1000001):rep(1000)
@@ -467,7 +467,7 @@ describe("memory", function()
             .. "nil\ta.db: not enough memory\tMEMORY\n"
             .. "nil\tb.db: not enough memory\tMEMORY\n"
             .. "nil\ta.db: not enough memory\tMEMORY\n", r.out)
-        -- Nor could the WAL be taken into the file; but nothing is lost.
+        -- The WAL could not be moved into the file either; but nothing is lost.
         assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(dir))
         local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "write" }))
         assert.equal(2, (db:row "SELECT count(*) FROM t"))

@@ -1,4 +1,4 @@
--- What strategies spend: budgets around them, models of the script's own, calls in flight.
+-- What strategies spend: outer budgets, custom models, calls in flight.
 
 local play = require "strategy_play"
 local task = require "ponder.task"

@@ -26,7 +26,7 @@ local function scores(a, b)
     return ('{"scores":{"t1":%g,"t2":%g}}'):format(a, b)
 end
 
---- Answers a directive; what follows.
+--- Answers a directive; returns the next ones.
 local function answer(s, directive, text, more)
     local data = { call_id = directive.id, text = text }
     for field, value in pairs(more or {}) do

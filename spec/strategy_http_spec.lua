@@ -1,5 +1,5 @@
--- The strategies over HTTP, against the test server: replies late and out of order, errors, junk,
--- tool calls, streams cut short.
+-- The strategies over HTTP, against the test server: replies late and out of order, errors, invalid
+-- data, tool calls, streams cut short.
 
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -199,7 +199,7 @@ describe("over HTTP", function()
             assert.equal("CONNECT", code, message)
             assert.equal("error", partial.status)
             assert.is_true(heard > 0)
-            -- got has several under way, and those that are cancelled may not have got there
+            -- got has several in flight, and cancelled ones may not have arrived
             assert.is_true(s:counters().requests <= partial.calls)
         end
     end)

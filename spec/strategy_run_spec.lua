@@ -1,4 +1,4 @@
--- The strategies end to end, with models that the spec plays, on a clock that holds still.
+-- The strategies end to end, with models that the spec plays, on a simulated clock.
 
 local json = require "ponder.json"
 local play = require "strategy_play"
@@ -20,7 +20,7 @@ local function hash(text)
     return state
 end
 
---- Thoughts that tell where they are, scored by a hash: a tree without any luck in it.
+--- Thoughts named after their place, scored by a hash: a deterministic tree.
 local function tree_text(request)
     local user = play.user(request)
     if play.role(request) == "generate" then

@@ -1,4 +1,4 @@
--- Strategies of one's own: ponder.strategy.new in both forms, `ponder ask`, and those in
+-- Custom strategies: ponder.strategy.new in both forms, `ponder ask`, and those in
 -- scripts/strategies.
 
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
--- Counts of tokens that anybody may have sent, and their sums.
+-- Token counts of any origin, and their sums.
 
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"

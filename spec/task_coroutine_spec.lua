@@ -1,4 +1,4 @@
--- The coroutine library that ponder.task puts in the place of Lua's.
+-- The coroutine library with which ponder.task replaces Lua's.
 
 local core = require "ponder.core.task"
 local help = require "task_help"

@@ -18,7 +18,7 @@ local function run_real(list)
     return real.log, err:find("deadlock", 1, true)
 end
 
--- A deadlock ends the model at once; the real tasks end one after the other, and say so.
+-- A deadlock ends the model at once; the real tasks end one after the other, and log it.
 local function compare(seed, list)
     local expected = model.run(list)
     local got, deadlocked = run_real(list)

@@ -166,7 +166,7 @@ describe("task.park and task.wake", function()
 end)
 
 describe("a source", function()
-    -- A source whose replies other tasks give; it wakes all that it owes at once.
+    -- A source whose replies other tasks provide; it wakes all waiting tasks together.
     local function new_source()
         local port, waiting, replies = loop.port(), {}, {}
         local source = {

@@ -792,7 +792,7 @@ describe("the transitions of the status", function()
         end
         pcall(run, {})
         note(machine)
-        -- A run that ends while expanding calls nobody on the way there.
+        -- A run that ends while expanding makes no calls on the way.
         taken["expanding completed"] = taken["expanding completed"] or taken["evaluating completed"]
         for move in pairs(allowed) do
             assert.is_true(taken[move], move)

@@ -1,5 +1,5 @@
--- ponder.tot under random messages: what must hold whatever comes, and a machine that is saved and
--- loaded at every step goes on as if it had not been.
+-- ponder.tot under random messages: invariants, and a machine that is saved and loaded at every
+-- step continues identically.
 
 local driver = require "tot_driver"
 local json = require "ponder.json"
@@ -25,7 +25,7 @@ end
 -- Those that expand a node more than once, or a level at a time.
 local MANY = { ab_mcts = true, evolve = true, beam = true, dvts = true }
 
---- What must hold of any machine; `open` is the list of directives that wait for a reply.
+--- Checks invariants of any machine; `open` lists the directives that wait for a reply.
 local function check_invariants(machine, open)
     local nodes, by_id = machine.nodes, {}
     assert.is_true(#nodes <= machine.max_nodes, "cap")
@@ -232,7 +232,7 @@ end)
 -------------------------------------------------------------------------------
 -- Hostile maps
 
---- Every place in a value, as functions that put something else there.
+--- For every place in a value a function that replaces what is there.
 local function places(value, found, path)
     found, path = found or {}, path or "map"
     for key, inner in pairs(value) do

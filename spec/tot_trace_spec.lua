@@ -1,4 +1,4 @@
--- Recorded behaviour: every run of spec/fixtures/tot.jsonl comes out step by step.
+-- Recorded behaviour: every run of spec/fixtures/tot.jsonl is reproduced step by step.
 
 local json = require "ponder.json"
 local tot = require "ponder.tot"

@@ -25,7 +25,7 @@ local function begin(opts, prompt)
     return machine, directives, events
 end
 
---- Plays a run in which the n-th answer gets the n-th grade: the machine, and what was asked.
+--- Plays a run in which the n-th answer gets the n-th grade; returns the machine and the calls.
 local function play(opts, grades)
     local machine, directives = begin(opts)
     local asked = {}

@@ -1,4 +1,4 @@
--- Recorded behaviour: every run of spec/fixtures/trm.jsonl comes out step by step.
+-- Recorded behaviour: every run of spec/fixtures/trm.jsonl is reproduced step by step.
 
 local json = require "ponder.json"
 local trm = require "ponder.trm"

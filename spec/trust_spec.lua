@@ -1,10 +1,10 @@
--- Code runs because somebody named it, never because it lies in the current directory.
+-- Code runs because somebody named it, never because it is in the current directory.
 
 local shell = require "shell"
 
 local IS_ROOT = shell.run("test $(id -u) = 0").status == 0
 local MODEL = "return function() return [[The answer is 7.]] end"
--- Tries whatever a hostile checkout might, and says so where it can.
+-- Tries whatever a hostile checkout might, and prints what succeeds.
 local HOSTILE = [[
 local f = io and io.open("HARM", "w") if f then f:close() end
 if os then os.execute "touch HARM" end

@@ -1,4 +1,4 @@
--- ponder run --untrusted: policies that strangers wrote.
+-- ponder run --untrusted: policies written by strangers.
 
 local json = require "ponder.json"
 local shell = require "shell"
@@ -31,7 +31,7 @@ end
 local ASK = { "--allow-model", "script:m.lua", "--max-calls", "10" }
 
 describe("a confined process", function()
-    -- As scripts of the process itself, with all of Lua's library.
+    -- Runs scripts in the process itself, with all of Lua's library.
     local function confined(code, memory_mb, seconds)
         local script = ([[
             local loop = require "ponder.core.loop"
@@ -77,7 +77,7 @@ describe("a confined process", function()
         assert.is_nil(r.out:find("escaped", 1, true))
     end)
 
-    -- It has them, and cannot give them to another: as where the kernel lacks them.
+    -- The process cannot pass them on: as if the kernel lacked them.
     it("may lack Landlock and seccomp, which --untrusted and doctor report", function()
         local said = confined([[
             local confined = require "ponder.report.confined"
@@ -135,7 +135,7 @@ describe("ponder run --untrusted", function()
 
     it("gives it no key and no environment", function()
         assert.equal("nil\n", out "print(os.getenv)")
-        -- Nor has its process any: /proc is not to be read by it, but by us.
+        -- Its process has none either: we read its /proc, which it cannot.
         local r = shell.run(([[
             export OPENAI_API_KEY=sk-secret; exec >$OUT 2>$ERR
             %s --no-log --untrusted -e 'require"ponder.task".sleep(50)' >/dev/null 2>&1 &
@@ -429,7 +429,7 @@ describe("the process of several calls", function()
             wait = function() task.sleep(1000) end,
         }]]
 
-    -- Opens a script of functions, in the executable, and runs code with it: `box`.
+    -- Opens a script of functions in the executable as `box`, and runs code with it.
     local function with_box(code, opts)
         local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
             local task, run = require "ponder.task", require "ponder.run"

@@ -1,5 +1,5 @@
--- The page that `ponder view` serves, in a real browser: the list of runs, a run that goes on,
--- links to nodes and calls, by keys alone.
+-- The page that `ponder view` serves, in a real browser: the list of runs, a run in progress,
+-- links to nodes and calls, with the keyboard alone.
 
 local browser = require "browser"
 local sample_log = require "sample_log"

@@ -1,4 +1,4 @@
--- ponder.view as its clients see it: what is served to whom, and the stream of a run that goes on.
+-- ponder.view as its clients see it: access, and the stream of a run in progress.
 -- The server and its clients are tasks of one process; spec/view_page_spec.lua has the browser.
 
 local json = require "ponder.json"
@@ -292,7 +292,7 @@ describe("the stream of a run in progress", function()
                 return { texts = texts and event.texts, calls = calls, nodes = nodes,
                     status = event.run.status }
             end
-            -- Calls that failed or had no reply come again each time.
+            -- Calls that failed or had no reply are sent again each time.
             local open = { "36 error", "37 cancelled", "38 open" }
             local function with(call)
                 return table.move({ call }, 1, 1, 4, table.move(open, 1, 3, 1, {}))
@@ -328,7 +328,7 @@ describe("the stream of a run in progress", function()
             while seen < 5 do
                 task.sleep(0.01)
             end
-            -- No page keeps an old state of the log: all of the WAL can be moved into the file.
+            -- No page holds an old snapshot of the log: all of the WAL can be checkpointed.
             local left
             repeat
                 task.sleep(0.01)
@@ -494,7 +494,7 @@ describe("ponder view", function()
         assert.matches("<title>Runs", curl("'" .. url .. "'"))
         local list = rows_of(json.decode(curl("'" .. url:gsub("/%?", "/view/runs?") .. "'")))
         assert.same({ "serve", "p" }, { list[1].command, list[2].name })
-        -- An open page does not hold up its end.
+        -- An open page does not delay its end.
         os.execute(("curl -sgNm 20 '%s' >/dev/null & sleep 0.2"):format(
             url:gsub("/%?", "/view/events?")))
         assert.equal(0, r:stop())

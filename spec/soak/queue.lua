@@ -139,7 +139,7 @@ return {
             local coordinator, count = storm(lab, lab:begin(MAIN:format(s.size)), kills,
                 math.random)
             local status = coordinator:wait(60 + s.size // 10)
-            assert(status == "0", coordinator:said())
+            assert(status == "0", coordinator:output())
             local killed = count.worker + count.coordinator + count.redis
             s.print(("  killed: %d workers, %d coordinators, %d servers"):format(count.worker,
                 count.coordinator, count.redis))

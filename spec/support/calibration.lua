@@ -1,4 +1,4 @@
--- How often the intervals and tests of ponder.stats are right about simulated tables: two policies
+-- How often the intervals and tests of ponder.stats are correct for simulated tables: two policies
 -- that answer the same items, each right with the same chance, independently.
 
 local stats = require "ponder.stats"

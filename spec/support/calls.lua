@@ -1,4 +1,4 @@
---- What specs do with a pump of ponder.core.net.
+--- Helpers for specs that use a pump of ponder.core.net.
 
 local calls = {}
 
@@ -14,7 +14,7 @@ function calls.finish(pump)
         for i = 1, pump:poll(5000, batch), 3 do
             local id, name, value = batch[i], batch[i + 1], batch[i + 2]
             if results[id] then
-                error("something came after the result")
+                error("an event after the result")
             elseif name then
                 events[#events + 1] = { id, name, value }
             else

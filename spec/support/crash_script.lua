@@ -1,5 +1,5 @@
---- A script that the crash tests run: `crash_script.lua KIND` searches or thinks with a model that
---- answers with digits, and returns what it came to, without times.
+--- A script for the crash tests: `crash_script.lua KIND` runs a search or a strategy with a model
+--- that answers with digits, and returns the outcome, without times.
 
 local log = require "ponder.log"
 local model = require "ponder.model"
@@ -47,7 +47,7 @@ local OPTIONS = {
     trm = { max_supervision_steps = 4 },
 }
 
--- What depends on when replies come.
+-- Fields that depend on when replies arrive.
 local OF_TIME = { "started_at", "finished_at", "duration_ms", "current_call", "current_node_id" }
 
 local function without_times(map)
@@ -74,23 +74,23 @@ local function run_strategy(name)
     return outcomes
 end
 
--- What a run of many comes to: random numbers, calls one after the other and at once, events, and
--- every seventh out of its budget.
+-- One of many runs: random numbers, sequential and concurrent calls, events; every seventh exceeds
+-- its budget.
 local function think(name, i)
-    local said = { math.random(1000), ask(name .. " begins") }
-    run.current():report(said[2])
+    local values = { math.random(1000), ask(name .. " begins") }
+    run.current():report(values[2])
     local pair = task.map({ "left", "right" }, function(side)
-        return ask(("%s goes %s at %s"):format(name, side, said[2]))
+        return ask(("%s goes %s at %s"):format(name, side, values[2]))
     end)
     log.event("pair", { pair[1], pair[2] })
     if i % 3 == 0 then
-        said[3] = run.new { name = "within " .. name, seed = i }:call(function()
+        values[3] = run.new { name = "within " .. name, seed = i }:call(function()
             return ask(name .. " within") .. math.random(1000)
         end)
     end
-    said[#said + 1] = pair[1] .. pair[2] .. math.random(1000)
-    said[#said + 1] = ask(name .. " ends after " .. said[#said])
-    return said
+    values[#values + 1] = pair[1] .. pair[2] .. math.random(1000)
+    values[#values + 1] = ask(name .. " ends after " .. values[#values])
+    return values
 end
 
 local function run_many()
@@ -101,8 +101,8 @@ local function run_many()
     local outcomes = task.map(names, function(name, i)
         local r = run.new { name = name, seed = i,
             budget = { max_calls = i % 7 == 0 and 3 or nil } }
-        local said, _, code = r:call(think, name, i)
-        return { said = said or false, code = code, status = r.status, calls = r:spent().calls,
+        local values, _, code = r:call(think, name, i)
+        return { values = values or false, code = code, status = r.status, calls = r:spent().calls,
             reported = r.reported }
     end, { concurrency = RUNS })
     return outcomes

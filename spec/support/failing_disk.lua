@@ -1,5 +1,5 @@
---- A disk that is full, breaks, or whose process is killed while it writes, for one run of the
---- executable: from some call on, writing to files named *.db (with their -wal, -shm and -journal)
+--- A full or broken disk, or a kill during a write, for one run of the executable: from the n-th
+--- call on, writing to files named *.db (with their -wal, -shm and -journal)
 --- fails.
 ---
 ---     local disk = require "failing_disk"
@@ -33,7 +33,7 @@ function disk.environment(failing, log)
     }
 end
 
----Runs `ponder ARGUMENTS...` on such a disk.
+---Runs `ponder ARGUMENTS...` with a failing disk.
 ---@param arguments string[]
 ---@param failing {at: integer?, times: integer?, error: string?} see disk.environment
 ---@param opts? {input: string?, cwd: string?, env: table<string, string>?}
@@ -50,7 +50,7 @@ function disk.ponder(arguments, failing, opts)
     for i = 0, #arguments do
         parts[#parts + 1] = shell.quote(arguments[i] or shell.executable)
     end
-    -- The shell that says "Killed" says it to no one.
+    -- Discards the shell's message "Killed".
     local result = shell.run(("exec 2>/dev/null; cd %s; %s <$IN >$OUT 2>$ERR; exit $?"):format(
         shell.quote(opts.cwd or shell.root), table.concat(parts, " ")), opts.input)
     local calls = dir:read "calls"

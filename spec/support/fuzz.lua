@@ -1,5 +1,4 @@
---- Tries what reads foreign text with inputs that nobody wrote; those that reach new lines are
---- changed further.
+--- Fuzzes code that reads foreign text: mutates inputs, and keeps those that reach new lines.
 ---
 ---     make fuzz                                    # each target of spec/fuzz for FUZZ_SECONDS
 ---     build/ponder run --no-log spec/support/fuzz.lua NAME [SECONDS|INPUTSx] [SEED]
@@ -23,13 +22,13 @@ local task = require "ponder.task"
 
 local build = os.getenv "PONDER_BUILD" or "build"
 
-local MOST_STEPS = 50000000 -- of one input: more is a hang
-local MOST_LENGTH = 1 << 16
+local MAX_STEPS = 50000000 -- of one input: more is a hang
+local MAX_LENGTH = 1 << 16
 local DICTIONARY = { "{", "}", "[", "]", "\"", ",", ":", "null", "true", "-1", "1e999", "0.5",
     "9223372036854775807", "\\u0000", "\\ud800", "\n", "\r\n", "\0", "\xff", "\u{202e}", "--", "=",
     "data: ", "[DONE]", "nil", "function", "end" }
 
-local random, find = math.random, string.find -- what is tried may take strings' methods away
+local random, find = math.random, string.find -- the tested code may remove strings' methods
 
 ---------------------------------------------------------------------------------------------------
 -- Inputs
@@ -57,7 +56,7 @@ local function change(inputs)
     for _ = 1, random(4) do
         text = CHANGES[random(#CHANGES)](text, random(#text + 1), inputs[random(#inputs)])
     end
-    return text:sub(1, MOST_LENGTH)
+    return text:sub(1, MAX_LENGTH)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -76,15 +75,15 @@ local function on_line(line)
     end
 end
 
--- Whether it went well, and whether it reached lines that no other has.
+-- Returns whether it succeeded, and whether it reached new lines.
 local function try(target, input)
     local before, steps = line_count, 0
     debug.sethook(function(event, line)
         if event == "line" then
             on_line(line)
             steps = steps + 1
-            if steps > MOST_STEPS then
-                error "it hangs"
+            if steps > MAX_STEPS then
+                error "too many steps"
             end
         end
     end, "l")

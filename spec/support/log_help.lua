@@ -1,4 +1,4 @@
---- What the specs of the run log share: scripts that ask a local server, run by the executable.
+--- Helpers for specs of the run log: scripts that call a local server, run by the executable.
 
 local server = require "server"
 local shell = require "shell"
@@ -8,7 +8,7 @@ local help = {}
 
 help.KEY = "sk-0123456789abcdefghij"
 
---- What stands before each script: `call(text, opts)` gives the reply, `ask(text, opts)` its text;
+--- Precedes each script: `call(text, opts)` returns the reply, `ask(text, opts)` its text;
 --- `say(...)` prints.
 help.PRELUDE = [[
 local log, task = require "ponder.log", require "ponder.task"
@@ -27,7 +27,7 @@ local function ask(text, opts)
 end
 ]]
 
---- The lines of a text, in any order: it is that of replies.
+--- The lines of a text, sorted, since replies arrive in any order.
 ---@param text string
 ---@return string[]
 function help.sorted_lines(text)
@@ -67,7 +67,7 @@ function Workshop:begin(code)
     self.dir:write("script.lua", help.PRELUDE .. code)
 end
 
----The environment in which the server is the model.
+---An environment that makes the server the model.
 ---@param more? table<string, string>
 ---@return table<string, string>
 function Workshop:environment(more)
@@ -102,7 +102,7 @@ function Workshop:sh(script)
     return shell.run(table.concat(parts, "; "))
 end
 
----The bytes of the log and of what lies beside it.
+---The bytes of the log and of the files beside it.
 ---@param path? string
 ---@return string
 function Workshop:bytes(path)

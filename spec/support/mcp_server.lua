@@ -1,5 +1,6 @@
--- A server of the Model Context Protocol over standard input and output that does what its first
--- argument says, for spec/mcp_client_spec.lua. What it is sent goes to the file of its second one.
+-- A server of the Model Context Protocol over standard input and output for
+-- spec/mcp_client_spec.lua: its first argument selects its behaviour; its second names a file that
+-- records its input.
 --
 --     ponder --no-log spec/support/mcp_server.lua MODE FILE
 

@@ -14,7 +14,7 @@ local memory = {}
 ---allocation failing, once with all from there on. Raises for any outcome but success and "not
 ---enough memory", and for memory that is still held when the state has been closed.
 ---@param code string a chunk that returns the function to run; loading it is not part of the test
----@param step? integer fail only every so many allocations, where there are many; default 1. All in
+---@param step? integer fail only every step-th allocation, if there are many; default 1. All in
 ---make soak, and a third of these in make asan
 ---@return integer allocations how many the function made when none failed
 function memory.sweep(code, step)

@@ -1,4 +1,4 @@
--- A model client whose transport, clock, randomness and environment hold still.
+-- A model client with a fake transport, clock, randomness and environment.
 --
 --     local client, transport = fake.client { answers... }
 --     fake.run(function() local m = client.open("openai:m") ... end)
@@ -53,7 +53,7 @@ end
 
 function Transport:limit(url, n) self.limits[#self.limits + 1] = { url, n } end
 
---- A client, and its transport with what it `sent`, when, and the `limits` it was told.
+--- A client, and its transport, which records requests (`sent`), their times and `limits`.
 ---@param answers table[]
 ---@param parts? table over the defaults
 function fake.client(answers, parts)

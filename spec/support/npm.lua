@@ -1,4 +1,4 @@
---- Programs from npm, for specs that try ponder with what people have: spec/support/clients.
+--- Programs from npm for specs: spec/support/clients.
 
 local shell = require "shell"
 
@@ -15,8 +15,8 @@ end
 
 local installed
 
----Installs the packages of spec/support/clients/package.json in build/, once; what else wants them
----meanwhile waits.
+---Installs the packages of spec/support/clients/package.json in build/, once; other
+---processes wait meanwhile.
 ---@return string? directory nil: npm, node 20 or the registry cannot be reached
 function npm.install()
     if installed == nil then

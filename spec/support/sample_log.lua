@@ -1,15 +1,15 @@
---- Writes a run log as a run would leave it, row by row, for the specs of what reads logs:
+--- Writes a run log like that of a run, row by row, for specs of code that reads logs:
 ---
 ---     sample_log.write(path)                  -- a finished run: 3 searches, 40 calls, a tool
 ---     sample_log.write(path, function(db)     -- the same, changed
 ---         db:execute "UPDATE runs SET status = NULL, ended_at = NULL"
 ---     end)
----     sample_log.fill(path, 100000)           -- one search with so many nodes and calls
+---     sample_log.fill(path, 100000)           -- one search with that many nodes and calls
 ---
 --- It holds a beam search of 30 nodes, a tree and a graph of thoughts; calls that were answered,
---- failed, cancelled and never answered, from the server and from a cache, tried again, priced and
---- not; a tool that asked a model; events; and texts that terminals, HTML, dot and Mermaid trip
---- over. Everything in it is the same each time.
+--- failed, cancelled and never answered, from the server and from a cache, retried, with and
+--- without a price; a tool that asked a model; events; and texts that are special for terminals,
+--- HTML, dot and Mermaid. Everything in it is the same each time.
 
 local json = require "ponder.json"
 local schema = require "ponder.log.schema"
@@ -20,7 +20,7 @@ local sample_log = {}
 --- When the run began: 2025-10-09 08:53:20 UTC.
 sample_log.STARTED_AT = 1760000000.0
 
---- A text that means something to everything that shows it.
+--- A text with special characters of every output format.
 sample_log.HOSTILE = 'red \27[31mtext\27[0m "quoted" <b>bold</b> </script> --> `#35;` [x]{y}|z|\n'
     .. "second line; \u{202E}turned\u{202C} 中文 \\n &amp; $$ end"
 
@@ -254,7 +254,7 @@ local function write_got(w)
     w:event(3, "got.complete", { measurements = { best_score = 0.9 }, metadata = {} })
 end
 
--- Calls outside a search: everything that may become of one.
+-- Calls outside a search, with every outcome.
 local function write_others(w)
     w:call { question = "Look it up", text = "", finish = "tool_calls",
         tool_calls = { { id = "t1", name = "lookup", arguments = { word = "heat" } } } }
@@ -281,9 +281,9 @@ local function write_others(w)
     w:call { question = sample_log.HOSTILE, text = sample_log.HOSTILE }
 end
 
----Writes the log; the file must not be there yet.
+---Writes the log; the file must not exist.
 ---@param path string
----@param change? fun(db: table, w: spec.LogWriter) what is to be different
+---@param change? fun(db: table, w: spec.LogWriter) changes the log
 function sample_log.write(path, change)
     local db = must(store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
         version = schema.VERSION }))

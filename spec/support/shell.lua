@@ -1,18 +1,18 @@
---- Runs the ponder executable as a person would, and says what came of it.
+--- Runs the ponder executable as a person would, and returns its output and status.
 ---
 ---     local shell = require "shell"
 ---     local r = shell.ponder({ "-e", "print(1)" })        -- r.status, r.out, r.err
 ---     local dir <close> = shell.directory { ["a.lua"] = "return 1" }
 ---     shell.ponder({ "a.lua" }, { cwd = dir.path, input = "", to = "/dev/full" })
 ---
---- Nothing hangs: what has not ended after LIMIT seconds is killed, and the status is 137.
+--- Nothing hangs: after LIMIT seconds a run is killed, and its status is 137.
 
 local shell = {}
 
 local LIMIT = 60
 local build = os.getenv("PONDER_BUILD") or "build"
 
----What a command prints, without the white space at its end.
+---The output of a command, without white space at its end.
 ---@param command string for sh
 ---@return string
 function shell.output(command)
@@ -60,7 +60,7 @@ function shell.read(path)
 end
 
 ---@param text string
----@return string[] its lines, without those that are empty
+---@return string[] its non-empty lines
 function shell.lines(text)
     local lines = {}
     for line in text:gmatch "[^\n]+" do
@@ -105,17 +105,17 @@ function shell.directory(files)
     return dir
 end
 
-local scratch -- one directory for what is printed, for all runs of this process
+local scratch -- directory for the output of all runs of this process
 
 local function scratch_path()
     scratch = scratch or shell.directory()
     return scratch.path
 end
 
--- What ends a run of `ponder run` that called a model; costs and times differ from run to run.
+-- The last line of a run that called a model; costs and times differ from run to run.
 local CLOSING = "ponder %l+: %d[%d.]*k? calls?, [^\n]* tokens?, [^\n]*\n"
 
----Runs a shell script. The lines that end runs are apart from what else standard error has.
+---Runs a shell script. Separates the closing lines of runs from the rest of standard error.
 ---@param script string for sh; $OUT and $ERR are files for what is printed, $IN is for input
 ---@param input? string
 ---@param limit_s? integer default LIMIT
@@ -145,8 +145,7 @@ local function words(arguments)
     return table.concat(quoted, " ")
 end
 
----The state directory of all runs that say nothing else: where their logs and the key that signs
----them are.
+---The default state directory of runs: it has their logs and the key that signs them.
 ---@return string
 function shell.state_home()
     return scratch_path() .. "/state"
@@ -157,8 +156,8 @@ local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_A
     OLLAMA_HOST = "127.0.0.1:1", PONDER_MODEL = "", PONDER_PROVIDER = "", PONDER_PROMPTS = "",
     LC_ALL = "C.UTF-8", no_proxy = "*" }
 
----An environment in which nothing of the machine that the specs run on has a part.
----@param env? table<string, string> what it has besides
+---An environment independent of the machine that runs the specs.
+---@param env? table<string, string> further variables
 ---@return table<string, string>
 function shell.bare(env)
     local all = {}
@@ -185,7 +184,7 @@ end
 ---Runs `ponder ARGUMENTS...`.
 ---@param arguments string[]
 ---@param opts? {input: string?, cwd: string?, to: string?, env: table<string, string>?,
----  limit_s: number?} `to` takes the place of standard output: "/dev/full", "&-" (closed)
+---  limit_s: number?} `to` replaces standard output: "/dev/full", "&-" (closed)
 function shell.ponder(arguments, opts)
     opts = opts or {}
     return shell.run(("cd %s && exec %s%s <$IN >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
@@ -238,7 +237,7 @@ function shell.start(arguments, env)
     return setmetatable({ pid = pid, pipe = pipe, line = pipe:read "l" }, Background)
 end
 
----Runs `ponder ARGUMENTS...` in a terminal of its own.
+---Runs `ponder ARGUMENTS...` in its own terminal.
 ---@param arguments string[]
 ---@param steps {[1]: string, [2]: string}[] what to wait for, a text that is printed once more than
 ---  in the steps before; and what to type then
@@ -251,7 +250,7 @@ function shell.terminal(arguments, steps, env)
         feed[i] = ("until [ $(grep -oF %s $OUT | wc -l) -ge %d ]; do sleep 0.02; done; "
             .. "printf %%s %s"):format(shell.quote(text), seen[text], shell.quote(typed))
     end
-    -- exec: a shell that Ctrl-C reached as well would give its own status.
+    -- exec: otherwise Ctrl-C would also reach the shell, which has its own status.
     return shell.run(("{ %s; } | SHELL=/bin/sh script -qec %s /dev/null >$OUT 2>$ERR"):format(
         table.concat(feed, "; "),
         shell.quote("exec " .. environment { env = env } .. words(arguments))))

@@ -1,12 +1,12 @@
---- How much is tried by specs that could go on for long:
+--- The size of specs that could run for any time:
 ---
 ---     local size = require "size"
 ---     local KILLS = size { test = 80, asan = 24, full = 2000 }     -- full: make soak
 ---
---- Each number is for the same statement about the code; a larger one makes it surer.
+--- A larger number tests the same property more thoroughly.
 
 ---@class spec.Size
----@field SANITIZED boolean whether this is make asan, where all takes more time and memory
+---@field SANITIZED boolean whether this is make asan, where everything takes more time and memory
 ---@overload fun(sizes: {test: number, asan: number?, full: number}): number
 local size = {}
 

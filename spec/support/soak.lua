@@ -1,5 +1,5 @@
---- Runs the long tests of spec/soak, which measure what a size brings out: memory that grows, time
---- that grows faster than what is done.
+--- Runs the long tests of spec/soak, which measure what only shows at size: growing memory, and
+--- time that grows faster than the work.
 ---
 ---     make soak                                   # all, at full size
 ---     make soak SOAK=log SIZE=100000 SEED=7       # one
@@ -8,19 +8,18 @@
 ---
 ---     return {
 ---         size = 1000000,             -- make soak; make test takes a 100th (spec/soak_spec.lua)
----         in_test = true,             -- false: it takes too long there, even so
+---         in_test = true,             -- false: too long even then
 ---         steps = {
 ---             { "write", function(s)
 ---                 local run = s:run { "run", "--log", "run.db", "script.lua", s.size }
 ---                 s:report("memory", run.peak_kib, "<=", 40 << 10, "KiB")
----                 s.keep.peak_kib = run.peak_kib     -- a number for the steps after this one
+---                 s.keep.peak_kib = run.peak_kib     -- a number for later steps
 ---             end },
 ---         },
 ---     }
 ---
---- Steps work in `s.path`, which stays until all have gone well: what was interrupted, or missed a
---- target, goes on with the step that had not ended well. The seed (`s.seed`) is for what steps
---- draw.
+--- Steps work in `s.path`, which stays until all have succeeded: after an interruption or a missed
+--- target, a test resumes with the step that did not succeed. `s.seed` seeds their random numbers.
 
 local shell = require "shell"
 
@@ -32,7 +31,7 @@ local LIMIT_S = 24 * 60 * 60 -- of a command
 ---@class ponder.Soak
 ---@field size integer
 ---@field seed integer
----@field full boolean at the size of `make soak`: times count
+---@field full boolean at the size of `make soak`: times matter
 ---@field path string
 ---@field keep table<string, number>
 ---@field missed string[] figures that missed their target
@@ -50,7 +49,7 @@ Soak.__index = Soak
 
 local FIGURES = "soak %e %U %S %M"
 
----Runs the executable in `s.path`, for as long as it takes; its keys and logs are there, too.
+---Runs the executable in `s.path`, without a time limit; its keys and logs are there, too.
 ---@param words any[]
 ---@return ponder.SoakRun
 function Soak:ponder(words)
@@ -68,7 +67,7 @@ function Soak:ponder(words)
         cpu_s = tonumber(user) + tonumber(system), peak_kib = math.tointeger(peak) }
 end
 
----The same; raises unless it ends well.
+---The same; raises an error unless it succeeds.
 ---@param words any[]
 ---@return ponder.SoakRun
 function Soak:run(words)
@@ -86,7 +85,7 @@ function Soak:write(name, text)
     file:write(text)
 end
 
----Holds a figure against a target.
+---Compares a figure with a target.
 ---@param what string
 ---@param figure number
 ---@param relation "<="|">="
@@ -101,8 +100,8 @@ function Soak:report(what, figure, relation, target, unit)
     end
 end
 
----The same for a time, or a ratio of times, which only counts at full size: what else a machine
----does matters less then.
+---The same for a time, or a ratio of times, which only matters at full size: other load on the
+---machine matters less then.
 function Soak:report_time(what, figure, relation, target, unit)
     if self.full then
         return self:report(what, figure, relation, target, unit)
@@ -112,7 +111,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- What went well in an earlier process: a line for each step, and one for each number that is kept.
+-- Reads the steps that succeeded in an earlier process, and the numbers that they kept.
 local function load_done(self)
     local done = {}
     local file <close> = io.open(self.path .. "/done", "rb")
@@ -169,7 +168,7 @@ function soak.run(name, opts)
     return soak.play(name, dofile(("spec/soak/%s.lua"):format(name)), opts)
 end
 
----The size of a test in `make test`; nil: it is left out there.
+---The size of a test in `make test`; nil: not run there.
 ---@param name string
 ---@return integer?
 function soak.size_in_test(name)

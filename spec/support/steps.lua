@@ -1,4 +1,4 @@
--- How much work a function does, as the same number whatever else the machine is doing.
+-- The work that a function does, as a number independent of the machine's load.
 
 local steps = {}
 
@@ -16,7 +16,7 @@ function steps.of(f)
     return units * UNIT
 end
 
----Whether the work grows with the size, and not with its square.
+---Whether the work grows linearly with the size.
 ---@param f fun(size: integer)
 ---@param size integer
 ---@return boolean

@@ -30,7 +30,7 @@ function play.run(f)
     }, f)
 end
 
----What a call is for, by the words of the built-in prompts.
+---The purpose of a call, by the words of the built-in prompts.
 ---@param request table
 ---@return string
 function play.role(request)
@@ -48,7 +48,7 @@ function play.role(request)
             return row[2]
         end
     end
-    error("a prompt that nobody knows: " .. system)
+    error("unknown prompt: " .. system)
 end
 
 ---The user's message of a request.

@@ -1,11 +1,11 @@
---- What the specs of ponder.task share.
+--- Helpers for specs of ponder.task.
 
 local shell = require "shell"
 local task = require "ponder.task"
 
 local help = {}
 
----`task.run` on a clock of its own, which starts at 0 and moves only when nothing else is to do.
+---`task.run` on a clock of its own, which starts at 0 and moves only when all tasks wait.
 ---@param main function
 ---@param ... any
 ---@return any ... what main returned

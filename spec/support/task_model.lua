@@ -1,4 +1,4 @@
---- A slow and obvious model of ponder.task, to compare the real one with.
+--- A slow, obvious model of ponder.task for comparison.
 ---
 --- A program is a list of operations, run by a task. The model keeps each task's place in its
 --- program in a stack of its own, so it needs no coroutine, and finds everything by going through
@@ -111,7 +111,7 @@ function World:cancel(t, by)
     end
     remove(self.timers, t)
     if t.what == "acquire" and not remove(self.queue, t) then
-        self:release() -- it had been given the permit, but did not get to run
+        self:release() -- it had been given the permit, but has not run yet
     end
     for _, other in ipairs(self.tasks) do
         remove(other.waiters, t)

@@ -48,7 +48,7 @@ function Process:wait(limit_s)
 end
 
 ---@return string
-function Process:said()
+function Process:output()
     return shell.output("cat " .. self.err)
 end
 
