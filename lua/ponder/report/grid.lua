@@ -52,9 +52,7 @@ local function drop(columns, kept, narrowest, room)
                 worst = place
             end
         end
-        if not worst then
-            return
-        end
+        if not worst then return end
         table.remove(kept, worst)
     end
 end
@@ -69,9 +67,7 @@ local function shrink(kept, widths, narrowest, room)
                 widest = i
             end
         end
-        if not widest then
-            return
-        end
+        if not widest then return end
         widths[widest], excess = widths[widest] - 1, excess - 1
     end
 end
