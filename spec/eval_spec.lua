@@ -92,6 +92,18 @@ describe("outcomes", function()
         assert.equal("expected 2, got 0", record_of(result, "p", "002").why)
     end)
 
+    it("stop a policy that computes past its timeout", function()
+        local late = run({ data = items(2), score = "numeric", policies = {
+            p = function(item)
+                local stop = os.time() + (item.target == 1 and 60 or -1)
+                repeat until os.time() > stop
+                return item.target
+            end,
+        } }, { timeout_ms_per_item = 30, concurrency = 1 })
+        assert.same({ "stopped", "TIMEOUT", "right" }, { late.records[1].outcome,
+            late.records[1].code, late.records[2].outcome })
+    end)
+
     it("score the best answer so far of a run that its budget stopped", function()
         assert.same({ 7, 1 }, { record_of(result, "p", "007").answer,
             record_of(result, "p", "007").score })

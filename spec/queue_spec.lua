@@ -67,6 +67,10 @@ return {
     two = function(x) -- two calls; the second one is slow
         return ask("first " .. x) .. ", " .. ask("wait " .. x)
     end,
+    compute = function()
+        local stop = os.time() + 60
+        repeat until os.time() > stop
+    end,
     nap = function(x) log.record("nap", x, note, "begun") task.sleep(x) return "slept" end,
     die = function(x)
         log.record("die", x, note, "die")
@@ -172,6 +176,12 @@ describe("a queue", function()
         assert.equal("TIMEOUT\n", (run [[
             local _, e = q:map({ 60 }, "nap", { timeout_ms = 50 })
             print(e[1].code)]]))
+    end)
+
+    it("ends an attempt that computes for too long, and goes on", function()
+        assert.equal("TIMEOUT\tTIMEOUT\t3\n", (run [[
+            local _, e = q:map({ 1, 2 }, "compute", { timeout_ms = 50 })
+            print(e[1].code, e[2].code, q:map({ 3 }, "echo")[1])]]))
     end)
 
     it("returns results of submitted jobs as they arrive", function()

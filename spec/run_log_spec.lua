@@ -276,6 +276,44 @@ describe("runs within a logged run", function()
         assert.matches("holds no run 9", missing.err, 1, true)
     end)
 
+    it("that computed past their timeout do so in a replay, and when resumed", function()
+        w:begin [[
+            local run = require "ponder.run"
+            local function compute()
+                local stop = os.time() + 60
+                repeat until os.time() > stop
+            end
+            local function late(name, before)
+                return table.concat({ select(2, run.new { name = name, timeout_ms = 50 }:call(
+                    function()
+                        before()
+                        compute()
+                    end)) }, " ")
+            end
+            say(late("a", function() log.record("page", 1, task.sleep, 0.01) end))
+            say(table.concat(task.map({ "b", "c" }, function(name)
+                return late(name, function() task.sleep(0.001) end)
+            end), ", "))
+            local d = run.new { name = "d" }
+            say(task.timeout(0.05, d.call, d, compute))
+            say(ask "again", ask "at the end")
+        ]]
+        w.server:next("", BAD)
+        local first = w:run()
+        local late = "timed out after 0.05 s"
+        assert.equal(("%s TIMEOUT\n%s TIMEOUT, %s TIMEOUT\nnil\t%s\tTIMEOUT\n"):format(late, late,
+            late, late), first.out:match "^(.*\n).-\n$")
+        local function statuses()
+            return w:row "SELECT group_concat(status, ' ') FROM runs WHERE parent = 1"
+        end
+        assert.equal("failed failed failed cancelled", statuses())
+        for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
+            assert.same({ 0, "" }, { again.status, again.err })
+            assert.equal(first.out:match "^(.*\n).-\n$", again.out:match "^(.*\n).-\n$")
+        end
+        assert.equal("failed failed failed cancelled", statuses())
+    end)
+
     it("are identified by name, and by order among those of one name", function()
         w:begin [[
             local run = require "ponder.run"

@@ -330,6 +330,25 @@ describe("a policy that fails", function()
             assert.equal("timeout", body.error.code)
         end)
     end)
+
+    it("gets 504 if it computes for too long; others are answered then", function()
+        local policies = { echo = POLICIES.echo, compute = function()
+            local stop = os.time() + 60
+            repeat until os.time() > stop
+        end }
+        with_server({ timeout_ms = 20, policies = policies }, function(client)
+            local answers = task.map({ 1, 2 }, function()
+                local result, body = client("POST", CHAT, chat("compute", "x"))
+                return { result.status, body.error.code, result.headers["x-should-retry"] }
+            end)
+            assert.same({ { 504, "timeout", "false" }, { 504, "timeout", "false" } },
+                { table.unpack(answers) })
+            assert.equal(200, (client("POST", CHAT, chat("echo", "x"))).status)
+            local _, text = client("GET", "/metrics")
+            assert.matches('ponder_requests_total{policy="compute",status="504"} 2\n', text)
+            assert.matches('ponder_errors_total{code="timeout"} 2\n', text)
+        end)
+    end)
 end)
 
 describe("the other endpoints", function()

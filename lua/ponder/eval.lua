@@ -90,7 +90,7 @@ end
 ---@field max_calls? integer model calls of all runs and scorers
 ---@field max_total_tokens? integer of all runs
 ---@field max_cost_per_item? number USD, of one run
----@field timeout_ms_per_item? number of one run
+---@field timeout_ms_per_item? number of one run, whether it waits or computes
 ---@field baseline? string the policy that others are compared with
 ---@field exclude_errors? boolean default false: failed runs count as wrong
 ---@field directory? string the base of relative names of data files

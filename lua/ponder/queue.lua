@@ -280,7 +280,7 @@ end
 ---@param call string the name of the function, called with (item, index)
 ---@param opts? { concurrency: integer?, max_attempts: integer?, timeout_ms: integer? }
 ---  concurrency: unfinished jobs, default 1000; max_attempts: default 3;
----  timeout_ms: of each attempt
+---  timeout_ms: of each attempt, whether it waits or computes
 ---@return table results by index; `results.n` is `#items`
 ---@return table<integer, ponder.task.ItemError> errors by index, as of task.map; codes: "DEAD" (a
 ---  dead letter), "TOO_LARGE", "BAD_ITEM", "BAD_RESULT", "TIMEOUT", "CANCELLED", "BUDGET" (a budget

@@ -12,7 +12,7 @@
 ---   * **tasks**, numbered from 1, the function of `call`. They run in separate rounds
 ---     (ponder.task): their order depends only on what reaches this run. The run ends with its last
 ---     task. When it is cancelled, times out, or its function raises or calls os.exit, its tasks
----     end, and those of runs within it.
+---     end, and those of runs within it; at a timeout, even those that compute (ponder.task).
 ---   * **budget**, which counts calls within; budgets around the call count them, too.
 ---   * **random numbers**: math.random and math.randomseed, from its seed.
 ---   * **clocks**: os.time, os.clock, os.date and task.now, if it is logged.
@@ -51,7 +51,8 @@ local NO_LIMITS = {}
 ---@field seed integer? of math.random; default: unpredictable
 ---@field budget ponder.task.Limits? as in task.with_budget
 ---@field labels table<string, string|number|boolean>? to find the run by
----@field timeout_ms number? of the whole run, until its last task has ended
+---@field timeout_ms number? of the whole run, until its last task has ended; whether it waits or
+---  computes
 ---@field input string? for its log
 
 ---@class ponder.Run
@@ -157,7 +158,8 @@ local function main(self, f, ...)
     if not self.timeout_ms or not scheduler.tape() then
         return budgets.within(self.budget, f, ...)
     end
-    local ended = false
+    local ended, own = false, self.group.main
+    own.context[scheduler.LIMIT] = scheduler.limit(own, self.timeout_ms / 1000)
     local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
         local results = table.pack(budgets.within(self.budget, f, ...))
         scheduler.join_others()
@@ -232,6 +234,8 @@ end
 -- Starts the main task, from the task `t`.
 local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
+    context[scheduler.LIMIT] = scheduler.limit(t, not self.session and self.timeout_ms
+        and self.timeout_ms / 1000 or nil)
     if self.budget.limits.timeout or self.timeout_ms and scheduler.tape() then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
     end

@@ -220,7 +220,7 @@ local function drive(core, opts)
     local run = opts.concurrency == 1 and core.run or concurrent.run
     local ok, outcome, message, code
     if opts.deadline and task.current() then
-        -- Cancels a callback that waits beyond the deadline.
+        -- Cancels a callback that waits or computes beyond the deadline.
         ok, outcome, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
             run, describe_error, core, opts, describe_error)
         if ok == nil and message == "TIMEOUT" then

@@ -106,7 +106,7 @@ end
 ---@field concurrency? integer requests at once, default 64
 ---@field max_queue? integer requests that wait for a slot, default 256
 ---@field queue_timeout_ms? number how long they wait, default 60000
----@field timeout_ms? number of a request, default 600000
+---@field timeout_ms? number of a request, whether it waits or computes, default 600000
 ---@field drain_ms? number how long requests in flight may take after drain, default 30000
 ---@field log? fun(text: string) called with each failure; default: prints to standard error
 ---@field max_cost? number USD, of all requests together

@@ -42,6 +42,13 @@
 --- (`__close`) of a cancelled task cannot wait. Cancelling a task also cancels the tasks that its
 --- map, all, race or timeout has started, but not those that it has spawned.
 ---
+--- **Timeouts** (of `timeout`, budgets and runs) cancel a task that waits at once, and one that
+--- computes 0.1 s later, at its next instruction in the script's own code. Where it cannot wait,
+--- and in coroutines of its own, that instruction raises an error first; if the script catches it,
+--- a later one does. Not ended are a C function that does not return (`string.find` with a slow
+--- pattern, `os.execute`), a finalizer and a message handler of xpcall. All other tasks wait while
+--- one computes.
+---
 --- **Errors.** `join` returns the error of a failed task, with the task's traceback. An error that
 --- nobody can join any more, because the handle was collected or the run has ended, is reported
 --- (see `on_unjoined_error`), and `task.run` raises at its end.
@@ -227,9 +234,8 @@ function task.race(functions)
     return scopes.race(items)
 end
 
---- Calls `f(...)` in its own task, and cancels it if it has not ended in time. A task can be
---- cancelled only while it waits, so an `f` that never waits has no timeout. If both fall on the
---- same time, the timeout comes first.
+--- Calls `f(...)` in its own task, and cancels it if it has not ended in time, even if it computes
+--- (see Timeouts above). If both fall on the same time, the timeout comes first.
 ---@param seconds number >= 0; math.huge sets no limit
 ---@param f function
 ---@param ... any

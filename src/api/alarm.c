@@ -10,6 +10,7 @@
 #include <time.h>
 
 #define ALARM_SIGNAL (SIGRTMIN + 4) /* glibc uses the first ones */
+#define TASK_SIGNAL  (SIGRTMIN + 5)
 #define MAX_SECONDS  1e9
 
 static timer_t timers[ALARM_COUNT];
@@ -39,14 +40,16 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Without SA_RESTART, so that a wait ends early. */
+/* Without SA_RESTART a wait ends early. Neither handler interrupts the other. */
 static int catch_signal(int signo)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO | (signo == TASK_SIGNAL ? SA_RESTART : 0);
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, ALARM_SIGNAL);
+    sigaddset(&action.sa_mask, TASK_SIGNAL);
     return sigaction(signo, &action, NULL) == 0 ? 0 : errno;
 }
 
@@ -57,7 +60,7 @@ int alarm_open(Alarm alarm, void (*callback)(void))
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = ALARM_SIGNAL;
+    event.sigev_signo = alarm == ALARM_TASK ? TASK_SIGNAL : ALARM_SIGNAL;
     event.sigev_value.sival_int = (int)alarm;
     owner = pthread_self();
     int error = catch_signal(event.sigev_signo);

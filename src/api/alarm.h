@@ -10,6 +10,7 @@ typedef enum Alarm {
     ALARM_DEADLINE, /* the run's time is up */
     ALARM_WATCHDOG, /* the run was asked to stop and has not */
     ALARM_SANDBOX,  /* a sandbox's time is up; its callback may longjmp out of the handler */
+    ALARM_TASK,     /* a task's time may be up; may longjmp too. Does not end waits */
     ALARM_COUNT
 } Alarm;
 

@@ -5,14 +5,14 @@
  */
 #include "api/l_task.h"
 
-#include <string.h>
-
 #include "api/api.h"
 #include "api/task_coroutine.h"
 #include "api/task_frame.h"
+#include "api/task_limit.h"
 #include "api/task_stop.h"
 
 static const char raise_key; /* its address makes park raise the value that follows */
+static const char late_key;  /* its address is the error of a task whose time is up */
 
 /* Pushes "file:line" of the innermost Lua function of the script in `co`, from `level` outwards;
  * pushes nothing and returns 0 if there is none. */
@@ -69,21 +69,24 @@ static int task_give_back(lua_State *L)
     return 0;
 }
 
-/* create(f, ...) -> a coroutine that will call f(...) */
+/* create(limit, f, ...) -> a coroutine that will call f(...); see limit_set */
 static int task_create(lua_State *L)
 {
-    int n = lua_gettop(L);
+    int n = lua_gettop(L) - 1;
+    double limit = luaL_checknumber(L, 1);
     lua_State *co;
-    luaL_checkany(L, 1);
+    luaL_checkany(L, 2);
     co = get_coroutine(L);
     if (!lua_checkstack(co, n + 1))
         return luaL_error(L, "too many arguments");
-    lua_insert(L, 1);
+    limit_set(co, limit);
+    lua_replace(L, 1);
     lua_xmove(L, co, n);
     return 1;
 }
 
-/* resume(co, ...) -> true, results... | false, error, traceback | nothing: it waits */
+/* resume(co, ...) -> true, results... | false, error, traceback | nothing: it waits
+ * | false, LATE, status: its time is up. It can only be closed; status tells whether it raised. */
 static int task_resume(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
@@ -96,6 +99,12 @@ static int task_resume(lua_State *L)
     n = coroutine_step(L, co, lua_gettop(L) - 1, FRAME_TASK, 1);
     if (n == STEP_WAITS)
         return 0;
+    if (n == STEP_LATE) {
+        lua_pushboolean(L, 0);
+        lua_pushlightuserdata(L, (void *)&late_key);
+        lua_pushboolean(L, lua_status(co) != LUA_YIELD);
+        return 3;
+    }
     if (n != STEP_FAILED && lua_status(co) == LUA_YIELD) {
         lua_settop(L, 1);
         lua_pushliteral(L, "attempt to yield from outside a coroutine");
@@ -249,13 +258,6 @@ static int task_limit_steps(lua_State *L)
     return 0;
 }
 
-/* limit_task([seconds]): see task_stop.h; nil: no more */
-static int task_limit_task(lua_State *L)
-{
-    stop_limit_task(luaL_optnumber(L, 1, 0));
-    return 0;
-}
-
 /* protect(source): see task_stop.h */
 static int task_protect(lua_State *L)
 {
@@ -280,16 +282,12 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"take_stop", task_take_stop},
                                      {"stop_obeyed", task_stop_obeyed},
                                      {"limit_steps", task_limit_steps},
-                                     {"limit_task", task_limit_task},
                                      {"protect", task_protect},
                                      {NULL, NULL}};
 
 PONDER_MODULE(luaopen_ponder_core_task)
 {
     stop_open();
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-    memset(lua_getextraspace(lua_tothread(L, -1)), 0, LUA_EXTRASPACE); /* new threads copy it */
-    lua_pop(L, 1);
     luaL_newlibtable(L, functions);
     lua_createtable(L, MAX_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);
@@ -297,5 +295,7 @@ PONDER_MODULE(luaopen_ponder_core_task)
     lua_setfield(L, -2, "coroutine");
     lua_pushlightuserdata(L, (void *)&raise_key);
     lua_setfield(L, -2, "RAISE");
+    lua_pushlightuserdata(L, (void *)&late_key);
+    lua_setfield(L, -2, "LATE");
     return 1;
 }

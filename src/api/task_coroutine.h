@@ -41,10 +41,12 @@ int coroutine_wait(lua_State *L, lua_KFunction go_on);
 
 #define STEP_FAILED (-1)
 #define STEP_WAITS  (-2)
+#define STEP_LATE   (-3)
 
 /* Resumes `co` with the top `nargs` values of `L`: [-nargs, +results]. Returns the number of
- * results it yielded or returned, STEP_FAILED with one error value, or STEP_WAITS with none. Pop
- * the mark of a waiting coroutine first. */
+ * results it yielded or returned, STEP_FAILED with one error value, or STEP_WAITS with none; for a
+ * task, also STEP_LATE with none: its time is up (task_limit.h), and it can only be closed. Pop the
+ * mark of a waiting coroutine first. */
 int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int can_wait);
 
 /* Closes what `co` waits for, then `co`: [0, +(0|1)]. Returns 1, or 0 with the last error on `L`.

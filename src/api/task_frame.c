@@ -1,9 +1,11 @@
 /* task_frame.c -- see task_frame.h. */
 #include "api/task_frame.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "api/task_limit.h"
 #include "api/task_stop.h"
 
 #define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
@@ -26,7 +28,11 @@ void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait)
     f->can_wait = can_wait;
     f->below = running;
     f->base = f->below != NULL ? f->below->base : (const char *)f;
+    f->limit = kind == FRAME_TASK ? limit_of(L) : f->below != NULL ? f->below->limit : HUGE_VAL;
+    f->raised = f->left = 0;
     frame_set(f);
+    if (kind == FRAME_TASK && f->limit < limit_alarm)
+        limit_set_alarm(f->limit);
 }
 
 void frame_leave(const Frame *f)
@@ -34,7 +40,7 @@ void frame_leave(const Frame *f)
     frame_set(f->below);
 }
 
-const Frame *frame_running(void)
+Frame *frame_running(void)
 {
     return running;
 }

@@ -28,6 +28,9 @@ typedef struct Frame {
     struct Frame *below;
     FrameKind kind;
     int can_wait;     /* a mark would reach the scheduler */
+    double limit;     /* when the time of the task is up */
+    int raised;       /* errors raised for that, in a task's frame */
+    int left;         /* the task's coroutine was left for that */
     const char *base; /* the address of the lowest frame */
 } Frame;
 
@@ -35,7 +38,7 @@ void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait);
 void frame_leave(const Frame *f);
 
 /* The topmost frame, or NULL. */
-const Frame *frame_running(void);
+Frame *frame_running(void);
 
 /* Whether too much of the C stack is in use to resume or close another coroutine. Lua counts nested
  * C calls itself, but lua_resetthread resets that count. */

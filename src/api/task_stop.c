@@ -8,17 +8,17 @@
 #include <string.h>
 
 #include "api/task_frame.h"
+#include "api/task_limit.h"
 #include "loop/loop.h"
 
 enum {
     MAX_NAME = 1024,
     MAX_NAMES = 8,
-    STEP_INTERVAL = 100,   /* instructions between two counts of steps */
-    CLOCK_INTERVAL = 1000, /* instructions between two checks of the clock */
-    GRACE = 10000,         /* instructions from the first error to the second */
-    GRACE_FACTOR = 10,     /* by which that shrinks with each error */
-    RETRY_INTERVAL = 100,  /* instructions until the next try in protected code */
-    MAX_DEPTH = 100        /* ponder's frames to search for a protected one */
+    STEP_INTERVAL = 100,  /* instructions between two counts of steps */
+    GRACE = 10000,        /* instructions from the first error to the second */
+    GRACE_FACTOR = 10,    /* by which that shrinks with each error */
+    RETRY_INTERVAL = 100, /* instructions until the next try in protected code */
+    MAX_DEPTH = 100       /* ponder's frames to search for a protected one */
 };
 
 static char names[MAX_NAMES][MAX_NAME]; /* see stop_protect */
@@ -38,7 +38,6 @@ static void (*stock_handler)(int); /* the SIGINT handler of a stock lua5.4 */
 
 static int counting;
 static lua_Integer steps, steps_limit;
-static int deadlines; /* tasks that have one */
 
 /* ---- where an error may be raised ---- */
 
@@ -101,7 +100,7 @@ static int is_stoppable(const Frame *f)
 
 static int is_armed(void)
 {
-    return counting || deadlines > 0 || reason != STOP_NONE;
+    return counting || limit_is_reached || reason != STOP_NONE;
 }
 
 /* ---- the hook ---- */
@@ -117,9 +116,9 @@ static void stop_hook(lua_State *L, lua_Debug *ar);
 /* Instructions until the next call of the hook. */
 static int interval(void)
 {
-    if (reason == STOP_NONE || obeyed)
-        return counting ? STEP_INTERVAL : CLOCK_INTERVAL;
-    return pending ? 1 : (int)grace;
+    int wanted = reason == STOP_NONE || obeyed ? STEP_INTERVAL : pending ? 1 : (int)grace;
+    int for_limit = limit_is_reached ? limit_interval() : wanted;
+    return for_limit < wanted ? for_limit : wanted;
 }
 
 static void arm(lua_State *L)
@@ -143,38 +142,6 @@ static void count_steps(int ran)
 
 /* ---- the time limit of a task ---- */
 
-static lua_State *running_task(void)
-{
-    const Frame *f = frame_running();
-    while (f != NULL && f->kind == FRAME_INNER)
-        f = f->below;
-    return f != NULL && f->kind == FRAME_TASK ? f->L : NULL;
-}
-
-/* When the time of a coroutine is up; 0: never. Kept in the extra space of its Lua state. */
-static double deadline_of(lua_State *L)
-{
-    double at;
-    memcpy(&at, lua_getextraspace(L), sizeof at);
-    return at;
-}
-
-static void set_deadline(lua_State *L, double at)
-{
-    deadlines += (at > 0) - (deadline_of(L) > 0);
-    memcpy(lua_getextraspace(L), &at, sizeof at);
-}
-
-void stop_limit_task(double seconds)
-{
-    lua_State *L = running_task();
-    if (L == NULL)
-        return;
-    set_deadline(L, seconds > 0 ? loop_now() + seconds : 0);
-    stop_armed = is_armed();
-    stop_arm();
-}
-
 /* Raises "file:line: message" at the next instruction. */
 static void raise_error(lua_State *L, const char *message)
 {
@@ -184,13 +151,30 @@ static void raise_error(lua_State *L, const char *message)
     lua_error(L);
 }
 
-static void check_deadline(lua_State *L)
+/* Whether the innermost Lua function belongs to the script, not to ponder. */
+static int runs_script(lua_State *L)
 {
-    lua_State *task = deadlines > 0 ? running_task() : NULL;
-    double at = task != NULL ? deadline_of(task) : 0;
-    if (at > 0 && loop_now() > at && !is_protected(L, 1)) {
+    lua_Debug ar;
+    return lua_getstack(L, 0, &ar) && lua_getinfo(L, "S", &ar) && !is_own(ar.source);
+}
+
+/* Ends the running task, whose time is up: leaves its coroutine, or, where it cannot yield, raises
+ * an error up to where it can. Waits until the script's own code runs: ponder's keeps its data
+ * consistent only where the script may wait or raise. */
+static void end_task(lua_State *L)
+{
+    Frame *f = frame_running();
+    if (f->L != L)
+        return;
+    if (!runs_script(L)) {
         lua_sethook(L, stop_hook, LUA_MASKCOUNT, 1);
-        raise_error(L, "it took too long");
+    } else if (f->kind == FRAME_TASK && lua_isyieldable(L)) {
+        f->left = 1;
+        lua_yield(L, 0);
+    } else {
+        limit_note_error();
+        arm(L);
+        raise_error(L, LIMIT_MESSAGE);
     }
 }
 
@@ -212,7 +196,8 @@ static void stop_hook(lua_State *L, lua_Debug *ar)
     if (!is_due(L, ran)) {
         if (reason != STOP_NONE)
             arm(L);
-        check_deadline(L);
+        if (limit_is_reached)
+            end_task(L);
         return;
     }
     if (is_protected(L, !pending)) {
@@ -240,7 +225,12 @@ int stop_must_raise(lua_State *L)
 void stop_arm(void)
 {
     const Frame *f = frame_running();
-    if (!is_stoppable(f))
+    if (limit_is_reached && !limit_check()) {
+        stop_armed = 0;
+        if (is_armed()) /* after setting it to 0: a signal handler may set it to 1 in between */
+            stop_armed = 1;
+    }
+    if (!is_stoppable(f) || !stop_armed)
         return;
     /* Keep a count that has already begun. */
     lua_Hook hook = lua_gethook(f->L);
@@ -264,6 +254,11 @@ void task_stop(StopReason why)
     stop_arm();
     loop_wake();
     errno = saved;
+    stop_preempt();
+}
+
+void stop_preempt(void)
+{
     if (preempt != NULL)
         preempt();
 }
@@ -299,6 +294,10 @@ const char *task_stop_message(void)
 
 int task_stop_raise(lua_State *L)
 {
+    if (reason == STOP_NONE && limit_is_reached) {
+        limit_note_error();
+        return luaL_error(L, LIMIT_MESSAGE);
+    }
     if (pending) {
         pending = 0;
         raised = 1;

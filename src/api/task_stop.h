@@ -22,16 +22,15 @@
 /* Sets the hook in the running coroutine. */
 void stop_arm(void);
 
+/* Leaves running C code that can be left: see task_stop_preempt. */
+void stop_preempt(void);
+
 /* Whether coroutines need the hook: checked whenever one is entered. */
 extern volatile int stop_armed;
 
 /* Limits the instructions of all coroutines together from now on; starting a coroutine counts as up
  * to 100. -1: no limit. */
 void stop_limit_steps(lua_Integer steps);
-
-/* Limits the running task to so many seconds, waits included; then every instruction of the script
- * in it raises an error. 0: no limit. */
-void stop_limit_task(double seconds);
 
 /* Whether a coroutine has the hook of this file. */
 int stop_has_hook(lua_State *L);

@@ -40,7 +40,7 @@ local RULES = {
     concurrency = count "requests that run at once (default: 64)",
     max_queue = count("requests that wait for a slot (default: 256)", 0),
     queue_timeout = duration "longest wait for a slot (default: 60s)",
-    timeout = duration "time limit of a request (default: 10m)",
+    timeout = duration "time limit of a request, waiting or computing (default: 10m)",
     drain = duration "how long running requests may finish after SIGTERM (default: 30s)",
     max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all requests" },
     max_cost_per_request = { value = "USD", type = "number", min = 0,

@@ -5,14 +5,17 @@ error("a description for editors, not a module")
 --- but cannot crash.
 ---@class ponder.core.task
 ---@field coroutine table resume, wrap, close, status, yield, isyieldable, running: replace Lua's
+---@field LATE userdata the error of a task whose time is up
 ---@field RAISE userdata as the first value passed to a parked coroutine: park raises the second
 local core = {}
 
 --- A coroutine that will call `f(...)`.
+---@param limit number when it must have ended, on the clock of loop.now, or it is left where it
+---  computes; -s: each of its steps may take s seconds; math.huge: no limit
 ---@param f any
 ---@param ... any
 ---@return thread
-function core.create(f, ...) end
+function core.create(limit, f, ...) end
 
 --- Returns an ended coroutine for reuse by `create`, unless a script may have it from
 --- coroutine.running.
@@ -23,7 +26,8 @@ function core.give_back(co) end
 ---@param co thread one that has not begun, or that waits
 ---@param ... any the results of park in it
 ---@return boolean? ended true: it has returned, its results follow; false: it has raised, the error
----and a traceback follow; nothing: it waits
+---and a traceback follow, or LATE and whether it has raised: then it can only be closed; nothing:
+---it waits
 ---@return any ...
 function core.resume(co, ...) end
 
@@ -90,11 +94,6 @@ function core.stop_obeyed() end
 --- counts as up to 100.
 ---@param steps? integer nil: no limit
 function core.limit_steps(steps) end
-
---- Limits the time of the running task, including waits; then each of its instructions raises "it
---- took too long", even if it catches the error.
----@param seconds? number nil: no limit
-function core.limit_task(seconds) end
 
 --- Protects files, and the ponder code that they call, from stop errors. The first call names the
 --- scheduler.

@@ -101,18 +101,9 @@ end
 
 core.protect(debug.getinfo(1, "S").source)
 
-local Unlimited = setmetatable({}, { __close = function() core.limit_task(nil) end })
-
--- Runs a tool in a task with a timeout: cancels it if it waits, raises an error if it computes.
-local function attempt(tool, arguments, seconds)
-    local deadline = task.now() + seconds
-    local _ <close> = Unlimited
-    core.limit_task(seconds)
+local function attempt(tool, arguments)
     local ok, value, message = pcall(tool.run, arguments)
-    core.limit_task(nil)
-    if not ok and task.now() > deadline then
-        return nil, "it took too long", "TIMEOUT"
-    elseif not ok then
+    if not ok then
         return nil, "the tool raised: " .. tostring(value), "TOOL_FAILED"
     elseif value == nil then
         return nil, tostring(message or "the tool returned nothing"), "TOOL_FAILED"
@@ -129,7 +120,7 @@ local function run(tool, arguments, limits)
             task.sleep(limits.tool_retry_backoff_ms / 1000)
         end
         local text
-        text, message, code = task.timeout(seconds, attempt, tool, arguments, seconds)
+        text, message, code = task.timeout(seconds, attempt, tool, arguments)
         if text then
             return text, true
         elseif code == "TIMEOUT" then

@@ -24,8 +24,8 @@ local sources = require "ponder.task.sources"
 local engine = { set_clock = groups.set_clock, set_plays = groups.set_plays,
     first_deadline = groups.first_deadline }
 
-for _, name in ipairs { "ENDED", "Task", "alive", "cancel", "current", "own", "park", "park_until",
-    "spawn", "wake" } do
+for _, name in ipairs { "ENDED", "LIMIT", "Task", "alive", "cancel", "current", "limit", "own",
+    "park", "park_until", "spawn", "wake" } do
     engine[name] = life[name]
 end
 

@@ -11,6 +11,7 @@
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
 local groups = require "ponder.task.groups"
+local loop = require "ponder.core.loop"
 local random = require "ponder.core.random"
 
 local life = {}
@@ -34,6 +35,11 @@ Task.__name = "task"
 life.Task = Task
 
 local AT_ONCE = -math.huge -- as a deadline: after the tasks that are ready now
+local LATE = core.LATE
+local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
+local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
+local LIMIT = "task.limit" -- in a task's context: the limit of its run
+life.LIMIT = LIMIT
 local ENDED = { done = true, failed = true, cancelled = true }
 life.ENDED = ENDED -- the states in which a task has ended
 
@@ -286,6 +292,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Steps
 
+-- The time of `t` was up while it computed: it waits until the timeout cancels it.
+local function suspend(t, has_raised)
+    if has_raised then
+        close_coroutine(t)
+    end
+    t.state, t.waits, t.deadline = "parked", "its timeout", nil
+    if t.cancel_wanted then
+        close(t)
+    end
+end
+
 -- Handles the results of core.resume after a step of `t`.
 local function settle(t, ok, ...)
     current = nil
@@ -307,6 +324,9 @@ local function settle(t, ok, ...)
         end
     else
         local err, traceback = ...
+        if err == LATE then
+            return suspend(t, traceback)
+        end
         local closed, replaced = close_coroutine(t)
         if not closed then -- the same error, or that of a __close
             err = replaced
@@ -339,11 +359,12 @@ end
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1
+    local limit = scope and scope.limit or context and context[LIMIT] or math.huge
     local t = setmetatable({
         id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
-        serial = last_serial + 1, group = group, state = "ready", co = core_create(f, ...),
-        scope = scope, index = index, values = false, slot = false, place = live,
-        context = context, -- room for the others:
+        serial = last_serial + 1, group = group, state = "ready",
+        co = core_create(limit, f, ...), scope = scope, index = index, values = false,
+        slot = false, place = live, context = context, -- room for the others:
         on_cancel = nil, waits = nil, deadline = nil, results = nil, timer_id = nil,
     }, Task)
     local ready = group.ready or {}
@@ -359,6 +380,21 @@ function life.new(group, context, scope, index, f, ...)
     end
     last_serial, group.live, group.ready_count = t.serial, live, count
     return t
+end
+
+---When what `t` starts must have ended, even if it computes: see core.create.
+---@param t ponder.task.Handle
+---@param seconds? number a further limit, from now on
+---@return number limit
+function life.limit(t, seconds)
+    local scope, context = t.scope, t.context
+    local limit = scope and scope.limit or context and context[LIMIT] or math.huge
+    if not seconds or seconds == math.huge then
+        return limit
+    end
+    -- While a log is played, the clock does not decide what has timed out.
+    local own = t.group.plays and -(seconds + PLAYING_S) or loop.now() + seconds + HEAD_START_S
+    return own < 0 and limit < 0 and math.max(own, limit) or math.min(own, limit)
 end
 
 ---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the

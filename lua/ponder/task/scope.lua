@@ -16,13 +16,14 @@ local scheduler = require "ponder.task.scheduler"
 ---@field private on_end fun(scope, t: ponder.task.Handle) called when a task has ended, until
 ---  closed
 ---@field private closed boolean
+---@field limit number when its tasks must have ended: see core.create
 local Scope = {}
 Scope.__index = Scope
 
-local function open(what, owner, on_end)
+local function open(what, owner, on_end, seconds)
     return setmetatable({
         owner = owner, what = what, on_end = on_end, closed = false,
-        live = 0, started = 0, tasks = {},
+        live = 0, started = 0, tasks = {}, limit = scheduler.limit(owner, seconds),
     }, Scope)
 end
 
@@ -173,7 +174,7 @@ end
 ---@param f function
 function scopes.timeout(seconds, f, ...)
     local owner = scheduler.check("task.timeout")
-    local scope <close> = open("task.timeout", owner, Scope.wake)
+    local scope <close> = open("task.timeout", owner, Scope.wake, seconds)
     local t = scope:spawn(f, ...)
     if seconds < math.huge then
         scheduler.park_until(owner, "task.timeout", scheduler.now() + seconds)

@@ -1,0 +1,198 @@
+-- ponder.task: timeouts of tasks and runs that compute.
+
+local core = require "ponder.core.task"
+local loop = require "ponder.core.loop"
+local help = require "task_help"
+local run = require "ponder.run"
+local task = require "ponder.task"
+
+local closing = help.closing
+
+-- Computes for so long that the spec fails.
+local function compute()
+    local stop = os.time() + 60
+    repeat until os.time() > stop
+end
+
+local function compute_guarded()
+    while not pcall(compute) do end
+end
+
+-- What may compute: a function for task.timeout and run:call.
+local WAYS = {
+    ["the function itself"] = compute,
+    ["within pcall"] = compute_guarded,
+    ["after errors"] = function()
+        local stop = os.time() + 60
+        repeat pcall(error) until os.time() > stop
+    end,
+    ["a coroutine"] = function() return coroutine.wrap(compute)() end,
+    ["coroutines within coroutines"] = function()
+        for _ = 1, 60 do
+            coroutine.resume(coroutine.create(function() coroutine.wrap(compute)() end))
+        end
+    end,
+    ["a comparator"] = function() table.sort({ 1, 2, 3 }, compute) end,
+    ["a comparator within pcall"] = function()
+        for _ = 1, 60 do
+            pcall(table.sort, { 1, 2, 3 }, compute_guarded)
+        end
+    end,
+    ["a replacement"] = function() return (("x"):gsub("x", compute_guarded)) end,
+    ["a metamethod"] = function()
+        return setmetatable({}, { __index = compute }).x
+    end,
+    ["after a wait in a coroutine"] = function()
+        coroutine.wrap(function()
+            task.sleep(0.001)
+            compute()
+        end)()
+    end,
+    ["ponder's functions"] = function()
+        local json = require "ponder.json"
+        local stop = os.time() + 60
+        repeat json.encode { 1, { "x" } } until os.time() > stop
+    end,
+    ["an inner task"] = function() task.map({ 1, 2 }, compute) end,
+}
+
+local LATE = { "timed out after 0.02 s", "TIMEOUT" }
+
+describe("what computes past", function()
+    for way, f in pairs(WAYS) do
+        it("task.timeout is cancelled: " .. way, function()
+            task.run(function()
+                assert.same({ nil, table.unpack(LATE) }, { task.timeout(0.02, f) })
+            end)
+        end)
+
+        it("the timeout of its run is cancelled: " .. way, function()
+            task.run(function()
+                local r = run.new { timeout_ms = 20 }
+                assert.same({ nil, table.unpack(LATE) }, { r:call(f) })
+                assert.equal("failed", r.status)
+            end)
+        end)
+    end
+
+    it("the timeout of a budget is cancelled", function()
+        task.run(function()
+            assert.equal("BUDGET", (select(3, task.with_budget({ timeout = 0.02 }, compute))))
+        end)
+    end)
+
+    it("its timeout closes its variables", function()
+        task.run(function()
+            local closed = {}
+            task.timeout(0.02, function()
+                local _ <close> = closing(closed, 1)
+                compute()
+            end)
+            task.timeout(0.02, function()
+                table.sort({ 1, 2 }, function()
+                    local _ <close> = closing(closed, 2)
+                    compute()
+                end)
+            end)
+            task.timeout(0.02, function()
+                local co = coroutine.wrap(function()
+                    local _ <close> = closing(closed, 3)
+                    compute()
+                end)
+                co()
+            end)
+            assert.same({ 1, 2, 3 }, closed)
+        end)
+    end)
+
+    it("the nearest of several timeouts is cancelled by that one", function()
+        task.run(function()
+            local inner = run.new { timeout_ms = 20 }
+            local function nested(f) return run.new { timeout_ms = 60000 }:call(f) end
+            assert.equal("outer goes on", nested(function()
+                assert.same({ nil, table.unpack(LATE) }, { inner:call(compute) })
+                return "outer goes on"
+            end))
+            local outer = run.new { timeout_ms = 20 }
+            inner = run.new { timeout_ms = 60000 }
+            assert.same({ nil, table.unpack(LATE) }, { outer:call(inner.call, inner, compute) })
+            assert.equal("cancelled", inner.status)
+        end)
+    end)
+
+    it("the timeout of its run is cancelled as a task of its own, too", function()
+        task.run(function()
+            assert.same({ nil, table.unpack(LATE) }, { run.new { timeout_ms = 20 }:call(function()
+                task.timeout(60, function() task.spawn(compute) end)
+                task.sleep(60)
+            end) })
+        end)
+    end)
+
+    it("its timeout lets other tasks go on", function()
+        task.run(function()
+            local results = task.map({ 1, 2, 3 }, function(i)
+                if i == 2 then
+                    return (select(3, run.new { timeout_ms = 20 }:call(compute)))
+                end
+                task.sleep(0.001)
+                local sum = 0
+                for j = 1, 1e5 do sum = sum + j end
+                return sum
+            end)
+            assert.same({ 5000050000, "TIMEOUT", 5000050000 }, { table.unpack(results) })
+        end)
+    end)
+end)
+
+-- Computes for so many seconds.
+local function compute_for(seconds)
+    local stop = loop.now() + seconds
+    repeat until loop.now() > stop
+end
+
+describe("the time of a task that has ended", function()
+    it("is not up for others, which may compute", function()
+        task.run(function()
+            local r = run.new { timeout_ms = 20 }
+            assert.equal("in time", r:call(function() return "in time" end))
+            compute_for(0.2)
+            assert.is_nil(debug.gethook())
+            assert.equal(1, (task.timeout(60, function()
+                compute_for(0.2)
+                return 1
+            end)))
+            assert.same({ "waited" }, { task.timeout(0.02, function()
+                return "waited"
+            end) })
+            local co = coroutine.wrap(function() compute_for(0.2) coroutine.yield(2) end)
+            assert.equal(2, co())
+        end)
+    end)
+
+    it("leaves debug hooks of the script alone", function()
+        task.run(function()
+            run.new { timeout_ms = 20 }:call(function() end)
+            local count = 0
+            debug.sethook(function() count = count + 1 end, "", 1000)
+            compute_for(0.2)
+            debug.sethook()
+            assert.is_true(count > 10)
+        end)
+    end)
+end)
+
+describe("a coroutine of ponder.core.task whose time is up", function()
+    it("can only be closed, and is not reused", function()
+        local co = core.create(loop.now() - 1, compute)
+        local ended, err, has_raised = core.resume(co)
+        assert.same({ false, core.LATE, false }, { ended, err, has_raised })
+        core.give_back(co)
+        assert.are_not.equal(co, core.create(math.huge, compute))
+        assert.is_true(core.close(co))
+        co = core.create(-0.01, table.sort, { 1, 2 }, compute)
+        ended, err, has_raised = core.resume(co)
+        assert.same({ false, core.LATE, true }, { ended, err, has_raised })
+        assert.is_false(core.close(co))
+    end)
+end)
