@@ -323,6 +323,19 @@ describe("a writer", function()
         assert(other:rollback())
         assert(db:begin())
     end)
+
+    it("says that somebody reads a file that is not in WAL mode", function()
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
+        make(path)
+        local reader <close> = assert(store.open(path, options "read"))
+        assert(reader:begin())
+        assert.equal(200, (reader:row "SELECT count(*) FROM t"))
+        assert.same({ nil, path .. ": another process, such as a replay, is reading it", "LOCKED" },
+            { store.open(path, options "write") })
+        reader:rollback()
+        assert(store.open(path, options "write")):close()
+    end)
 end)
 
 describe("a path", function()

@@ -194,6 +194,8 @@ static StoreStatus begin_wal(Store *s, StoreError *e)
         status = run(s, "PRAGMA journal_mode=MEMORY", e);
     if (status == STORE_OK)
         status = query_text(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
+    if (status == STORE_LOCKED && s->locked) /* in WAL mode it could read on: see leave_wal */
+        return store_fail(e, status, "another process, such as a replay, is reading it");
     if (status != STORE_OK)
         return status;
     if (strcmp(answer, "wal") != 0)
