@@ -62,6 +62,13 @@ local function need_of(one, rates)
         cost = price.upper_bound(rates, bound.input_tokens, bound.output_tokens) }
 end
 
+-- Sends a request, and says what its reply cost.
+local function send_priced(client, one, send)
+    local draft, message, code, partial = send(client, one)
+    if draft then draft.cost = price.cost(one.target.rates, draft.usage) end
+    return draft, message, code, partial
+end
+
 -- Makes the call within the budgets in force.
 ---@param one table? the request whose attempts are counted
 local function send_within(innermost, rates, need, one, send, ...)
@@ -89,20 +96,13 @@ function budget.run(client, one, send)
     local misfit = one:misfit()
     if misfit then return nil, misfit, "CONTEXT_LENGTH" end
     local innermost, rates = task_budget.current(), one.target.rates
-    if not innermost then
-        local draft, message, code, partial = send(client, one)
-        if draft then draft.cost = price.cost(rates, draft.usage) end
-        return draft, message, code, partial
-    end
+    if not innermost then return send_priced(client, one, send) end
     if not rates and task_budget.needs_price() then
         local missing = price.missing(one.target.price_name, client.env)
         task_budget.needs_price(missing)
         return nil, missing, "NO_PRICE"
     end
-    local draft, message, code, partial = send_within(innermost, rates, need_of(one, rates), one,
-        send, client, one)
-    if draft then draft.cost = price.cost(rates, draft.usage) end
-    return draft, message, code, partial
+    return send_within(innermost, rates, need_of(one, rates), one, send_priced, client, one, send)
 end
 
 --- Asks a custom model, a table with `chat`, if the budgets in force have room for it. Counts as

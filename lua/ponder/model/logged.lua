@@ -61,7 +61,7 @@ local NOTHING = {}
 function Logged:answer(draft)
     draft = draft or NOTHING
     local origin, usage = draft.origin, draft.usage or NOTHING
-    local cost = price.cost(self.one.target.rates, usage)
+    local cost = not origin and draft.cost or price.cost(self.one.target.rates, usage)
     return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
         latency_ms = tonumber(draft.latency_ms),
         time_to_first_ms = tonumber(draft.time_to_first_ms),

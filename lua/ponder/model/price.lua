@@ -155,6 +155,11 @@ function price.of(provider, model, base_url, prices)
     return best
 end
 
+-- The rates that a prompt of so many tokens has.
+local function rates_for(rates, input)
+    return rates.long and input > rates.long.above and rates.long or rates
+end
+
 ---The cost of a call.
 ---@param rates ponder.model.Rates? nil: unknown
 ---@param usage ponder.model.Usage? `input_tokens` includes cached ones, `output_tokens` reasoning
@@ -165,10 +170,7 @@ function price.cost(rates, usage)
     if not output then
         return nil
     end
-    local at = rates
-    if rates.long and input > rates.long.above then
-        at = rates.long
-    end
+    local at = rates_for(rates, input)
     local read, written = count(usage.cache_read_tokens) or 0, count(usage.cache_write_tokens) or 0
     local plain = math.max(0, input - read - written)
     return tally.usd((plain * at.input + read * (at.cache_read or at.input)
@@ -181,13 +183,12 @@ end
 ---@param output_tokens integer
 ---@return number? usd
 function price.upper_bound(rates, input_tokens, output_tokens)
-    if not rates then
+    if not rates or not count(input_tokens) or not count(output_tokens) then
         return nil
     end
-    local usage = { input_tokens = input_tokens, output_tokens = output_tokens }
-    local plain = price.cost(rates, usage)
-    usage.cache_write_tokens = input_tokens
-    return plain and math.max(plain, price.cost(rates, usage))
+    local at = rates_for(rates, input_tokens)
+    local input = math.max(at.input, at.cache_write or 0)
+    return tally.usd((input_tokens * input + output_tokens * at.output) / PER)
 end
 
 ---The message for a required price that is unknown.
