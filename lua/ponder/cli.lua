@@ -185,7 +185,9 @@ end
 ---@return string
 function cli.with_traceback(err)
     local message = failures.describe(err)
-    if find(message, "\nstack traceback:", 1, true) then return message end
+    if find(message, "\nstack traceback:", 1, true) then
+        return message
+    end
     local traceback = failures.traceback_of(err)
     return traceback and message .. "\n" .. traceback or debug_traceback(message, 2)
 end
@@ -317,7 +319,9 @@ end
 ---@return string? message
 function cli.execute(name, list)
     local command, message = cli.logged(name)
-    if not command then return nil, message end
+    if not command then
+        return nil, message
+    end
     return cli.call(name, command, list)
 end
 

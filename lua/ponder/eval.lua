@@ -111,7 +111,9 @@ function eval.run(given, opts)
         error("eval.run: call it within a task (`ponder run` makes one; else task.run)", 2)
     end
     local evaluation, message, code = definition.new(given, opts, 2)
-    if not evaluation then return nil, message, code end
+    if not evaluation then
+        return nil, message, code
+    end
     local meta = meta_of(evaluation, opts)
     log.event(work.BEGIN, meta)
     local records, skipped

@@ -139,7 +139,9 @@ end
 local function recorded(self, name, key, f)
     return log.record(name, key, function()
         local made, message, code = connect(self)
-        if not made then return nil, message, code end
+        if not made then
+            return nil, message, code
+        end
         return f(made)
     end)
 end
@@ -162,7 +164,9 @@ function mcp.open(opts)
     local about, message, code = recorded(self, "mcp.open", key, function(made)
         return { server = made.server, instructions = made.instructions }
     end)
-    if not about then return nil, message, code end
+    if not about then
+        return nil, message, code
+    end
     self.server, self.instructions = about.server, about.instructions
     self.ending = setmetatable({ session = self }, Ending)
     scheduler.own(self.ending)
@@ -198,7 +202,9 @@ function Session:tools(beside)
     local list, message, code = recorded(self, "mcp.tools", self.key, function(made)
         return made:list_tools(self.opts.max_tools)
     end)
-    if not list then return nil, message, code end
+    if not list then
+        return nil, message, code
+    end
     local taken, tools = {}, {}
     for _, tool in ipairs(beside or {}) do
         taken[tool.name] = true
@@ -289,7 +295,9 @@ function Session:call(name, arguments, opts)
             max_tools = self.opts.max_tools })
         return raw and { result = raw, changed = made.tools_changed }, problem, its_code
     end)
-    if not answer then return nil, message, code end
+    if not answer then
+        return nil, message, code
+    end
     self.tools_changed = answer.changed
     local result = result_of(answer.result)
     if answer.result.isError then

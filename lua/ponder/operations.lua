@@ -101,7 +101,9 @@ local function add(g, kind, opts)
     local where = "operations." .. kind
     local op = options.check(where, opts, kinds[kind].options, 3)
     local problem = kinds[kind].check and kinds[kind].check(op)
-    if problem then error(("%s: it %s"):format(where, problem), 3) end
+    if problem then
+        error(("%s: it %s"):format(where, problem), 3)
+    end
     local after = op.after
     op.id, op.type = #g.operations + 1, kind
     op.extend = type(after) == "function" and after or nil
@@ -135,7 +137,9 @@ end
 ---@return "BAD_GRAPH"? code
 function Graph:check()
     local message = check.mistake(self)
-    if message then return nil, message, "BAD_GRAPH" end
+    if message then
+        return nil, message, "BAD_GRAPH"
+    end
     return true
 end
 

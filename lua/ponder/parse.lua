@@ -32,7 +32,9 @@ local function json_values(text)
         while i < #texts do
             i = i + 1
             local value = json.decode(texts[i])
-            if type(value) == "table" then return value, positions[i] end
+            if type(value) == "table" then
+                return value, positions[i]
+            end
         end
     end
 end
@@ -45,7 +47,9 @@ local CONTENT_NAMES = { "content", "thought", "text", "idea", "step", "descripti
 local function content_of(item)
     if type(item) == "table" then
         for _, name in ipairs(CONTENT_NAMES) do
-            if type(item[name]) == "string" then return item[name] end
+            if type(item[name]) == "string" then
+                return item[name]
+            end
         end
     elseif type(item) == "string" then
         return item
@@ -104,9 +108,13 @@ end
 function parse.thoughts(text)
     text = without_reasoning(text)
     local thoughts, introduced = json_thoughts(text)
-    if thoughts then return thoughts, "json" end
+    if thoughts then
+        return thoughts, "json"
+    end
     thoughts = lists.items(text, MAX_THOUGHTS)
-    if #thoughts == 0 and introduced then return introduced, "json" end
+    if #thoughts == 0 and introduced then
+        return introduced, "json"
+    end
     return thoughts, #thoughts > 0 and "regex" or nil
 end
 
@@ -116,13 +124,17 @@ end
 local function json_scores(text, resolver)
     for value, position in json_values(text) do
         local found = scores.from_value(value, resolver, position)
-        if found then return found end
+        if found then
+            return found
+        end
     end
 end
 
 local function read_scores(text, resolver)
     local found = json_scores(text, resolver)
-    if found then return found, "json" end
+    if found then
+        return found, "json"
+    end
     return scores.from_lines(text, resolver), "regex"
 end
 

@@ -192,7 +192,9 @@ function process.open(opts)
     local ok, message, code = log.record("process.open", self.key, function()
         local problem, its_code
         self.child, problem, its_code = child.start(opts, opts.max_line_bytes)
-        if not self.child then return nil, problem, its_code end
+        if not self.child then
+            return nil, problem, its_code
+        end
         return true
     end)
     if not ok then

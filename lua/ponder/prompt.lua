@@ -82,7 +82,9 @@ end
 ---@return ponder.prompt.Found
 function prompt.find(name)
     check_string("prompt.find", "name", name)
-    if name:find("[^%w_-]") then return {} end
+    if name:find("[^%w_-]") then
+        return {}
+    end
     for _, directory in ipairs(prompt.directories()) do
         local path = ("%s/%s.lua"):format(directory, name)
         local exists = files.exists(path)
@@ -138,9 +140,13 @@ end
 
 local function run(name, path, hash)
     local text, problem = files.read(path, "prompts", hash)
-    if not text then return nil, problem end
+    if not text then
+        return nil, problem
+    end
     local chunk, message = pure.load(text, "@" .. path)
-    if not chunk then return nil, message end
+    if not chunk then
+        return nil, message
+    end
     local ok, prompts = pure.call(chunk, "prompts." .. name, path)
     if not ok then
         return nil, type(prompts) == "string" and prompts
@@ -165,7 +171,9 @@ function prompt.load(name, own)
         return nil, found.problem, "BAD_PROMPT"
     elseif found.path then
         local prompts, problem = run(name, found.path, found.hash)
-        if not prompts then return nil, problem, "BAD_PROMPT" end
+        if not prompts then
+            return nil, problem, "BAD_PROMPT"
+        end
         notice.once(found.path .. " overrides the built-in prompts")
         return prompts
     end

@@ -158,7 +158,9 @@ end
 
 -- The library of the machine.
 local function machine_of(d)
-    if d.machine then return d.machine end
+    if d.machine then
+        return d.machine
+    end
     local rules, names = { max_text_bytes = machine_run.MAX_TEXT_BYTES }, {}
     rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
     options.merge(rules, d.options)
@@ -260,7 +262,9 @@ end
 ---@return string? message
 function strategy.load(path)
     local chunk, message = files.load(path, "script")
-    if not chunk then return nil, message end
+    if not chunk then
+        return nil, message
+    end
     local ok, library = xpcall(chunk, failures.with_traceback)
     if not ok then
         local problem = failures.describe(library)

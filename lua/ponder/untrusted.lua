@@ -110,7 +110,9 @@ end
 -- Sends a message about a call, and waits for the next message. `answers` are JSON.
 local function exchange(self, call, message, answers)
     local child = call.child
-    if child ~= self.child then return lost { child = nil } end
+    if child ~= self.child then
+        return lost { child = nil }
+    end
     message.call, message.now, message.time = call.id, scheduler.now(), os.time()
     self.is_talking = true
     local text = json.encode(message)
@@ -254,7 +256,9 @@ local function make_call(self, name, arguments, on_event)
     while true do
         call.done = reply.done
         dispatch(on_event, reply.events)
-        if reply.done then return results_of(reply) end
+        if reply.done then
+            return results_of(reply)
+        end
         begin_requests(self, call, reply.requests)
         reply = exchange(self, call, {}, answers_of(call, reply.wait))
     end
@@ -290,7 +294,9 @@ function Box:call(name, arguments, on_event)
     scheduler.check "untrusted.call"
     if not self.child then
         local about, message, code = start(self)
-        if about == nil then return nil, message, code end
+        if about == nil then
+            return nil, message, code
+        end
     end
     return make_call(self, name, arguments, on_event)
 end
@@ -324,9 +330,13 @@ function untrusted.open(script, opts)
     local self = setmetatable({ script = script, opts = opts, last = 0,
         write = opts.write or function() end }, Box)
     local ok, message = requests.prepare(self, opts)
-    if not ok then return nil, message, "SANDBOX" end
+    if not ok then
+        return nil, message, "SANDBOX"
+    end
     local about, problem, code = start(self)
-    if about == nil then return nil, problem, code end
+    if about == nil then
+        return nil, problem, code
+    end
     self.about = about
     return self
 end

@@ -133,10 +133,14 @@ end
 
 function Page:data_of(server, r)
     local log, number = self:find(server, r, r.query.run)
-    if not log then return nil end
+    if not log then
+        return nil
+    end
     local data, message = self.followers:begin(log.path, number,
         self:changes_of(self.logs.directory_of(log)))
-    if not data then return say(server, r, 404, message) end
+    if not data then
+        return say(server, r, 404, message)
+    end
     data.name, data.path = r.query.run, ("%s#%d"):format(log.path, number)
     return data
 end
@@ -144,7 +148,9 @@ end
 -- Opens the log of a run; or nil, after answering what is wrong.
 function Page:open(server, r, name)
     local log, number = self:find(server, r, name)
-    if not log then return nil end
+    if not log then
+        return nil
+    end
     local opened, message = reader.open(("%s#%d"):format(log.path, number))
     return opened or say(server, r, 404, message)
 end
@@ -165,9 +171,13 @@ end
 
 function Page:evaluation(server, r)
     local log = self:find(server, r, r.query.eval)
-    if not log then return nil end
+    if not log then
+        return nil
+    end
     local meta, records = recorded.read(log.path)
-    if not meta then return say(server, r, 404, records) end
+    if not meta then
+        return say(server, r, 404, records)
+    end
     return evaluation.write(summary.new(meta, records), log.path, log.name)
 end
 
@@ -201,7 +211,9 @@ end
 
 ROUTES["/view/log"] = function(self, server, r)
     local opened <close> = self:open(server, r, r.query.run)
-    if not opened then return end
+    if not opened then
+        return
+    end
     local parts = {}
     export.write(opened, { write = function(_, ...)
         table.move({ ... }, 1, select("#", ...), #parts + 1, parts)

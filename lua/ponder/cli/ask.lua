@@ -45,7 +45,9 @@ function ask.run(_, arguments)
         return nil, "expected a strategy: ponder ask --strategy FILE QUESTION"
     end
     local library, message = strategy.load(path)
-    if not library then return 1, message end
+    if not library then
+        return 1, message
+    end
     local own = command.of("ask", library, { summary = library.summary or SUMMARY,
         about = library.about or library.summary or ABOUT,
         call = "ask --strategy " .. path }, RULES)

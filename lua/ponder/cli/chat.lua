@@ -100,7 +100,9 @@ local IMAGES = { { "^\x89PNG\r\n\x1A\n", "image/png" }, { "^\xFF\xD8\xFF", "imag
 -- An attached file in the form that the log records.
 local function read_attached(path)
     local bytes, message = read_file(path, MAX_ATTACHED_BYTES)
-    if not bytes then return nil, message end
+    if not bytes then
+        return nil, message
+    end
     for _, image in ipairs(IMAGES) do
         if bytes:find(image[1]) then
             return { media_type = image[2], data = base64.encode(bytes) }
@@ -131,7 +133,9 @@ local function content_of(question, paths, m)
     end
     texts[#texts + 1] = question
     local text = table.concat(texts, "\n\n")
-    if not images[1] then return text end
+    if not images[1] then
+        return text
+    end
     images[#images + 1] = { type = "text", text = text }
     return images
 end
@@ -144,7 +148,9 @@ local function call_of(opts, m, question)
     end
     if opts.c then
         local before = log.record("chat.conversation", json.object {}, last_conversation)
-        if not before then return nil, "-c: no conversation is logged" end
+        if not before then
+            return nil, "-c: no conversation is logged"
+        end
         call.messages = before.messages
         call.system = call.system or before.system
     end
@@ -244,7 +250,9 @@ function chat.run(opts, operands, list)
     if not begun then return nil, problem end
     viewing.begin(opts)
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
-    if not ok then return 1, m:match("model%.open: (.*)") or m end
+    if not ok then
+        return 1, m:match("model%.open: (.*)") or m
+    end
     local call, wrong = call_of(opts, m, question)
     if not call then return nil, wrong end
     local _ <close>, refused = limits.cache(opts.cache)

@@ -284,7 +284,9 @@ function completion.run(opts, operands)
         return 0
     end
     local made = #operands == 1 and write[operands[1]]
-    if not made then return nil, "expected bash, zsh or fish" end
+    if not made then
+        return nil, "expected bash, zsh or fish"
+    end
     io.write(made(cli.commands()))
     return 0
 end

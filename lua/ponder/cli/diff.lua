@@ -142,7 +142,9 @@ end
 
 local function write_calls(w, found)
     local asked = found.calls
-    if asked.only_a_count + asked.only_b_count == 0 then return end
+    if asked.only_a_count + asked.only_b_count == 0 then
+        return
+    end
     w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same,
         asked.only_a_count, asked.only_b_count))
     for mark, list in pairs { ["-"] = asked.only_a, ["+"] = asked.only_b } do

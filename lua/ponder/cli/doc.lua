@@ -105,7 +105,9 @@ end
 local function first_sentence(lines)
     local words = {}
     for _, line in ipairs(lines) do
-        if line:find("^%s*$") then break end
+        if line:find("^%s*$") then
+            break
+        end
         words[#words + 1] = line
     end
     local whole, from = table.concat(words, " "), 1

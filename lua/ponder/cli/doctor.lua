@@ -158,7 +158,9 @@ end
 -- The syntax error of a Lua file, which is not run.
 local function syntax_problem(path)
     local code, message = read_file(path)
-    if not code then return message end
+    if not code then
+        return message
+    end
     return (select(2, pure.load(code, "@" .. path, {})))
 end
 
@@ -233,7 +235,9 @@ end
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
     local opts = { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms, max_retries = 0 }
-    if provider == "script" then return nil end
+    if provider == "script" then
+        return nil
+    end
     local ok, opened = pcall(model.open, provider .. ":*", opts)
     if not ok then
         local why = tostring(opened):gsub("^.-model%.open: ", "")
@@ -388,7 +392,9 @@ function doctor.run(given, operands)
             return nil, "expected no argument, or redis://..."
         end
     end
-    if operands[1] then return check_redis(given, operands) end
+    if operands[1] then
+        return check_redis(given, operands)
+    end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
         check_config(), check_environment(), check_terminal(), check_privacy(),
         check_isolation(), check_namespaces() }

@@ -108,10 +108,14 @@ local function load_file(path, given)
         return confined.load(path, "evaluation", { model = given.model }, given)
     end
     local source, message = files.read(path, "script")
-    if not source then return nil, message end
+    if not source then
+        return nil, message
+    end
     host.set_script_directory(cli.directory_of(path))
     local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path, "t")
-    if not chunk then return nil, problem end
+    if not chunk then
+        return nil, problem
+    end
     local evaluation = chunk(given)
     if type(evaluation) ~= "table" then
         return nil, ("%s: must return an evaluation: a table with data, policies, score (got %s)")
@@ -129,7 +133,9 @@ local function check_policies(given, evaluation)
     table.sort(names)
     for _, one in ipairs(given.thresholds) do
         local known, problem = threshold.check(one, names)
-        if not known then return problem end
+        if not known then
+            return problem
+        end
     end
 end
 
@@ -145,9 +151,13 @@ end
 
 -- Runs the evaluation, here or on the workers.
 local function run_with(given, path, file, opts)
-    if not given.workers then return eval.run(file, opts) end
+    if not given.workers then
+        return eval.run(file, opts)
+    end
     local q <close>, message = remote.open(given.workers, given.queue, path)
-    if not q then return nil, message end
+    if not q then
+        return nil, message
+    end
     local sent = {}
     for _, name in ipairs(SENT) do
         sent[name] = given[name]
@@ -159,7 +169,9 @@ end
 -- ---- output ----
 
 local function write_file(path, content)
-    if not path then return true end
+    if not path then
+        return true
+    end
     local ok, message = private.write(path, content)
     if not ok then
         io.stderr:write("ponder eval: ", message, "\n")
@@ -189,7 +201,9 @@ end
 -- Encodes a result; answers that JSON cannot hold become text.
 local function encode(value)
     local ok, message = pcall(json.encode, value)
-    if ok then return message end
+    if ok then
+        return message
+    end
     for _, record in ipairs(value.records or {}) do
         if not pcall(json.encode, record) then
             record.answer, record.target = tostring(record.answer), tostring(record.target)
@@ -233,7 +247,9 @@ local function check_thresholds(given)
     given.thresholds = {}
     for i, written in ipairs(given.threshold or {}) do
         local one, message = threshold.parse(written)
-        if not one then return message end
+        if not one then
+            return message
+        end
         given.thresholds[i] = one
     end
 end
@@ -242,7 +258,9 @@ local function compare_logs(given, operands)
     local two = {}
     for i = 1, 2 do
         local meta, records = recorded.read(operands[i])
-        if not meta then return 1, records end
+        if not meta then
+            return 1, records
+        end
         two[i] = { meta = meta, records = records }
     end
     local list = compare.new(two[1], two[2])
@@ -264,9 +282,13 @@ end
 
 local function rescore(given, path)
     local meta, records = recorded.read(given.rescore)
-    if not meta then return nil, records end
+    if not meta then
+        return nil, records
+    end
     local file, problem = load_file(path, given)
-    if not file then return nil, problem end
+    if not file then
+        return nil, problem
+    end
     local evaluation, missing = recorded.rescore(file, { seed = given.seed,
         directory = cli.directory_of(path) or "." }, records, 1)
     if not evaluation then
@@ -305,9 +327,13 @@ end
 
 local function evaluate(given, path)
     local file, problem = load_file(path, given)
-    if not file then return nil, problem end
+    if not file then
+        return nil, problem
+    end
     problem = check_policies(given, file)
-    if problem then return nil, problem, 2 end
+    if problem then
+        return nil, problem, 2
+    end
     local opts = run_options(given, path)
     opts.known = given.known and recorded.good(read_known(given.known))
     local stop
@@ -393,7 +419,9 @@ function command.run(given, operands, list)
         begun, problem = flags.begin(given, { command = "eval", arguments = list,
             script = operands[1] })
     end
-    if not begun then return nil, problem end
+    if not begun then
+        return nil, problem
+    end
     viewing.begin(given)
     local _ <close>, refused = limits.cache(given.cache)
     if refused then

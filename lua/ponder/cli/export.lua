@@ -41,12 +41,18 @@ Writes the newest run, or the one with that log path, or that name or number in 
 -- Calls write(file) with the file of --output, or with standard output, whose errors the host
 -- reports.
 local function write_to(path, write)
-    if not path then return write(io.stdout) and 0 or 1 end
+    if not path then
+        return write(io.stdout) and 0 or 1
+    end
     local out, message = private.open(path)
-    if not out then return nil, message end
+    if not out then
+        return nil, message
+    end
     local ok, problem = write(out)
     local closed, why = out:close()
-    if ok and closed then return 0 end
+    if ok and closed then
+        return 0
+    end
     return nil, ("%s: %s"):format(path, problem or why)
 end
 
@@ -68,7 +74,9 @@ function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
     local problem = not opts.format and "expected --format " .. table.concat(FORMATS, "|")
         or check(opts)
-    if problem then return nil, problem end
+    if problem then
+        return nil, problem
+    end
     local format = require("ponder.report.export." .. opts.format)
     return opened.run({ operands[1], n = 1 }, function(log)
         if opts.otlp then

@@ -88,7 +88,9 @@ end
 -- name.
 local function index_for(past, list, flag)
     local own = count_own(past, list)
-    if past.run.command ~= "run" then return own + 1 end
+    if past.run.command ~= "run" then
+        return own + 1
+    end
     local last, had = #list + 1, false
     for i = own + 2, #list do
         if list[i] == "--" then
@@ -148,9 +150,13 @@ end
 
 -- The edit that the options ask for, if any; or nil and what is wrong.
 local function edit_of(past, opts)
-    if not opts.node and not opts.call then return nil end
+    if not opts.node and not opts.call then
+        return nil
+    end
     local text, message = read_file(opts.text or opts.ask)
-    if not text then return nil, message end
+    if not text then
+        return nil, message
+    end
     text = text:gsub("\r?\n$", "")
     local run = past.only or past.run.id
     if opts.node then
@@ -163,16 +169,24 @@ end
 ---See ponder.cli.
 function fork.run(opts, operands)
     local mistake = misuse(opts)
-    if mistake then return nil, mistake end
+    if mistake then
+        return nil, mistake
+    end
     local past, message = rerun.open(operands[1], "read")
     opts.other_server = ("," .. (opts.o or "")):find "[,-]base[-_]url=" ~= nil
     message = message or consent.give(past, "fork", opts)
         or select(2, cli.logged(past.run.command))
-    if message then return 1, message end
+    if message then
+        return 1, message
+    end
     local list, problem = changed_arguments(past, opts)
-    if not list then return nil, problem end
+    if not list then
+        return nil, problem
+    end
     local edit, refused = edit_of(past, opts)
-    if refused then return nil, refused end
+    if refused then
+        return nil, refused
+    end
     local status, failure = past:fork(cli.execute, list, opts.log, edit)
     if edit and not edit.applied then
         io.stderr:write(("ponder fork: the script did not make call %d again: nothing was edited\n")

@@ -185,7 +185,9 @@ function init.run(_, operands)
     local path = operands[2] or kind .. ".lua"
     local name = path:gsub("%%", "%%%%")
     local ok, message = private.write(path, KINDS[kind]:format(name, name, name), true)
-    if not ok then return 1, message end
+    if not ok then
+        return 1, message
+    end
     print(("wrote %s; try: %s"):format(path, (TRY[kind]:gsub("FILE", (path:gsub("%%", "%%%%"))))))
     return 0
 end

@@ -79,7 +79,9 @@ end
 -- The run of a log and its row, or nil and what is wrong with the log.
 local function read(file)
     local opened <close>, message = reader.open(file.path)
-    if not opened then return nil, message end
+    if not opened then
+        return nil, message
+    end
     return describe(opened, file)
 end
 
@@ -165,7 +167,9 @@ end
 
 local function list_file(what, opts)
     local path, missing = kept.find(what)
-    if not path then return nil, missing end
+    if not path then
+        return nil, missing
+    end
     return opened_logs.run({ what, n = 1 }, function(opened)
         print_list(list_runs_of(opened, opts), opts)
         return 0
@@ -180,9 +184,13 @@ function log.run(opts, operands)
             .. options.show(opts.since) .. ")"
     end
     opts.since = since
-    if operands[1] then return list_file(operands[1], opts) end
+    if operands[1] then
+        return list_file(operands[1], opts)
+    end
     local runs, problem = kept.list()
-    if problem then return 1, problem end
+    if problem then
+        return 1, problem
+    end
     print_list(list_runs(runs, opts), opts)
     if #runs == 0 and not opts.json then
         io.stderr:write("ponder log: no runs in ", state.directory() or "$HOME", " yet\n")

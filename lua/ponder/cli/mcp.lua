@@ -56,7 +56,9 @@ function mcp.run(given, operands, arguments)
         return policies.answer_again(play, operands, given)
     end
     local list, message = policies.load(operands, given)
-    if not list then return nil, message end
+    if not list then
+        return nil, message
+    end
     local opts = policies.limits(given)
     opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog
     opts.resources = given.log and resources.of(given.log) or nil

@@ -60,7 +60,9 @@ local function original(name)
     if not own or own.name ~= name then
         return host.embedded("prompts/" .. name .. ".lua")
     end
-    if own.prompt_text then return own.prompt_text end
+    if own.prompt_text then
+        return own.prompt_text
+    end
     return source.of(name, own.prompts or {})
 end
 
@@ -132,14 +134,18 @@ local function show_file(name)
     elseif not problem then
         text, problem = original(name)
     end
-    if not text then return 1, problem end
+    if not text then
+        return 1, problem
+    end
     io.write(text)
     return 0
 end
 
 local function show_function(name, function_name)
     local found, problem = load_prompts(name)
-    if not found then return 1, problem end
+    if not found then
+        return 1, problem
+    end
     local subject = subject_of(name)
     local f = type(found[function_name]) == "function" and found[function_name]
         or subject.functions()[function_name]
@@ -150,7 +156,9 @@ local function show_function(name, function_name)
             function_name)
     end
     messages, problem = check.render(f, contexts[#contexts])
-    if not messages then return 1, problem end
+    if not messages then
+        return 1, problem
+    end
     for i, message in ipairs(messages) do
         print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
     end
@@ -179,7 +187,9 @@ end
 
 function commands.eject(operand, opts)
     local names, unknown_name = select_names(operand)
-    if not names then return nil, unknown_name end
+    if not names then
+        return nil, unknown_name
+    end
     local directory = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
     local texts = {}
     for _, name in ipairs(names) do
@@ -193,11 +203,15 @@ function commands.eject(operand, opts)
         end
     end
     local made, message = private.make_directory(directory)
-    if not made then return 1, message end
+    if not made then
+        return 1, message
+    end
     for _, name in ipairs(names) do
         local path = directory .. "/" .. name .. ".lua"
         local ok, problem = private.write(path, texts[name])
-        if not ok then return 1, problem end
+        if not ok then
+            return 1, problem
+        end
         print(path)
     end
     return 0
@@ -205,7 +219,9 @@ end
 
 function commands.check(operand)
     local names, unknown_name = select_names(operand)
-    if not names then return nil, unknown_name end
+    if not names then
+        return nil, unknown_name
+    end
     local status = 0
     for _, name in ipairs(names) do
         local path = prompt.find(name).path
@@ -242,7 +258,9 @@ function prompts.run(opts, operands)
     if opts.strategy then
         local problem
         own, problem = strategy.load(opts.strategy)
-        if not own then return 1, problem end
+        if not own then
+            return 1, problem
+        end
     end
     notice.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)

@@ -47,7 +47,9 @@ local function read_figures(client, name)
     end
     for i, one in ipairs(names or {}) do
         list[i], problem = status.figures(client, one)
-        if not list[i] then return nil, problem end
+        if not list[i] then
+            return nil, problem
+        end
     end
     return names and list, problem
 end
@@ -130,14 +132,18 @@ local CLEAR = "\27[H\27[2J"
 
 local function show(client, given)
     local before, message = read_figures(client, given.queue)
-    if not before then return 1, message end
+    if not before then
+        return 1, message
+    end
     local out = style.of(1)
     local live = given.watch or not given.json and terminal.is_terminal(1)
     repeat
         task.sleep(SAMPLE_S)
         local list
         list, message = read_figures(client, given.queue)
-        if not list then return 1, message end
+        if not list then
+            return 1, message
+        end
         set_rates(list, before, SAMPLE_S)
         if given.json then
             io.stdout:write(quote.terminal_json(json.encode { queues = json.array(list) }), "\n")
@@ -174,7 +180,9 @@ local function each_letter(client, given, letters, wanted, handle, done)
     for _, letter in ipairs(letters) do
         if wanted == "all" or letter.id == wanted then
             local moved, message = handle(client, given.queue, letter)
-            if not moved then return 1, message end
+            if not moved then
+                return 1, message
+            end
             count = count + moved
         end
     end
@@ -199,7 +207,9 @@ end
 
 local function purge(client, given)
     local count, message = status.purge(client, given.queue)
-    if not count then return 1, message end
+    if not count then
+        return 1, message
+    end
     print(("the queue %s is empty"):format(given.queue))
     return 0
 end

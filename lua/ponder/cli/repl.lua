@@ -61,11 +61,15 @@ end
 -- Reads a statement of one or several lines; nil at the end of input.
 local function read_statement()
     local text = line.read("> ")
-    if not text then return nil end
+    if not text then
+        return nil
+    end
     local chunk, message, unfinished = compile(text)
     while not chunk and unfinished do
         local more = line.read(">> ")
-        if not more then break end
+        if not more then
+            break
+        end
         text = text .. "\n" .. more
         chunk, message, unfinished = compile(text)
     end

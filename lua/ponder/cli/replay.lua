@@ -20,7 +20,9 @@ answers only that request, and prints the answer.]]
 function replay.run(_, operands)
     local past, message = rerun.open(operands[1], "read")
     message = message or past:refusal(true)
-    if message then return 1, message end
+    if message then
+        return 1, message
+    end
     return past:replay(cli.execute)
 end
 

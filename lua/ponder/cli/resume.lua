@@ -65,8 +65,12 @@ function resume.run(opts, operands)
     elseif past and not message then
         message = past:refusal()
     end
-    if message then return 1, message end
-    if changes then return past:fork(cli.execute, past.run.arguments) end
+    if message then
+        return 1, message
+    end
+    if changes then
+        return past:fork(cli.execute, past.run.arguments)
+    end
     return past:resume(cli.execute)
 end
 

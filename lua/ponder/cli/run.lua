@@ -62,7 +62,9 @@ local function load_script(opts, path, arguments)
     if not text then
         local message
         text, message = read_script(path)
-        if not text then return nil, message, 2 end
+        if not text then
+            return nil, message, 2
+        end
         name = path == "-" and "=stdin" or "@" .. path
         host.set_script_directory(path ~= "-" and cli.directory_of(path) or nil)
     end
@@ -121,7 +123,9 @@ local function print_json(value)
     if not ok and text:find("infinity cannot be JSON", 1, true) then
         ok, text = pcall(json.encode, finite(value, 0))
     end
-    if not ok then return nil, text:gsub("^.-json%.encode: ", "") end
+    if not ok then
+        return nil, text:gsub("^.-json%.encode: ", "")
+    end
     stdout:write(quote.terminal_json(text), "\n")
     return true
 end
@@ -160,7 +164,9 @@ local function execute(chunk, opts, operands)
         return status
     end
     log_run.answer(result)
-    if not opts.json then return 0 end
+    if not opts.json then
+        return 0
+    end
     local printed, why = print_json(result)
     return printed and 0 or cli.fail("ponder: --json", why)
 end
@@ -178,7 +184,9 @@ function run.run(opts, operands, list, first)
         return nil, "expected a script: ponder run FILE|- [ARG...]"
     end
     local mistake = confined.mistake(opts)
-    if mistake then return nil, mistake end
+    if mistake then
+        return nil, mistake
+    end
     if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
         host.limit_resident(opts.max_memory_mb)
@@ -186,7 +194,9 @@ function run.run(opts, operands, list, first)
     local path = operands[1]
     local begun, problem = flags.begin(opts, { command = "run", arguments = list,
         script = opts.e and "-e" or path })
-    if not begun then return nil, problem end
+    if not begun then
+        return nil, problem
+    end
     if opts.view then
         require("ponder.cli.shared.viewing").begin(opts)
     end

@@ -135,7 +135,9 @@ end
 
 local function read_keys(path)
     local text, message = read_file(path)
-    if not text then return nil, message end
+    if not text then
+        return nil, message
+    end
     local keys, problem = guard.read_keys(text)
     return keys, problem and path .. ": " .. problem
 end
@@ -169,7 +171,9 @@ local function prepare(given, operands, page)
         end
     end
     list, message = policies.load(operands, given)
-    if not list then return nil, message end
+    if not list then
+        return nil, message
+    end
     local opts = server_options(given, list, keys)
     opts.page, opts.gauges = page, gauges
     local ok, made = pcall(server.new, opts)
@@ -190,9 +194,13 @@ function serve.run(given, operands, arguments)
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
     local made, problem = prepare(given, operands, shown)
-    if not made then return nil, problem end
+    if not made then
+        return nil, problem
+    end
     local address, message = made:start()
-    if not address then return 1, message end
+    if not address then
+        return 1, message
+    end
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"
     io.stderr:write(("ponder serve: %s at %s\n"):format(table.concat(made.names, ", "), url))

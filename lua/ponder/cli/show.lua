@@ -153,7 +153,9 @@ end
 ---See ponder.cli.
 function show.run(opts, operands)
     local view, problem = view_of(opts)
-    if not view then return nil, problem end
+    if not view then
+        return nil, problem
+    end
     return opened.run({ operands[1], n = 1 }, function(log)
         return views[view](log, opts, style.of(1))
     end)

@@ -33,13 +33,17 @@ end
 
 local function remove(at)
     local was_trusted, message = trust.remove(at)
-    if not was_trusted then return 1, message or at .. ": is not trusted" end
+    if not was_trusted then
+        return 1, message or at .. ": is not trusted"
+    end
     return 0
 end
 
 local function add(at)
     local contents, message = trust.add(at)
-    if not contents then return 1, message end
+    if not contents then
+        return 1, message
+    end
     for _, name in ipairs(contents.names) do
         print(text.line(contents.path .. "/" .. name))
     end

@@ -49,7 +49,9 @@ end
 -- The run whose page to open: the one named, the only one, or one that has not begun.
 local function first_run(shown, named)
     local logs_named = shown.logs.named
-    if named or not logs_named or logs_named[2] then return named end
+    if named or not logs_named or logs_named[2] then
+        return named
+    end
     local first = logs_named[1].name .. "#1"
     return shown.runs:only() or not shown.logs:find(first).stamp and first or nil
 end
@@ -62,7 +64,9 @@ local PAGE = [[<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" conten
 
 local function program()
     local browser = os.getenv "BROWSER"
-    if browser and browser ~= "" then return browser:match "^[^:]+" end
+    if browser and browser ~= "" then
+        return browser:match "^[^:]+"
+    end
     local has_display = os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY"
     return has_display and "xdg-open" or nil
 end
@@ -71,11 +75,15 @@ end
 -- when the page has ended; nil: there is no display.
 local function open_browser(url)
     local command = program()
-    if not command then return nil end
+    if not command then
+        return nil
+    end
     local path = os.tmpname()
     os.remove(path)
     path = path .. ".html"
-    if not private.write(path, PAGE:format(url), true) then return nil end
+    if not private.write(path, PAGE:format(url), true) then
+        return nil
+    end
     os.execute(("%s %s >/dev/null 2>&1 </dev/null &"):format(quote.shell(command),
         quote.shell(path)))
     return setmetatable({}, { __close = function() os.remove(path) end })
@@ -84,7 +92,9 @@ end
 ---See ponder.cli.
 function view.run(opts, operands)
     local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
-    if not shown_logs then return nil, problem end
+    if not shown_logs then
+        return nil, problem
+    end
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local ok, serving = pcall(server.new, { policies = {}, page = shown,
         listen = opts.listen or "127.0.0.1:0", drain_ms = 0, log = function(text)
@@ -94,7 +104,9 @@ function view.run(opts, operands)
         return nil, "--listen: only this machine may reach the page (127.0.0.1:PORT)"
     end
     local address, message = serving:start()
-    if not address then return 1, message end
+    if not address then
+        return 1, message
+    end
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))
     io.stdout:write(url, "\n")

@@ -110,18 +110,26 @@ function command.run(given, operands, list)
         return nil, "expected --script FILE, which returns functions"
     end
     local mistake = confined.mistake(given, BUDGETS)
-    if mistake then return nil, mistake end
+    if mistake then
+        return nil, mistake
+    end
     local client, unreachable = redis.open(operands[1])
-    if not client then return nil, unreachable end
+    if not client then
+        return nil, unreachable
+    end
     local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then
         host.limit_memory(given.max_memory_mb)
     end
     local begun, refused = begin_log(given, list)
-    if not begun then return nil, refused end
+    if not begun then
+        return nil, refused
+    end
     model.share_limits(client)
     local script, problem = load_script(given)
-    if not script then return nil, problem end
+    if not script then
+        return nil, problem
+    end
     local _ <close>, unusable = limits.cache(given.cache)
     if unusable then
         return nil, "--cache: " .. unusable

@@ -151,9 +151,13 @@ end
 ---Calls a user's function.
 ---@return any ... its results; nil, message, "ERROR" for an error, unless on_error is "raise"
 function Account:try(f, ...)
-    if self.opts.on_error == "raise" then return f(...) end
+    if self.opts.on_error == "raise" then
+        return f(...)
+    end
     local results = table.pack(pcall(f, ...))
-    if not results[1] then return nil, tostring(results[2]), "ERROR" end
+    if not results[1] then
+        return nil, tostring(results[2]), "ERROR"
+    end
     return table.unpack(results, 2, results.n)
 end
 
@@ -172,7 +176,9 @@ end
 
 -- Models that the script made itself do not check budgets.
 local function ask(m, call)
-    if model.is_open(m) then return m:chat(call) end
+    if model.is_open(m) then
+        return m:chat(call)
+    end
     return model_budget.ask(m, call)
 end
 
@@ -195,7 +201,9 @@ local function warn_if_equal(replies, count, opts)
         local text = replies[i] and replies[i].text
         if text then
             first, n = first or text, n + 1
-            if text ~= first then return end
+            if text ~= first then
+                return
+            end
         end
     end
     if n > 1 then
@@ -230,7 +238,9 @@ function Account:sample(m, messages, opts, count, is_enough)
         return (select(2, task.map(numbers, one, { concurrency = opts.concurrency or count,
             on_error = is_enough and "raise" or opts.on_error })))
     end)
-    if not ok and errors ~= ENOUGH then error(errors, 0) end
+    if not ok and errors ~= ENOUGH then
+        error(errors, 0)
+    end
     for i = 1, ok and count or 0 do
         if not replies[i] then
             self:fail(i, errors[i].message, errors[i].code)

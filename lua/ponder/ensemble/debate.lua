@@ -41,7 +41,9 @@ end
 -- The messages for a debater: the question; from the second round on also its own last answer and
 -- those of the others.
 local function messages_for(debater, debaters, messages, round, opts)
-    if round == 1 then return messages end
+    if round == 1 then
+        return messages
+    end
     local others = {}
     for _, other in ipairs(debaters) do
         if other ~= debater and other.text then
@@ -51,7 +53,9 @@ local function messages_for(debater, debaters, messages, round, opts)
     local more, message, code = vote.render("debate", { prompt = accounts.question(messages),
         others = others, round = round, n_rounds = opts.n_rounds,
         has_answer = debater.text ~= nil })
-    if not more then return nil, message, code end
+    if not more then
+        return nil, message, code
+    end
     local all = table.move(messages, 1, #messages, 1, {})
     if debater.text then
         all[#all + 1] = { role = "assistant", content = debater.text }
@@ -63,7 +67,9 @@ end
 -- those of other debaters with the same model.
 local function ask(account, debater, debaters, messages, round, opts)
     local mine, message, code = messages_for(debater, debaters, messages, round, opts)
-    if not mine then return nil, message, code end
+    if not mine then
+        return nil, message, code
+    end
     local call = accounts.call(opts, mine, debater.number)
     call.system = debater.system or opts.system
     local reply
@@ -165,7 +171,9 @@ return function(opts)
             return account:give_up("debate", opts.min_successes, answered, { rounds = rounds })
         end
         reason = stop_reason(record, round, opts)
-        if reason then break end
+        if reason then
+            break
+        end
     end
     local best, votes, answered = majority(debaters)
     return account:close { answer = best.answer, text = best.text, share = votes / answered,

@@ -60,7 +60,9 @@ local function judge_all(state, items, judge, opts)
             opts.on_progress { done = state.done, total = #items, failed = #state.errors,
                 index = index, verdict = verdict, message = message, code = code }
         end
-        if code and opts.on_error == "fail_fast" then error(STOP, 0) end
+        if code and opts.on_error == "fail_fast" then
+            error(STOP, 0)
+        end
         return true
     end, { concurrency = opts.concurrency or opts.max_concurrent or CONCURRENCY })
 end
@@ -78,7 +80,9 @@ return function(items, judge, opts)
     local started = task.now()
     local state = { by_index = {}, errors = json.array {}, done = 0 }
     local ok, err = pcall(judge_all, state, items, judge, opts)
-    if not ok and err ~= STOP then error(err, 0) end
+    if not ok and err ~= STOP then
+        error(err, 0)
+    end
     local result = {
         results = in_order(state.by_index, #items, opts.on_error == "skip"),
         errors = state.errors,

@@ -56,7 +56,9 @@ function vote.ask(account, m, question, texts, count, opts)
     end
     local messages, message, code = vote.render("judge", { prompt = question,
         candidates = candidates })
-    if not messages then return nil, message, code end
+    if not messages then
+        return nil, message, code
+    end
     local votes, best = {}, nil
     for i in ipairs(texts) do
         votes[i] = 0

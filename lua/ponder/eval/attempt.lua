@@ -149,7 +149,9 @@ local function answer_of(run, evaluation, job)
     if answer == "" then
         answer = nil
     end
-    if answer ~= nil or message == nil then return answer end
+    if answer ~= nil or message == nil then
+        return answer
+    end
     local failure = { message = text.of(message), code = text.of(code or "ERROR"),
         stopped = OUT_OF_BUDGET[code] }
     if failure.stopped then
@@ -206,7 +208,9 @@ end
 local function cached_scorer(evaluation, item, target)
     local known = {}
     return function(answer)
-        if answer == nil then return 0 end
+        if answer == nil then
+            return 0
+        end
         local key = type(answer) .. text.of(answer)
         if known[key] == nil then
             known[key] = table.pack(measure(evaluation.scorers[1], item, answer, target))
@@ -289,7 +293,9 @@ end
 function attempt.run(evaluation, job, limits)
     local item = job.item
     local performed = (limits.perform or attempt.perform)(evaluation, job, limits)
-    if performed.skipped then return nil end
+    if performed.skipped then
+        return nil
+    end
     local spent, failure = performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
         cluster = item.cluster, seed = seed_of(limits.seed, job),

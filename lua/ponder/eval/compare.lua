@@ -127,7 +127,9 @@ end
 ---@return boolean
 function compare.has_regressed(changes)
     for _, change in ipairs(changes) do
-        if (change.difference.value or 0) < 0 then return true end
+        if (change.difference.value or 0) < 0 then
+            return true
+        end
     end
     return false
 end

@@ -31,7 +31,9 @@ local function best_of(samples, n)
         order[i] = { score = sample.score or 0, reward = sample.reward, place = i }
     end
     table.sort(order, function(a, b)
-        if a.reward ~= b.reward then return a.reward > b.reward end
+        if a.reward ~= b.reward then
+            return a.reward > b.reward
+        end
         return a.place < b.place
     end)
     local m, expected, none_before = #order, 0.0, 1.0
@@ -207,7 +209,9 @@ end
 local function has_any(by_policy, axis)
     for _, records in pairs(by_policy) do
         for _, record in ipairs(records) do
-            if record[axis] and record[axis] > 0 then return true end
+            if record[axis] and record[axis] > 0 then
+                return true
+            end
         end
     end
     return false

@@ -51,7 +51,9 @@ local function read_field(text, at, separator)
     local from, parts = at + 1, {}
     while true do
         local quote = text:find('"', from, true)
-        if not quote then return nil end
+        if not quote then
+            return nil
+        end
         parts[#parts + 1] = text:sub(from, quote - 1)
         if text:sub(quote + 1, quote + 1) ~= '"' then
             return table.concat(parts, '"'), quote + 1
@@ -86,7 +88,9 @@ end
 -- The first row has the names. Fields in the form of JSON numbers become numbers; empty ones nil.
 local function read_table(text, separator)
     local rows, message = read_rows(text:gsub("^\xEF\xBB\xBF", ""), separator)
-    if not rows then return nil, message end
+    if not rows then
+        return nil, message
+    end
     local list, names = {}, rows[1] or {}
     for i = 2, #rows do
         if #rows[i] > #names then
@@ -122,7 +126,9 @@ function data.load(path)
         return nil, path .. ": expected a name that ends in .jsonl, .json, .csv or .tsv"
     end
     local text, problem = files.read(path, "data")
-    if not text then return nil, problem end
+    if not text then
+        return nil, problem
+    end
     local list, message = format(text)
     return list, message and ("%s: %s"):format(path, message)
 end
@@ -164,7 +170,9 @@ local function hash_of(item)
 end
 
 local function item_of(value)
-    if type(value) ~= "table" then return { question = value } end
+    if type(value) ~= "table" then
+        return { question = value }
+    end
     local copy = {}
     for name, field in pairs(value) do
         copy[name] = field ~= json.null and field or nil
@@ -233,7 +241,9 @@ end
 ---@return ponder.eval.Item[]
 function data.choose(items, limit, sample, seed)
     local list = table.move(items, 1, math.min(limit or #items, #items), 1, {})
-    if not sample or sample >= #list then return list end
+    if not sample or sample >= #list then
+        return list
+    end
     local order = data.shuffled(#list, seed)
     local places, chosen = table.move(order, 1, sample, 1, {}), {}
     table.sort(places)

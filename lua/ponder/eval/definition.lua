@@ -91,7 +91,9 @@ local function chosen_names(policies, wanted, baseline, level)
         error("eval: policies must not be empty", level + 1)
     end
     table.sort(names, function(a, b)
-        if (a == baseline) ~= (b == baseline) then return a == baseline end
+        if (a == baseline) ~= (b == baseline) then
+            return a == baseline
+        end
         return a < b
     end)
     return names
@@ -99,7 +101,9 @@ end
 
 -- A function that returns a field of an item, given as a function, by name, or by default.
 local function getter(given, default)
-    if type(given) == "function" then return given end
+    if type(given) == "function" then
+        return given
+    end
     local name = given or default
     return function(item)
         return item[name]
@@ -132,7 +136,9 @@ function definition.new(given, opts, level)
         scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
         target = getter(checked.target, "target"), curves = checked.curves }
     local items, message = data.items(checked.data, opts.directory)
-    if not items then return nil, message, "BAD_DATA" end
+    if not items then
+        return nil, message, "BAD_DATA"
+    end
     evaluation.items = data.choose(items, opts.limit, opts.sample, opts.seed)
     return evaluation
 end

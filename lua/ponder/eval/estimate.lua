@@ -23,7 +23,9 @@ local POWER, ALPHA = 0.8, 0.05
 ---@return boolean
 function estimate.is_binary(xs)
     for _, x in ipairs(xs) do
-        if x ~= 0 and x ~= 1 then return false end
+        if x ~= 0 and x ~= 1 then
+            return false
+        end
     end
     return true
 end
@@ -34,7 +36,9 @@ end
 function estimate.repeats(clusters)
     local seen = {}
     for _, cluster in ipairs(clusters) do
-        if seen[cluster] then return true end
+        if seen[cluster] then
+            return true
+        end
         seen[cluster] = true
     end
     return false
@@ -60,7 +64,9 @@ end
 -- Whether all scores are from 0 to 1, so that their mean is too.
 local function is_share(xs)
     for _, x in ipairs(xs) do
-        if x < 0 or x > 1 then return false end
+        if x < 0 or x > 1 then
+            return false
+        end
     end
     return true
 end
@@ -126,7 +132,9 @@ local function more_items(xs, ys, clusters, alpha)
         means[i] = one.sum / one.n
     end
     local delta, se = stats.mean(means), stats.se_clt(means)
-    if not se or delta == 0 then return nil end
+    if not se or delta == 0 then
+        return nil
+    end
     local needed = stats.sample_size(se * se * #means, 0, 1, 0, 1, delta, alpha, POWER)
     return needed > #means and needed - #means or nil
 end
@@ -152,7 +160,9 @@ end
 ---@param comparisons? integer number of compared pairs, for `more_items`; default 1
 ---@return ponder.eval.Difference
 function estimate.difference(xs, ys, clusters, comparisons)
-    if not xs[1] then return { n = 0, method = "none" } end
+    if not xs[1] then
+        return { n = 0, method = "none" }
+    end
     local result
     if estimate.is_binary(xs) and estimate.is_binary(ys) and not estimate.repeats(clusters) then
         local cells = { [0] = 0, 0, 0, 0 }
@@ -187,7 +197,9 @@ end
 ---@param xs number[]
 ---@return ponder.eval.Amounts? nil for an empty list
 function estimate.amounts(xs)
-    if not xs[1] then return nil end
+    if not xs[1] then
+        return nil
+    end
     local total, sorted = sum(xs), table.move(xs, 1, #xs, 1, {})
     table.sort(sorted)
     return { total = total, mean = total / #xs, p50 = moments.sorted_quantile(sorted, 0.5),

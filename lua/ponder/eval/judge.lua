@@ -54,7 +54,9 @@ BETTER: TIE.]]
 function judge.prepare(opts)
     if type(opts.model) == "string" then
         local ok, opened = pcall(model.open, opts.model)
-        if not ok then return (tostring(opened):gsub("^.-: ", "", 1)) end
+        if not ok then
+            return (tostring(opened):gsub("^.-: ", "", 1))
+        end
         opts.model = opened
     end
 end
@@ -109,7 +111,9 @@ local function ask(opts, item, answer, target, vote)
         temperature = opts.temperature, max_tokens = opts.max_output_tokens,
         seed = opts.seed,
     }
-    if not reply then return nil, message, code end
+    if not reply then
+        return nil, message, code
+    end
     local word = verdict(reply.text or "", compared and "BETTER" or "GRADE")
     local grades = compared and { A = swapped and 0 or 1, B = swapped and 1 or 0, TIE = 0.5 }
         or GRADES

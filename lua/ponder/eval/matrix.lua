@@ -45,7 +45,9 @@ local function sorted_names(axes)
     end
     table.sort(names, function(a, b)
         local first, second = ORDER[a] or 3, ORDER[b] or 3
-        if first ~= second then return first < second end
+        if first ~= second then
+            return first < second
+        end
         return a < b
     end)
     return names

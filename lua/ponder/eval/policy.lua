@@ -54,7 +54,9 @@ local function ask_once(m, messages, opts)
     local call = call_options(opts)
     call.messages = messages
     local reply, message, code, partial = m:chat(call)
-    if not reply then return nil, message, code, partial end
+    if not reply then
+        return nil, message, code, partial
+    end
     return reply.text
 end
 
@@ -62,7 +64,9 @@ local function ask_majority(m, messages, opts)
     local call = call_options(opts)
     call.n = opts.k
     local result, message, code = ensemble.self_consistency(m, messages, call)
-    if not result then return nil, message, code end
+    if not result then
+        return nil, message, code
+    end
     return result.answer
 end
 
@@ -73,7 +77,9 @@ local function ask_best(m, messages, opts, item)
         return opts.reward(candidate, item)
     end
     local result, message, code = ensemble.best_of_n(m, messages, call)
-    if not result then return nil, message, code end
+    if not result then
+        return nil, message, code
+    end
     return result.text
 end
 
@@ -125,7 +131,9 @@ local function of_search(where, given, level)
         local result, message, code, partial = search.run(opts)
         local node = (result or partial or {}).best_node
         local answer = node and own.answer(node.state, item)
-        if result then return answer end
+        if result then
+            return answer
+        end
         return nil, message, code, { answer = answer }
     end
 end
@@ -145,7 +153,9 @@ local function of_strategy(made)
                 end
             end,
         })
-        if not outcome then return nil, message, code, partial end
+        if not outcome then
+            return nil, message, code, partial
+        end
         return outcome.answer
     end
 end

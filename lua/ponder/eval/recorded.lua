@@ -11,7 +11,9 @@ local recorded = {}
 
 local function from_json(path)
     local text, message = read_file(path)
-    if not text then return nil, message end
+    if not text then
+        return nil, message
+    end
     local result, problem = json.decode(text)
     if type(result) ~= "table" or type(result.meta) ~= "table"
         or type(result.records) ~= "table" then
@@ -24,7 +26,9 @@ end
 -- The last evaluation of a log, and the last record of each of its runs.
 local function from_log(path)
     local log <close>, message = reader.open(path)
-    if not log then return nil, message end
+    if not log then
+        return nil, message
+    end
     local meta, by_key, order = nil, {}, {}
     for event in log:events() do
         if event.name == work.BEGIN then
@@ -36,7 +40,9 @@ local function from_log(path)
             by_key[key] = record
         end
     end
-    if not meta then return nil, path .. ": has no evaluation" end
+    if not meta then
+        return nil, path .. ": has no evaluation"
+    end
     local records = {}
     for i, key in ipairs(order) do
         records[i] = by_key[key]
@@ -78,7 +84,9 @@ end
 ---@return string|integer missing how many records have no item; or a message
 function recorded.rescore(given, opts, records, level)
     local evaluation, message = definition.new(given, opts, level + 1)
-    if not evaluation then return nil, message end
+    if not evaluation then
+        return nil, message
+    end
     local items, missing = {}, 0
     for _, item in ipairs(evaluation.items) do
         items[item.id] = item

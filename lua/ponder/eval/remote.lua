@@ -49,7 +49,9 @@ end
 ---@return any
 function remote.functions(chunk)
     local value, by_flags = chunk {}, {}
-    if not is_evaluation(value) then return value end
+    if not is_evaluation(value) then
+        return value
+    end
     local function loaded_for(flags)
         local key = json.encode(flags)
         by_flags[key] = by_flags[key] or load_evaluation(chunk, flags)
@@ -57,7 +59,9 @@ function remote.functions(chunk)
     end
     return { [CALL] = function(given)
         local known = task.with_context("outside", true, loaded_for, given.flags)
-        if given.has_budget and is_spent() then return { skipped = true } end
+        if given.has_budget and is_spent() then
+            return { skipped = true }
+        end
         return attempt.perform(known.evaluation, { policy = known.policies[given.policy],
             item = given.item, epoch = given.epoch }, given.limits)
     end }
@@ -78,7 +82,9 @@ function remote.use(q, flags, opts)
             epoch = job.epoch, flags = flags, has_budget = has_budget,
             limits = { seed = limits.seed, max_cost_per_item = limits.max_cost_per_item,
                 timeout_ms_per_item = limits.timeout_ms_per_item } }, CALL)
-        if code == "BUDGET" then return { skipped = true } end
+        if code == "BUDGET" then
+            return { skipped = true }
+        end
         return performed or { failure = { message = message, code = code or "ERROR" },
             spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
     end

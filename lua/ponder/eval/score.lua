@@ -52,7 +52,9 @@ local function configure(kind, opts, level)
     opts = options.check(where, opts, kind.rules, level + 1)
     if kind.prepare then
         local problem = kind.prepare(opts)
-        if problem then error(("%s: %s"):format(where, problem), level + 1) end
+        if problem then
+            error(("%s: %s"):format(where, problem), level + 1)
+        end
     end
     return setmetatable({ name = kind.name, opts = opts, kind = kind }, Scorer)
 end
@@ -105,9 +107,13 @@ local MISSING = "the item has no target"
 
 -- Whether `same` holds for the target, or for one of a list of them.
 local function any_target(target, same)
-    if type(target) ~= "table" or target[1] == nil then return same(target) end
+    if type(target) ~= "table" or target[1] == nil then
+        return same(target)
+    end
     for _, one in ipairs(target) do
-        if same(one) then return true end
+        if same(one) then
+            return true
+        end
     end
     return false
 end
@@ -117,7 +123,9 @@ local function expected(target)
 end
 
 define("exact", {}, function(_, _, answer, target)
-    if target == nil then return nil, MISSING, "NO_TARGET" end
+    if target == nil then
+        return nil, MISSING, "NO_TARGET"
+    end
     local given = text.of(answer)
     local right = given == text.of(target) or any_target(target, function(one)
         return given == text.of(one)
@@ -126,7 +134,9 @@ define("exact", {}, function(_, _, answer, target)
 end)
 
 define("normalized", {}, function(_, _, answer, target)
-    if target == nil then return nil, MISSING, "NO_TARGET" end
+    if target == nil then
+        return nil, MISSING, "NO_TARGET"
+    end
     local given = text.of(answer)
     local keys = { [extract.normalize(given)] = true,
         [extract.normalize(extract.extract(given) or "")] = true }
@@ -138,7 +148,9 @@ end)
 
 define("contains", { case = { type = "boolean", default = false } },
     function(opts, _, answer, target)
-        if target == nil then return nil, MISSING, "NO_TARGET" end
+        if target == nil then
+            return nil, MISSING, "NO_TARGET"
+        end
         local fold = opts.case and text.of or function(value) return text.of(value):lower() end
         local given = fold(answer)
         for _, part in ipairs(type(target) == "table" and target or { target }) do
@@ -175,7 +187,9 @@ end
 -- The number in an answer: the first, if the answer begins with it and has no equals sign; else the
 -- last.
 local function number_of(value)
-    if type(value) == "number" then return value end
+    if type(value) == "number" then
+        return value
+    end
     local given = text.of(value)
     local stated = extract.extract(given) or ""
     if stated:find "^[$(-]*%d" and not stated:find("=", 1, true) then
@@ -225,7 +239,9 @@ define("regex", {
             "NO_TARGET"
     end
     local expression, message = compile(pattern, opts.ignore_case)
-    if not expression then return nil, message, "NO_TARGET" end
+    if not expression then
+        return nil, message, "NO_TARGET"
+    end
     local right = expression:matches(text.of(answer))
     return right, not right and "does not match " .. pattern or nil
 end, function(opts)
@@ -248,10 +264,14 @@ end
 -- The letter of a target: a letter, an index, or the text of a choice.
 local function letter_of_target(target, choices)
     for i, choice in ipairs(choices or {}) do
-        if text.of(choice) == text.of(target) then return letter(i) end
+        if text.of(choice) == text.of(target) then
+            return letter(i)
+        end
     end
     local index = type(target) == "number" and math.tointeger(target)
-    if index then return letter(index) end
+    if index then
+        return letter(index)
+    end
     return text.of(target):match "^%s*%(?(%u)%)?%s*$" or text.of(target):match "^%s*(%l)%s*$"
         and text.of(target):upper():match "%u"
 end
@@ -261,11 +281,15 @@ end
 local function named_letter(given, choices)
     local found = given:match "^[%s*_`]*%(?(%u)[).:,*]" or given:match "%((%u)%)"
         or given:match "^%s*(%a)[%s.):]*$" or given:match "%f[%w](%u)[%s.*_)]*$"
-    if found then return found:upper() end
+    if found then
+        return found:upper()
+    end
     local only
     for i, choice in ipairs(choices or {}) do
         if given:lower():find(text.of(choice):lower(), 1, true) then
-            if only then return nil end
+            if only then
+                return nil
+            end
             only = letter(i)
         end
     end

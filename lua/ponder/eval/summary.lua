@@ -111,7 +111,9 @@ local function scored(records, meta, of)
 end
 
 local function by_scorer(records, meta)
-    if #meta.scorers < 2 then return nil end
+    if #meta.scorers < 2 then
+        return nil
+    end
     local figures = {}
     for _, name in ipairs(meta.scorers) do
         figures[name] = estimate.mean(scored(records, meta, function(record)
@@ -134,7 +136,9 @@ end
 
 -- The probabilities that at least one of k runs, and all k, are right: means over the items.
 local function pass_at(records, meta)
-    if meta.epochs < 2 then return nil end
+    if meta.epochs < 2 then
+        return nil
+    end
     local right, runs, ids = {}, {}, {}
     for _, record in ipairs(records) do
         if not runs[record.id] then
@@ -281,7 +285,9 @@ end
 function summary.is_measured(result)
     for _, policy in ipairs(result.policies) do
         for outcome, count in pairs(policy.outcomes) do
-            if outcome ~= "failed" and count > 0 then return true end
+            if outcome ~= "failed" and count > 0 then
+                return true
+            end
         end
     end
     return false

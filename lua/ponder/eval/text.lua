@@ -33,7 +33,9 @@ local function for_template(value)
     end
     local parts = {}
     for i, part in ipairs(value) do
-        if not is_scalar(part) then return text.of(value) end
+        if not is_scalar(part) then
+            return text.of(value)
+        end
         parts[i] = text.of(part)
     end
     return parts[1] and table.concat(parts, " ") or text.of(value)

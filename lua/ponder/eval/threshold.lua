@@ -121,7 +121,9 @@ end
 ---@return boolean known
 ---@return string? message
 function threshold.check(one, names)
-    if options.has(names, one.policy) then return true end
+    if options.has(names, one.policy) then
+        return true
+    end
     return false, ("threshold %s: %s"):format(options.show(one.text),
         unknown("policy", one.policy, names))
 end

@@ -91,7 +91,9 @@ local function log_record(record)
         record.answer, record.target = tostring(record.answer), tostring(record.target)
         ok, message = pcall(log.event, work.RECORD, record)
     end
-    if not ok then error(message, 0) end
+    if not ok then
+        error(message, 0)
+    end
 end
 
 ---Runs the jobs.

@@ -74,14 +74,18 @@ function client.connect(open, opts)
     self.connection, message, code = open(function(received)
         return self:receive(received)
     end)
-    if not self.connection then return nil, message, code end
+    if not self.connection then
+        return nil, message, code
+    end
     local guard <close> = setmetatable({}, { __close = function(guard)
         if not guard.done then
             self.connection:close(false)
         end
     end })
     guard.done, message, code = self:begin(opts.is_web)
-    if not guard.done then return nil, message, code end
+    if not guard.done then
+        return nil, message, code
+    end
     return self
 end
 
@@ -173,7 +177,9 @@ local function perform(self, method, params, timeout_ms, on_progress, headers)
     local answered, message, code = self.connection:exchange({ jsonrpc = "2.0", id = call.id,
         method = method, params = with_meta(self, call, params) }, call)
     call.over = true
-    if not answered then return nil, message, code end
+    if not answered then
+        return nil, message, code
+    end
     return result_of(self, call)
 end
 
@@ -184,7 +190,9 @@ local function perform_in_session(self, method, ...)
         self.connection.session = nil
         local begun
         begun, message, code = self:begin(true)
-        if not begun then return nil, message, code end
+        if not begun then
+            return nil, message, code
+        end
         return perform(self, method, ...)
     end
     return result, message, code, rpc
@@ -280,10 +288,14 @@ end
 function Client:list_tools(max)
     local tools, cursor = json.array {}, nil
     self.tools_changed, self.mirrored = false, {}
-    if not self.capabilities.tools then return tools end
+    if not self.capabilities.tools then
+        return tools
+    end
     for _ = 1, max + 1 do
         local result, message, code = self:request("tools/list", { cursor = cursor })
-        if not result then return nil, message, code end
+        if not result then
+            return nil, message, code
+        end
         for _, tool in ipairs(type(result.tools) == "table" and result.tools or { false }) do
             if type(tool) ~= "table" or type(tool.name) ~= "string" then
                 return nil, self.connection.label .. ": tools/list did not return a list of tools",
@@ -296,7 +308,9 @@ function Client:list_tools(max)
             self.mirrored[tool.name] = mirror.paths(tool.inputSchema)
         end
         cursor = result.nextCursor
-        if type(cursor) ~= "string" then return tools end
+        if type(cursor) ~= "string" then
+            return tools
+        end
     end
     return nil, self.connection.label .. ": tools/list has too many pages", "TOO_LARGE"
 end
@@ -311,7 +325,9 @@ end
 function Client:call_tool(name, arguments, opts)
     if self.cancels_by_closing and not self.mirrored then -- its headers depend on its schema
         local list, message, code = self:list_tools(opts.max_tools)
-        if not list then return nil, message, code end
+        if not list then
+            return nil, message, code
+        end
     end
     local paths = self.mirrored and self.mirrored[name]
     return self:request("tools/call", { name = name, arguments = arguments }, opts.timeout_ms,

@@ -28,7 +28,9 @@ Pipe.__index = Pipe
 ---@return string? code NOT_FOUND, SPAWN
 function pipe.open(opts, label, receive)
     local started, message, code = child.start(opts, protocol.MAX_MESSAGE)
-    if not started then return nil, message, code end
+    if not started then
+        return nil, message, code
+    end
     local self = setmetatable({ child = started, label = label, receive = receive, ended = false },
         Pipe)
     started.on_output = function()

@@ -48,7 +48,9 @@ end
 local function form_of(contexts, field)
     for _, context in ipairs(contexts) do
         local value = context[field]
-        if type(value) ~= "table" or next(value) ~= nil then return value end
+        if type(value) ~= "table" or next(value) ~= nil then
+            return value
+        end
     end
     return {}
 end
@@ -115,9 +117,13 @@ end
 
 local function get(name, arguments)
     local subject, function_name, contexts = find(name)
-    if not subject then return nil end
+    if not subject then
+        return nil
+    end
     local loaded, problem = prompt.load(subject.name)
-    if not loaded then return nil, problem end
+    if not loaded then
+        return nil, problem
+    end
     local needs = subject.needs[function_name] or {}
     for _, field in ipairs(needs) do
         local value = arguments[field]
@@ -131,7 +137,9 @@ local function get(name, arguments)
     messages, problem = check.render(type(loaded[function_name]) == "function"
         and loaded[function_name] or subject.functions()[function_name],
         fill(contexts, needs, arguments))
-    if not messages then return nil, problem end
+    if not messages then
+        return nil, problem
+    end
     return { messages = as_protocol(messages) }
 end
 

@@ -36,7 +36,9 @@ protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "
 ---@return integer? rank in LEVELS; nil: it is not one of them
 function protocol.level(name)
     for i, level in ipairs(protocol.LEVELS) do
-        if level == name then return i end
+        if level == name then
+            return i
+        end
     end
 end
 

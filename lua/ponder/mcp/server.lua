@@ -153,7 +153,9 @@ end
 -- A policy's outcome as a result of the protocol.
 local function tool_result(policy, result)
     local parts = not policy.returns and own_parts(result.value)
-    if parts then return { content = parts, isError = false } end
+    if parts then
+        return { content = parts, isError = false }
+    end
     local text = result.value and json.encode(result.value) or result.answer
     return { content = json.array { { type = "text", text = text } }, isError = false,
         structuredContent = result.value or policy.returns and { answer = result.answer } or nil }

@@ -75,7 +75,9 @@ function stdio.serve(server)
     local session = server:session(send)
     each_piece(0, lines(function(line)
         local message, problem = json.decode(line)
-        if message == nil then return refuse(tostring(problem)) end
+        if message == nil then
+            return refuse(tostring(problem))
+        end
         session:receive(message)
     end, function() refuse "the line is too long" end))
     task.timeout(GRACE_S, session.finish, session)

@@ -79,7 +79,9 @@ local function receive(self, text)
         return self.receive(message)
     end
     for _, one in ipairs(message) do
-        if not self.receive(one) then return false end
+        if not self.receive(one) then
+            return false
+        end
     end
     return true
 end
@@ -131,7 +133,9 @@ end
 local function resume(self, result, call, on_event)
     local ends = task.now() + call.timeout_ms / 1000
     for _ = 1, MAX_RETRIES do
-        if not can_resume(self, result, call) then break end
+        if not can_resume(self, result, call) then
+            break
+        end
         task.sleep(math.min(result.retry_ms or RETRY_MS, MAX_RETRY_MS) / 1000)
         local left_ms = math.max(math.floor((ends - task.now()) * 1000), 1)
         local request = request_for(self, nil, left_ms)

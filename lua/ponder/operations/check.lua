@@ -46,7 +46,9 @@ local function topological_order(g)
         i = i + 1
     end
     for id in ipairs(g.operations) do
-        if missing[id] > 0 then return nil, id end
+        if missing[id] > 0 then
+            return nil, id
+        end
     end
     return order
 end
@@ -81,7 +83,9 @@ function check.mistake(g)
         local problem = unknown_predecessor(g, op)
             or #op.after == 0 and not op.extend and not kinds[op.type].root
                 and "needs a predecessor"
-        if problem then return named(op, problem) end
+        if problem then
+            return named(op, problem)
+        end
     end
     local order, unreachable = topological_order(g)
     if not order then

@@ -84,7 +84,9 @@ local function needs(...)
     local names = { ... }
     return function(op)
         for _, name in ipairs(names) do
-            if op[name] == nil then return "needs " .. name end
+            if op[name] == nil then
+                return "needs " .. name
+            end
         end
     end
 end
@@ -152,7 +154,9 @@ kinds.aggregate = {
     options = { prompt = REQUIRED, parse = REQUIRED, responses = COUNT },
     scored = always "no",
     run = function(op, input, run)
-        if #input == 0 then return {} end
+        if #input == 0 then
+            return {}
+        end
         local base = {}
         for _, one in ipairs(thought.best(input, false, #input)) do
             base = thought.merged(base, one.state) -- the highest score comes last and wins
@@ -187,7 +191,9 @@ local function scores_of(op, input, run)
     else
         scores = op.parse(states, run:query(op, op.prompt(states), op.samples, input[1]))
     end
-    if type(scores) == "number" then return { scores } end
+    if type(scores) == "number" then
+        return { scores }
+    end
     return type(scores) == "table" and scores
         or fail(op, op.score and "score" or "parse", "numbers", scores)
 end
@@ -229,7 +235,9 @@ local function attempts_at(op, run, first)
         end
         current.validated = true
         attempts[#attempts + 1] = current
-        if current.valid or not op.improve or tried == op.tries then break end
+        if current.valid or not op.improve or tried == op.tries then
+            break
+        end
         current = improved(op, run, current, op.improve_prompt, op.improve_parse)
     end
     return attempts

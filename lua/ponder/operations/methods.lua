@@ -44,7 +44,9 @@ end
 -- it has mistakes.
 local function improved(g, task, solved, responses)
     return g:keep_best { higher = false, after = function(outputs)
-        if outputs[solved.id].thoughts[1].score == 0 then return { solved } end
+        if outputs[solved.id].thoughts[1].score == 0 then
+            return { solved }
+        end
         return { solved, best_of(g, task, { after = { solved }, prompt = task.improve,
             responses = responses }) }
     end }

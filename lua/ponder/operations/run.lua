@@ -257,7 +257,9 @@ local function model_asker(m, opts)
             or { { role = "user", content = prompt } }
         local reply, message, code = m:chat { messages = messages, n = n,
             temperature = opts.temperature, max_tokens = opts.max_output_tokens }
-        if not reply then return nil, message, code end
+        if not reply then
+            return nil, message, code
+        end
         return reply.texts
     end
 end
@@ -267,7 +269,9 @@ local function ask_of(opts)
         error(("operations.run: opts must have one of model and ask (got %s)"):format(
             opts.model and "both" or "neither"), 4)
     end
-    if opts.ask then return opts.ask end
+    if opts.ask then
+        return opts.ask
+    end
     local m = opts.model
     if type(m) == "string" then
         local ok, opened = pcall(model.open, m)

@@ -96,7 +96,9 @@ function thought.best(thoughts, higher, n)
         place[one] = i
     end
     table.sort(rank, function(a, b)
-        if a.score ~= b.score then return (a.score > b.score) == higher end
+        if a.score ~= b.score then
+            return (a.score > b.score) == higher
+        end
         return place[a] < place[b]
     end)
     return table.move(rank, 1, math.min(n, #rank), 1, {})

@@ -60,7 +60,9 @@ local function find_arrow(text, at)
     while true do
         at = text:find("[-<=~\xE2]", at)
         local after = at and arrow_end(text, at)
-        if after or not at then return at, after end
+        if after or not at then
+            return at, after
+        end
         at = at + 1
     end
 end
@@ -89,7 +91,9 @@ local function read_id(text, at, bare)
         return trim(id, "[%s*`\"']"), after
     elseif bare then
         id = text:match(BARE_ID, at)
-        if id then return (id:gsub("%.+$", "")), at + #id end
+        if id then
+            return (id:gsub("%.+$", "")), at + #id
+        end
     end
 end
 
@@ -105,7 +109,9 @@ local function read_pair(text, bare)
         from = arrow and trim(text:sub(1, arrow - 1), "[%s*_`\"']")
         from = from and from:match("^[^%s:%[%]]+$")
     end
-    if not from or not after_arrow then return end
+    if not from or not after_arrow then
+        return
+    end
     local to, to_end = read_id(text, after_arrow, bare)
     if to and from ~= "" and to ~= "" and #from <= MAX_ID and #to <= MAX_ID then
         return from, to, to_end
@@ -155,7 +161,9 @@ local function read_lines(text)
     local found = {}
     for line in lines_with_arrow(text) do
         found[#found + 1] = read_line(line)
-        if #found == MAX_LINKS then break end
+        if #found == MAX_LINKS then
+            break
+        end
     end
     return found
 end
@@ -167,7 +175,9 @@ end
 
 --- A connection from a table `{from, to, description}`, by name or by position.
 local function read_entry(entry)
-    if type(entry) ~= "table" then return end
+    if type(entry) ~= "table" then
+        return
+    end
     local from = as_id(entry.from or entry.source or entry[1])
     local to = as_id(entry.to or entry.target or entry[2])
     local why = entry.description or entry.reason or entry.why or entry[3]
@@ -188,7 +198,9 @@ end
 local function read_list(list)
     local found = {}
     for i, entry in ipairs(type(list) == "table" and list or {}) do
-        if i > MAX_LINKS then break end
+        if i > MAX_LINKS then
+            break
+        end
         found[#found + 1] = read_entry(entry)
     end
     return found
@@ -196,9 +208,13 @@ end
 
 --- The links in a JSON value, or nil.
 local function read_json(value)
-    if type(value) ~= "table" then return end
+    if type(value) ~= "table" then
+        return
+    end
     local list = value.connections or value.links or value.edges
-    if type(list) == "table" then return read_list(list) end
+    if type(list) == "table" then
+        return read_list(list)
+    end
     local found = read_list(value[1] == nil and { value } or value)
     return #found > 0 and found or nil
 end
@@ -211,7 +227,9 @@ local function parse(text)
     local values = #found == 0 and core.find_json(text) or {}
     for i = 1, math.min(#values, MAX_VALUES) do
         local links = read_json((json.decode(values[i])))
-        if links then return links end
+        if links then
+            return links
+        end
     end
     return found
 end

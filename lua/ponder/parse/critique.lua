@@ -103,7 +103,9 @@ end
 local function last_value(values, scale)
     for i = #values, 1, -1 do
         local score = grade.at_start(values[i], scale)
-        if score then return score end
+        if score then
+            return score
+        end
     end
 end
 
@@ -117,7 +119,9 @@ end
 
 --- A grade from the numbers of points for and against an answer: 0.2 to 0.8.
 local function balance(good, bad)
-    if good + bad == 0 then return 0.5 end
+    if good + bad == 0 then
+        return 0.5
+    end
     return 0.5 + 0.3 * (good - bad) / (good + bad)
 end
 
@@ -127,7 +131,9 @@ end
 --- Removes emphasis around the whole text, or half of a pair whose other half was in the marker.
 local function unwrap(text)
     local _, marks = gsub(text, "%*%*", "")
-    if marks % 2 == 1 then return (gsub(text, "%*%*", "", 1)) end
+    if marks % 2 == 1 then
+        return (gsub(text, "%*%*", "", 1))
+    end
     return marks == 2 and match(text, "^%*%*(.+)%*%*$") or text
 end
 
@@ -137,11 +143,15 @@ local function clean(text)
         text = gsub(gsub(text, "\n[ \t]*>[ \t>]*", "\n"), "%s+", " ")
     end
     text = trim(text)
-    if not text then return nil end
+    if not text then
+        return nil
+    end
     text = match(text, "^[%-\xE2][\x80]?[\xA2]? +(.+)") or text
     text = find(text, "**", 1, true) and unwrap(text) or text
     local bare = #text <= 32 and lower(match(text, "^%(?(.-)[.!%)]*$"))
-    if bare and (NOTHING[bare] or not find(bare, "[^%p%s]")) then return nil end
+    if bare and (NOTHING[bare] or not find(bare, "[^%p%s]")) then
+        return nil
+    end
     return text
 end
 
@@ -207,7 +217,9 @@ local function answer_element(text)
         if body and (close or not inner) then
             from, to, inner = open, close_end or #text, body
         end
-        if not close then break end
+        if not close then
+            break
+        end
         open, open_end = find(folded, "<answer>", close_end + 1, true)
     end
     return from, to, inner
@@ -218,7 +230,9 @@ local function answer_section(sections)
     local texts = sections[6]
     for i = #texts, 1, -1 do
         local answer = trim(texts[i], "[^%s%*_]")
-        if answer then return answer end
+        if answer then
+            return answer
+        end
     end
 end
 
@@ -296,7 +310,9 @@ local CATEGORIES = {
 local function category_of(text)
     for _, category in ipairs(CATEGORIES) do
         for i = 2, #category do
-            if find(text, category[i], 1, true) then return category[1] end
+            if find(text, category[i], 1, true) then
+                return category[1]
+            end
         end
     end
     return "general"
@@ -304,7 +320,9 @@ end
 
 local function impact_of(text)
     for word in gmatch(text, "%a+") do
-        if URGENT[word] then return "high" end
+        if URGENT[word] then
+            return "high"
+        end
     end
     return (utf8.len(text) or #text) > 100 and "medium" or "low"
 end

@@ -66,15 +66,21 @@ end
 ---@return integer? after the position after it
 function grade.at(text, at, scale)
     local digits, after = match(text, "^(%d*[.,]?%d+)()", at)
-    if not digits then return nil end
+    if not digits then
+        return nil
+    end
     local power, behind = match(text, "^([eE][+-]?%d+)()", after)
     if power then
         digits, after = digits .. power, behind
     end
     local value = number(digits)
-    if not value or is_range(text, value, after) then return nil end
+    if not value or is_range(text, value, after) then
+        return nil
+    end
     local percent = match(text, "^[*_`]*%s*%%()", after)
-    if percent then return grade.clamp(value / 100), percent end
+    if percent then
+        return grade.clamp(value / 100), percent
+    end
     local whole, last = whole_at(text, match(text, "^[*_`]*()", after))
     if whole then
         return whole > 0 and grade.clamp(value / whole) or nil, last
@@ -108,7 +114,9 @@ function grade.named_scale(text)
         for at, top in gmatch(text, "()" .. pattern) do
             local before = i == 1 and sub(text, math.max(1, at - 8), at - 1) or ""
             local known = not find(before, "%d[*_`]*%s*$") and KNOWN[top]
-            if known and named and known ~= named then return nil end
+            if known and named and known ~= named then
+                return nil
+            end
             named = known or named
         end
     end

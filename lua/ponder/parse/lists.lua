@@ -40,15 +40,21 @@ local function number_at(head, at)
     at = head:match("^%(()", at) or at
     local word, digits = head:match("^(%a+)%s+#?()%d", at)
     if word then
-        if not COUNTED[word:lower()] then return nil end
+        if not COUNTED[word:lower()] then
+            return nil
+        end
         at = digits
     end
     local number, after = head:match("^(%d%d?%d?%d?)()", at)
-    if not number then return nil end
+    if not number then
+        return nil
+    end
     local closed = head:match("^%*+()", after)
     after = closed or after
     local text = head:match("^[.):]+()", after) or head:match("^%s+%-()%s", after)
-    if not text then return nil end
+    if not text then
+        return nil
+    end
     closed = head:match("^%*+()", text) or closed
     return closed and math.max(text, closed) or text, tonumber(number), stars and not closed
 end
@@ -57,7 +63,9 @@ end
 local function marker_of(line)
     local head = line:sub(1, MAX_MARKER)
     local indent, at = head:match("^([ \t>]*)()[^ \t>\r]")
-    if not indent then return nil end
+    if not indent then
+        return nil
+    end
     local text_at = bullet_at(head, at)
     if text_at then
         return { kind = "bullet", indent = #indent, text_at = text_at }
@@ -75,7 +83,9 @@ local function read_lines(text)
     local lines, markers = {}, {}
     for line in text:gmatch("[^\n]*") do
         local n = #lines + 1
-        if n > MAX_LINES then break end
+        if n > MAX_LINES then
+            break
+        end
         lines[n] = line
         markers[n] = marker_of(line) or false
     end
@@ -168,7 +178,9 @@ function lists.items(text, max)
     for n, line in ipairs(lines) do
         local marker = markers[n]
         if marker and marker.kind == kind and marker.indent <= indent + 1 and not walk.in_code then
-            if #walk.items >= max then break end
+            if #walk.items >= max then
+                break
+            end
             walk:begin(line, marker)
         elseif walk.item then
             walk:continue(line, marker)

@@ -16,7 +16,9 @@ local function score_of_text(text, scale)
     local at = text:match("^[%s*_`\"']*()")
     local named = text:match("^%a+[%s*_`\"']*[:=][%s*_`\"']*()", at)
     local score, after = score_at(text, named or at, scale)
-    if score and text:find("^[%s*_`\"'.)]*$", after) then return score end
+    if score and text:find("^[%s*_`\"'.)]*$", after) then
+        return score
+    end
 end
 
 -------------------------------------------------------------------------------
@@ -83,7 +85,9 @@ end
 local function item_id(resolver, item, place)
     if type(item) == "table" then
         for _, name in ipairs(ID_NAMES) do
-            if item[name] ~= nil then return resolve(resolver, item[name]) end
+            if item[name] ~= nil then
+                return resolve(resolver, item[name])
+            end
         end
     end
     return resolver.ids[place]
@@ -174,7 +178,9 @@ local function label_of(line, resolver)
         local text, last = line:match(pattern, at)
         local name = text and text:match("^(.-)[*_`\"']*$")
         local id = text and (resolver.by_text[text] or resolver.by_text[name])
-        if id then return id, last end
+        if id then
+            return id, last
+        end
     end
 end
 
@@ -217,7 +223,9 @@ local function score_in(line, at, scale, named)
         local number_at = last and lower:match("^[%s*_`\"':=|]*()[%d.,]", last + 1)
         number_at = number_at or last and lower:match("^%s+is%s+()[%d.,]", last + 1)
         score = number_at and score_at(line, number_at, scale)
-        if score then return score end
+        if score then
+            return score
+        end
     end
     score = score_at_end(line, at, scale) or named and score_at_colon(line, at, scale) or nil
     return score and grade.is_on_scale(score) and score or off or score
@@ -229,7 +237,9 @@ end
 ---@return boolean
 function scores.are_on_scale(found)
     for _, score in pairs(found) do
-        if not grade.is_on_scale(score) then return false end
+        if not grade.is_on_scale(score) then
+            return false
+        end
     end
     return true
 end
@@ -245,7 +255,9 @@ function scores.from_lines(text, resolver)
     text = text:gsub("[,;{]%s*([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "\n%1")
     for line in text:gmatch("[^\n]+") do
         lines = lines + 1
-        if lines > MAX_LINES or missing == 0 then break end
+        if lines > MAX_LINES or missing == 0 then
+            break
+        end
         line = line:sub(1, MAX_LINE_BYTES)
         local id, after, named = label_of(line, resolver)
         local score

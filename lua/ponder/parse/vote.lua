@@ -36,7 +36,9 @@ local function only_named(text, ids)
     local found
     for _, id in ipairs(ids) do
         if id ~= "" and names(text, id) then
-            if found then return nil end
+            if found then
+                return nil
+            end
             found = id
         end
     end
@@ -58,7 +60,9 @@ local function by_json(text, ids)
         local value = json.decode(values[i])
         local choice = type(value) == "table" and (value.vote or value.node_id or value.choice)
         for _, id in ipairs(ids) do
-            if id == choice then return id end
+            if id == choice then
+                return id
+            end
         end
     end
 end

@@ -112,7 +112,9 @@ end
 
 ---Kills the process, if it still runs.
 function Child:close()
-    if not self.core then return end
+    if not self.core then
+        return
+    end
     sources.remove(self.source)
     for t in pairs(self.waiting) do
         scheduler.wake(t, "a process", true)
@@ -147,7 +149,9 @@ end
 function Child:wait_until(timeout_ms, step)
     local deadline = timeout_ms and scheduler.clock() + timeout_ms / 1000
     while true do
-        if not self.core then return nil, "the process is closed", "CLOSED" end
+        if not self.core then
+            return nil, "the process is closed", "CLOSED"
+        end
         local results = step()
         if results then
             return table.unpack(results, 1, 4)
@@ -210,7 +214,9 @@ function child.run(opts)
             .. "(user, mount, PID, network) for isolate", "ISOLATION"
     end
     local self <close>, message, code = child.start(opts, READ_AHEAD)
-    if not self then return nil, message, code end
+    if not self then
+        return nil, message, code
+    end
     local kept = { stdout = { size = 0 }, stderr = { size = 0 } }
     self.core:write(opts.input)
     self.core:close_input()
@@ -226,7 +232,9 @@ function child.run(opts)
     end)
     local result = done or {}
     result.stdout, result.stderr = table.concat(kept.stdout), table.concat(kept.stderr)
-    if not done then return nil, message, code, result end
+    if not done then
+        return nil, message, code, result
+    end
     return done
 end
 

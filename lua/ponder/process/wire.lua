@@ -10,14 +10,18 @@ local wire = {}
 ---@param bytes string
 ---@return string|table
 function wire.text(bytes)
-    if utf8.len(bytes) then return bytes end
+    if utf8.len(bytes) then
+        return bytes
+    end
     return { bytes = bytes:gsub("[\x80-\xFF]", function(byte)
         return utf8.char(byte:byte())
     end) }
 end
 
 local function bytes_of(text)
-    if type(text) ~= "table" then return text end
+    if type(text) ~= "table" then
+        return text
+    end
     return (text.bytes:gsub(utf8.charpattern, function(character)
         return string.char(utf8.codepoint(character))
     end))
@@ -65,7 +69,9 @@ local function packed(value)
 end
 
 local function unpacked(value)
-    if type(value) ~= "table" or not value.done then return bytes_of(value) end
+    if type(value) ~= "table" or not value.done then
+        return bytes_of(value)
+    end
     local done = { status = value.status, signal = value.signal }
     for _, name in ipairs(STREAMS) do
         done[name] = bytes_of(value[name])
@@ -82,8 +88,12 @@ end
 --- Decodes them for the script.
 ---@return any ...
 function wire.unpack(value, message, code, partial)
-    if message == nil then return unpacked(value) end
-    if partial == nil then return nil, message, code end
+    if message == nil then
+        return unpacked(value)
+    end
+    if partial == nil then
+        return nil, message, code
+    end
     return nil, message, code, unpacked(partial)
 end
 

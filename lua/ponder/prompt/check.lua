@@ -72,7 +72,9 @@ end
 
 -- The texts in a field of a context: a string, or the items of a list.
 local function texts_in(value)
-    if type(value) == "string" then return { value } end
+    if type(value) == "string" then
+        return { value }
+    end
     local texts = {}
     if type(value) == "table" then
         for _, item in ipairs(value.content and { value } or value) do
@@ -91,7 +93,9 @@ local function missing_field(context, needs, messages)
     local all = table.concat(parts, "\n")
     for _, field in ipairs(needs) do
         for _, text in ipairs(texts_in(context[field])) do
-            if not all:find(text, 1, true) then return field end
+            if not all:find(text, 1, true) then
+                return field
+            end
         end
     end
 end
@@ -123,9 +127,13 @@ local function render(f, context)
         local at = place_in_file(f)
         return text:sub(1, #at) == at and text or at .. ": " .. text
     end, context)
-    if not ok then return nil, result end
+    if not ok then
+        return nil, result
+    end
     local problem = message_problem(result)
-    if problem then return nil, place(f) .. ": " .. problem end
+    if problem then
+        return nil, place(f) .. ": " .. problem
+    end
     local messages = {}
     for i, message in ipairs(result) do
         messages[i] = { role = message.role, content = message.content }

@@ -28,7 +28,9 @@ local function candidates(lines)
     local list, text = {}, table.concat(lines, "\n")
     local last = #text - #lines[#lines]
     for at, after in text:gmatch "%f[%w_]()function%s*[%w_.:]*%s*()%(" do
-        if at > #lines[1] then break end
+        if at > #lines[1] then
+            break
+        end
         for ending in text:gmatch "%f[%w_]end%f[^%w_]()" do
             if ending > last and ending > after then
                 list[#list + 1] = "function" .. text:sub(after, ending - 1)
@@ -94,11 +96,15 @@ end
 -- The name of a function of Lua's library, or nil.
 local function library_name(f)
     for name, value in pairs(_G) do
-        if value == f then return name end
+        if value == f then
+            return name
+        end
     end
     for library, functions in pairs(LIBRARIES) do
         for name, value in pairs(functions) do
-            if value == f then return library .. "." .. name end
+            if value == f then
+                return library .. "." .. name
+            end
         end
     end
 end
@@ -120,7 +126,9 @@ local function write_function(f, indent, depth, name)
         at = at + 1
         variable, value = debug.getupvalue(f, at)
     end
-    if not names[1] then return text_of(f, indent) end
+    if not names[1] then
+        return text_of(f, indent)
+    end
     return ("(function()\n%slocal %s\n%s%sreturn %s\n%send)()"):format(inner,
         table.concat(names, ", "), table.concat(assignments), inner, text_of(f, inner), indent)
 end
@@ -138,7 +146,9 @@ function write(value, indent, depth, name)
         return refuse(name .. " is " .. options.show(value))
     end
     for library, functions in pairs(LIBRARIES) do
-        if value == functions then return library end
+        if value == functions then
+            return library
+        end
     end
     for module, loaded in pairs(package.loaded) do
         if loaded == value then

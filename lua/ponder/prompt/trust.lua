@@ -69,7 +69,9 @@ function trust.read(at)
     if not problem then
         names, message = lua_files(about.path)
     end
-    if message then return nil, message end
+    if message then
+        return nil, message
+    end
     local hashes, lines = {}, {}
     for i, name in ipairs(names) do
         local path = about.path .. "/" .. name
@@ -78,7 +80,9 @@ function trust.read(at)
         if not problem then
             text, why = read_file(path, MAX_BYTES)
         end
-        if not text then return nil, problem or why end
+        if not text then
+            return nil, problem or why
+        end
         hashes[name] = store.sha256(text)
         lines[i] = ("%s %q\n"):format(hashes[name], name)
     end
@@ -112,11 +116,15 @@ end
 ---@return string? message
 function trust.add(at)
     local contents, message = trust.read(at)
-    if not contents then return nil, message end
+    if not contents then
+        return nil, message
+    end
     local hashes = trust.list()
     hashes[contents.path] = contents.hash
     local ok, problem = write(hashes)
-    if not ok then return nil, problem end
+    if not ok then
+        return nil, problem
+    end
     return contents
 end
 
@@ -128,10 +136,14 @@ function trust.remove(at)
     local about = private.about(at, true)
     local path = about and about.path or at
     local hashes = trust.list()
-    if not hashes[path] then return false end
+    if not hashes[path] then
+        return false
+    end
     hashes[path] = nil
     local ok, message = write(hashes)
-    if not ok then return nil, message end
+    if not ok then
+        return nil, message
+    end
     return true
 end
 
@@ -143,7 +155,9 @@ function trust.check(at)
     local about = private.about(at, true)
     local known, problem = trust.list()
     local wanted = about and known[about.path]
-    if not wanted then return nil, problem or at .. ": is not trusted" end
+    if not wanted then
+        return nil, problem or at .. ": is not trusted"
+    end
     local contents, message = trust.read(at)
     if not contents then
         return nil, message

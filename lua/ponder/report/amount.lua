@@ -61,7 +61,9 @@ end
 ---@param totals {cost: number?, unpriced: integer}
 ---@return string
 function amount.short_cost(totals)
-    if totals.unpriced == 0 then return amount.money(totals.cost) end
+    if totals.unpriced == 0 then
+        return amount.money(totals.cost)
+    end
     return totals.cost and amount.money(totals.cost) .. "+?" or "?"
 end
 

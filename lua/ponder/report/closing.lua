@@ -31,7 +31,9 @@ end
 ---@return string[] facts at most two
 function closing.of(was_interrupted)
     local path = log_run.path()
-    if not path then return {} end
+    if not path then
+        return {}
+    end
     return { "log " .. require("ponder.report.text").line(short(path)),
         was_interrupted and "to continue: " .. log_run.resume_command() or nil }
 end
@@ -107,7 +109,9 @@ function RunLine:write(was_interrupted)
     self:clear()
     local run = log_run.current()
     local kind = run and run.kind or "run"
-    if self.budget.calls == 0 or kind == "replay" then return end
+    if self.budget.calls == 0 or kind == "replay" then
+        return
+    end
     kind = kind == "run" and self.name or kind
     local facts = spent_facts(self, scheduler.clock())
     table.move(closing.of(was_interrupted), 1, 2, #facts + 1, facts)

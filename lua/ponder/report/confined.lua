@@ -46,7 +46,9 @@ end
 
 local function has_budget(given, budgets)
     for _, name in ipairs(budgets) do
-        if given[name] then return true end
+        if given[name] then
+            return true
+        end
     end
     return false
 end
@@ -93,7 +95,9 @@ end
 
 local function load_tool(path)
     local chunk, message = files.load(path, "script")
-    if not chunk then return nil, message end
+    if not chunk then
+        return nil, message
+    end
     local ok, value = pcall(chunk)
     value = ok and type(value) == "table" and value.run or value
     if type(value) ~= "function" then
@@ -143,7 +147,9 @@ end
 function confined.load(path, form, argument, given)
     local text, problem = files.read(path, "script")
     local opts, message = confined.options(given)
-    if not text or not opts then return nil, problem or message end
+    if not text or not opts then
+        return nil, problem or message
+    end
     opts.patience, opts.write = PATIENCE_S, write_error
     local box, why, code = untrusted.open({ text = text:gsub("^#[^\n]*", ""), name = "@" .. path,
         form = form, arguments = argument }, opts)

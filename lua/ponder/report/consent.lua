@@ -38,16 +38,22 @@ end
 -- Whether the user has a key for the provider of an address; nil: of any.
 local function has_key(config, address)
     for _, variable in ipairs(address and address.keys or {}) do
-        if env(variable) then return true end
+        if env(variable) then
+            return true
+        end
     end
     for _, alias in pairs(config.aliases or {}) do
-        if holds_key(alias) then return true end
+        if holds_key(alias) then
+            return true
+        end
     end
     if address then
         return holds_key(config.defaults) or holds_key((config.providers or {})[address.provider])
     end
     for _, one in ipairs(ADDRESSES) do
-        if has_key(config, one) then return true end
+        if has_key(config, one) then
+            return true
+        end
     end
     return false
 end
@@ -89,7 +95,9 @@ local function unnamed(log, config, command, opts)
     local asks = has_key(config) and not opts.other_server
     for _, url in ipairs(asks and trust.base_urls(log.run.arguments) or {}) do
         local is_obstacle = command == "resume" and url:find(redact.MARK, 1, true) -- see Rerun
-        if not named[url] and not is_obstacle then return url end
+        if not named[url] and not is_obstacle then
+            return url
+        end
     end
 end
 

@@ -52,7 +52,9 @@ local function drop(columns, kept, narrowest, room)
                 worst = place
             end
         end
-        if not worst then return end
+        if not worst then
+            return
+        end
         table.remove(kept, worst)
     end
 end
@@ -67,7 +69,9 @@ local function shrink(kept, widths, narrowest, room)
                 widest = i
             end
         end
-        if not widest then return end
+        if not widest then
+            return
+        end
         widths[widest], excess = widths[widest] - 1, excess - 1
     end
 end

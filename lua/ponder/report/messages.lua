@@ -81,7 +81,9 @@ end
 ---@return table[]? input nil: none
 ---@return table[]? system instructions given apart from the messages
 function messages.input(request)
-    if type(request) ~= "table" then return nil end
+    if type(request) ~= "table" then
+        return nil
+    end
     local input, system = json.array {}, json.array {}
     for i, message in ipairs(is_list(request.messages) and request.messages or {}) do
         if type(message) == "table" then

@@ -54,14 +54,18 @@ end
 local function read(path, uri)
     local number = uri:match("^" .. PREFIX .. "(%d+)$")
     number = number and math.tointeger(tonumber(number))
-    if not number then return nil end
+    if not number then
+        return nil
+    end
     local log <close>, _, code = reader.open(("%s#%d"):format(path, number))
     if not log then
         return nil, code ~= "NOT_FOUND" and "the log cannot be read" or nil
     end
     local buffer = new_buffer()
     local ok, message = export.write(log, buffer)
-    if not ok then return nil, message end
+    if not ok then
+        return nil, message
+    end
     return { contents = { { uri = uri, mimeType = TYPE, text = table.concat(buffer) } } }
 end
 

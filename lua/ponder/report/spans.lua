@@ -107,7 +107,9 @@ end
 -- The name of the workflow: that of the script's file, or of the command.
 local function workflow_of(run)
     local script = run.script
-    if not script or script == "-" or script == "-e" then return run.command end
+    if not script or script == "-" or script == "-e" then
+        return run.command
+    end
     return script:match("([^/]+)/*$") or run.command
 end
 
@@ -158,7 +160,9 @@ function Spans:parent_of(row)
     local candidates = { row.within and self:id("effect", row.within) or false,
         search and row.node ~= nil and self:id("node", row.search, row.node), search }
     for i = 1, 3 do
-        if self.known[candidates[i]] then return candidates[i] end
+        if self.known[candidates[i]] then
+            return candidates[i]
+        end
     end
     return self:root_id()
 end
@@ -175,7 +179,9 @@ local function float(value)
 end
 
 local function stops(value)
-    if type(value) == "string" then return { value } end
+    if type(value) == "string" then
+        return { value }
+    end
     return type(value) == "table" and #value > 0 and value or nil
 end
 

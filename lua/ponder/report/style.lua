@@ -21,7 +21,9 @@ local CODES = { bold = "1", dim = "2", red = "31", green = "32", yellow = "33" }
 ---@param color? "bold"|"dim"|"red"|"green"|"yellow"
 ---@return string
 function Style:paint(s, color)
-    if not self.color or not color or s == "" then return s end
+    if not self.color or not color or s == "" then
+        return s
+    end
     return ("\27[%sm%s\27[0m"):format(CODES[color], s)
 end
 

@@ -31,9 +31,13 @@ end
 function text.cut(s, columns, mark)
     mark = mark or "..."
     local bytes = terminal.fit(s, columns)
-    if bytes == #s then return s end
+    if bytes == #s then
+        return s
+    end
     local room = columns - terminal.width(mark)
-    if room < 1 then return s:sub(1, bytes) end
+    if room < 1 then
+        return s:sub(1, bytes)
+    end
     return s:sub(1, (terminal.fit(s, room))) .. mark
 end
 

@@ -129,7 +129,9 @@ end
 
 -- The children to show in a large drawing: the path to the answer and the best of the rest.
 local function choose(children)
-    if #children <= MAX_CHILDREN then return children, 0 end
+    if #children <= MAX_CHILDREN then
+        return children, 0
+    end
     local ranked, place = table.move(children, 1, #children, 1, {}), {}
     for i, child in ipairs(children) do
         place[child] = i

@@ -11,7 +11,9 @@ local function ranks(ps)
         order[i] = i
     end
     table.sort(order, function(i, j)
-        if ps[i] ~= ps[j] then return ps[i] < ps[j] end
+        if ps[i] ~= ps[j] then
+            return ps[i] < ps[j]
+        end
         return i < j
     end)
     return order

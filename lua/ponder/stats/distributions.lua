@@ -34,7 +34,9 @@ end
 ---@param x number
 ---@return number
 function distributions.erfc(x)
-    if x < 0 then return 2 - distributions.erfc(-x) end
+    if x < 0 then
+        return 2 - distributions.erfc(-x)
+    end
     return x < 2.5 and 1 - erf_series(x) or erfc_fraction(x)
 end
 
@@ -46,7 +48,9 @@ local function upper_quantile(q)
         local density = math.exp(-x * x / 2) / ROOT_2_PI
         local step = tail * math.log(tail / q) / density
         x = math.max(0, x + step)
-        if math.abs(step) <= 4 * EPSILON * x then break end
+        if math.abs(step) <= 4 * EPSILON * x then
+            break
+        end
     end
     return x
 end
@@ -56,7 +60,9 @@ end
 ---@param q number above 0 and below 1
 ---@return number
 function distributions.normal_upper(q)
-    if q == 0.5 then return 0.0 end
+    if q == 0.5 then
+        return 0.0
+    end
     return q < 0.5 and upper_quantile(q) or -upper_quantile(1 - q)
 end
 
@@ -135,7 +141,9 @@ local function beta_fraction(x, a, b)
             c = c == 0 and TINY or c
             product = product * c * d
         end
-        if math.abs(c * d - 1) < 4 * EPSILON then break end
+        if math.abs(c * d - 1) < 4 * EPSILON then
+            break
+        end
     end
     return product
 end

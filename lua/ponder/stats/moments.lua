@@ -111,7 +111,9 @@ function moments.se_cluster_miller(xs, clusters)
     arguments.numbers("se_cluster_miller", "xs", xs)
     arguments.clusters("se_cluster_miller", clusters, #xs)
     local variance = variance_of_mean(xs)
-    if not variance then return nil end
+    if not variance then
+        return nil
+    end
     local mean = moments.average(xs)
     local sums = moments.cluster_sums(xs, clusters, mean)
     local products = sum_of_squares(sums, 0.0) - sum_of_squares(xs, mean)
@@ -139,20 +141,26 @@ end
 function moments.se_cluster_cr1(xs, clusters)
     arguments.numbers("se_cluster_cr1", "xs", xs)
     arguments.clusters("se_cluster_cr1", clusters, #xs)
-    if #xs == 0 then return nil end
+    if #xs == 0 then
+        return nil
+    end
     return cr1(xs, clusters)
 end
 
 local function is_constant(xs)
     for i = 2, #xs do
-        if xs[i] ~= xs[1] then return false end
+        if xs[i] ~= xs[1] then
+            return false
+        end
     end
     return true
 end
 
 -- Pearson's correlation; nil if a list is constant.
 local function correlation(xs, ys)
-    if is_constant(xs) or is_constant(ys) then return nil end
+    if is_constant(xs) or is_constant(ys) then
+        return nil
+    end
     local x_mean, y_mean, products = moments.average(xs), moments.average(ys), 0.0
     for i = 1, #xs do
         products = products + (xs[i] - x_mean) * (ys[i] - y_mean)
@@ -176,11 +184,15 @@ function moments.paired_clustered(xs, ys, clusters, conf)
     arguments.numbers("paired_clustered", "ys", ys, #xs)
     arguments.clusters("paired_clustered", clusters, #xs)
     conf = arguments.confidence("paired_clustered", conf)
-    if #xs == 0 then return {} end
+    if #xs == 0 then
+        return {}
+    end
     local differences = moments.differences(xs, ys)
     local mean, se = moments.average(differences), cr1(differences, clusters)
     local r = correlation(xs, ys)
-    if not se then return { mean, nil, nil, nil, nil, r } end
+    if not se then
+        return { mean, nil, nil, nil, nil, r }
+    end
     local half = distributions.normal_upper((1 - conf) / 2) * se
     local p = mean == 0 and 1.0 or se == 0 and 0.0
         or distributions.erfc(math.abs(mean / se) / math.sqrt(2))
@@ -206,7 +218,9 @@ function moments.sample_size(omega2, var_a, k_a, var_b, k_b, delta, alpha, power
     arguments.number(where, "var_b", var_b, 0)
     arguments.number(where, "k_b", k_b, 1)
     arguments.number(where, "delta", delta)
-    if delta == 0 then error("stats.sample_size: delta must not be 0", 2) end
+    if delta == 0 then
+        error("stats.sample_size: delta must not be 0", 2)
+    end
     arguments.fraction(where, "alpha", alpha)
     arguments.fraction(where, "power", power)
     local z = distributions.normal_upper(alpha / 2) + distributions.normal_upper(1 - power)
@@ -274,7 +288,9 @@ function moments.quantile_interval(xs, p, conf)
     arguments.fraction("quantile_interval", "p", p)
     local tail = (1 - arguments.confidence("quantile_interval", conf)) / 2
     local n, sorted = #xs, sorted_copy(xs)
-    if n == 0 then return {} end
+    if n == 0 then
+        return {}
+    end
     -- The r-th smallest item is above the quantile if fewer than r items are below the quantile.
     local below = last_rank(n, function(r)
         return distributions.binomial_lower(r - 1, n, p) <= tail

@@ -11,7 +11,9 @@ local function z_of(conf)
 end
 
 local function wilson(k, n, z)
-    if n == 0 then return 0.0, 1.0 end
+    if n == 0 then
+        return 0.0, 1.0
+    end
     local half = z * math.sqrt(k * ((n - k) / n) + z * z / 4)
     local center, scale = k + z * z / 2, n + z * z
     return k == 0 and 0.0 or (center - half) / scale, k == n and 1.0 or (center + half) / scale
@@ -60,7 +62,9 @@ end
 -- The correlation of a table of pairs, with Newcombe's continuity correction.
 local function phi_of(a, b, c, d)
     local product = (a + b) * (c + d) * 1.0 * (a + c) * (b + d)
-    if product == 0 then return 0.0 end
+    if product == 0 then
+        return 0.0
+    end
     local numerator = a * 1.0 * d - b * 1.0 * c
     if numerator > 0 then
         numerator = math.max(numerator - (a + b + c + d) / 2, 0)
@@ -84,7 +88,9 @@ function proportions.newcombe_paired(a, b, c, d, conf)
     d = arguments.integer("newcombe_paired", "d", d, 0)
     local z = z_of(arguments.confidence("newcombe_paired", conf))
     local n = a + b + c + d
-    if n == 0 then return { 0.0, -1.0, 1.0 } end
+    if n == 0 then
+        return { 0.0, -1.0, 1.0 }
+    end
     local l1, u1 = wilson(a + b, n, z)
     local l2, u2 = wilson(a + c, n, z)
     local lower, upper = square_and_add((a + b) / n, l1, u1, (a + c) / n, l2, u2,
@@ -107,7 +113,9 @@ function proportions.newcombe_independent(k1, n1, k2, n2, conf)
     n2 = arguments.integer("newcombe_independent", "n2", n2, 0)
     k2 = arguments.integer("newcombe_independent", "k2", k2, 0, n2)
     local z = z_of(arguments.confidence("newcombe_independent", conf))
-    if n1 == 0 or n2 == 0 then return { 0.0, -1.0, 1.0 } end
+    if n1 == 0 or n2 == 0 then
+        return { 0.0, -1.0, 1.0 }
+    end
     local l1, u1 = wilson(k1, n1, z)
     local l2, u2 = wilson(k2, n2, z)
     local lower, upper = square_and_add(k1 / n1, l1, u1, k2 / n2, l2, u2, 0)
@@ -135,7 +143,9 @@ end
 function proportions.mcnemar_midp(b, c)
     b = arguments.integer("mcnemar_midp", "b", b, 0)
     c = arguments.integer("mcnemar_midp", "c", c, 0)
-    if b == c then return 1.0 end
+    if b == c then
+        return 1.0
+    end
     local m, n = math.min(b, c), b + c
     return math.min(1.0, 2 * distributions.binomial_lower(m, n, 0.5)
         - distributions.binomial_density(m, n, 0.5))
@@ -147,7 +157,9 @@ end
 -- C(n - c, k) / C(n, k): the probability that k of n samples miss all c, as the shorter of two
 -- equivalent products.
 local function miss(n, c, k)
-    if k > n - c then return 0.0 end
+    if k > n - c then
+        return 0.0
+    end
     local product = 1.0
     local few, many = math.min(c, k), math.max(c, k)
     for i = 0, few - 1 do
@@ -191,7 +203,9 @@ local function add_answer(weights, chances, most, k)
     for s, row in pairs(weights) do
         for i = 0, math.min(most, k - s) do
             local chance = chances[i]
-            if not chance then break end
+            if not chance then
+                break
+            end
             local target = sums[s + i] or {}
             sums[s + i] = target
             for t, weight in pairs(row) do

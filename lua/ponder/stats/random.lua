@@ -94,7 +94,9 @@ end
 function random.bootstrap_mean(xs, B, seed, conf)
     arguments.numbers("bootstrap_mean", "xs", xs)
     B, seed, conf = arguments.draws("bootstrap_mean", B, seed, conf)
-    if #xs == 0 then return {} end
+    if #xs == 0 then
+        return {}
+    end
     return { moments.average(xs), limits(replicates(xs, nil, B, seed), conf) }
 end
 
@@ -112,7 +114,9 @@ function random.bootstrap_paired(xs, ys, B, seed, conf)
     arguments.numbers("bootstrap_paired", "xs", xs)
     arguments.numbers("bootstrap_paired", "ys", ys, #xs)
     B, seed, conf = arguments.draws("bootstrap_paired", B, seed, conf)
-    if #xs == 0 then return {} end
+    if #xs == 0 then
+        return {}
+    end
     local differences = moments.differences(xs, ys)
     local means = replicates(differences, nil, B, seed)
     local below, above = 0, 0
@@ -137,7 +141,9 @@ function random.bootstrap_ratio(numerators, denominators, B, seed, conf)
     arguments.numbers("bootstrap_ratio", "numerators", numerators)
     arguments.numbers("bootstrap_ratio", "denominators", denominators, #numerators)
     B, seed, conf = arguments.draws("bootstrap_ratio", B, seed, conf)
-    if #numerators == 0 then return {} end
+    if #numerators == 0 then
+        return {}
+    end
     local total = moments.sum(denominators)
     return { total == 0 and math.huge or moments.sum(numerators) / total,
         limits(replicates(numerators, denominators, B, seed), conf) }
@@ -155,7 +161,9 @@ function random.bootstrap_cluster(xs, clusters, B, seed, conf)
     arguments.numbers("bootstrap_cluster", "xs", xs)
     arguments.clusters("bootstrap_cluster", clusters, #xs)
     B, seed, conf = arguments.draws("bootstrap_cluster", B, seed, conf)
-    if #xs == 0 then return {} end
+    if #xs == 0 then
+        return {}
+    end
     local sums, sizes = moments.cluster_sums(xs, clusters, 0.0)
     return { moments.average(xs), limits(replicates(sums, sizes, B, seed), conf) }
 end

@@ -198,10 +198,14 @@ function Calls:tool_result(id, text)
             0)
     end
     local call, index = find_tool_call(self, id)
-    if not call then return nil end
+    if not call then
+        return nil
+    end
     call.results[index] = text
     call.waiting = call.waiting - 1
-    if call.waiting > 0 then return nil end
+    if call.waiting > 0 then
+        return nil
+    end
     for i, result in ipairs(call.results) do
         call.messages[#call.messages + 1] = { role = "tool", tool_call_id = call.asked[i].id,
             name = call.asked[i].name, content = result }

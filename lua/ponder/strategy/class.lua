@@ -144,7 +144,9 @@ local function new(kind, opts, state, level)
     local checked = options.check(name, opts, kind.rules, level + 1)
     local check = kind.machine.check_options
     local problem = check and check(machine_options(kind, checked))
-    if problem then error(("%s: %s"):format(name, problem), level + 1) end
+    if problem then
+        error(("%s: %s"):format(name, problem), level + 1)
+    end
     models.check(name, kind, checked, level + 1)
     prompts.check(name, kind, checked.prompts, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)
@@ -191,7 +193,9 @@ end
 function Strategy:env()
     if not self.environment then
         local loaded, message, code = prompts.load(self.kind, self.opts)
-        if not loaded then return nil, message, code end
+        if not loaded then
+            return nil, message, code
+        end
         self.environment = { prompts = loaded, context = self.opts.context,
             render = function(name, fields) return prompts.render(self, name, fields) end }
     end
@@ -237,16 +241,22 @@ end
 
 function actions.llm_result(self, params)
     local call = self.calls:find(params.call_id or params.id)
-    if not call then return {} end
+    if not call then
+        return {}
+    end
     local for_tools, usage = self.calls:reply(call, params)
-    if for_tools then return for_tools end
+    if for_tools then
+        return for_tools
+    end
     return update_machine(self, { type = self.kind.reply(call), call_id = call.call_id,
         ok = params.ok ~= false, text = params.text, reason = params.reason, usage = usage })
 end
 
 function actions.llm_partial(self, params)
     local call = self.calls:find(params.call_id or params.id)
-    if not call then return {} end
+    if not call then
+        return {}
+    end
     return update_machine(self, { type = "llm_partial", call_id = call.call_id,
         delta = params.delta, chunk_type = params.chunk_type })
 end

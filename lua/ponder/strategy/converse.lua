@@ -46,9 +46,13 @@ function converse.run(m, call, opts)
         call.messages, call.tools = directive.messages, directive.tools
         call.tool_choice = directive.tool_choice
         local reply, message, code, partial = m:chat(call)
-        if not reply then return nil, message, code, partial end
+        if not reply then
+            return nil, message, code, partial
+        end
         local asked, usage = own:reply(own:find(directive.id), reply)
-        if not asked then return with_totals(reply, usage, cost) end
+        if not asked then
+            return with_totals(reply, usage, cost)
+        end
         cost = cost or { known = true, sum = 0 }
         cost.known, cost.sum = cost.known and reply.cost, cost.sum + (reply.cost or 0)
         for _, one in ipairs(asked) do

@@ -248,10 +248,14 @@ function Thinker:ask(what, fields, opts)
     opts = opts or {}
     local messages, role, kind = request_of(self, what, fields, opts)
     local text, reply = call(self, messages, role, kind, opts)
-    if not opts.read then return text, reply end
+    if not opts.read then
+        return text, reply
+    end
     local value = opts.read(text)
     for _ = 1, self.options.max_parse_retries do
-        if value ~= nil then break end
+        if value ~= nil then
+            break
+        end
         text, reply = call(self, repair_messages(messages, text), role, kind, opts)
         value = opts.read(text)
     end

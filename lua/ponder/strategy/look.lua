@@ -104,7 +104,9 @@ function look.answers(question, answers)
         end,
         node = function(i)
             local answer = answers[i - 1]
-            if not answer then return { id = 0, depth = 0, text = question } end
+            if not answer then
+                return { id = 0, depth = 0, text = question }
+            end
             return { id = i - 1, parent = 0, depth = 1, score = answer.score, text = answer.text }
         end }
 end

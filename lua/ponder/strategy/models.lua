@@ -55,7 +55,9 @@ end
 function models.named(kind, opts, role)
     local by_role, seen = opts.models or {}, {}
     while not seen[role] do
-        if by_role[role] ~= nil then return by_role[role] end
+        if by_role[role] ~= nil then
+            return by_role[role]
+        end
         seen[role] = true
         role = kind.fallback_roles[role]
     end

@@ -17,7 +17,9 @@ local function problem_in(found, known)
     for name in pairs(known) do
         if found[name] ~= nil then
             local _, problem = options.check_value(found[name], PROMPT)
-            if problem then return ("%s %s"):format(name, problem) end
+            if problem then
+                return ("%s %s"):format(name, problem)
+            end
         end
     end
 end
@@ -54,14 +56,18 @@ end
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
 function prompts.load(kind, opts)
     local found, message, code = prompt.load(kind.name, kind.prompts)
-    if not found then return nil, message, code end
+    if not found then
+        return nil, message, code
+    end
     local path = prompt.find(kind.name).path
     local problem = path and problem_in(found, kind.machine.prompt_names)
     if problem then
         return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
     end
     problem = path and check.names(kind.subject, found)
-    if problem then return nil, problem, "BAD_PROMPT" end
+    if problem then
+        return nil, problem, "BAD_PROMPT"
+    end
     local by_name = {}
     for name, option in pairs(kind.machine.prompt_names) do
         local own = opts[option]
@@ -88,7 +94,9 @@ end
 ---@return ponder.model.Message[] messages; an invalid prompt raises
 function prompts.render(s, name, fields)
     local kind, env, message = s.kind, s:env()
-    if not env then error(message, 0) end
+    if not env then
+        error(message, 0)
+    end
     local f = env.prompts[name]
     if type(f) == "string" then
         f = with_instructions(f, (kind.prompts or {})[name])

@@ -120,7 +120,9 @@ local perform = {}
 
 -- Models that the script made itself do not check budgets.
 local function ask(m, opts)
-    if model.is_open(m) then return m:chat(opts) end
+    if model.is_open(m) then
+        return m:chat(opts)
+    end
     return model_budget.ask(m, opts)
 end
 
@@ -134,7 +136,9 @@ end
 local function ask_for(run, directive, opts)
     local m, asked = run.models[directive.role], { tree = run.tree, node = directive.node_id,
         purpose = directive.role }
-    if not run.tree then return asked, ask(m, opts) end
+    if not run.tree then
+        return asked, ask(m, opts)
+    end
     return asked, task.with_context("asker", asked, ask, m, opts)
 end
 
@@ -234,7 +238,9 @@ end
 -- Waits for the next message of a task; nil when no task is left.
 function Run:next()
     while self.first > self.last do
-        if self.open == 0 then return nil end
+        if self.open == 0 then
+            return nil
+        end
         self.waiting = task.current()
         task.park()
         self.waiting = nil
@@ -260,14 +266,18 @@ end
 
 local function drive(run, question)
     local _ <close> = run -- cancels the tasks
-    if run.s.kind.run then return direct.run(run, question) end
+    if run.s.kind.run then
+        return direct.run(run, question)
+    end
     run:send(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
     for message in run.next, run do
         if message.signal then
             run.last_reply = message.data
             run:send(message.signal, message.data)
         end
-        if is_over(run) then return end
+        if is_over(run) then
+            return
+        end
     end
 end
 
@@ -313,7 +323,9 @@ end
 
 local function finish(run)
     local outcome = runner.outcome(run)
-    if outcome.status == "completed" then return outcome end
+    if outcome.status == "completed" then
+        return outcome
+    end
     local failure = run.failure or machine_failure(run)
     return nil, failure.message .. where_to_look(failure.asked), failure.code, outcome
 end
@@ -322,7 +334,9 @@ end
 local function stop(run, message)
     run.stopped, run.failure = "budget", { message = message, code = "BUDGET" }
     for _, call in ipairs(run.s.calls:list()) do
-        if is_over(run) then return end
+        if is_over(run) then
+            return
+        end
         call.waiting = 0 -- do not wait for its tools
         run:send("ai.llm.response", { call_id = call.id, ok = false, reason = message })
     end
@@ -358,7 +372,9 @@ local function open_models(s)
     if models and (s.opts.max_cost or budgets.needs_price()) then
         for _, m in pairs(models) do
             message = model_budget.missing_price(m)
-            if message then return nil, message, "NO_PRICE" end
+            if message then
+                return nil, message, "NO_PRICE"
+            end
         end
     end
     return models, message, code
@@ -371,7 +387,9 @@ end
 function runner.run(s, question, how)
     how = check(s, question, how)
     local models, message, code = open_models(s)
-    if not models then return nil, message, code end
+    if not models then
+        return nil, message, code
+    end
     local run = new_run(s, how)
     run.models = models
     local tree <close> = scheduler.tape() and trees.of_strategy(run.s, question, function()
@@ -379,7 +397,9 @@ function runner.run(s, question, how)
     end) or nil
     run.tree = tree
     local env, problem, bad = run.s:env()
-    if not env then return nil, problem, bad end
+    if not env then
+        return nil, problem, bad
+    end
     local _, late = budgets.within(run.budget, drive, run, question)
     if late or run.refused and not is_over(run) then
         stop(run, late or run.refused)

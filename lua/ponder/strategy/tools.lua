@@ -77,7 +77,9 @@ end
 local function find(list, name)
     local names = {}
     for i, tool in ipairs(list) do
-        if tool.name == name then return tool end
+        if tool.name == name then
+            return tool
+        end
         names[i] = tool.name
     end
     return nil, ("there is no tool %s%s; there are: %s"):format(options.show(name),
@@ -94,7 +96,9 @@ end
 
 -- The result of a tool as text.
 local function to_text(value)
-    if type(value) == "string" then return quote.utf8(value) end
+    if type(value) == "string" then
+        return quote.utf8(value)
+    end
     local ok, text = pcall(json.encode, value)
     return ok and text or nil, "the result of the tool cannot be encoded as JSON"
 end
@@ -138,9 +142,13 @@ end
 ---@return boolean ok
 function tools.run(list, call, limits)
     local tool, unknown = find(list, call.name)
-    if not tool then return failure("UNKNOWN_TOOL", unknown) end
+    if not tool then
+        return failure("UNKNOWN_TOOL", unknown)
+    end
     local wrong = arguments_problem(tool, call.arguments)
-    if wrong then return failure("BAD_ARGUMENTS", wrong) end
+    if wrong then
+        return failure("BAD_ARGUMENTS", wrong)
+    end
     return log.tool(call.name, call.arguments, run, tool, call.arguments, limits)
 end
 

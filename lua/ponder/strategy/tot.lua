@@ -72,7 +72,9 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
     look = strategy.look.tree,
 
     answer = function(machine)
-        if machine.result then return tot.best_answer(machine.result) end
+        if machine.result then
+            return tot.best_answer(machine.result)
+        end
         local best = best_so_far(machine)
         return best and best.content
     end,

@@ -58,7 +58,9 @@ end
 ---@return string? message
 ---@return string? code "DENIED", "NOT_FOUND"
 local function read(path)
-    if type(path) ~= "string" then error("read: path must be a string", 2) end
+    if type(path) ~= "string" then
+        error("read: path must be a string", 2)
+    end
     local answer = parent.ask("read", { path = path })
     return answer.text, answer.message, answer.code
 end
@@ -84,7 +86,9 @@ end
 ---@return string? message
 ---@return string? code "DENIED", "ERROR"
 local function tool(name, arguments)
-    if type(name) ~= "string" then error("tool: name must be a string", 2) end
+    if type(name) ~= "string" then
+        error("tool: name must be a string", 2)
+    end
     local answer = parent.ask("tool", { name = name, arguments = arguments })
     return answer.result, answer.message, answer.code
 end
@@ -117,7 +121,9 @@ local function run_program(opts)
         error("process.run: under --untrusted a program needs isolate = true", 2)
     end
     local answer = parent.ask("process", { opts = opts })
-    if answer.raised then error(answer.raised, 2) end
+    if answer.raised then
+        error(answer.raised, 2)
+    end
     return answer.done, answer.message, answer.code, answer.partial
 end
 
@@ -137,7 +143,9 @@ local function functions_of(start)
     local functions = {}
     function functions.load(arguments)
         local chunk, message = load(start.text, start.name, "t", environment())
-        if not chunk then return nil, message, "SYNTAX" end
+        if not chunk then
+            return nil, message, "SYNTAX"
+        end
         host.limit_memory(start.memory_mb)
         if start.max_steps then
             core.limit_steps(start.max_steps)

@@ -46,7 +46,9 @@ function forms.policies(functions, chunk, name)
     local policies = require "ponder.serve.policies"
     local request = require "ponder.serve.request"
     local list, message = policies.of(name, chunk())
-    if not list then return nil, message, "BAD_SCRIPT" end
+    if not list then
+        return nil, message, "BAD_SCRIPT"
+    end
     local about = {}
     for i, policy in ipairs(list) do
         local accepts = {}
@@ -73,7 +75,9 @@ end
 function forms.evaluation(functions, chunk, flags)
     local definition = require "ponder.eval.definition"
     local evaluation, message = definition.new(chunk(flags), { seed = 0 }, 2)
-    if not evaluation then return nil, message, "BAD_DATA" end
+    if not evaluation then
+        return nil, message, "BAD_DATA"
+    end
     local by_id = {}
     local about = { name = evaluation.name, curves = evaluation.curves, policies = {}, scorers = {},
         baseline = evaluation.baseline, items = {} }

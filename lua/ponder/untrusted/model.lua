@@ -68,7 +68,9 @@ function Model:complete(prompt, opts)
     local call = { messages = { { role = "user", content = prompt } } }
     options.merge(call, opts)
     local reply, message, code = self:chat(call)
-    if not reply then return nil, message, code end
+    if not reply then
+        return nil, message, code
+    end
     return reply.text, reply
 end
 

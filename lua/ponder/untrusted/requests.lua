@@ -64,7 +64,9 @@ local function chat(self, what)
         return refuse(("the model %s is not allowed (--allow-model)"):format(options.show(name)))
     end
     local ok, reply, message, code = pcall(m.chat, m, pick(what.call, CALL))
-    if not ok then return { raised = tostring(reply) } end
+    if not ok then
+        return { raised = tostring(reply) }
+    end
     return reply and { reply = pick(reply, REPLY) } or { message = message, code = code }
 end
 
@@ -134,7 +136,9 @@ local OWN_NAMES = { "^[%d.]+$", "^[^.]+$", "%.localhost$", "%.local$", "%.intern
 
 local function is_own(name)
     for _, pattern in ipairs(OWN_NAMES) do
-        if name:find(pattern) then return true end
+        if name:find(pattern) then
+            return true
+        end
     end
     return false
 end
@@ -144,7 +148,9 @@ local PROXIES = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_
 
 local function has_proxy()
     for _, name in ipairs(PROXIES) do
-        if (os.getenv(name) or "") ~= "" then return true end
+        if (os.getenv(name) or "") ~= "" then
+            return true
+        end
     end
     return false
 end
@@ -230,7 +236,9 @@ local function process(self, what)
     end
     local _ <close> = self.programs:acquire()
     local ok, done, message, code, partial = pcall(require("ponder.process").run, opts)
-    if not ok then return { raised = tostring(done) } end
+    if not ok then
+        return { raised = tostring(done) }
+    end
     return { done = done, message = message, code = code, partial = partial }
 end
 
@@ -262,12 +270,16 @@ function requests.prepare(self, opts)
     self.transfers = task.semaphore(MAX_TRANSFERS)
     for _, allowed in ipairs(opts.models or {}) do
         local ok, opened = pcall(require("ponder.model").open, allowed)
-        if not ok then return nil, (opened:gsub("^.-model%.open: ", "")) end
+        if not ok then
+            return nil, (opened:gsub("^.-model%.open: ", ""))
+        end
         self.models[allowed] = opened
     end
     for i, directory in ipairs(opts.directories or {}) do
         local path, problem = host.absolute(directory)
-        if not path then return nil, problem end
+        if not path then
+            return nil, problem
+        end
         self.directories[i] = path
     end
     for _, name in ipairs(opts.hosts or {}) do

@@ -37,7 +37,9 @@ end
 -- What the log holds since the last call.
 local function read_changes(follower)
     local log <close>, message = reader.open(("%s#%d"):format(follower.path, follower.number))
-    if not log then return nil, message end
+    if not log then
+        return nil, message
+    end
     follower.seen = follower.changes.count
     return follower.data:update(log)
 end
@@ -53,7 +55,9 @@ function Followers:begin(path, number, changes)
         changes = changes,
         data = page_data.new { pause = function() task.sleep(0) end } }
     local data, message = read_changes(follower)
-    if not data then return nil, message end
+    if not data then
+        return nil, message
+    end
     data.follow = follower.id
     table.insert(self.waiting, follower)
     if #self.waiting > MAX_WAITING then
@@ -67,7 +71,9 @@ end
 ---@return ponder.view.Follower?
 function Followers:take(id)
     for i, follower in ipairs(self.waiting) do
-        if follower.id == id then return table.remove(self.waiting, i) end
+        if follower.id == id then
+            return table.remove(self.waiting, i)
+        end
     end
 end
 

@@ -40,7 +40,9 @@ function logs.new(names, absolute)
     for i, name in ipairs(names) do
         local path, message, number = kept.find(name)
         path = path and absolute and absolute(path) or path
-        if not path then return nil, message end
+        if not path then
+            return nil, message
+        end
         self.named[i] = { name = name:gsub("#%d+$", number and "" or "%0"), path = path }
         first = first or number and ("%s#%d"):format(self.named[i].name, number)
         local directory = split(path)

@@ -80,7 +80,9 @@ end
 -- The strategy that the flags describe, or nil and what was wrong.
 local function make_strategy(self, given, tools)
     local opts, message = flags.options(given, self.rules)
-    if not opts then return nil, message end
+    if not opts then
+        return nil, message
+    end
     opts.tools = tools
     if given.prompts then
         prompt.add(given.prompts)
@@ -284,10 +286,14 @@ local function run(self, given, operands, arguments)
     local question, input = question_of(operands)
     local begun, problem = log_flags.begin(given, { command = self.name, arguments = arguments,
         input = input })
-    if not begun then return nil, problem end
+    if not begun then
+        return nil, problem
+    end
     viewing.begin(given)
     local box <close>, unavailable, status = toolbox.open(given)
-    if not box then return status, unavailable end
+    if not box then
+        return status, unavailable
+    end
     local s, message = make_strategy(self, given, box.tools)
     if not s then
         return nil, message

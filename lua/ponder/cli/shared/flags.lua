@@ -24,7 +24,9 @@ local TITLES = { { "machine", "Strategy" }, { "prompt", "Prompts" }, { "model", 
 local function has_type(option, wanted)
     local types = type(option.type) == "table" and option.type or { option.type }
     for _, kind in ipairs(types) do
-        if kind == wanted then return true end
+        if kind == wanted then
+            return true
+        end
     end
     return false
 end
@@ -145,7 +147,9 @@ function flags.options(given, rules)
             elseif rule.off then
                 value = false
             end
-            if message then return nil, message end
+            if message then
+                return nil, message
+            end
             opts[rule.option.name] = value
         end
     end

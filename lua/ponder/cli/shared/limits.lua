@@ -35,7 +35,9 @@ local NAMES = { max_calls = "max_calls", max_total_tokens = "max_tokens", max_co
 ---@return string? message what is wrong with it
 function limits.cache(place)
     local run = log_run.current()
-    if not place or run and run.kind == "replay" then return nil end
+    if not place or run and run.kind == "replay" then
+        return nil
+    end
     local replies, message = require("ponder.model.cache").open(place)
     if replies then
         replies:use()
@@ -107,7 +109,9 @@ function limits.call(given, handler, f, ...)
     end
     core.stop_obeyed()
     local stopped = not ok and limits.stopped(given)
-    if stopped then return false, result, stopped .. " [BUDGET]" end
+    if stopped then
+        return false, result, stopped .. " [BUDGET]"
+    end
     local out_of_time = ok and budget.late and message == budget.spent
     for _, t in ipairs(out_of_time and scheduler.others() or {}) do
         scheduler.cancel(t)

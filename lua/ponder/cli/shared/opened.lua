@@ -15,7 +15,9 @@ local function explain(err, logs)
             return (err:gsub("\nstack traceback:.*", ""):gsub("%c+", " "))
         end
         local damage = log:damage()
-        if damage then return prefix .. "damaged: " .. text.line(damage) end
+        if damage then
+            return prefix .. "damaged: " .. text.line(damage)
+        end
     end
     -- SQLite misses a table or column only in a damaged log.
     local missing = type(err) == "string" and err:match("store%.%a+: (no such %a+: [%w_.]+)")
@@ -41,11 +43,15 @@ function opened.run(paths, f, failed)
     local problem
     for i = 1, paths.n do
         logs[i], problem = reader.open(paths[i])
-        if not logs[i] then break end
+        if not logs[i] then
+            break
+        end
     end
     if not problem then
         local ok, status, message = xpcall(f, cli.with_traceback, table.unpack(logs))
-        if ok and status then return status end
+        if ok and status then
+            return status
+        end
         problem = ok and message or explain(status, logs)
     end
     return failed or 1, problem

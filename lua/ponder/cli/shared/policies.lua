@@ -47,7 +47,9 @@ local function strategy_policy(name, given, box)
     local library = strategy.named(name)
     local own = flags.of(library.options())
     local opts, message = flags.options(given, own)
-    if not opts then return nil, message end
+    if not opts then
+        return nil, message
+    end
     opts.model, opts.tools = given.model, box.tools
     opts.max_cost, opts.timeout = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
@@ -55,14 +57,18 @@ local function strategy_policy(name, given, box)
         return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
     end
     local opened, problem = made:open_models() -- better now than at each request
-    if not opened then return nil, problem end
+    if not opened then
+        return nil, problem
+    end
     return policies.of(name, made)
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(given, box)
     local ok, m = pcall(model.open, given.model)
-    if not ok then return nil, (tostring(m):gsub("^.-model%.open: ", "")) end
+    if not ok then
+        return nil, (tostring(m):gsub("^.-model%.open: ", ""))
+    end
     return policies.of("chat", { description = m.name, run = function(request)
         local params = request.params
         local reply, message, code = converse.run(m, { messages = request.messages,
@@ -78,16 +84,22 @@ local function chat_policy(given, box)
             on_tool = function(name, called_with)
                 request:think(("calls %s %s\n"):format(name, called_with))
             end })
-        if not reply then return nil, message, code end
+        if not reply then
+            return nil, message, code
+        end
         return request:text() == "" and reply.text or nil
     end })
 end
 
 local function load_policies(name, path)
     local chunk, message = files.load(path, "script")
-    if not chunk then return nil, message end
+    if not chunk then
+        return nil, message
+    end
     local ok, value = pcall(chunk)
-    if not ok then return nil, tostring(value) end
+    if not ok then
+        return nil, tostring(value)
+    end
     local list, problem = policies.of(name, value)
     return list, problem and ("%s: %s"):format(path, problem)
 end
@@ -121,7 +133,9 @@ local function file_policies(word, given)
     name = name or path:match "([^/]+)$":gsub("%.lua$", "")
     if given.untrusted then
         local value, problem = confined.load(path, "policies", name, given)
-        if not value then return nil, problem end
+        if not value then
+            return nil, problem
+        end
         local list, mistake = policies.of(name, value)
         return list, mistake and ("%s: %s"):format(path, mistake)
     end
@@ -143,7 +157,9 @@ end
 ---@return string? message
 function shared.load(operands, given)
     local box, problem = toolbox.open(given)
-    if not box then return nil, problem end
+    if not box then
+        return nil, problem
+    end
     local all = {}
     for _, word in ipairs(operands) do
         local list, message
@@ -156,7 +172,9 @@ function shared.load(operands, given)
         else
             list, message = file_policies(word, given)
         end
-        if not list then return nil, message end
+        if not list then
+            return nil, message
+        end
         table.move(list, 1, #list, #all + 1, all)
     end
     return all

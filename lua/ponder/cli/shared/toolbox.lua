@@ -47,7 +47,9 @@ function Toolbox:list()
     local all = table.move(self.own, 1, #self.own, 1, {})
     for _, session in ipairs(self.sessions) do
         local list, message = session:tools(all)
-        if not list then return nil, message end
+        if not list then
+            return nil, message
+        end
         table.move(list, 1, #list, #all + 1, all)
     end
     self.tools = all

@@ -34,7 +34,9 @@ end
 ---@param given {view: boolean?} the flags of ponder.log.flags
 function viewing.begin(given)
     local run = log_run.current()
-    if not given.view or not run or run.kind == "replay" then return end
+    if not given.view or not run or run.kind == "replay" then
+        return
+    end
     local path, message = log_run.planned_path(run)
     if not path then
         io.stderr:write("ponder: --view: ", quote.terminal(message), "\n")

@@ -45,7 +45,9 @@ local function type_end(text, from)
             open[#open] = nil
         elseif c:find("%s") and #open == 0 then
             local before, after = text:sub(at - 1, at - 1), text:match("^%s*(.?)", at)
-            if not before:find("[|:]") and after ~= "|" then return at - 1 end
+            if not before:find("[|:]") and after ~= "|" then
+                return at - 1
+            end
         end
         at = at + 1
     end
@@ -86,7 +88,9 @@ local read = {}
 
 local function named(text)
     local name, mark, rest = text:match("^([%w_.%[%]]+)(%??)%s+(.*)$")
-    if not name then return typed(text:match("^%S+"), "", "any", "") end
+    if not name then
+        return typed(text:match("^%S+"), "", "any", "")
+    end
     local kind, about = comments.read_type(rest)
     return typed(name, mark, kind, about)
 end
@@ -267,7 +271,9 @@ function comments.read(text)
     local from = 1
     while true do
         local first, last, path = text:find("\1([^\n]+)\n", from)
-        if not first then return modules end
+        if not first then
+            return modules
+        end
         local next_file = text:find("\1", last, true) or #text + 1
         local prefix = path:match("^lua/ponder/(%w+)") or ""
         classes[prefix] = classes[prefix] or {} -- methods may be in another file of the directory

@@ -79,13 +79,17 @@ function stubs.write(modules, directory)
         if ok then
             file, message = io.open(path, "w")
         end
-        if not file then return nil, message end
+        if not file then
+            return nil, message
+        end
         count = count + 1
         return file:write(text) and file:close()
     end
     for _, module in ipairs(modules) do
         local ok, message = write(path_of(module), text_of(module))
-        if not ok then return nil, message end
+        if not ok then
+            return nil, message
+        end
     end
     local ok, message = write(".luarc.json", json.encode({
         ["runtime.version"] = "Lua 5.4", ["workspace.checkThirdParty"] = false,

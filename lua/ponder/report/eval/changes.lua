@@ -38,7 +38,9 @@ local function row_of(change)
 end
 
 local function note_ids(lines, what, change, ids)
-    if not ids[1] then return end
+    if not ids[1] then
+        return
+    end
     local shown = {}
     for i = 1, math.min(#ids, MAX_IDS) do
         shown[i] = text.line(ids[i])

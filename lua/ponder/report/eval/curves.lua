@@ -25,7 +25,9 @@ local ORDER = { "calls", "cost", "tokens", "seconds" }
 local function choose(result)
     for _, axis in ipairs(ORDER) do
         local list = result.curves and result.curves[axis]
-        if list and list[1] and #list[1].points > 1 then return axis, list end
+        if list and list[1] and #list[1].points > 1 then
+            return axis, list
+        end
     end
 end
 
@@ -114,7 +116,9 @@ end
 ---@return string[] lines
 function curves.lines(result, style)
     local axis, list = choose(result)
-    if not axis then return {} end
+    if not axis then
+        return {}
+    end
     local width = style.is_terminal and style:size() - 1 or 80
     local indent = 7
     local columns = math.max(8, math.min(MAX_COLUMNS, width - indent))

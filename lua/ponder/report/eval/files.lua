@@ -23,7 +23,9 @@ local function csv_field(value)
     if type(value) == "string" and field:find "^[=+@\t\r-]" and not tonumber(field) then
         field = "'" .. field
     end
-    if field:find '[",\r\n]' then return '"' .. field:gsub('"', '""') .. '"' end
+    if field:find '[",\r\n]' then
+        return '"' .. field:gsub('"', '""') .. '"'
+    end
     return field
 end
 

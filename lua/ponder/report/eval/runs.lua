@@ -116,7 +116,9 @@ end
 ---@return string? message
 function runs.read(path)
     local log <close>, message = reader.open(path)
-    if not log then return nil, message end
+    if not log then
+        return nil, message
+    end
     local all, room = {}, { left = MAX_BYTES }
     read_calls(log:database(), all, room)
     read_trees(log:database(), all, room)

@@ -29,7 +29,9 @@ local COLUMNS = {
 ---@param signed? boolean
 ---@return string
 function tables.score(value, binary, signed)
-    if not value then return "-" end
+    if not value then
+        return "-"
+    end
     local format = binary and (signed and "%+.1f %%" or "%.1f %%") or signed and "%+.3f" or "%.3f"
     return format:format(binary and value * 100 or value)
 end
@@ -40,7 +42,9 @@ end
 ---@param signed? boolean
 ---@return string
 function tables.interval(figure, binary, signed)
-    if not figure or not figure.lower then return "-" end
+    if not figure or not figure.lower then
+        return "-"
+    end
     local format = binary and (signed and "%+.0f..%+.0f" or "%.0f..%.0f")
         or signed and "%+.2f..%+.2f" or "%.2f..%.2f"
     local scale = binary and 100 or 1
@@ -54,7 +58,9 @@ function tables.p_value(p)
 end
 
 local function time(seconds)
-    if not seconds then return "-" end
+    if not seconds then
+        return "-"
+    end
     return seconds < 1 and ("%.0f ms"):format(seconds * 1000) or amount.seconds(seconds)
 end
 
@@ -108,7 +114,9 @@ end
 local function note_pair(lines, pair)
     local d = pair.difference
     local p = pair.p_holm or d.p
-    if not p then return end
+    if not p then
+        return
+    end
     local first, second = text.line(pair.first), text.line(pair.second)
     if p < 0.05 then
         lines[#lines + 1] = ("%s is %s than %s (p %s over all pairs)"):format(first,

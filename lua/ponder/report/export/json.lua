@@ -44,7 +44,9 @@ end
 function Out:list(rows, write_row, comma)
     local before = "["
     for row in rows do
-        if not self:write(before) then return end
+        if not self:write(before) then
+            return
+        end
         write_row(self, row)
         before = comma
     end

@@ -58,7 +58,9 @@ end
 ---@return string
 function export.endpoint(url)
     local base, path, rest = url:match("^(%a[%w+.-]*://[^/?#]*)(/?[^?#]*)(.*)$")
-    if base and (path == "" or path == "/") then return base .. PATH .. rest end
+    if base and (path == "" or path == "/") then
+        return base .. PATH .. rest
+    end
     return url
 end
 
@@ -91,7 +93,9 @@ local function send(to, body)
         local result = to.transport:send { url = to.url, method = "POST", headers = to.headers,
             body = body, timeout_ms = TIMEOUT_MS }
         local problem = problem_of(result)
-        if not problem then return true end
+        if not problem then
+            return true
+        end
         local wait_ms, why = retry.wait_ms(problem, attempt, MAX_RETRIES, to.time(), to.random())
         if not wait_ms then
             local message = ("%s: %s (%d attempt%s%s)"):format(to.url, problem.message, attempt,
@@ -111,7 +115,9 @@ end
 function export.post(log, opts, parts)
     parts = parts or {}
     local headers, message = export.headers(parts.env or os.getenv)
-    if not headers then return nil, message end
+    if not headers then
+        return nil, message
+    end
     local to = { url = export.endpoint(opts.otlp), headers = headers,
         transport = transport.shared(), redactor = redact.new({}, headers),
         sleep = parts.sleep or task.sleep,
@@ -157,7 +163,9 @@ function export.write(log, out, opts)
             before = ",\n"
         end
     end)
-    if not ok then return nil, message end
+    if not ok then
+        return nil, message
+    end
     return out:write(tail)
 end
 

@@ -52,7 +52,9 @@ end
 ---@return integer
 function Texts:add(text)
     local known = self.number[text]
-    if known then return known end
+    if known then
+        return known
+    end
     local kept = self.all and text or quote.head(text, MAX_TEXT)
     if not self.all and self.bytes + #kept > MAX_TEXTS then
         self.left_out = self.left_out + 1
@@ -331,7 +333,9 @@ local function notice(texts, calls, nodes)
     miss(calls, "call", "calls")
     miss(texts.left_out, "text of calls", "texts of calls")
     miss(texts.shortened, "end of a long text", "ends of long texts")
-    if #missing == 0 then return nil end
+    if #missing == 0 then
+        return nil
+    end
     return ("Omitted to keep this page small: %s. ponder export --format html --full includes "
         .. "everything."):format(table.concat(missing, ", "))
 end

@@ -25,14 +25,18 @@ function summary.answer(answer)
         if value == nil and type(answer.texts) == "table" then
             value = answer.text -- a reply, of `ponder chat`
         end
-        if type(value) == "string" then return value end
+        if type(value) == "string" then
+            return value
+        end
     end
     return type(answer) == "string" and answer or quote.cut(json.encode(answer), MAX_JSON)
 end
 
 -- Lines of a label and a text, wrapped on a terminal; at most `max`, and how many more there are.
 local function labelled(style, label, value, color, max)
-    if not value then return {} end
+    if not value then
+        return {}
+    end
     value = text.safe(value)
     local columns = style.is_terminal and style:size() - 1 - LABEL or math.maxinteger
     local lines, wrapped = {}, text.wrap(value, columns)
@@ -69,7 +73,9 @@ local function status_of(log, run, totals)
 end
 
 local function calls_of(totals)
-    if totals.calls == 0 then return "none" end
+    if totals.calls == 0 then
+        return "none"
+    end
     local kinds = {}
     for _, kind in ipairs { { "ok", "answered" }, { "errors", "failed" },
         { "cancelled", "cancelled" }, { "pending", "without an answer" } } do
@@ -88,7 +94,9 @@ local function calls_of(totals)
 end
 
 local function tokens_of(totals)
-    if not totals.input_tokens and not totals.output_tokens then return nil end
+    if not totals.input_tokens and not totals.output_tokens then
+        return nil
+    end
     local line = ("%s in, %s out"):format(amount.count(totals.input_tokens or 0),
         amount.count(totals.output_tokens or 0))
     if (totals.cache_read_tokens or 0) > 0 then
@@ -99,7 +107,9 @@ local function tokens_of(totals)
 end
 
 local function saved_of(run, totals)
-    if totals.reused == 0 then return nil end
+    if totals.reused == 0 then
+        return nil
+    end
     return ("%s, %s%s"):format(amount.of(totals.reused, "call"),
         run.saved_cost and amount.money(run.saved_cost) or "price unknown",
         run.source and "; forked from " .. run.source or "")
