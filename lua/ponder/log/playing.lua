@@ -34,13 +34,14 @@ end
 ---@param self ponder.log.Tape
 ---@param what ponder.log.Inner
 function playing.queue_end(self, what)
+    self.arrived = self.arrived or {}
     self.arrived[#self.arrived + 1] = { task = what.task, what = what,
         waits = playing.WAIT_FOR_RUN }
 end
 
 -- Whether an inner run has earlier entries still to play.
 local function is_ahead(self, entry)
-    for what in pairs(self.inner) do
+    for what in pairs(self.inner or {}) do
         local next_one = what.tape.playing and what.tape.past:entry()
         if next_one and next_one.seq < entry.seq then
             return true
@@ -51,7 +52,7 @@ end
 
 -- Plays the next entry; returns false if its turn has not come.
 local function play_entry(self, entry)
-    if next(self.inner) and is_ahead(self, entry) then
+    if is_ahead(self, entry) then
         return false
     elseif entry.kind == "timers" then
         scheduler.fire_timers(self.group, entry.what)

@@ -11,21 +11,17 @@ local recorder = {}
 ---@field run integer runs.id
 ---@field session integer
 ---@field begun ponder.log.Session? of a new inner run: its rows may be held back
----@field saved ponder.log.Saved
+---@field saved ponder.log.Saved? once an answer was not paid for
 ---@field clock fun(): number seconds since 1970
-local Recorder = {}
+local Recorder = { session = 1, calls = 0, effects = 0, searches = 0, events = 0, tape_rows = 0,
+    before = { events = {}, searches = {} } } -- of a new run: nothing was derived earlier
 Recorder.__index = Recorder
-
--- `before` of a new run: nothing was derived earlier.
-local NOTHING = { events = {}, searches = {} }
 
 ---@param file ponder.log.Writer
 ---@param run integer runs.id
 ---@return ponder.log.Recorder
 function recorder.new(file, run)
-    return setmetatable({ writer = file, run = run, clock = file.clock, session = 1, calls = 0,
-        effects = 0, searches = 0, events = 0, tape_rows = 0, before = NOTHING,
-        saved = writer.nothing_saved() }, Recorder)
+    return setmetatable({ writer = file, run = run, clock = file.clock }, Recorder)
 end
 
 -- Continues numbering after the run's last rows.
@@ -219,6 +215,7 @@ end
 --- Counts an answer that was not paid for.
 ---@param cost number? what it had cost, in USD; nil if unknown
 function Recorder:count_saved(cost)
+    self.saved = self.saved or writer.nothing_saved()
     for _, saved in ipairs { self.saved, self.writer.saved } do
         saved.calls = saved.calls + 1
         saved.cost = saved.cost + (cost or 0)

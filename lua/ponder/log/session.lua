@@ -23,6 +23,7 @@ session.ENVIRONMENT = { "PONDER_MODEL", "PONDER_PROVIDER", "PONDER_PROMPTS", "OP
 
 local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN" }
 local KEEP = 100
+local NONE = {}
 
 ---@class ponder.log.Session
 ---@field run ponder.log.Run
@@ -129,7 +130,7 @@ end
 
 local function write_session(self, started_at, ended_at)
     local pid, name = host.process()
-    local by = self.elsewhere or {}
+    local by = self.elsewhere or NONE
     self.has_session_row = true
     self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at, ended_at) "
         .. "VALUES (?, ?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
@@ -238,9 +239,13 @@ local function open_recorder(self)
     return recorder.new(rows, rows:next_run())
 end
 
--- Returns the uid of the run, which it keeps when resumed.
-local function uid_of(self)
+---Returns the uid of the run, which it keeps when resumed; nil if it writes no log.
+---@return string?
+function Session:uid()
     local rows = self.recorder
+    if not rows then
+        return nil
+    end
     local db = not self.is_held and rows.writer.db
     return db and db:row("SELECT uid FROM runs WHERE id = ?", rows.run)
         or ("%016x"):format(self.run.uid)
@@ -252,7 +257,6 @@ local function make_tape(self, past, opts)
     opts.offline, opts.frozen = self.root.run.kind == "replay", self.is_frozen
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
-    self.tape.uid = self.recorder and uid_of(self)
 end
 
 local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = NULL, answer = NULL,
@@ -297,8 +301,8 @@ local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, com
 
 ---Writes the rows of a new inner run, with its end if it has ended: see Writer:hold.
 function Session:write_held()
-    local run, what, about, ended = self.run, self.what, self.about, self.end_of_run or {}
-    local by = self.elsewhere or {}
+    local run, what, about, ended = self.run, self.what, self.about, self.end_of_run or NONE
+    local by = self.elsewhere or NONE
     self.is_held = false
     self.recorder:write(INNER_RUN, what.id, ("%016x"):format(run.uid), what.parent,
         what.within_id, about.name, next(about.labels) and json.encode(about.labels) or nil,
@@ -376,7 +380,7 @@ function Session:attach(group)
 end
 
 local function write_end(self, ended)
-    local rows, by = self.recorder, self.elsewhere or {}
+    local rows, by = self.recorder, self.elsewhere or NONE
     rows:write("UPDATE runs SET seed = coalesce(?, seed), started_at = coalesce(?, started_at), "
         .. "ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? WHERE id = ?",
         by.seed, by.started_at, ended.at, ended.status, ended.exit_status, ended.answer,
@@ -486,7 +490,7 @@ function Session:finish(status)
     end
     write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
-    local saved = rows.saved
+    local saved = rows.saved or writer.nothing_saved()
     rows:write(SAVED, rows.run, saved.calls, saved.unpriced == 0 and saved.cost or nil)
     rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? "
         .. "WHERE id = ?", host.time(), STATUS[status] or "failed", status,

@@ -71,7 +71,7 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@class ponder.log.Tape: ponder.task.Tape
 ---@field group ponder.task.Group
 ---@field outer ponder.log.Tape? the tape of the run around this one
----@field inner table<ponder.log.Inner, true> inner runs that are not over
+---@field inner table<ponder.log.Inner, true>? inner runs that are not over
 ---@field session ponder.log.Session
 ---@field recorder ponder.log.Recorder? nil if nothing is written
 ---@field sink ponder.log.Sink
@@ -84,7 +84,8 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@field broken string? why the run is aborted
 ---@field private live_from integer? the group's rounds when the tape ended
 ---@field incomplete boolean? inputs were dropped before there was a file: it cannot be resumed
-local Tape = {}
+local NONE = {} -- instead of lists and maps that most runs never fill
+local Tape = { asked = false, kept = 0, waiting = NONE, held = NONE, runs = NONE }
 Tape.__index = Tape
 
 -- The recording of a first run.
@@ -106,15 +107,17 @@ function tape.new(group, sink, past, opts)
         group = group, sink = sink, past = past,
         playing = past.ordered or opts.outer ~= nil and opts.outer.playing,
         offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
-        inner = {}, runs = {}, asked = false, waiting = {}, held = {}, arrived = {},
-        noted = {},
-        entries = before and before.entries or {}, readings = before and before.readings or {},
-        kept = before and before.kept or 0, incomplete = before and before.incomplete,
+        entries = before and before.entries, readings = before and before.readings,
+        kept = before and before.kept, incomplete = before and before.incomplete, -- and room:
+        session = nil, recorder = nil, is_expected = nil, arrived = nil, inner = nil,
     }, Tape)
-    if self.playing and past.first_now then
-        scheduler.set_clock(group, past.first_now)
+    if self.playing then
+        self.waiting, self.held, self.runs = {}, {}, {}
+        if past.first_now then
+            scheduler.set_clock(group, past.first_now)
+        end
     end
-    if before and before.kept > 0 then
+    if self.kept > 0 then
         self.is_expected = true
         sink:expect(self)
     end
@@ -138,11 +141,12 @@ local function count(self)
         self.sink:expect(self)
     end
     if self.kept > MAX_WITHOUT_FILE and self:commit() == false then
-        self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
+        self.entries, self.readings, self.kept, self.incomplete = nil, nil, 0, true
     end
 end
 
 local function note(self, round, kind, what)
+    self.entries = self.entries or {}
     self.entries[#self.entries + 1] = { round, kind, what }
     count(self)
 end
@@ -171,11 +175,13 @@ function Tape:reading(clock, live)
     if before then
         return before
     end
-    local value, list = live(), self.readings[clock]
+    local value = live()
     if clock == "cpu" then -- of this process: continue from the previous one's
         self.cpu_before = self.cpu_before or self.past.last_cpu or 0
         value = value + self.cpu_before
     end
+    self.readings = self.readings or {}
+    local list = self.readings[clock]
     if not list then
         list = {}
         self.readings[clock] = list
@@ -197,8 +203,8 @@ end
 
 --- Hands entries and readings to the log, before a commit and before a call is asked.
 function Tape:put()
-    self.sink:put(self.entries, self.readings)
-    self.entries, self.readings, self.kept, self.is_expected = {}, {}, 0, false
+    self.sink:put(self.entries or NONE, self.readings or NONE)
+    self.entries, self.readings, self.kept, self.is_expected = nil, nil, 0, false
 end
 
 --- Commits the entries of all tapes of the log.
@@ -222,7 +228,7 @@ local function note_arrived(self, round)
             note(self, round, one.what.kind, one.what.id)
         end
     end
-    self.arrived, self.noted = {}, self.arrived
+    self.arrived, self.noted = nil, self.arrived
 end
 
 -- Ends the outermost run of the log, with all inner runs, because nothing more can be written.
@@ -242,10 +248,10 @@ function Tape:deliver()
     if committed == nil then
         return stop_all(self, message)
     end
-    for _, one in ipairs(self.noted) do
+    for _, one in ipairs(self.noted or NONE) do
         scheduler.wake(one.task, one.waits)
     end
-    self.noted = {}
+    self.noted = nil
 end
 
 -- An operation in flight; closing it unanswered cancels it.
@@ -264,8 +270,9 @@ end
 
 -- Waits until the answer is committed.
 local function arrive(self, one)
+    self.arrived = self.arrived or {}
     self.arrived[#self.arrived + 1] = one
-    scheduler.park(one.task, WAIT, function() groups.remove_item(self.arrived, one) end)
+    scheduler.park(one.task, WAIT, function() groups.remove_item(self.arrived or NONE, one) end)
 end
 
 local function ask(self, what, f, ...)
@@ -296,7 +303,7 @@ function Tape:turn(rounds)
             return false
         end
     end
-    local arrived = self.arrived[1] ~= nil
+    local arrived = self.arrived ~= nil and self.arrived[1] ~= nil
     if arrived then
         note_arrived(self, played_round(self, rounds))
     end
@@ -350,6 +357,9 @@ end
 -- their order: in the same run, by that within the place where they are asked.
 local function look_up(self, what)
     local within, past = what.within, self.past
+    if what.kind == "run" and past == NOTHING then
+        return nil -- only a recording tells inner runs of one name apart
+    end
     local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
     what.occurrence = times_asked(self, what, inside)
     if not past.ordered then
@@ -442,6 +452,7 @@ function Tape:await_run(what, on_cancel)
     if what.over then -- it was done elsewhere
         playing.queue_end(self, what)
     else
+        self.inner = self.inner or {}
         self.inner[what] = true
     end
     if self.playing and known and known.answered and not what.within then
@@ -449,11 +460,13 @@ function Tape:await_run(what, on_cancel)
     end
     scheduler.park(what.task, playing.WAIT_FOR_RUN, function(woken)
         what.task = nil
-        self.inner[what] = nil
+        if self.inner then
+            self.inner[what] = nil
+        end
         if known and self.runs[known] == what then
             self.runs[known] = nil
         end
-        for i, one in ipairs(self.arrived) do
+        for i, one in ipairs(self.arrived or NONE) do
             if one.what == what then
                 table.remove(self.arrived, i)
                 break
@@ -469,7 +482,9 @@ end
 ---@param what ponder.log.Inner
 function Tape:end_run(what)
     what.over = true
-    self.inner[what] = nil
+    if self.inner then
+        self.inner[what] = nil
+    end
     if what.task and not (what.known and self.runs[what.known] == what) then
         playing.queue_end(self, what)
         scheduler.turn_later(self.group)

@@ -139,10 +139,12 @@ end
 -- request that gets this reply counts as a call.
 local function charge_own(self, request, key, draft)
     local tape, what = scheduler.tape(), scheduler.context "outside"
-    if not tape or not tape.uid or not what or what.kind ~= "call" or what.occurrence ~= 1 then
+    local session = tape and tape.session
+    if not session or not what or what.kind ~= "call" or what.occurrence ~= 1 then
         return
     end
-    if self.backend and self.backend:payer(key) == tape.uid then
+    local uid = self.backend and session:uid()
+    if uid and self.backend:payer(key) == uid then
         draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
         draft.cost = price.cost(request.target.rates, draft.usage)
         if not request.lost then
@@ -193,7 +195,8 @@ local function send(self, key, request, next)
     if text then
         if self.backend then
             local tape = scheduler.tape()
-            self.backend:keep(key, redact.keep(text), draft, request, tape and tape.uid)
+            self.backend:keep(key, redact.keep(text), draft, request,
+                tape and tape.session and tape.session:uid())
         end
         flight.text = text
     end
