@@ -45,5 +45,5 @@ end
 for _, state in ipairs(result.best_path) do
     print(("%4g %4g  %s"):format(state.a, state.b, state.did))
 end
-print(("%d situations, %d seen again"):format(result.stats.nodes, result.stats.duplicates))
+print(("%d states, %d repeated"):format(result.stats.nodes, result.stats.duplicates))
 return result

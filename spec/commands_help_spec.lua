@@ -51,7 +51,7 @@ describe("ponder doctor", function()
     it("says what is missing if nothing is configured", function()
         local r = ponder({ "doctor" }, { OLLAMA_HOST = "127.0.0.1:1" })
         assert.same({ 1, "" }, { r.status, r.err })
-        for _, part in ipairs { "config file    /nonexistent/ponder/config.lua is not there",
+        for _, part in ipairs { "config file    /nonexistent/ponder/config.lua does not exist",
             "-- anthropic      ANTHROPIC_API_KEY is not set", "export OPENAI_API_KEY=...",
             "!! ollama         http://127.0.0.1:1: ", "`ollama serve`",
             "-- default model  none is named",
@@ -358,12 +358,12 @@ describe("a command without a model", function()
                 { ANTHROPIC_API_KEY = "sk-ant-0123456789" })
             assert.is_true(r.status ~= 0)
             assert.equal("", r.out)
-            local said = r.err:gsub("%s+", " ")
+            local text = r.err:gsub("%s+", " ")
             assert.matches("no model is named; configured: anthropic:claude-haiku-4-5 "
-                .. "(ANTHROPIC_API_KEY). Name one: --model anthropic:claude-haiku-4-5, or export "
-                .. "PONDER_MODEL=anthropic:claude-haiku-4-5", said, 1, true)
+                .. "(ANTHROPIC_API_KEY). Name one: export PONDER_MODEL=anthropic:claude-haiku-4-5, "
+                .. "or --model anthropic:claude-haiku-4-5", text, 1, true)
         end
-        local said = run({ "cot", "--no-log", "Why?" }).err:gsub("%s+", " ")
-        assert.matches("no model is named; nothing is configured (OPENAI_API_KEY", said, 1, true)
+        local text = run({ "cot", "--no-log", "Why?" }).err:gsub("%s+", " ")
+        assert.matches("no model is named; nothing is configured (OPENAI_API_KEY", text, 1, true)
     end)
 end)

@@ -60,7 +60,7 @@ describe("ponder help", function()
         assert.equal(ponder("--help").out, ponder("help").out)
         assert.equal(ponder("tot", "--help").out, ponder("help", "tot").out)
         local r = ponder("help", "serch")
-        assert.same({ 2, "", 'ponder help: there is no command or topic "serch" (did you mean '
+        assert.same({ 2, "", 'ponder help: no such command or topic: "serch" (did you mean '
             .. "search?)\n" }, { r.status, r.out, r.err })
         assert.equal(2, ponder("help", "a", "b").status)
     end)

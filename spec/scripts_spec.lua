@@ -165,7 +165,7 @@ describe("scripts/jugs.lua", function()
             a, b = x, y
         end
         assert(a == 4 or b == 4)
-        assert.matches("\n%d+ situations, %d+ seen again\n$", text)
+        assert.matches("\n%d+ states, %d+ repeated\n$", text)
     end)
 
     it("reports that there is no solution", function()

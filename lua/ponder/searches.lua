@@ -26,7 +26,7 @@ searches.RULES = {
     revisit = { type = "boolean", default = false,
         help = "uct, puct: keep thoughts open that cannot be expanded" },
     guide = { type = "number", finite = true,
-        help = "uct, puct: from wide to deep as iterations run out (1)" },
+        help = "uct, puct: shift from wide to deep as iterations run out; usually 1" },
     -- ab_mcts, evolve
     posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian",
         help = "ab_mcts: assumed distribution of scores" },

@@ -70,7 +70,7 @@ ponder chat [OPTION...] -
 
 Asks a model and prints its reply as it arrives. `-` reads the prompt from standard input. The
 model's reasoning and its tool calls go to standard error. -c continues the newest conversation in
-ponder log (one with --no-log or --log FILE is not there).]]
+ponder log (which omits those with --no-log or --log FILE).]]
 
 -- The prompt; if it was read from standard input, also the input.
 local function prompt_of(operands)

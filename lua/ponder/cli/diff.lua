@@ -120,7 +120,7 @@ end
 
 local function write_given(w, found)
     if #found.given > 0 then
-        w:title("given")
+        w:title("inputs")
     end
     for _, item in ipairs(found.given) do
         w:line(("%s: %s | %s"):format(text.line(item.name), value_of(item.a), value_of(item.b)))

@@ -64,7 +64,7 @@ end
 local function check_config()
     local path = model_name.config_path(os.getenv)
     if not path or not read_file(path) then
-        return finding("config file", "unused", path and path .. " is not there" or "no $HOME")
+        return finding("config file", "unused", path and path .. " does not exist" or "no $HOME")
     end
     local ok, problem = pcall(model_name.load_config, os.getenv)
     if not ok then
@@ -83,7 +83,7 @@ local function check_prices()
         return finding("prices", "problem", tostring(own), "correct that entry")
     elseif own == nil then
         return finding("prices", "unused",
-            path and path .. " is not there: the built-in ones hold" or "no $HOME")
+            path and path .. " does not exist: built-in prices apply" or "no $HOME")
     end
     return finding("prices", "ok", path)
 end

@@ -12,11 +12,11 @@ local RULES = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
     o = { value = "OPT=VALUE,...", help = "replace options of the command or of the script: "
         .. "-o temperature=0.2,max-depth=4" },
-    node = { value = "ID", help = "replace a node's text in the reply that holds it" },
+    node = { value = "ID", help = "replace a node's text in the reply that has it" },
     call = { value = "N", type = "integer", min = 1, help = "replace reply or prompt of call N" },
     text = { value = "FILE", files = true, help = "the new text of --node, or reply of --call" },
     ask = { value = "FILE", files = true, help = "the new last message of --call" },
-    search = { value = "N", type = "integer", min = 1, help = "the search that has --node" },
+    search = { value = "N", type = "integer", min = 1, help = "the search of --node" },
     log = { value = "FILE", files = true, help = "log the new run in FILE" },
     trust = consent.RULES.trust, base_url = consent.RULES.base_url,
 }
@@ -30,7 +30,7 @@ fork.summary = "run a logged run again with changes, paying only for new calls"
 fork.about = [[
 ponder fork [OPTION...] [FILE]
 
-Runs the script of a log again, in its present version and with the changes that the options make,
+Runs the script of a log again, in its current version and with the changes that the options make,
 into a new log. A call with the same model, messages, parameters and sample number is answered from
 FILE; others are made. At the end it reports the calls and the money saved. FILE is a path, or the
 name or number of a run in `ponder log`; without it, the newest run.

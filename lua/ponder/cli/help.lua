@@ -15,10 +15,10 @@ local TOPICS = {
     { "prompt-files", "your own prompts" },
     { "machines", "from one machine to ten: queues and workers" },
     { "safety", "what each way of running code protects, and from whom" },
-    { "llm-reasoners", "the same program there and here" },
-    { "treequest", "the same program there and here" },
-    { "graph-of-thoughts", "the same program there and here" },
-    { "dspy", "the same program there and here" },
+    { "llm-reasoners", "the same program in llm-reasoners and in ponder" },
+    { "treequest", "the same program in treequest and in ponder" },
+    { "graph-of-thoughts", "the same program in graph-of-thoughts and in ponder" },
+    { "dspy", "the same program in dspy and in ponder" },
 }
 
 local help = { words = {}, expects = { 0, 1, "one command or topic" } }
@@ -62,7 +62,7 @@ function help.run(_, operands)
     local usage = cli.usage(name)
     if not usage and not options.has(help.words, name) then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
-        return nil, ("there is no command or topic %s%s"):format(options.show(name),
+        return nil, ("no such command or topic: %s%s"):format(options.show(name),
             near and (" (did you mean %s?)"):format(near) or "")
     end
     if usage then

@@ -22,7 +22,7 @@ local RULES = {
         .. "or error, ignoring case" },
     status = { value = "STATUS", enum = { "completed", "failed", "interrupted", "running", "killed",
         "damaged" }, help = "only runs with this status" },
-    since = { value = "WHEN", help = "only runs that began since 2026-11-22, or 90m, 12h, 7d ago" },
+    since = { value = "WHEN", help = "only runs since a date (2026-11-22) or age (90m, 12h, 7d)" },
 }
 
 local ORDER = { "limit", "grep", "status", "since", "json" }

@@ -13,13 +13,16 @@ local mcp = { parse = policies.parse,
     expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }
 
 local RULES = {
-    model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+    model = { value = "NAME",
+        help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "reload changed policy files for new calls" },
     log = { value = "FILE", files = true,
         help = "log each call as a run in FILE, and offer these runs as resources" },
     sync = log_flags.RULES.sync,
-    timeout = { value = "TIME", type = "duration", min = 0, help = "of a call (default: 10m)" },
-    max_cost_per_request = { value = "USD", type = "number", min = 0, help = "of each call" },
+    timeout = { value = "TIME", type = "duration", min = 0,
+        help = "time limit of a call (default: 10m)" },
+    max_cost_per_request = { value = "USD", type = "number", min = 0,
+        help = "dollars of each call" },
     max_calls_per_request = { value = "N", type = "integer", min = 1,
         help = "model calls of each call" },
 }

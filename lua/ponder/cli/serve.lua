@@ -29,7 +29,8 @@ end
 
 local RULES = {
     listen = { value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
-    model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+    model = { value = "NAME",
+        help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "reload changed policy files for new requests" },
     log = { value = "FILE", files = true, help = "log each request as a run in FILE, a new file" },
     log_max_runs = count "keep only the newest N requests in the log (default: all)",
@@ -46,13 +47,13 @@ local RULES = {
     max_cost_per_request = { value = "USD", type = "number", min = 0,
         help = "dollars of a request" },
     max_calls_per_request = count "model calls of a request",
-    max_connections = count "open at once (default: 10000)",
-    max_connections_per_address = count "from one address (default: 10000)",
-    max_header_bytes = count("of a request (default: 16384)", 1024),
-    max_body_bytes = count "of a request (default: 16 MiB)",
-    header_timeout = duration "for receiving headers (default: 10s)",
-    body_timeout = duration "for receiving a body (default: 60s)",
-    idle_timeout = duration "between requests (default: 75s)",
+    max_connections = count "open connections (default: 10000)",
+    max_connections_per_address = count "open connections from one address (default: 10000)",
+    max_header_bytes = count("headers of a request (default: 16384)", 1024),
+    max_body_bytes = count "body of a request (default: 16 MiB)",
+    header_timeout = duration "time to receive headers (default: 10s)",
+    body_timeout = duration "time to receive a body (default: 60s)",
+    idle_timeout = duration "time between requests (default: 75s)",
 }
 confined.add(RULES)
 local SECTIONS = {

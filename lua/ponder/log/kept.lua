@@ -151,7 +151,7 @@ function kept.find(what)
     if path then
         return path, nil, number
     elseif not what then
-        return nil, (directory or "$HOME") .. ": holds no run yet"
+        return nil, ("no runs in %s yet"):format(directory or "$HOME")
     end
     return nil, ("%s: neither a file nor a run in %s"):format(what, directory or "$HOME")
 end

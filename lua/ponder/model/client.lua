@@ -29,7 +29,8 @@ function client.no_model(env)
             first = first or one[2]
         end
     end
-    return ("no model is named; %s. Name one: --model %s, or export PONDER_MODEL=%s"):format(
+    return ("no model is named; %s. Name one: export PONDER_MODEL=%s, or --model %s if the command "
+        .. "has it"):format(
         first and "configured: " .. table.concat(found, ", ")
         or "nothing is configured (OPENAI_API_KEY, ANTHROPIC_API_KEY, OLLAMA_HOST)",
         first or "ollama:qwen3:8b", first or "ollama:qwen3:8b")

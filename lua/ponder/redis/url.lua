@@ -124,7 +124,7 @@ end
 function url.parse(text)
     text = text or os.getenv "PONDER_REDIS_URL"
     if not text or text == "" then
-        return nil, "no Redis is named: give its URL, or set PONDER_REDIS_URL"
+        return nil, "no Redis URL: give one, or set PONDER_REDIS_URL"
     end
     local place, message = parse(text)
     if not place then

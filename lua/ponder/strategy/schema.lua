@@ -36,7 +36,7 @@ local COMMON = {
         type = "number", min = 0, max = 1 },
     { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1 },
     { "stop", "call", "text that ends a reply", type = { "string", "table" } },
-    { "seed", "call", "of the search, and of sampling where supported",
+    { "seed", "call", "seed of the search, and of sampling if supported",
         type = "integer" },
     { "reasoning_effort", "call", "none, minimal, low, medium, high", type = "string" },
     { "timeout_ms", "call", "timeout of each attempt of a call",
@@ -57,14 +57,14 @@ local COMMON = {
     { "max_tool_round_trips", "tool", "how often one call may ask for tools",
         type = "integer", min = 0, max = 1000, default = 3 },
 
-    { "max_calls", "budget", "limit: model calls of the run", type = "integer", min = 0 },
-    { "max_tokens", "budget", "limit: tokens of all prompts and replies",
+    { "max_calls", "budget", "model calls of the run", type = "integer", min = 0 },
+    { "max_tokens", "budget", "tokens of all prompts and replies",
         type = "integer", min = 0 },
-    { "max_cost", "budget", "limit: dollars for the run",
+    { "max_cost", "budget", "dollars of the run",
         type = "number", min = 0, finite = true },
-    { "in_flight", "budget", "at a limit: await or cancel running calls", type = "string",
+    { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
         enum = { "await", "cancel" }, default = "await" },
-    { "timeout", "budget", "limit: wall time of the run in seconds", type = "number",
+    { "timeout", "budget", "wall time of the run (a bare number is in seconds)", type = "number",
         min = 0, finite = true },
 }
 

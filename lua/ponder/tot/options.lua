@@ -47,7 +47,7 @@ tot_options.RULES = {
     traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
         help = "which open thought is expanded next (default best_first)" },
     search = { type = "string", enum = searches.NAMES,
-        help = "a search of search.run instead" },
+        help = "use a search of search.run instead" },
     prior = { type = "string", enum = { "none", "uniform", "softmax" },
         help = "uct, puct: how promising a thought looks (puct: uniform)" },
     top_k = { type = "integer", min = 1, max = COUNT, default = 3,
