@@ -98,10 +98,7 @@ static void do_step(lua_State *L, Core *core)
     switch (core->ask.call) {
     case SEARCH_EXPAND: expand(L, core); break;
     case SEARCH_TURN: check_deadline(L, core); break;
-    case SEARCH_MAKE:
-        lua_settop(L, TOP);
-        core_make_children(L, core, &core->ask, LIST, STATE, STATES, CHUNK);
-        break;
+    case SEARCH_MAKE: core_make_children(L, core, &core->ask, LIST, STATE, STATES, CHUNK); break;
     default: call_other(L, core);
     }
 }
@@ -122,18 +119,21 @@ static bool take_results(lua_State *L, Core *core)
     return true;
 }
 
-/* Calls evaluate or is_terminal for the current child. */
-static inline void call_for_child(lua_State *L, Core *core)
+/* Calls evaluate or is_terminal for the current child, unless its results are awaited already. */
+static inline void call_for_child(lua_State *L, Core *core, SearchCall which, int function)
 {
-    const SearchAsk *ask = &core->ask;
-    bool wants_node = core->wants_node[ask->call];
-    core->calling = core->call_names[ask->call];
-    core->calling_node = ask->node;
-    core_load_chunk(L, STATES, CHUNK, &core->chunk, ask->node);
-    lua_pushvalue(L, ask->call == SEARCH_EVALUATE ? EVALUATE_FN : IS_TERMINAL_FN);
-    lua_rawgeti(L, CHUNK, core_slot(ask->node));
+    uint32_t id = core->ask.node;
+    bool wants_node = core->wants_node[which];
+    if (core->awaiting)
+        return;
+    core->ask.call = which;
+    core->calling = core->call_names[which];
+    core->calling_node = id;
+    core_load_chunk(L, STATES, CHUNK, &core->chunk, id);
+    lua_pushvalue(L, function);
+    lua_rawgeti(L, CHUNK, core_slot(id));
     if (wants_node)
-        core_push_node(L, core, SELF, ask->node, NULL, false);
+        core_push_node(L, core, SELF, id, NULL, false);
     call(L, core, 1 + wants_node);
 }
 
@@ -146,18 +146,16 @@ static void evaluate_range(lua_State *L, Core *core)
     if (!core->awaiting)
         lua_settop(L, TOP);
     for (;;) {
-        if (!core->awaiting)
-            call_for_child(L, core);
         if (ask->call == SEARCH_EVALUATE) {
+            call_for_child(L, core, SEARCH_EVALUATE, EVALUATE_FN);
             double score = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
             if (!isnan(score))
                 search_tell_score(s, ask->node, score);
             else if (!take_results(L, core))
                 return;
             core->awaiting = false;
-            ask->call = SEARCH_IS_TERMINAL;
-            continue;
         }
+        call_for_child(L, core, SEARCH_IS_TERMINAL, IS_TERMINAL_FN);
         if (lua_isboolean(L, RESULT))
             search_tell_terminal(s, ask->node, lua_toboolean(L, RESULT));
         else if (!take_results(L, core))

@@ -307,10 +307,8 @@ void search_tell_value(Search *s, uint32_t node, double value); /* simulate */
 void search_tell_cell(Search *s, uint32_t node, int64_t cell);  /* features */
 void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child */
 
-/* MAKE: the next children of the ticket, as many as are made without a callback in between: the
- * nodes from what `count` was, for places from what the ticket's `next` was. Returns what came of
- * the last one, as search_add. */
-SearchStatus search_make(Search *s, const SearchAsk *ask);
+/* MAKE: makes the next child of the ticket; returns the same as search_add. */
+static inline SearchStatus search_make(Search *s, SearchTicket *t);
 
 /* The callback failed: its unit is over. The search ends in its ticket's turn. */
 void search_fail(Search *s, const SearchAsk *ask);
@@ -371,16 +369,16 @@ void search_note_added(Search *s, uint32_t id);
 void search_update_best(Search *s, uint32_t end);
 void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
-void search_set_place(SearchTicket *t, uint32_t place);
+void search_note_made(Search *s, const SearchTicket *t);
 
-/* The same for a caller that knows the depth. */
-static inline SearchStatus search_add_at(Search *s, uint32_t parent, uint32_t depth)
+static inline SearchStatus search_add(Search *s, uint32_t parent)
 {
     uint32_t id = s->count;
     if (id >= s->options.max_nodes || s->ended)
         return SEARCH_FULL;
     if (id == s->room && !search_add_room(s, id))
         return SEARCH_NO_MEMORY;
+    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
     *search_node(s, id) =
         (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
     s->count++;
@@ -389,10 +387,25 @@ static inline SearchStatus search_add_at(Search *s, uint32_t parent, uint32_t de
     return SEARCH_OK;
 }
 
-static inline SearchStatus search_add(Search *s, uint32_t parent)
+/* The child to be made next is at `place` of the ticket's list. */
+static inline void search_set_place(SearchTicket *t, uint32_t place)
 {
-    return search_add_at(s, parent,
-                         parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u);
+    t->next = place;
+    t->cost = 1;
+    t->fetched = t->cost_known = t->key_known = false;
+}
+
+static inline SearchStatus search_make(Search *s, SearchTicket *t)
+{
+    SearchStatus status = search_add(s, t->node);
+    if (status == SEARCH_FULL)
+        t->full = s->refused = true;
+    if (status != SEARCH_OK)
+        return status;
+    if (s->has_more_than_nodes)
+        search_note_made(s, t);
+    search_set_place(t, t->next + 1);
+    return SEARCH_OK;
 }
 
 static inline void search_tell_score(Search *s, uint32_t node, double score)

@@ -190,32 +190,10 @@ static bool begin_making(Search *s, SearchAsk *ask)
     return continue_making(s, ask);
 }
 
-void search_set_place(SearchTicket *t, uint32_t place)
+void search_note_made(Search *s, const SearchTicket *t)
 {
-    t->next = place;
-    t->cost = 1;
-    t->fetched = t->cost_known = t->key_known = false;
-}
-
-SearchStatus search_make(Search *s, const SearchAsk *ask)
-{
-    SearchTicket *t = &s->tickets.items[ask->ticket];
-    bool one = s->options.has_cost || s->options.has_key;
-    void (*add)(Search *, const SearchTicket *, uint32_t, uint32_t) = s->policy->add;
-    uint32_t depth = search_node(s, t->node)->depth + 1u;
-    SearchStatus status = SEARCH_OK;
-    for (uint32_t end = one ? t->next + 1 : t->last; t->next < end; t->next++) {
-        status = search_add_at(s, t->node, depth);
-        if (status != SEARCH_OK)
-            break;
-        if (add != NULL)
-            add(s, t, s->count - 1, t->next);
-    }
-    if (status == SEARCH_FULL)
-        t->full = s->refused = true;
-    if (one)
-        search_set_place(t, t->next);
-    return status;
+    if (s->policy->add != NULL)
+        s->policy->add(s, t, s->count - 1, t->next);
 }
 
 /* ---- after a callback ---- */

@@ -41,9 +41,12 @@ SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count)
     Search *s = &t->search;
     SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
     search_tell_list(s, &ask, count);
-    s->tickets.items[ticket].first = s->count;
-    SearchStatus status = search_make(s, &ask);
-    s->tickets.items[ticket].end = s->count;
+    SearchTicket *made = &s->tickets.items[ticket];
+    SearchStatus status = SEARCH_OK;
+    made->first = s->count;
+    while (status == SEARCH_OK && made->next < made->last)
+        status = search_make(s, made);
+    made->end = s->count;
     return status;
 }
 
