@@ -289,26 +289,9 @@ PONDER_MODULE(luaopen_ponder_core_got)
         {"pending", m_pending},
         {"open_calls", m_open_calls},
         {"rank", m_rank},
-        {"node_count", got_graph_node_count},
-        {"edge_count", got_graph_edge_count},
-        {"add_node", got_graph_add_node},
-        {"add_edge", got_graph_add_edge},
-        {"node", got_graph_node},
-        {"edge", got_graph_edge},
-        {"outgoing", got_graph_outgoing},
-        {"incoming", got_graph_incoming},
-        {"children", got_graph_children},
-        {"parents", got_graph_parents},
-        {"ancestors", got_graph_ancestors},
-        {"descendants", got_graph_descendants},
-        {"trace_path", got_graph_trace_path},
-        {"path_length", got_graph_path_length},
-        {"leaves", got_graph_leaves},
-        {"best_leaf", got_graph_best_leaf},
-        {"has_cycle", got_graph_has_cycle},
         {NULL, NULL},
     };
     static const luaL_Reg functions[] = {{"new", f_new}, {NULL, NULL}};
-    machine_new_class(L, &got_kind, methods, functions, m_gc);
+    machine_new_class(L, &got_kind, methods, got_graph_methods, functions, m_gc);
     return 1;
 }

@@ -20,23 +20,7 @@ uint32_t got_check_node(lua_State *L, const Got *got, int arg);
 /* Pushes an index; nil for GRAPH_NONE. */
 void got_push_index(lua_State *L, uint32_t index);
 
-/* The methods that query the graph or add to it: see l_got_graph.c. */
-int got_graph_node_count(lua_State *L);
-int got_graph_edge_count(lua_State *L);
-int got_graph_add_node(lua_State *L);
-int got_graph_add_edge(lua_State *L);
-int got_graph_node(lua_State *L);
-int got_graph_edge(lua_State *L);
-int got_graph_outgoing(lua_State *L);
-int got_graph_incoming(lua_State *L);
-int got_graph_children(lua_State *L);
-int got_graph_parents(lua_State *L);
-int got_graph_ancestors(lua_State *L);
-int got_graph_descendants(lua_State *L);
-int got_graph_trace_path(lua_State *L);
-int got_graph_path_length(lua_State *L);
-int got_graph_leaves(lua_State *L);
-int got_graph_best_leaf(lua_State *L);
-int got_graph_has_cycle(lua_State *L);
+/* The methods that query the graph or add to it. */
+extern const luaL_Reg got_graph_methods[];
 
 #endif

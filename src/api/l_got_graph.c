@@ -22,20 +22,20 @@ void got_push_index(lua_State *L, uint32_t index)
         lua_pushinteger(L, (lua_Integer)index + 1);
 }
 
-int got_graph_node_count(lua_State *L)
+static int m_node_count(lua_State *L)
 {
     lua_pushinteger(L, got_self(L)->graph.node_count);
     return 1;
 }
 
-int got_graph_edge_count(lua_State *L)
+static int m_edge_count(lua_State *L)
 {
     lua_pushinteger(L, got_self(L)->graph.edge_count);
     return 1;
 }
 
 /* core:add_node(score or nil, depth) -> index */
-int got_graph_add_node(lua_State *L)
+static int m_add_node(lua_State *L)
 {
     Got *got = got_self(L);
     double score = lua_isnil(L, 2) ? NAN : luaL_checknumber(L, 2);
@@ -49,7 +49,7 @@ int got_graph_add_node(lua_State *L)
 }
 
 /* core:add_edge(from, to, type) -> index, or nil for a link that is a loop or a duplicate */
-int got_graph_add_edge(lua_State *L)
+static int m_add_edge(lua_State *L)
 {
     Got *got = got_self(L);
     uint32_t from = got_check_node(L, got, 2), to = got_check_node(L, got, 3);
@@ -63,7 +63,7 @@ int got_graph_add_edge(lua_State *L)
 }
 
 /* core:node(index) -> score or nil, depth */
-int got_graph_node(lua_State *L)
+static int m_node(lua_State *L)
 {
     const Got *got = got_self(L);
     const GraphNode *n = &got->graph.nodes[got_check_node(L, got, 2)];
@@ -73,7 +73,7 @@ int got_graph_node(lua_State *L)
 }
 
 /* core:edge(index) -> from, to, type */
-int got_graph_edge(lua_State *L)
+static int m_edge(lua_State *L)
 {
     const Got *got = got_self(L);
     lua_Integer i = luaL_checkinteger(L, 2);
@@ -85,12 +85,21 @@ int got_graph_edge(lua_State *L)
     return 3;
 }
 
-/* The edges at a node, oldest first, or the nodes at their other ends, newest edge first. */
-static int push_edges(lua_State *L, GraphDirection direction, bool ends)
+static GraphDirection check_direction(lua_State *L, int arg)
+{
+    static const char *const names[] = {"out", "in", NULL};
+    return luaL_checkoption(L, arg, NULL, names) == 0 ? GRAPH_OUT : GRAPH_IN;
+}
+
+/* core:edges(node, "out"|"in") -> the edges at a node, oldest first; with a third argument the
+ * nodes at their other ends, newest edge first */
+static int m_edges(lua_State *L)
 {
     const Got *got = got_self(L);
     const Graph *g = &got->graph;
     const GraphNode *n = &g->nodes[got_check_node(L, got, 2)];
+    GraphDirection direction = check_direction(L, 3);
+    bool ends = lua_toboolean(L, 4);
     lua_Integer count = n->degree[direction], i = 0;
     uint32_t at = n->newest[direction];
     lua_createtable(L, (int)count, 0);
@@ -102,36 +111,18 @@ static int push_edges(lua_State *L, GraphDirection direction, bool ends)
     return 1;
 }
 
-int got_graph_outgoing(lua_State *L)
-{
-    return push_edges(L, GRAPH_OUT, false);
-}
-
-int got_graph_incoming(lua_State *L)
-{
-    return push_edges(L, GRAPH_IN, false);
-}
-
-int got_graph_children(lua_State *L)
-{
-    return push_edges(L, GRAPH_OUT, true);
-}
-
-int got_graph_parents(lua_State *L)
-{
-    return push_edges(L, GRAPH_IN, true);
-}
-
 /* Pushes a userdata with room for `factor` numbers for each node. */
 static uint32_t *push_work(lua_State *L, const Got *got, size_t factor)
 {
     return lua_newuserdatauv(L, got->graph.node_count * factor * sizeof(uint32_t) + 1, 0);
 }
 
-static int push_reach(lua_State *L, GraphDirection direction)
+/* core:reach(node, "out"|"in") -> descendants or ancestors, in order of creation */
+static int m_reach(lua_State *L)
 {
     Got *got = got_self(L);
     uint32_t node = got_check_node(L, got, 2);
+    GraphDirection direction = check_direction(L, 3);
     uint32_t *found = push_work(L, got, 1);
     uint32_t count = graph_reach(&got->graph, node, direction, found);
     lua_createtable(L, (int)count, 0);
@@ -142,18 +133,8 @@ static int push_reach(lua_State *L, GraphDirection direction)
     return 1;
 }
 
-int got_graph_ancestors(lua_State *L)
-{
-    return push_reach(L, GRAPH_IN);
-}
-
-int got_graph_descendants(lua_State *L)
-{
-    return push_reach(L, GRAPH_OUT);
-}
-
 /* core:trace_path(node[, limit]) -> nodes from the root, or the last `limit` of them */
-int got_graph_trace_path(lua_State *L)
+static int m_trace_path(lua_State *L)
 {
     Got *got = got_self(L);
     uint32_t node = got_check_node(L, got, 2);
@@ -171,14 +152,14 @@ int got_graph_trace_path(lua_State *L)
 }
 
 /* core:path_length(node) */
-int got_graph_path_length(lua_State *L)
+static int m_path_length(lua_State *L)
 {
     Got *got = got_self(L);
     lua_pushinteger(L, graph_path_length(&got->graph, got_check_node(L, got, 2)));
     return 1;
 }
 
-int got_graph_leaves(lua_State *L)
+static int m_leaves(lua_State *L)
 {
     Graph *g = &got_self(L)->graph;
     lua_Integer n = 0;
@@ -190,16 +171,33 @@ int got_graph_leaves(lua_State *L)
     return 1;
 }
 
-int got_graph_best_leaf(lua_State *L)
+static int m_best_leaf(lua_State *L)
 {
     got_push_index(L, graph_best_leaf(&got_self(L)->graph));
     return 1;
 }
 
-int got_graph_has_cycle(lua_State *L)
+static int m_has_cycle(lua_State *L)
 {
     const Got *got = got_self(L);
     uint32_t *work = push_work(L, got, 2);
     lua_pushboolean(L, graph_has_cycle(&got->graph, work));
     return 1;
 }
+
+const luaL_Reg got_graph_methods[] = {
+    {"node_count", m_node_count},
+    {"edge_count", m_edge_count},
+    {"add_node", m_add_node},
+    {"add_edge", m_add_edge},
+    {"node", m_node},
+    {"edge", m_edge},
+    {"edges", m_edges},
+    {"reach", m_reach},
+    {"trace_path", m_trace_path},
+    {"path_length", m_path_length},
+    {"leaves", m_leaves},
+    {"best_leaf", m_best_leaf},
+    {"has_cycle", m_has_cycle},
+    {NULL, NULL},
+};

@@ -281,8 +281,9 @@ static void push_transitions(lua_State *L, const MachineKind *kind)
 }
 
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *functions, lua_CFunction gc)
+                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc)
 {
+    const luaL_Reg *const lists[] = {shared_methods, methods, more};
     lua_newtable(L); /* [metatable] */
     int metatable = lua_gettop(L);
     lua_pushfstring(L, "ponder.core.%s", kind->name);
@@ -293,10 +294,10 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_pushcclosure(L, gc, 1);
     lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could call it during a method */
     lua_newtable(L);                    /* [metatable, index] */
-    lua_pushvalue(L, metatable);
-    luaL_setfuncs(L, shared_methods, 1);
-    lua_pushvalue(L, metatable);
-    luaL_setfuncs(L, methods, 1);
+    for (size_t i = 0; i < 3 && lists[i] != NULL; i++) {
+        lua_pushvalue(L, metatable);
+        luaL_setfuncs(L, lists[i], 1);
+    }
     lua_setfield(L, metatable, "__index");
     lua_newtable(L); /* [metatable, library] */
     lua_pushvalue(L, metatable);

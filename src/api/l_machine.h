@@ -34,9 +34,10 @@ Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind
 Machine *machine_new_copy(lua_State *L, size_t size);
 
 /* Pushes a library table: `new` and the functions of `functions`, and `transitions`, a list of
- * {from=, to=, on=}. The metatable gets `methods`, those above, and `gc` as __gc. */
+ * {from=, to=, on=}. The metatable gets `methods`, `more` of them (or NULL), those above, and `gc`
+ * as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *functions, lua_CFunction gc);
+                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 Machine *machine_self(lua_State *L);

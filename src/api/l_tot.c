@@ -464,6 +464,6 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {NULL, NULL},
     };
     static const luaL_Reg functions[] = {{"new", tot_new}, {NULL, NULL}};
-    machine_new_class(L, &tot_kind, methods, functions, m_gc);
+    machine_new_class(L, &tot_kind, methods, NULL, functions, m_gc);
     return 1;
 }

@@ -50,6 +50,6 @@ PONDER_MODULE(luaopen_ponder_core_trm)
 {
     static const luaL_Reg methods[] = {{"clone", m_clone}, {"start", m_start}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", trm_new}, {NULL, NULL}};
-    machine_new_class(L, &trm_kind, methods, functions, m_gc);
+    machine_new_class(L, &trm_kind, methods, NULL, functions, m_gc);
     return 1;
 }

@@ -25,7 +25,7 @@ local function links_among(run, places)
         inside[place] = true
     end
     for _, place in ipairs(places) do
-        for _, edge in ipairs(run.core:outgoing(place)) do
+        for _, edge in ipairs(run.core:edges(place, "out")) do
             local _, to, kind = run.core:edge(edge)
             if kind == "connects" and inside[to] then
                 local link = graph.edge(run, edge)

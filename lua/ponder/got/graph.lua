@@ -296,9 +296,9 @@ local function add_query(method, convert)
     end
 end
 
-local function edges_by(name)
+local function edges_at(direction)
     return function(run, place)
-        local edges = run.core[name](run.core, place)
+        local edges = run.core:edges(place, direction)
         for i, edge in ipairs(edges) do
             edges[i] = graph.edge(run, edge)
         end
@@ -306,21 +306,21 @@ local function edges_by(name)
     end
 end
 
-local function ids_by(name)
+local function ids_by(name, direction, ends)
     return function(run, place)
-        return graph.ids_at(run, run.core[name](run.core, place))
+        return graph.ids_at(run, run.core[name](run.core, place, direction, ends))
     end
 end
 
 -- Edges of a node, oldest first.
-add_query("get_outgoing_edges", edges_by "outgoing")
-add_query("get_incoming_edges", edges_by "incoming")
+add_query("get_outgoing_edges", edges_at "out")
+add_query("get_incoming_edges", edges_at "in")
 -- Ids at the other ends of a node's edges, newest edge first, one for each edge.
-add_query("get_children", ids_by "children")
-add_query("get_parents", ids_by "parents")
+add_query("get_children", ids_by("edges", "out", true))
+add_query("get_parents", ids_by("edges", "in", true))
 -- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
-add_query("get_ancestors", ids_by "ancestors")
-add_query("get_descendants", ids_by "descendants")
+add_query("get_ancestors", ids_by("reach", "in"))
+add_query("get_descendants", ids_by("reach", "out"))
 -- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
 -- without incoming edges, or one seen before.
 add_query("trace_path", ids_by "trace_path")
