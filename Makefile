@@ -103,15 +103,17 @@ $B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.
 $B/embedded.o: $B/embedded.S
 	@$(CC) -c -o $@ $<
 
-# The executable's package.preload: every luaopen_ function of src/api, as luaL_Reg.
-$B/modules.c: $(wildcard src/api/*.c) Makefile
+# The executable's package.preload: every luaopen_ function of src/api, as luaL_Reg. Rewritten only
+# when these change.
+$B/modules.c: FORCE
 	@mkdir -p $(@D)
 	@grep -ho 'luaopen_ponder[a-z_]*' $(wildcard src/api/*.c) | sort -u | awk ' \
 	    BEGIN { print "#include <lauxlib.h>" } \
 	    { f[NR] = $$0; print "int " $$0 "(lua_State *L);" } \
 	    END { print "extern const luaL_Reg builtin_modules[];\nconst luaL_Reg builtin_modules[] = {"; \
 	          for (i = 1; i <= NR; i++) { m = substr(f[i], 9); gsub(/_/, ".", m); \
-	              printf "    {\"%s\", %s},\n", m, f[i] } print "    {0, 0}};" }' > $@
+	              printf "    {\"%s\", %s},\n", m, f[i] } print "    {0, 0}};" }' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $B/modules.o: $B/modules.c
 	@$(COMPILE) -c -o $@ $<
 

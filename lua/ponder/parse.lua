@@ -4,7 +4,7 @@
 --- commas; or they return a list, or a line for each score. The parsers accept all of these, but
 --- never guess: an unreadable reply gives an empty result. They take linear time.
 
-local core = require "ponder.core.parse"
+local find_json = require "ponder.parse.find_json"
 local grade = require "ponder.parse.grade"
 local json = require "ponder.json"
 local lists = require "ponder.parse.lists"
@@ -26,7 +26,7 @@ end
 --- Iterates over the decoded JSON values of a text, with their position: "alone" on their lines,
 --- "introduced" by a colon and at the end of the line, or "inline".
 local function json_values(text)
-    local texts, positions = core.find_json(text)
+    local texts, positions = find_json(text)
     local i = 0
     return function()
         while i < #texts do

@@ -16,7 +16,7 @@
 --- The word in prose is not a marker. Entries without two ids are ignored; the caller checks
 --- whether the ids exist. Parsing takes linear time; the constants below limit its results.
 
-local core = require "ponder.core.parse"
+local find_json = require "ponder.parse.find_json"
 local json = require "ponder.json"
 
 local MAX_LINES = 100000 -- with an arrow
@@ -224,7 +224,7 @@ end
 ---@return Connection[] found in the order of the text
 local function parse(text)
     local found = read_lines(text)
-    local values = #found == 0 and core.find_json(text) or {}
+    local values = #found == 0 and find_json(text) or {}
     for i = 1, math.min(#values, MAX_VALUES) do
         local links = read_json((json.decode(values[i])))
         if links then

@@ -9,7 +9,7 @@
 ---
 --- Otherwise the vote is invalid.
 
-local core = require "ponder.core.parse"
+local find_json = require "ponder.parse.find_json"
 local json = require "ponder.json"
 
 local MAX_MARKER = 100 -- bytes of a line that are searched for the marker
@@ -55,7 +55,7 @@ local function last_marked(text, ids)
 end
 
 local function by_json(text, ids)
-    local values = core.find_json(text)
+    local values = find_json(text)
     for i = 1, math.min(#values, MAX_VALUES) do
         local value = json.decode(values[i])
         local choice = type(value) == "table" and (value.vote or value.node_id or value.choice)
