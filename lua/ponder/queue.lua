@@ -74,7 +74,7 @@ local opened = setmetatable({}, { __mode = "k" }) -- by run
 -- The id that names the jobs of a queue opened here; a resumed run gets the same.
 local function name_map(name)
     local tape, run = scheduler.tape(), runs.current()
-    local uid = tape and tape:whole().uid or ("%016x"):format(random.draw())
+    local uid = tape and tape:whole().session:uid() or ("%016x"):format(random.draw())
     local count = run and (opened[run] or 0) + 1 or 0
     if run then
         opened[run] = count

@@ -357,6 +357,9 @@ end
 -- their order: in the same run, by that within the place where they are asked.
 local function look_up(self, what)
     local within, past = what.within, self.past
+    if what.kind == "run" and past == NOTHING then
+        return nil -- only a recording tells inner runs of one name apart
+    end
     local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
     what.occurrence = times_asked(self, what, inside)
     if not past.ordered then
