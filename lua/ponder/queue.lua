@@ -116,7 +116,8 @@ function queue.open(url, opts)
         return nil, message, code
     end
     local self = setmetatable({ name = opts.name, script = script, client = client,
-        map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0, finished = {},
+        map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0,
+        finished = {}, first_finished = 1, last_finished = 0,
         places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
     self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
         reader = reader, script = script }
@@ -328,7 +329,8 @@ function Queue:submit(item, call, opts)
         local results = table.pack(do_job(self, item, call, opts, ticket))
         self.places:release()
         self.unfinished = self.unfinished - 1
-        table.insert(self.finished, table.pack(ticket, table.unpack(results, 1, 3)))
+        self.last_finished = self.last_finished + 1
+        self.finished[self.last_finished] = table.pack(ticket, table.unpack(results, 1, 3))
         if self.collector then
             task.wake(self.collector)
         end
@@ -341,9 +343,8 @@ end
 ---    for ticket, value, message, code in q:results() do ... end
 ---@return fun(): integer?, any, string?, string?
 function Queue:results()
-    local first = 1
     return function()
-        while not self.finished[first] do
+        while not self.finished[self.first_finished] do
             if self.unfinished == 0 then
                 acknowledge(self)
                 return nil
@@ -352,8 +353,9 @@ function Queue:results()
             task.park()
             self.collector = nil
         end
-        local one = self.finished[first]
-        table.remove(self.finished, first)
+        local one = self.finished[self.first_finished]
+        self.finished[self.first_finished] = nil
+        self.first_finished = self.first_finished + 1
         return table.unpack(one, 1, 4)
     end
 end

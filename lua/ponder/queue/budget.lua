@@ -25,8 +25,8 @@ local scheduler = require "ponder.task.scheduler"
 local shared = {}
 
 local NANO = 1e9
-local MOST_AT_ONCE = 1000 -- settled by one script
-local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
+local MAX_SETTLED_PER_SCRIPT = 1000
+local FIRST_PAUSE_S, MAX_PAUSE_S = 0.02, 0.5
 
 -- The common head of both scripts. KEYS: budget, holds, owners. ARGV: owner, lease in ms, ...
 local BEGIN = [[
@@ -172,7 +172,7 @@ end
 function Shared:reserve(need, waits)
     self.count = self.count + 1
     local name = ("%s.%d"):format(self.owner, self.count)
-    local pause = scheduler.doubling_pause("a budget's room", FIRST_PAUSE_S, LONGEST_PAUSE_S)
+    local pause = scheduler.doubling_pause("a budget's room", FIRST_PAUSE_S, MAX_PAUSE_S)
     while true do
         local words = words_of(self, name, need)
         local _ <close> = setmetatable({}, { __close = function()
@@ -232,7 +232,7 @@ function Shared:renew()
         for name, settled in pairs(self.settled) do
             table.move(settled, 1, 4, #words + 1, words)
             names[#names + 1] = name
-            if #names == MOST_AT_ONCE then
+            if #names == MAX_SETTLED_PER_SCRIPT then
                 break
             end
         end
@@ -246,7 +246,7 @@ function Shared:renew()
         for _, name in ipairs(names) do
             self.settled[name] = nil
         end
-    until #names < MOST_AT_ONCE
+    until #names < MAX_SETTLED_PER_SCRIPT
     return true
 end
 

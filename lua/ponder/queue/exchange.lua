@@ -15,8 +15,8 @@ local WAIT = "a worker"
 local BLOCK_MS = 1000
 local PATIENCE_S = 5 -- before it looks for the reason why no result arrives
 local BUDGET_RENEWAL_S = 1
-local MOST_SENT = 200 -- jobs in one script, or
-local MOST_BYTES = 1 << 20 -- this many bytes and one more job
+local MAX_JOBS_PER_SCRIPT = 200
+local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more job
 
 ---@class ponder.queue.Slot an awaited job
 ---@field id string
@@ -141,11 +141,11 @@ end
 
 -- The next jobs to send that are still wanted, and how many were examined.
 local function next_batch(self, slots, first)
-    local batch, bytes, last = {}, 0, math.min(first + MOST_SENT - 1, #slots)
+    local batch, bytes, last = {}, 0, math.min(first + MAX_JOBS_PER_SCRIPT - 1, #slots)
     for i = first, last do
         local slot = slots[i]
         bytes = bytes + #slot.item
-        if bytes > MOST_BYTES and i > first then
+        if bytes > MAX_BYTES_PER_SCRIPT and i > first then
             return batch, i - first
         elseif self.slots[slot.id] == slot then
             batch[#batch + 1] = slot
@@ -220,7 +220,7 @@ end
 
 ---Marks a job's result for acknowledgement.
 ---@param id string
----@param entry string of the result; or "g" or "w", see moves.TAKE
+---@param entry string of the result; or "g", "w" or "u", see moves.TAKE
 function Exchange:forget(id, entry)
     local taken = self.taken
     taken[#taken + 1], taken[#taken + 2] = id, entry
@@ -231,11 +231,25 @@ local function take_keys(self)
         self:key("jobs:" .. self.script.code), self:key "dead" }
 end
 
-local function take(self, taken)
-    return self.client:eval(moves.TAKE, take_keys(self), self.map, table.unpack(taken))
+-- Has the awaited jobs, of one budget or all, withdrawn that no worker has taken.
+local function withdraw(self, backing)
+    for id, slot in pairs(self.slots) do
+        if not slot.status and (not backing or slot.backings[backing]) then
+            self:forget(id, "u")
+        end
+    end
 end
 
----Acknowledges results: Redis deletes them.
+-- A job was withdrawn because a budget around it is spent.
+local function refuse(slot)
+    for backing in pairs(slot.backings) do
+        if backing.budget.spent then
+            return settle(slot, "refused", { message = backing.budget.spent, code = "BUDGET" })
+        end
+    end
+end
+
+---Acknowledges results, which Redis then deletes, and withdraws jobs.
 ---@return any? ok
 ---@return string? message
 ---@return string? code
@@ -245,9 +259,16 @@ function Exchange:flush()
         return true
     end
     self.taken = {}
-    return redis.persist(self.on_trouble, function()
-        return take(self, taken)
+    local withdrawn, message, code = redis.persist(self.on_trouble, function()
+        return self.client:eval(moves.TAKE, take_keys(self), self.map, table.unpack(taken))
     end)
+    for _, id in ipairs(withdrawn or {}) do
+        local slot = self.slots[id]
+        if slot and not slot.status then
+            refuse(slot)
+        end
+    end
+    return withdrawn, message, code
 end
 
 -- Reports why no worker seems to be working.
@@ -311,27 +332,6 @@ local function read(self)
     return reply ~= false
 end
 
--- Lists the awaited jobs, of one budget or all, to withdraw those that no worker has taken.
-local function add_unbegun(self, taken, backing)
-    for id, slot in pairs(self.slots) do
-        if not slot.status and (not backing or slot.backings[backing]) then
-            taken[#taken + 1], taken[#taken + 2] = id, "u"
-        end
-    end
-    return taken
-end
-
--- The budget is spent: withdraws the jobs that no worker has taken.
-local function withdraw(self, backing)
-    local words = add_unbegun(self, {}, backing)
-    for _, id in ipairs(words[1] and take(self, words) or {}) do
-        local slot = self.slots[id]
-        if slot and not slot.status then
-            settle(slot, "refused", { message = backing.budget.spent, code = "BUDGET" })
-        end
-    end
-end
-
 local function renew_budgets(self)
     local now = scheduler.clock()
     if now - self.renewed_at < BUDGET_RENEWAL_S then
@@ -344,6 +344,7 @@ local function renew_budgets(self)
             withdraw(self, backing)
         end
     end
+    self:flush()
 end
 
 local Leader = {}
@@ -396,7 +397,7 @@ function Waiting:__close()
     of.waiting = of.waiting - 1
     set_dead(of, slot, nil)
     if not slot.status then
-        of:forget(slot.id, "w")
+        of:forget(slot.id, core.stop_reason() and "u" or "w")
     end
 end
 
@@ -432,14 +433,11 @@ end
 -- The process was asked to stop and cannot wait: withdraws jobs that no worker has taken. Those
 -- that workers have may be paid for: their results stay in Redis for a resumed run.
 local function leave(self)
-    local taken = add_unbegun(self, self.taken)
-    for i = 2, #taken, 2 do
-        taken[i] = taken[i] == "w" and "u" or taken[i]
-    end
+    withdraw(self)
     local words = table.move(take_keys(self), 1, 6, 4, { "EVAL", moves.TAKE, 6 })
     words[10] = self.map
-    if taken[1] then
-        self.client:post(table.unpack(table.move(taken, 1, #taken, 11, words)))
+    if self.taken[1] then
+        self.client:post(table.unpack(table.move(self.taken, 1, #self.taken, 11, words)))
     end
 end
 

@@ -9,8 +9,8 @@ local payload = {}
 payload.MAX_BYTES = 8 << 20
 
 local WORTH_IT = 1024 -- bytes; shorter texts are not compressed
-local LARGEST = 1 << 30
-local LONGEST_MESSAGE = 1 << 16
+local MAX_PLAIN_BYTES = 1 << 30
+local MAX_MESSAGE_BYTES = 1 << 16
 
 local function mebibytes(n)
     return ("%.1f MiB"):format(n / (1 << 20))
@@ -93,7 +93,7 @@ end
 ---@param record? ponder.queue.Record
 ---@return string bytes
 function payload.failure(message, code, partial, record)
-    local what = { message = payload.text(message):sub(1, LONGEST_MESSAGE),
+    local what = { message = payload.text(message):sub(1, MAX_MESSAGE_BYTES),
         code = code and tostring(code), partial = partial }
     local ok, text = pcall(json.encode, what)
     local bytes = ok and pack(text, record or NO_RECORD)
@@ -111,7 +111,7 @@ end
 function payload.read(bytes)
     local whole, squeezed, text, rows, files = pcall(string.unpack, "<Bs4s4s4", bytes)
     if whole and squeezed == 1 then
-        text = zlib.decompress(text, LARGEST)
+        text = zlib.decompress(text, MAX_PLAIN_BYTES)
     end
     if whole and text then
         return payload.decode(text), { rows = rows, files = files }

@@ -33,9 +33,9 @@ local worker = {}
 
 local NONE = {}
 local BLOCK_MS = 500 -- length of one read, and so the delay in noticing a signal
-local MOST_AT_ONCE = 64 -- jobs in one read
-local MOST_STORED = 200 -- results in one script, or
-local MOST_BYTES = 1 << 20 -- this many bytes and one more result
+local MAX_READ_JOBS = 64
+local MAX_RESULTS_PER_SCRIPT = 200
+local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more result
 local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
@@ -302,7 +302,7 @@ local function take_concluded(self)
     self.concluded = {}
     for i, one in ipairs(all) do
         bytes = bytes + #one[3]
-        if i > MOST_STORED or bytes > MOST_BYTES and i > 1 then
+        if i > MAX_RESULTS_PER_SCRIPT or bytes > MAX_BYTES_PER_SCRIPT and i > 1 then
             self.concluded = table.move(all, i, #all, 1, {})
             break
         end
@@ -389,7 +389,7 @@ local function read(self, places)
         end
         return self:with_group(function()
             return reader:send(BLOCK_MS + reader.timeout_ms, { "XREADGROUP", "GROUP", moves.GROUP,
-                self.name, "COUNT", math.min(places, MOST_AT_ONCE), "BLOCK", BLOCK_MS, "STREAMS",
+                self.name, "COUNT", math.min(places, MAX_READ_JOBS), "BLOCK", BLOCK_MS, "STREAMS",
                 self.jobs, ">" })
         end)
     end)
