@@ -341,9 +341,9 @@ describe("a worker that is killed", function()
         assert.equal("0", coordinator:wait())
         assert.equal(2, #lab:lines "ran")
 
+        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
         local second = lab:worker()
         coordinator = lab:begin [[print(q:map({ 5 }, "nap")[1])]]
-        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
         eventually("it has begun", function() return lab:lines "ran"[3] end)
         second:kill "TERM"
         os.execute "sleep 0.2"
