@@ -62,4 +62,22 @@ describe("a logged search", function()
         assert.is_nil(options[5].c or options[5].islands or options[5].retain)
         assert.equal(1, options[5].batch)
     end)
+
+    it("looks at each node with a score once", function()
+        local own <close> = shell.directory { ["model.lua"] = "return function() return '' end" }
+        local r = shell.ponder({ "run", "--log", "run.db", "-e", [[
+            local json, search = require "ponder.json", require "ponder.search"
+            local m = require("ponder.model").open "script:model.lua"
+            m:chat { messages = { { role = "user", content = "?" } } }
+            local encode, looks = json.encode, 0
+            function json.encode(value)
+                looks = looks + (type(value) == "table" and value.state and 1 or 0)
+                return encode(value)
+            end
+            search.run { search = "bfs", initial_state = { state = 0 }, k = 2, max_nodes = 1000,
+                max_depth = 20, expand = function() return { { state = 1 }, { state = 2 } } end,
+                evaluate = function() return 0.5 end, is_terminal = function() return false end }
+            print(looks)]] }, { cwd = own.path })
+        assert.near(1000, tonumber(r.out), 5)
+    end)
 end)

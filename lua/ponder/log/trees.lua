@@ -69,26 +69,37 @@ local function note_node(self, recorder, i, node, best)
     self.written[i] = now
 end
 
--- Writes new nodes, and nodes whose scores have arrived since. Both come mostly in order: nodes
--- after the first one without a score wait for it, so that no call checks a node twice.
+-- Whether a node, which is nil if the search has freed it, waits for its score.
+local function waits(node)
+    return node and not node.score and node.depth ~= 0
+end
+
+local function pass_over(self, i)
+    self.scored = i
+    self.written[i] = not self.only_grows and self.written[i] or nil
+end
+
+-- Writes nodes whose scores have arrived, then new nodes. Both come mostly in order: nodes after
+-- the first one without a score wait for it, so that no call checks a node twice.
 local function write_nodes(self, recorder)
-    local count = math.min(self.count(), MAX_NODES)
-    for i = self.noted + 1, count do
-        note_node(self, recorder, i, self.node(i))
-        self.noted = i
-        if i % NODES_A_COMMIT == 0 then
-            recorder:commit()
-        end
-    end
-    while self.scored < self.noted do
-        local i = self.scored + 1
+    for i = self.scored + 1, self.noted do
         local node = self.node(i)
-        if node and not node.score and node.depth ~= 0 then
+        if waits(node) then
             break
         end
         note_node(self, recorder, i, node)
-        self.scored = i
-        self.written[i] = not self.only_grows and self.written[i] or nil
+        pass_over(self, i)
+    end
+    for i = self.noted + 1, math.min(self.count(), MAX_NODES) do
+        local node = self.node(i)
+        note_node(self, recorder, i, node)
+        self.noted = i
+        if self.scored == i - 1 and not waits(node) then
+            pass_over(self, i)
+        end
+        if i % NODES_A_COMMIT == 0 then
+            recorder:commit()
+        end
     end
 end
 
