@@ -174,16 +174,16 @@ describe("ponder diff", function()
     end)
 
     it("pairs equal texts in order, but not below a node that only one has", function()
-        local function wide(db, w)
+        local function write_wide(db, w)
             db:execute "DELETE FROM nodes WHERE search = 1"
             w:node(1, 0, nil, 0, 0.5, "root")
             for i = 1, 3 do
                 w:node(1, i, 0, 1, i / 10, "twice")
             end
         end
-        local a = log(wide)
+        local a = log(write_wide)
         local b = log(function(db, w)
-            wide(db, w)
+            write_wide(db, w)
             w:node(1, 4, 0, 1, 0.9, "only here")
             w:node(1, 5, 4, 2, 0.9, "root")
             w:node(1, 6, 0, 1, 0.9, "twice")

@@ -18,7 +18,7 @@ local function export(...)
 end
 
 -- A text without differences in line breaks and spaces.
-local function squeezed(s)
+local function without_spaces(s)
     return (s:gsub("\u{200B}", ""):gsub("%s+", ""))
 end
 
@@ -120,8 +120,8 @@ end
 
 -- Whether a label is the id, the score and the text, or its beginning.
 local function assert_drawn(i, drawn)
-    drawn = squeezed(drawn)
-    local whole = squeezed(("#%d0.50"):format(i) .. text.safe(HARD[i]))
+    drawn = without_spaces(drawn)
+    local whole = without_spaces(("#%d0.50"):format(i) .. text.safe(HARD[i]))
     if drawn ~= whole then
         assert.equal("...", drawn:sub(-3), HARD[i])
         assert.equal(whole:sub(1, #drawn - 3), drawn:sub(1, -4), HARD[i])

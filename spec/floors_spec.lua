@@ -70,7 +70,7 @@ end
 -- Graphs: name -> list of the names that it uses
 
 --- A cycle as a list of names, first and last the same; nil if there is none.
-local function circle(graph)
+local function cycle(graph)
     local done, place, path = {}, {}, {}
     local function visit(name)
         if place[name] then
@@ -104,7 +104,7 @@ local function circle(graph)
 end
 
 --- The steps that are not allowed, as "a -> b".
-local function ways_up(graph, allowed)
+local function upward_uses(graph, allowed)
     local found = {}
     for name, list in pairs(graph) do
         for _, known in ipairs(list) do
@@ -195,11 +195,11 @@ describe("the floors of src", function()
     end)
 
     it("do not require a higher floor", function()
-        assert.same({}, ways_up(graph, c_allowed))
+        assert.same({}, upward_uses(graph, c_allowed))
     end)
 
     it("have no cycle", function()
-        assert.equal("", table.concat(circle(graph) or {}, " -> "))
+        assert.equal("", table.concat(cycle(graph) or {}, " -> "))
     end)
 
     it("use no libraries of other floors", function()
@@ -226,11 +226,11 @@ describe("the floors of lua", function()
     end)
 
     it("do not require a higher floor", function()
-        assert.same({}, ways_up(graph, lua_allowed))
+        assert.same({}, upward_uses(graph, lua_allowed))
     end)
 
     it("have no cycle", function()
-        assert.equal("", table.concat(circle(graph) or {}, " -> "))
+        assert.equal("", table.concat(cycle(graph) or {}, " -> "))
     end)
 
     it("apply to the prompts too, which use only the lowest", function()
@@ -286,9 +286,9 @@ describe("this spec", function()
             ["host.h"] = { "api/c.h", "main.h" },
         }
         assert.same({ "api/c.c -> new/f.h", "core/a.c -> api/c.h", "host.h -> main.h",
-            "net/d.c -> store/e.h" }, ways_up(graph, c_allowed))
+            "net/d.c -> store/e.h" }, upward_uses(graph, c_allowed))
         assert.same({ "ponder.json -> ponder.task", "ponder.log.x -> ponder.model",
-            "ponder.report.x -> ponder.cli", "ponder.tot.x -> ponder.cli" }, ways_up({
+            "ponder.report.x -> ponder.cli", "ponder.tot.x -> ponder.cli" }, upward_uses({
             ["ponder.json"] = { "ponder.options", "ponder.core.json", "ponder.task" },
             ["ponder.log.x"] = { "ponder.redact", "ponder.model", "ponder.run" },
             ["ponder.report.x"] = { "ponder.log", "ponder.cli", "ponder.model" },
@@ -297,8 +297,8 @@ describe("this spec", function()
     end)
 
     it("finds cycles, and only cycles", function()
-        assert.same({ "b", "c", "b" }, circle { a = { "b" }, b = { "x", "c" }, c = { "b" } })
-        assert.same({ "a", "a" }, circle { a = { "a" } })
-        assert.is_nil(circle { a = { "b", "c" }, b = { "d" }, c = { "d" }, d = {} })
+        assert.same({ "b", "c", "b" }, cycle { a = { "b" }, b = { "x", "c" }, c = { "b" } })
+        assert.same({ "a", "a" }, cycle { a = { "a" } })
+        assert.is_nil(cycle { a = { "b", "c" }, b = { "d" }, c = { "d" }, d = {} })
     end)
 end)

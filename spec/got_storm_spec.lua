@@ -110,7 +110,7 @@ local function random_message(machine, open)
 end
 
 --- Removes the call that a message answers from the open ones.
-local function take_out(open, msg)
+local function remove_open(open, msg)
     for i, call in ipairs(open) do
         if call.id == msg.call_id
             and (msg.type == "llm_result" or KIND_OF[msg.type] == call.kind) then
@@ -173,7 +173,7 @@ local function through_json(machine)
 end
 
 --- One sequence; every message also goes to a twin that is saved and restored through JSON.
-local function storm(seed, moves)
+local function play_random(seed, moves)
     math.randomseed(seed)
     local machine = got.new(random_options())
     local twin = through_json(machine)
@@ -190,7 +190,7 @@ local function storm(seed, moves)
         local twin_directives, twin_events = twin:update(msg, env)
         same(json.encode(directives), json.encode(twin_directives))
         same(json.encode(events), json.encode(twin_events))
-        take_out(open, msg)
+        remove_open(open, msg)
         if STATUSES[machine.status] == "final" then
             open = {}
         end
@@ -217,7 +217,7 @@ describe("ponder.got under random messages", function()
     it("keeps its invariants, and continues identically from a map at every step", function()
         local ended = 0
         for seed = 1, 150 do
-            local machine = storm(seed, moves)
+            local machine = play_random(seed, moves)
             ended = ended + (STATUSES[machine.status] == "final" and 1 or 0)
         end
         assert.is_true(ended > 120)
@@ -247,7 +247,7 @@ describe("ponder.got under random messages", function()
 
     it("makes the transitions of the documented table, and all of them", function()
         for seed = 1001, 1200 do
-            storm(seed, moves)
+            play_random(seed, moves)
         end
         local expected = { ["idle completed"] = true } -- two moves in one update
         for _, row in ipairs(documented()) do

@@ -62,7 +62,7 @@ end
 
 -- The content of a log left by a process: replies by call, and the number of each body. Reads a
 -- copy, so as to leave no trace.
-local function look_at(log)
+local function read_log(log)
     local copy = dir.path .. "/copy.db"
     os.remove(copy .. "-wal")
     os.remove(copy .. "-shm")
@@ -114,7 +114,7 @@ local function trees_in(log)
 end
 
 -- What the log had when its process was killed is still there.
-local function check_kept(before, after)
+local function check_stored(before, after)
     for id, reply in pairs(before.replies) do
         assert.equal(reply, after.replies[id])
     end
@@ -189,11 +189,11 @@ local function kill_and_resume(kind, reference, span, limit)
             break
         end
         number = number + 1
-        local seen = look_at(log)
+        local seen = read_log(log)
         if seen then
             begun = true
             if kills[#kills] then
-                check_kept(kills[#kills], seen)
+                check_stored(kills[#kills], seen)
             end
             seen.counts = s:bodies()
             kills[#kills + 1] = seen
@@ -204,11 +204,11 @@ local function kill_and_resume(kind, reference, span, limit)
     end
     assert.same({ 0, "" }, { result.status, result.err })
     assert.equal(form(reference.out), form(result.out))
-    local final = look_at(log)
+    local final = read_log(log)
     assert.equal("completed", final.status)
     assert.equal(form(reference.trees), form(trees_in(log)))
     if kills[#kills] then
-        check_kept(kills[#kills], final)
+        check_stored(kills[#kills], final)
     end
     check_counts(kills, final, s:bodies(), s:counters().requests, IN_FLIGHT[kind])
     return number

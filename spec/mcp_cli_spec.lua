@@ -44,7 +44,7 @@ local function ponder(arguments, env)
 end
 
 local function fake(mode)
-    return ("%s --no-log %s %s %s"):format(shell.executable, FAKE, mode, dir.path .. "/heard")
+    return ("%s --no-log %s %s %s"):format(shell.executable, FAKE, mode, dir.path .. "/received")
 end
 
 describe("--mcp", function()
@@ -136,7 +136,7 @@ describe("--mcp", function()
         end
         assert.equal(1, ponder({ "cot", "--mcp", "exit 3", "x" }).status)
         local r = shell.run(("ps -A -o args= | grep -F %s | grep -v grep >$OUT; true"):format(
-            shell.quote(dir.path .. "/heard")))
+            shell.quote(dir.path .. "/received")))
         assert.equal("", r.out)
     end)
 
@@ -152,11 +152,11 @@ describe("--mcp", function()
     end)
 
     it("does not retry a tool, and tells the model what went wrong", function()
-        dir:write("heard", "")
+        dir:write("received", "")
         local r = ponder { "cot", "--quiet", "--mcp", fake "plain", "use fails" }
         local err = json.decode(r.out).error
         assert.same({ "TOOL_FAILED", "fails: no luck" }, { err.code, err.message })
-        local _, calls = dir:read("heard"):gsub('"tools/call"', "")
+        local _, calls = dir:read("received"):gsub('"tools/call"', "")
         assert.equal(1, calls)
     end)
 

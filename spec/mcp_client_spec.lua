@@ -16,16 +16,16 @@ local OPEN_MS = 20000
 local dir
 
 -- What a server of spec/support/mcp_server.lua was sent, decoded.
-local function heard()
+local function received()
     local list = {}
-    for line in io.lines(dir.path .. "/heard") do
+    for line in io.lines(dir.path .. "/received") do
         list[#list + 1] = json.decode(line)
     end
     return list
 end
 
-local function heard_of(method)
-    for _, message in ipairs(heard()) do
+local function received_of(method)
+    for _, message in ipairs(received()) do
         if message.method == method then
             return message
         end
@@ -45,7 +45,7 @@ end
 
 local function fake(mode, opts)
     opts = opts or {}
-    opts.command = { shell.executable, "--no-log", FAKE, mode, dir.path .. "/heard" }
+    opts.command = { shell.executable, "--no-log", FAKE, mode, dir.path .. "/received" }
     opts.timeout_ms = opts.timeout_ms or OPEN_MS
     opts.log = opts.log or function() end
     return mcp.open(opts)
@@ -68,7 +68,7 @@ local function gone()
     return wait_until(function() return children() == 0 end)
 end
 
-before_each(function() dir = shell.directory { heard = "" } end)
+before_each(function() dir = shell.directory { received = "" } end)
 after_each(function() dir:__close() end)
 
 local function with(mode, f, opts)
@@ -91,8 +91,8 @@ describe("a session with a server that is a child process", function()
             assert.equal("text", result.content[1].type)
             assert.equal('4 get.it {}', tools[1].run {})
         end)
-        assert.equal("2025-11-25", heard_of("initialize").params.protocolVersion)
-        assert.is_truthy(heard_of "notifications/initialized")
+        assert.equal("2025-11-25", received_of("initialize").params.protocolVersion)
+        assert.is_truthy(received_of "notifications/initialized")
     end)
 
     it("gives tools unique names that models accept", function()
@@ -148,10 +148,10 @@ describe("a session with a server that is a child process", function()
                 assert.is_true(session.tools_changed)
                 session:tools()
                 assert.is_false(session.tools_changed)
-                wait_until(function() return #heard() == 7 end)
+                wait_until(function() return #received() == 7 end)
             end, { log = function(level, text) logged[#logged + 1] = level .. " " .. text end })
             local answers = {}
-            for _, message in ipairs(heard()) do
+            for _, message in ipairs(received()) do
                 if not message.method then
                     answers[message.id] = message.result or message.error.code
                 end
@@ -179,14 +179,16 @@ describe("a session with a server that is a child process", function()
     it("cancels at the server calls that are cancelled or time out", function()
         with("hangs", function(session)
             local one = task.spawn(session.call, session, "x")
-            wait_until(function() return heard_of "tools/call" end)
+            wait_until(function() return received_of "tools/call" end)
             one:cancel()
-            local cancelled = wait_until(function() return heard_of "notifications/cancelled" end)
-            assert.equal(heard_of("tools/call").id, cancelled.params.requestId)
+            local cancelled = wait_until(function()
+                return received_of "notifications/cancelled"
+            end)
+            assert.equal(received_of("tools/call").id, cancelled.params.requestId)
             local result, message, code = session:call("x", {}, { timeout_ms = 20 })
             assert.same({ nil, "TIMEOUT" }, { result, code })
             assert.matches("no answer to tools/call within timeout_ms %(20%)", message)
-            wait_until(function() return #heard() == 6 end)
+            wait_until(function() return #received() == 6 end)
         end)
     end)
 
@@ -195,10 +197,10 @@ describe("a session with a server that is a child process", function()
             assert.equal("modern", session.server.name)
             assert.is_truthy(session:call("x"))
         end)
-        local meta = heard_of("tools/call").params._meta
+        local meta = received_of("tools/call").params._meta
         assert.equal("2026-07-28", meta["io.modelcontextprotocol/protocolVersion"])
         assert.same({}, meta["io.modelcontextprotocol/clientCapabilities"])
-        assert.is_nil(heard_of "notifications/initialized")
+        assert.is_nil(received_of "notifications/initialized")
     end)
 
     it("ends the server with the session, even a stubborn one", function()
@@ -217,7 +219,7 @@ describe("a session with a server that is a child process", function()
                 local session = assert(fake "hangs")
                 session:call "x"
             end)
-            wait_until(function() return heard_of "tools/call" end)
+            wait_until(function() return received_of "tools/call" end)
             t:cancel()
             gone()
         end)
@@ -557,14 +559,14 @@ describe("a run that calls a server", function()
     it("is replayed without the server, and resumed with it for new calls", function()
         local path = dir.path
         dir:write("stop", "")
-        dir:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/heard",
+        dir:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/received",
             path .. "/stop"))
         local function ponder(...)
             return shell.ponder({ ... }, { cwd = path })
         end
         local function calls()
             local n = 0
-            for _, message in ipairs(heard()) do
+            for _, message in ipairs(received()) do
                 n = n + (message.method == "tools/call" and 1 or 0)
             end
             return n

@@ -36,7 +36,7 @@ describe("a replay", function()
         return calls
     end
 
-    local function refused_as(name, codes)
+    local function check_refused(name, codes)
         local tries = {}
         for i, code in ipairs(codes) do
             tries[i] = ("function() %s end"):format(code)
@@ -49,7 +49,7 @@ describe("a replay", function()
     end
 
     it("refuses, by name, what has no result in the log", function()
-        refused_as({ "os.execute", "io.popen", "io.open for writing", "io.open for writing",
+        check_refused({ "os.execute", "io.popen", "io.open for writing", "io.open for writing",
             "io.open for writing", "io.output", "io.tmpfile", "os.remove", "os.rename",
             "os.tmpname", "package.loadlib", "store.open for writing", "private.write",
             "private.open", "private.make_directory", "private.tighten", "line.save_history",
@@ -70,7 +70,7 @@ describe("a replay", function()
     end)
 
     it("cannot be circumvented", function()
-        refused_as("os.execute", {
+        check_refused("os.execute", {
             "debug.getregistry()._LOADED.os.execute 'touch HARM'",
             "package.loaded.os.execute 'touch HARM'", "require('os').execute 'touch HARM'",
             "_G.os.execute 'touch HARM'",

@@ -336,17 +336,18 @@ describe("ponder.core.search", function()
             math.randomseed(8)
             for _ = 1, 100 do
                 local core = new(strategy)
-                local function meddle()
+                local function interfere()
                     local method = METHODS[math.random(#METHODS)]
                     pcall(core[method], core, math.random(0, 3), math.random(0, 3))
                     finalizer(core)(core)
                 end
-                local function meddling(value)
-                    return function() meddle() return value end
+                local function interfering(value)
+                    return function() interfere() return value end
                 end
-                pcall(core.run, core, callbacks { expand = meddling({ 1, 2 }),
-                    evaluate = meddling(1), is_terminal = meddling(false), stop = meddling(false),
-                    key = function() meddle() return math.random() end, on_event = meddle })
+                pcall(core.run, core, callbacks { expand = interfering({ 1, 2 }),
+                    evaluate = interfering(1), is_terminal = interfering(false),
+                    stop = interfering(false), on_event = interfere,
+                    key = function() interfere() return math.random() end })
                 core:finish()
                 for id = 0, core:count() - 1 do
                     assert.equal(core:depth(id) + 1, #core:path(id))

@@ -112,7 +112,7 @@ local function without_contexts(directives)
     return json.encode(json.array(list))
 end
 
-local function storm(seed, batch, search)
+local function play_random(seed, batch, search)
     math.randomseed(seed)
     local opts = random_options(batch)
     if search then
@@ -183,11 +183,11 @@ describe("Tree of Thoughts under random messages", function()
         it(("hold with batch %d"):format(batch), function()
             local reasons = {}
             for seed = 1, 50 do
-                reasons[storm(seed * 7 + batch, batch)] = true
+                reasons[play_random(seed * 7 + batch, batch)] = true
             end
             local all = { "threshold", "max_nodes", "max_depth", "converged", "error" }
             for _, reason in ipairs(all) do
-                assert.is_true(reasons[reason], "no storm ended with " .. reason)
+                assert.is_true(reasons[reason], "no sequence ended with " .. reason)
             end
         end)
     end
@@ -197,7 +197,7 @@ describe("Tree of Thoughts under random messages", function()
         it("keeps its invariants with search = " .. search, function()
             local reasons = {}
             for seed = 1, 16 do
-                reasons[storm(seed * 7, seed % 3 + 1, search)] = true
+                reasons[play_random(seed * 7, seed % 3 + 1, search)] = true
             end
             assert.is_true(reasons.error and (reasons.max_depth or reasons.max_nodes))
         end)

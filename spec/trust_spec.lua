@@ -26,7 +26,7 @@ local function ponder(arguments, env)
     return shell.ponder(arguments, { cwd = dir.path .. "/checkout", env = all })
 end
 
-local function is_harmed()
+local function is_compromised()
     return shell.run(("ls %s/checkout/HARM >$OUT 2>&1"):format(dir.path)).status == 0
 end
 
@@ -50,7 +50,7 @@ describe("a prompt file in the current directory", function()
         assert.is_false(is_used)
         assert.matches("ponder: ./prompts/cot.lua is not used %(./prompts: is not trusted%); "
             .. "to use it: ponder trust ./prompts\n", r.err)
-        assert.is_false(is_harmed())
+        assert.is_false(is_compromised())
     end)
 
     it("is not run by commands that only read", function()
@@ -58,9 +58,9 @@ describe("a prompt file in the current directory", function()
             { "prompts", "show", "cot" }, { "prompts", "show", "cot.generate" }, { "models" },
             { "completion", "bash" }, { "man" }, { "log" }, { "--help" } } do
             local r = ponder(arguments, { PONDER_PROMPTS = "./prompts" })
-            assert.is_false(is_harmed(), table.concat(arguments, " ") .. r.err)
+            assert.is_false(is_compromised(), table.concat(arguments, " ") .. r.err)
             ponder(arguments)
-            assert.is_false(is_harmed(), table.concat(arguments, " "))
+            assert.is_false(is_compromised(), table.concat(arguments, " "))
         end
     end)
 
@@ -69,7 +69,7 @@ describe("a prompt file in the current directory", function()
         assert.is_true(is_used)
         assert.matches("ponder: prompts/cot.lua overrides the built%-in prompts\n", r.err)
         assert.is_true((asked({}, { PONDER_PROMPTS = "prompts" })))
-        assert.is_false(is_harmed())
+        assert.is_false(is_compromised())
     end)
 
     it("is used once it is trusted, until something changes", function()
@@ -92,7 +92,7 @@ describe("a prompt file in the current directory", function()
         assert.equal(0, ponder({ "trust", "--remove", "prompts" }).status)
         assert.is_false((asked()))
         assert.equal(1, ponder({ "trust", "--remove", "prompts" }).status)
-        assert.is_false(is_harmed())
+        assert.is_false(is_compromised())
     end)
 
     it("is not trusted if others may write it, or it is not the caller's own", function()
@@ -137,7 +137,7 @@ describe("a scripted model", function()
         dir:write("checkout/m.lua", SCRIPT)
         local r = ponder({ "doctor" }, { PONDER_MODEL = "script:m.lua" })
         assert.matches("default model +script:m.lua", r.out)
-        assert.is_false(is_harmed())
+        assert.is_false(is_compromised())
         dir:write("checkout/m.lua", "return (")
         r = ponder({ "doctor" }, { PONDER_MODEL = "script:m.lua" })
         assert.matches("default model +m.lua:1: unexpected symbol", r.out)
@@ -150,7 +150,7 @@ describe("a scripted model", function()
             dir:write("config/ponder/config.lua", text)
             local r = ponder({ "cot", "Why?" }, { PONDER_MODEL = env })
             assert.matches("config.lua: the path of script:m.lua must be absolute", r.err)
-            assert.is_false(is_harmed())
+            assert.is_false(is_compromised())
         end
     end)
 end)

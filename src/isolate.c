@@ -31,7 +31,7 @@ int mount(const char *source, const char *target, const char *type, unsigned lon
 int umount2(const char *target, int flags);
 
 enum { INSIDE_UID = 1000, OPEN_FILES = 256, PROCESSES = 256, FILE_MB = 64, NOT_FOUND = 127 };
-enum { LONGEST_PATH = 4096, DETACH = 2 /* MNT_DETACH */ };
+enum { MAX_PATH = 4096, DETACH = 2 /* MNT_DETACH */ };
 
 #define ROOT "/tmp" /* the new root is mounted here and hides what was below */
 
@@ -78,7 +78,7 @@ static void enter_namespaces(void)
 /* `path` in the new root, whose parent directories are created. */
 static const char *inside(const char *path)
 {
-    static char all[LONGEST_PATH];
+    static char all[MAX_PATH];
     if (snprintf(all, sizeof all, ROOT "%s", path) >= (int)sizeof all) {
         errno = ENAMETOOLONG;
         fail(path);
@@ -119,7 +119,7 @@ static void show(const char *source, const char *path, mode_t type)
 static void show_same(const char *path)
 {
     struct stat about;
-    char target[LONGEST_PATH];
+    char target[MAX_PATH];
     if (lstat(path, &about) != 0)
         return;
     if (!S_ISLNK(about.st_mode)) {

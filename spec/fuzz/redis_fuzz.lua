@@ -46,7 +46,7 @@ local SEEDS = {
     "p" .. payload.failure("m", "CODE", { 1 }), "p" .. payload.value(("x"):rep(3000)),
 }
 
-local MOST_COMMANDS = 30
+local MAX_COMMANDS = 30
 
 local directory
 
@@ -102,7 +102,7 @@ local function try(input)
         local count, send = 0, client.send
         function client.send(...) -- a cursor may go on for ever
             count = count + 1
-            if count > MOST_COMMANDS then
+            if count > MAX_COMMANDS then
                 return nil, "enough", "CLOSED"
             end
             return send(...)

@@ -7,8 +7,8 @@
 local json = require "ponder.json"
 
 local mode, path = ...
-local heard = assert(io.open(path, "a"))
-heard:setvbuf "line"
+local received = assert(io.open(path, "a"))
+received:setvbuf "line"
 io.stdout:setvbuf "line"
 
 local function send(message)
@@ -109,7 +109,7 @@ elseif mode == "long" then
     io.write(("x"):rep(17 * 1024 * 1024))
 end
 for line in io.lines() do
-    heard:write(line, "\n")
+    received:write(line, "\n")
     local message = json.decode(line)
     if message.method == "tools/call" then
         local result = call(message.id, message.params)

@@ -73,7 +73,7 @@ local function search(opts)
     end
 
     -- Returns the children of a node that is selected, or "stop".
-    local function take_up(node)
+    local function expand_node(node)
         if opts.stop and opts.stop(node) then
             return "stop"
         elseif node.terminal or node.depth >= max_depth then
@@ -103,7 +103,7 @@ local function search(opts)
             end
             local born = {}
             for _, node in ipairs(round) do
-                local children = take_up(node)
+                local children = expand_node(node)
                 if children == "stop" then
                     return "stop"
                 end

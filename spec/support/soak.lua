@@ -125,7 +125,7 @@ local function load_done(self)
     return done
 end
 
-local function note_done(self, name)
+local function record_done(self, name)
     local file <close> = assert(io.open(self.path .. "/done", "ab"))
     for key, value in pairs(self.keep) do
         file:write(("keep %s\t%.17g\n"):format(key, value))
@@ -153,7 +153,7 @@ function soak.play(name, test, opts)
             if self.missed[1] then
                 return self.missed
             end
-            note_done(self, step[1])
+            record_done(self, step[1])
         end
     end
     shell.run("rm -rf " .. shell.quote(self.path))

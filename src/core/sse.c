@@ -86,10 +86,10 @@ static void add_data(SseReader *r, const Alloc *a, const char *value, size_t n)
 
 static void read_retry(SseReader *r, const char *digits, size_t n)
 {
-    enum { LONGEST_DIGITS = 9 };
+    enum { MAX_DIGITS = 9 };
     int64_t ms = 0;
     for (size_t i = 0; i < n; i++) {
-        if (digits[i] < '0' || digits[i] > '9' || n > LONGEST_DIGITS)
+        if (digits[i] < '0' || digits[i] > '9' || n > MAX_DIGITS)
             return;
         ms = ms * 10 + digits[i] - '0';
     }

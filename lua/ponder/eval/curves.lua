@@ -91,11 +91,11 @@ end
 local function add(changes, at, record, value)
     local n = changes.n + 1
     changes.n, changes.at[n], changes.record[n], changes.value[n] = n, at, record, value
-    if at > 0 and at < changes.least then
-        changes.least = at
+    if at > 0 and at < changes.min then
+        changes.min = at
     end
-    if at > changes.most then
-        changes.most = at
+    if at > changes.max then
+        changes.max = at
     end
 end
 
@@ -120,7 +120,7 @@ local function add_record(changes, i, record, axis, cache)
 end
 
 local function changes_of(records, axis, cache)
-    local changes = { n = 0, at = {}, record = {}, value = {}, least = math.huge, most = 0 }
+    local changes = { n = 0, at = {}, record = {}, value = {}, min = math.huge, max = 0 }
     for i, record in ipairs(records) do
         add_record(changes, i, record, axis, cache)
     end
@@ -130,14 +130,14 @@ end
 -------------------------------------------------------------------------------
 -- Axes
 
--- Powers of two from at most `least` to at least `most`.
-local function steps(least, most)
-    local list, at = {}, 2.0 ^ math.floor(math.log(least, 2))
-    at = math.max(at, 2.0 ^ (math.ceil(math.log(most, 2)) - MAX_STEPS))
+-- Powers of two from at most `min` to at least `max`.
+local function steps(min, max)
+    local list, at = {}, 2.0 ^ math.floor(math.log(min, 2))
+    at = math.max(at, 2.0 ^ (math.ceil(math.log(max, 2)) - MAX_STEPS))
     repeat
         list[#list + 1] = at
         at = at * 2
-    until list[#list] >= most
+    until list[#list] >= max
     return list
 end
 
@@ -228,14 +228,14 @@ function curves.new(meta, by_policy)
         by_policy = without_failed(by_policy)
     end
     for _, axis in ipairs(AXES) do
-        local changes, least, most = {}, math.huge, 0
+        local changes, min, max = {}, math.huge, 0
         for _, name in ipairs(has_any(by_policy, axis) and meta.policies or NONE) do
             changes[name] = changes_of(by_policy[name], axis, cache)
-            least = math.min(least, changes[name].least)
-            most = math.max(most, changes[name].most)
+            min = math.min(min, changes[name].min)
+            max = math.max(max, changes[name].max)
         end
-        if most > 0 then
-            local limits, list = steps(axis == "calls" and 1 or least, most), {}
+        if max > 0 then
+            local limits, list = steps(axis == "calls" and 1 or min, max), {}
             for _, name in ipairs(meta.policies) do
                 list[#list + 1] = by_policy[name][1] and { policy = name,
                     points = curve_of(by_policy[name], changes[name], limits) } or nil

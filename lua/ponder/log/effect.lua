@@ -100,13 +100,13 @@ function Effect:answer(log, results)
             reason(values)))
     end
     values = redact.keep(values)
-    local kept = decode(values)
-    if not kept then
+    local stored = decode(values)
+    if not stored then
         return fail(self, log, ("log.%s: what the function returned is too long for the log")
             :format(WHERE[self.what]))
     end
     write_answer(self, log, "ok", values)
-    return kept
+    return stored
 end
 
 ---@param log ponder.log.Recorder
