@@ -231,6 +231,22 @@ describe("a run that fails", function()
         end)
     end)
 
+    it("may be cancelled with all runs within it, however many are nested", function()
+        help.run(function()
+            local open = 0
+            local function nest(depth)
+                local _ <close> = setmetatable({}, { __close = function() open = open - 1 end })
+                open = open + 1
+                if depth == 0 then
+                    task.sleep(1e6)
+                end
+                return (run.new():call(nest, depth - 1))
+            end
+            assert.equal("TIMEOUT", (select(3, task.timeout(1, nest, 2000))))
+            assert.equal(0, open)
+        end)
+    end)
+
     it("may be cancelled from outside, and from within", function()
         help.run(function()
             local r = run.new()

@@ -40,12 +40,13 @@ local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
 local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
 local LIMIT = "task.limit" -- in a task's context: the limit of its run
 life.LIMIT = LIMIT
+local MAX_CLOSES = 50 -- Lua allows about 200 nested calls of C functions
 local ENDED = { done = true, failed = true, cancelled = true }
 life.ENDED = ENDED -- the states in which a task has ended
 
 local current -- the task that runs or is being closed
 local last_serial = 0
-local closes = 0 -- nesting depth of tasks that are being closed
+local closes = 0 -- nesting depth of tasks that are being closed or leave a wait
 local delayed, delayed_count = {}, 0 -- tasks to cancel when `closes` is 0 again
 local draining = false -- the delayed tasks are being cancelled
 local entered -- the current generator of math.random
@@ -106,6 +107,21 @@ end
 
 life.make_ready = make_ready
 
+-- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
+local function cancel_delayed()
+    if closes > 0 or draining then
+        return
+    end
+    draining = true
+    while delayed_count > 0 do
+        local t = delayed[delayed_count]
+        delayed[delayed_count] = nil
+        delayed_count = delayed_count - 1
+        life.cancel(t)
+    end
+    draining = false
+end
+
 ---Ends the wait of `t`.
 ---@param t ponder.task.Handle
 ---@return {[1]: any}? failure the error of its on_cancel
@@ -115,8 +131,10 @@ function life.leave_wait(t)
         remove_timer(t)
     end
     if on_cancel then
-        t.on_cancel = false
+        t.on_cancel, closes = false, closes + 1
         local ok, err = pcall(on_cancel, t.state == "ready")
+        closes = closes - 1
+        cancel_delayed()
         return not ok and { err } or nil
     end
 end
@@ -222,21 +240,6 @@ local function fail(t, err, traceback)
     end_task(t, "failed")
 end
 
--- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
-local function cancel_delayed()
-    if closes > 0 or draining then
-        return
-    end
-    draining = true
-    while delayed_count > 0 do
-        local t = delayed[delayed_count]
-        delayed[delayed_count] = nil
-        delayed_count = delayed_count - 1
-        life.cancel(t)
-    end
-    draining = false
-end
-
 -- Closes the coroutine of `t`: `__close` of its variables runs, as part of `t`, and may not wait.
 local function close_coroutine(t)
     local outer = current
@@ -280,7 +283,7 @@ function life.cancel(t)
         if t == current and core.can_wait() then
             life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
-    elseif closes > 0 and core.stack_is_short() then
+    elseif closes > MAX_CLOSES or closes > 0 and core.stack_is_short() then
         delayed[delayed_count + 1] = t
         delayed_count = delayed_count + 1
     else
