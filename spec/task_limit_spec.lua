@@ -105,6 +105,25 @@ describe("what computes past", function()
         end)
     end)
 
+    it("its timeout while it closes its variables gets errors there, a second later", function()
+        task.run(function()
+            local closed = {}
+            for way, endless in ipairs { compute, compute_guarded } do
+                local r = run.new { timeout_ms = 20 }
+                assert.same({ nil, table.unpack(LATE) }, { r:call(function()
+                    local first <close> = closing(closed, way)
+                    local second <close> = setmetatable({}, { __close = endless })
+                    if way == 1 then
+                        compute()
+                    end
+                    task.sleep(60)
+                    return first, second
+                end) })
+            end
+            assert.equal(1, closed[1])
+        end)
+    end)
+
     it("the nearest of several timeouts is cancelled by that one", function()
         task.run(function()
             local inner = run.new { timeout_ms = 20 }

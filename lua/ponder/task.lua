@@ -45,9 +45,9 @@
 --- **Timeouts** (of `timeout`, budgets and runs) cancel a task that waits at once, and one that
 --- computes 0.1 s later, at its next instruction in the script's own code. Where it cannot wait,
 --- and in coroutines of its own, that instruction raises an error first; if the script catches it,
---- a later one does. Not ended are a C function that does not return (`string.find` with a slow
---- pattern, `os.execute`), a finalizer and a message handler of xpcall. All other tasks wait while
---- one computes.
+--- a later one does. Clean-up may take a second more. Not ended are a C function that does not
+--- return (`string.find` with a slow pattern, `os.execute`), a finalizer and a message handler of
+--- xpcall. All other tasks wait while one computes.
 ---
 --- **Errors.** `join` returns the error of a failed task, with the task's traceback. An error that
 --- nobody can join any more, because the handle was collected or the run has ended, is reported

@@ -132,7 +132,7 @@ static int task_close(lua_State *L)
     if (was == CO_RUNNING || was == CO_NORMAL)
         return luaL_error(L, "cannot close a running coroutine");
     lua_pushboolean(L, 0);
-    if (!coroutine_close(L, co))
+    if (!coroutine_close(L, co, limit_of(co)))
         return 2;
     lua_pushboolean(L, 1);
     return 1;

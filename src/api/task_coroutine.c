@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "api/task_limit.h"
 #include "api/task_stop.h"
 
 static const char mark; /* its address is what a waiting coroutine yields */
@@ -54,7 +55,7 @@ lua_State *coroutine_check(lua_State *L)
     return co;
 }
 
-int coroutine_close(lua_State *L, lua_State *co)
+int coroutine_close(lua_State *L, lua_State *co, double limit)
 {
     lua_State *inner = coroutine_inner(co);
     int ok = 1;
@@ -62,8 +63,9 @@ int coroutine_close(lua_State *L, lua_State *co)
     Frame f;
     luaL_checkstack(L, 3, "too many nested coroutines");
     if (inner != NULL)
-        ok = coroutine_close(L, inner);
+        ok = coroutine_close(L, inner, limit);
     frame_enter(&f, co, FRAME_CLOSING, 0);
+    limit_closing(&f, limit);
     status = lua_resetthread(co);
     frame_leave(&f);
     if (status != LUA_OK) {
@@ -121,7 +123,7 @@ static int raise_from_wrap(lua_State *L, lua_State *co)
 {
     int status = lua_status(co);
     if (status != LUA_OK && status != LUA_YIELD) { /* it raised; else it could not be resumed */
-        if (!coroutine_close(L, co))
+        if (!coroutine_close(L, co, frame_limit()))
             lua_remove(L, -2); /* an error of closing replaces the first */
     }
     if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
@@ -217,7 +219,7 @@ static int co_close(lua_State *L)
     }
     if (frame_stack_is_short())
         return luaL_error(L, "C stack overflow");
-    if (coroutine_close(L, co)) {
+    if (coroutine_close(L, co, frame_limit())) {
         lua_pushboolean(L, 1);
         return 1;
     }

@@ -50,8 +50,8 @@ int coroutine_wait(lua_State *L, lua_KFunction go_on);
 int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int can_wait);
 
 /* Closes what `co` waits for, then `co`: [0, +(0|1)]. Returns 1, or 0 with the last error on `L`.
- */
-int coroutine_close(lua_State *L, lua_State *co);
+ * `limit`: see limit_closing. */
+int coroutine_close(lua_State *L, lua_State *co, double limit);
 
 /* Whether the coroutine at `index` has returned and can be reused: no script has a reference to it,
  * nor has left a debug hook in it. */

@@ -28,7 +28,7 @@ void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait)
     f->can_wait = can_wait;
     f->below = running;
     f->base = f->below != NULL ? f->below->base : (const char *)f;
-    f->limit = kind == FRAME_TASK ? limit_of(L) : f->below != NULL ? f->below->limit : HUGE_VAL;
+    f->limit = kind == FRAME_TASK ? limit_of(L) : frame_limit();
     f->raised = f->left = 0;
     frame_set(f);
     if (kind == FRAME_TASK && f->limit < limit_alarm)
@@ -43,6 +43,11 @@ void frame_leave(const Frame *f)
 Frame *frame_running(void)
 {
     return running;
+}
+
+double frame_limit(void)
+{
+    return running != NULL ? running->limit : HUGE_VAL;
 }
 
 int frame_stack_is_short(void)

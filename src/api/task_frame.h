@@ -9,7 +9,7 @@
  *     FRAME_LOOP     nowhere: the scheduler checks after its current step or wait
  *     FRAME_TASK     in the coroutine, at its next unprotected instruction
  *     FRAME_INNER    the same
- *     FRAME_CLOSING  nowhere: clean-up is not interrupted
+ *     FRAME_CLOSING  nowhere: clean-up is not interrupted, except by a limit (task_limit.h)
  */
 #ifndef PONDER_API_TASK_FRAME_H
 #define PONDER_API_TASK_FRAME_H
@@ -29,7 +29,7 @@ typedef struct Frame {
     FrameKind kind;
     int can_wait;     /* a mark would reach the scheduler */
     double limit;     /* when the time of the task is up */
-    int raised;       /* errors raised for that, in a task's frame */
+    int raised;       /* errors raised for that, in the frame of a task or of closing */
     int left;         /* the task's coroutine was left for that */
     const char *base; /* the address of the lowest frame */
 } Frame;
@@ -39,6 +39,9 @@ void frame_leave(const Frame *f);
 
 /* The topmost frame, or NULL. */
 Frame *frame_running(void);
+
+/* When the time of the running task is up. */
+double frame_limit(void);
 
 /* Whether too much of the C stack is in use to resume or close another coroutine. Lua counts nested
  * C calls itself, but lua_resetthread resets that count. */

@@ -9,7 +9,8 @@
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
-#define AGAIN 0.05 /* seconds until the alarm rings again for a task that has not ended */
+#define AGAIN   0.05 /* seconds until the alarm rings again for a task that has not ended */
+#define CLOSING 1.0  /* seconds that the clean-up of a task with a limit gets at least */
 
 volatile double limit_alarm = HUGE_VAL;
 volatile int limit_is_reached;
@@ -43,7 +44,7 @@ static void on_alarm(void)
     }
     if (at < HUGE_VAL)
         limit_set_alarm(at);
-    if (is_late && f->kind != FRAME_CLOSING)
+    if (is_late)
         stop_preempt();
 }
 
@@ -52,6 +53,15 @@ void limit_set_alarm(double at)
     alarm_open(ALARM_TASK, on_alarm);
     limit_alarm = at;
     alarm_set(ALARM_TASK, fmax(at - loop_now(), 1e-9));
+}
+
+void limit_closing(Frame *f, double limit)
+{
+    if (limit == HUGE_VAL)
+        return;
+    f->limit = fmax(limit, loop_now() + CLOSING);
+    if (f->limit < limit_alarm)
+        limit_set_alarm(f->limit);
 }
 
 int limit_check(void)
@@ -63,10 +73,10 @@ int limit_check(void)
     return limit_is_reached;
 }
 
-static Frame *task_frame(void)
+static Frame *limited_frame(void)
 {
     Frame *f = frame_running();
-    while (f->kind != FRAME_TASK)
+    while (f->kind != FRAME_TASK && f->kind != FRAME_CLOSING)
         f = f->below;
     return f;
 }
@@ -74,11 +84,14 @@ static Frame *task_frame(void)
 int limit_interval(void)
 {
     static const int interval[] = {1, 1000, 100, 10};
-    int raised = task_frame()->raised;
+    int raised = limited_frame()->raised;
     return raised < 4 ? interval[raised] : 1;
 }
 
 void limit_note_error(void)
 {
-    task_frame()->raised++;
+    double now = loop_now();
+    for (Frame *f = frame_running(); f != NULL; f = f->below)
+        if (f->kind != FRAME_INNER && f->limit <= now)
+            f->raised++;
 }

@@ -18,6 +18,8 @@
 
 #include <lua.h>
 
+#include "api/task_frame.h"
+
 #define LIMIT_MESSAGE "the time is up"
 
 /* Sets the limit of a task's coroutine: the time on the loop's clock when it must have ended. A
@@ -32,6 +34,10 @@ double limit_of(lua_State *co);
 extern volatile double limit_alarm;
 
 void limit_set_alarm(double at);
+
+/* Sets the limit of a coroutine that is being closed: that of its task, but a second from now at
+ * least. Then an error is raised in its `__close`. */
+void limit_closing(Frame *f, double limit);
 
 /* The limit of the running task has passed. */
 extern volatile int limit_is_reached;

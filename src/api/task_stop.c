@@ -230,7 +230,7 @@ void stop_arm(void)
         if (is_armed()) /* after setting it to 0: a signal handler may set it to 1 in between */
             stop_armed = 1;
     }
-    if (!is_stoppable(f) || !stop_armed)
+    if (!stop_armed || !(is_stoppable(f) || limit_is_reached))
         return;
     /* Keep a count that has already begun. */
     lua_Hook hook = lua_gethook(f->L);
