@@ -23,6 +23,7 @@ local mcp = require "ponder.serve.mcp"
 local metrics = require "ponder.serve.metrics"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
+local scheduler = require "ponder.task.scheduler"
 local signals = require "ponder.task.signals"
 local task = require "ponder.task"
 
@@ -169,7 +170,7 @@ end
 function Server:accept()
     while true do
         for r in self.http.take, self.http do
-            self.running[r.id] = task.spawn(self.handle, self, r)
+            self.running[r.id] = scheduler.spawn(nil, nil, self.handle, self, r)
         end
         for id in self.http.take_gone, self.http do
             local handle = self.running[id]

@@ -99,7 +99,9 @@ end
 ---@param ... any
 ---@return ponder.task.Handle
 function task.spawn(f, ...)
-    expect(is_callable(f), "task.spawn", "f must be a function", f)
+    if type(f) ~= "function" then
+        expect(is_callable(f), "task.spawn", "f must be a function", f)
+    end
     if not scheduler.is_active() then
         error("task.spawn: call it within task.run", 2)
     end

@@ -18,19 +18,6 @@ local function fail(...)
     error(fields.wrong(...), 0)
 end
 
----Calls `read(...)`, which raises a ponder.serve.Error if a field is wrong.
----@return table? job
----@return ponder.serve.Error? err
-function fields.read(read, ...)
-    local ok, result = pcall(read, ...)
-    if ok then
-        return result
-    elseif type(result) == "table" and result.status then
-        return nil, result
-    end
-    error(result, 0)
-end
-
 ---Decodes a body, which must be a JSON object.
 ---@param text string
 ---@return table

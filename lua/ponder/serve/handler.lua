@@ -29,7 +29,9 @@ function Server:reply(r, status, body, headers)
         table.move(JSON_TYPE, 1, 2, #headers + 1, headers)
         body = json.encode(body)
     end
-    guard.add_cors(self.opts, r.headers, headers)
+    if self.opts.cors then
+        guard.add_cors(self.opts, r.headers, headers)
+    end
     r.status = status
     return self.http:respond(r.id, status, headers, body)
 end
@@ -153,16 +155,9 @@ function Server:count_spent(job, spent)
     m:add("ponder_cost_usd_total", spent.cost or 0, name)
 end
 
-local function read_job(self, endpoint, text)
-    return endpoint.read(fields.body(text), self)
-end
-
----Answers one request for a policy.
+---Answers one request for a policy; raises a ponder.serve.Error if a field is wrong.
 function Server:answer(r, endpoint, key)
-    local job, err = fields.read(read_job, self, endpoint, r.body)
-    if not job then
-        return self:refuse(r, err)
-    end
+    local job = endpoint.read(fields.body(r.body), self)
     r.policy = job.policy.name
     job.id, job.created = request_id(), os.time()
     return self:in_slot(r, self.perform, self, r, endpoint, job, key)
@@ -242,7 +237,8 @@ local function not_allowed(allow)
 end
 
 local function is_json(headers)
-    return (headers["content-type"] or ""):lower():match "^[^;%s]*" == "application/json"
+    local given = headers["content-type"] or ""
+    return given == JSON_TYPE[2] or given:lower():match "^[^;%s]*" == JSON_TYPE[2]
 end
 
 ---Checks a request to an endpoint before its body is read; returns the error, if any.
@@ -353,7 +349,9 @@ function Server:handle(r)
     r.server, r.started = self, task.now()
     local _ <close> = setmetatable(r, Request)
     local ok, problem = pcall(self.dispatch, self, r)
-    if not ok then
+    if not ok and type(problem) == "table" and problem.status then
+        self:refuse(r, problem)
+    elseif not ok then
         self.opts.log(tostring(problem))
         if not self:refuse(r, errors.new(500, "internal_error", "the server failed")) then
             self.http:abort(r.id)

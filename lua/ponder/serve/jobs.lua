@@ -66,9 +66,9 @@ local function choose(job, index, stream, opts)
         sink.cutter:finish()
         stream:finish(index)
     end
-    local reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
-    return { answer = answers.cut(result.answer, job.stop), reasoning = reasoning,
-        value = result.value }, nil, spent
+    result.answer = answers.cut(result.answer, job.stop)
+    result.reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
+    return result, nil, spent
 end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.

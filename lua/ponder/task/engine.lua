@@ -168,12 +168,13 @@ local function run_round(group)
         local t = round[i]
         round[i] = nil
         if t.state == "ready" then
-            followed = followed or not is_outside(t)
+            local context = t.context
+            followed = followed or not (context and context.outside ~= nil) -- as is_outside
             step(t)
             if is_stopping() then
                 handle_stop(t)
             end
-            if groups.are_stopping() then
+            if groups.are_stopping then
                 cancel_stopping()
             end
         end
@@ -285,7 +286,7 @@ local function run_to_the_end()
             if is_stopping() then
                 handle_stop()
             end
-            if groups.are_stopping() then
+            if groups.are_stopping then
                 cancel_stopping()
             end
         end

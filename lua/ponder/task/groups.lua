@@ -41,11 +41,13 @@ local stopping -- groups whose main task has failed
 local clock
 
 ---Removes all groups. Then set `outermost`, the group of tasks that are spawned outside of tasks.
+---`are_stopping` says whether `stopping` has any.
 ---@param new_clock fun(): number
 function groups.reset(new_clock)
     all, count, groups.outermost = {}, 0, nil
     queue, queued, spare_queue = {}, 0, {}
     due, moved, players, stopping = timers.new(), {}, {}, {}
+    groups.are_stopping = false
     clock = new_clock
 end
 
@@ -88,6 +90,7 @@ function groups.remove(group)
     end
     if group.stopping then
         remove_item(stopping, group)
+        groups.are_stopping = stopping[1] ~= nil
     end
     if group.outer then
         group.outer.inner = group.outer.inner - 1
@@ -121,13 +124,8 @@ end
 function groups.stop(group)
     if not group.stopping then
         stopping[#stopping + 1] = group
-        group.stopping = true
+        group.stopping, groups.are_stopping = true, true
     end
-end
-
----@return boolean
-function groups.are_stopping()
-    return stopping[1] ~= nil
 end
 
 ---@return ponder.task.Group[]
