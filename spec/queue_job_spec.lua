@@ -64,4 +64,20 @@ describe("a job", function()
             lab:sql "SELECT pid FROM sessions WHERE run BETWEEN 2 AND 4 ORDER BY run")
         assert.equal("6", lab:sql "SELECT count(*) FROM sessions WHERE ended_at > started_at")
     end)
+
+    it("does not begin after it was cancelled", function()
+        local out = run [[
+            local task = require "ponder.task"
+            local t = task.spawn(q.map, q, { 60, 60, 0, 0, 0 }, "nap", { concurrency = 2 })
+            while q:status().running < 2 do task.sleep(0.01) end
+            q:submit(1, "echo")
+            q:cancel()
+            local _, e = t:join()
+            for i = 1, 5 do io.write(e[i] and e[i].code or "none", " ") end
+            for _, value, _, code in q:results() do print(value, code) end
+            print(q:map({ 7 }, "echo")[1], q:call(8, "echo"))]]
+        assert.equal(("CANCELLED "):rep(5) .. "nil\tCANCELLED\n7\t8\n", out)
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+    end)
 end)

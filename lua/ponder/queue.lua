@@ -53,6 +53,7 @@ local BUDGET_LEASE_MS = 60000 -- of this process's reservations in a shared budg
 ---@class ponder.queue.Queue
 ---@field name string
 ---@field private exchange ponder.queue.Exchange
+---@field private cancels integer number of calls of `cancel`: jobs of before do not begin
 ---@field private called boolean? Queue:call was used: acknowledge taken results on close
 local Queue = {}
 Queue.__index = Queue
@@ -116,7 +117,7 @@ function queue.open(url, opts)
         return nil, message, code
     end
     local self = setmetatable({ name = opts.name, script = script, client = client,
-        map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0,
+        map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0, cancels = 0,
         finished = {}, first_finished = 1, last_finished = 0,
         places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
     self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
@@ -163,6 +164,7 @@ local function budgets_around(self, index)
     return list[1] and list, backings
 end
 
+local CANCELLED = "the job was cancelled"
 local OUTCOME = "queue.outcome" -- a failure, of which no worker has sent a recording
 
 -- Calls the function here, to play a worker's recording.
@@ -199,7 +201,7 @@ local function await_worker(self, slot, run)
     if not ok then
         return nil, message, code
     elseif slot.status == "cancelled" then
-        return nil, "the job was cancelled", "CANCELLED"
+        return nil, CANCELLED, "CANCELLED"
     end
     local value, record = payload.read(slot.value)
     if not record or slot.status ~= "ok" and type(value) ~= "table" then
@@ -231,8 +233,11 @@ local function run_there(self, slot, run)
     return judge(slot, await_worker(self, slot, run))
 end
 
--- Runs one job and returns the results of its function.
-local function do_job(self, item, call, opts, index)
+-- Runs one job and returns the results of its function. `cancels`: see Queue:cancel.
+local function do_job(self, item, call, opts, index, cancels)
+    if self.cancels > cancels then
+        return nil, CANCELLED, "CANCELLED"
+    end
     self.jobs = self.jobs + 1
     local number, name = self.jobs, ("%s[%d]"):format(call, index or self.jobs)
     local text, problem, code = payload.item(item)
@@ -292,8 +297,9 @@ function Queue:map(items, call, opts)
         error("queue:map: items must be a list (got " .. options.show(items) .. ")", 2)
     end
     opts = options.check("queue:map", opts, MAP)
+    local cancels = self.cancels
     local results, errors = task.map(items, function(item, index)
-        return do_job(self, item, call, opts, index)
+        return do_job(self, item, call, opts, index, cancels)
     end, { concurrency = opts.concurrency, on_error = "collect" })
     acknowledge(self)
     return results, errors
@@ -311,7 +317,7 @@ function Queue:call(item, call, opts)
     check_call(self, "queue:call", call)
     opts = options.check("queue:call", opts, JOB)
     self.called = true
-    return do_job(self, item, call, opts)
+    return do_job(self, item, call, opts, nil, self.cancels)
 end
 
 ---Enqueues one job; waits while `concurrency` jobs (queue.open) are unfinished.
@@ -324,9 +330,9 @@ function Queue:submit(item, call, opts)
     opts = options.check("queue:submit", opts, JOB)
     self.places:acquire()
     self.tickets, self.unfinished = self.tickets + 1, self.unfinished + 1
-    local ticket = self.tickets
+    local ticket, cancels = self.tickets, self.cancels
     task.spawn(function()
-        local results = table.pack(do_job(self, item, call, opts, ticket))
+        local results = table.pack(do_job(self, item, call, opts, ticket, cancels))
         self.places:release()
         self.unfinished = self.unfinished - 1
         self.last_finished = self.last_finished + 1
@@ -368,9 +374,10 @@ function Queue:status()
     return log.record("queue.status", { queue = self.name }, status.figures, self.client, self.name)
 end
 
----Cancels the unfinished jobs of this queue object; each returns the code "CANCELLED". A worker
----notices it when it renews the lease of a running job.
+---Cancels the unfinished jobs of this queue object, also those that were not enqueued yet; each
+---returns the code "CANCELLED". A worker notices it when it renews the lease of a running job.
 function Queue:cancel()
+    self.cancels = self.cancels + 1
     log.record("queue.cancel", { queue = self.name }, function()
         for _, slot in pairs(self.exchange.slots) do
             if not slot.status then
