@@ -14,7 +14,7 @@
 /* Installs the handlers; SIGHUP stays ignored under nohup. */
 void signals_catch(void);
 
-/* Stops the run after so many seconds of wall time. */
+/* Limits the wall time of the run. */
 void signals_limit_time(double seconds);
 
 /* Whether that limit has passed. */

@@ -172,7 +172,7 @@ function Server:accept()
         for r in self.http.take, self.http do
             self.running[r.id] = scheduler.spawn(nil, nil, self.handle, self, r)
         end
-        for id in self.http.take_gone, self.http do
+        for id in self.http.take_disconnected, self.http do
             local handle = self.running[id]
             if handle then
                 handle:cancel()

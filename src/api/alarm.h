@@ -17,7 +17,7 @@ typedef enum Alarm {
 /* Makes the timer, unless it exists; returns 0 or an errno value. */
 int alarm_open(Alarm alarm, void (*expired)(void));
 
-/* Sets the timer to so many seconds from now; 0 disarms it. Safe in a signal handler. */
+/* Sets the timer to `seconds` from now; 0 disarms it. Safe in a signal handler. */
 void alarm_set(Alarm alarm, double seconds);
 
 #endif

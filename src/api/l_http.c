@@ -171,8 +171,8 @@ static int server_take(lua_State *L)
     return 1;
 }
 
-/* server:take_gone() -> the id of a request whose client has gone, or nil. */
-static int server_take_gone(lua_State *L)
+/* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
+static int server_take_disconnected(lua_State *L)
 {
     HttpServer *s = to_server(L);
     int64_t id = http_first_gone(s);
@@ -279,7 +279,7 @@ PONDER_MODULE(luaopen_ponder_core_http)
         {"close", server_close}, {"finish", server_finish},
         {"port", server_port},   {"respond", server_respond},
         {"stats", server_stats}, {"stop_listening", server_stop_listening},
-        {"take", server_take},   {"take_gone", server_take_gone},
+        {"take", server_take},   {"take_disconnected", server_take_disconnected},
         {"write", server_write}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"listen", http_l_listen}, {NULL, NULL}};
     api_new_class(L, SERVER, methods, server_close);

@@ -229,7 +229,7 @@ static int task_lua_stop_reason(lua_State *L)
 }
 
 /* take_stop() -> nil | "pending" (not raised yet), "raised" (in running code) or "again" (that code
- * continues all the same), and the error message */
+ * continues nevertheless), and the error message */
 static int task_take_stop(lua_State *L)
 {
     static const char *const names[] = {NULL, "pending", "raised", "again"};

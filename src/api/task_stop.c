@@ -126,7 +126,7 @@ static void arm(lua_State *L)
     lua_sethook(L, stop_hook, LUA_MASKCOUNT, interval());
 }
 
-/* Whether an error is due in `L`, which ran so many instructions since the last call. */
+/* Whether an error is due in `L`, which ran `ran` instructions since the last call. */
 static int is_due(lua_State *L, int ran)
 {
     return reason != STOP_NONE && !obeyed && (pending || ran >= grace) &&

@@ -2,8 +2,8 @@
  * requests.c -- a request from its first byte to the end of its answer; see server.h.
  *
  * While Lua works on a request its connection is suspended: libmicrohttpd ignores it until it is
- * resumed, then calls back again. It does not notice then that the client has gone, so we watch the
- * descriptor, unless the answer comes within WATCH_AFTER_MS, as most do.
+ * resumed, then calls back again. It does not notice then that the client has disconnected, so we
+ * watch the descriptor, unless the answer arrives within WATCH_AFTER_MS, as most do.
  */
 #include <errno.h>
 #include <math.h>

@@ -353,7 +353,7 @@ local function times_asked(self, what, inside)
     return (times or 0) + 1
 end
 
--- Returns the recording of an operation, or nil if it is new. Equal operations are told apart by
+-- Returns the recording of an operation, or nil if it is new. Equal operations are distinguished by
 -- their order: in the same run, by that within the place where they are asked.
 local function look_up(self, what)
     local within, past = what.within, self.past

@@ -46,7 +46,7 @@ function Server:take() end
 
 --- The id of a request that was taken and whose client has gone.
 ---@return integer? id nil: none
-function Server:take_gone() end
+function Server:take_disconnected() end
 
 --- Answers a request.
 ---@param id integer

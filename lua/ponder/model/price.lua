@@ -155,7 +155,7 @@ function price.of(provider, model, base_url, prices)
     return best
 end
 
--- The rates that a prompt of so many tokens has.
+-- The rates for a prompt of `input` tokens.
 local function rates_for(rates, input)
     return rates.long and input > rates.long.above and rates.long or rates
 end

@@ -1,7 +1,7 @@
 --- `/mcp` of a server: the Model Context Protocol over streamable HTTP.
 ---
 ---     2025-11-25 and before   initialize begins a session (Mcp-Session-Id), DELETE ends it
----     2026-07-28              each request stands alone; its headers must agree with its body
+---     2026-07-28              each request stands alone; its headers must match its body
 ---
 --- An answer is JSON, or for a tool a stream of events that begins with its progress and log
 --- messages. A client that closes the connection cancels the call.
