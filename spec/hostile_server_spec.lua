@@ -2,11 +2,9 @@
 -- ends with a reply, or with nil, message, code, in its time, and the message holds neither the key
 -- nor a control character.
 
-local model = require "ponder.model"
 local server = require "server"
 local size = require "size"
 local task = require "ponder.task"
-local transport = require "ponder.model.transport"
 
 local KEY = "sk-0123456789abcdefghij"
 local PROVIDERS = { "openai", "anthropic", "ollama" }
@@ -96,15 +94,13 @@ add(body "{}", "piece=1")
 add(OK .. SSE .. "\r\ndata: {}\n\n", "piece=1&end=hang")
 
 describe("a hostile server", function()
-    local s, wire, client
+    local s, client
 
     setup(function()
         s = server.start()
-        wire = transport.new()
-        client = model.client { transport = wire, config = {}, env = function() return nil end }
+        client = s:client()
     end)
     teardown(function()
-        wire:close()
         s:stop()
     end)
 

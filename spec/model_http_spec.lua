@@ -1,10 +1,8 @@
 -- The model client over real HTTP, against the test server and all its faults.
 
-local model = require "ponder.model"
 local server = require "server"
 local size = require "size"
 local task = require "ponder.task"
-local transport = require "ponder.model.transport"
 
 local KEY = "sk-0123456789abcdefghij"
 local HELLO = { { role = "user", content = "Hello" } }
@@ -12,15 +10,13 @@ local HELLO = { { role = "user", content = "Hello" } }
 local encode = server.encode
 
 describe("over HTTP", function()
-    local s, wire, client
+    local s, client
 
     setup(function()
         s = server.start { tls = true }
-        wire = transport.new()
-        client = model.client { transport = wire, config = {}, env = function() return nil end }
+        client = s:client()
     end)
     teardown(function()
-        wire:close()
         s:stop()
     end)
     before_each(function() s:reset() end)
@@ -234,8 +230,8 @@ describe("over HTTP", function()
             local nothing, _, code = task.timeout(0.05, m.complete, m, "Hello")
             assert.is_nil(nothing)
             assert.equal("TIMEOUT", code)
-            assert.equal(0, wire:stats().in_flight)
-            assert.equal(4, wire:stats().cancelled)
+            assert.equal(0, s.wire:stats().in_flight)
+            assert.equal(4, s.wire:stats().cancelled)
             local tries = 0
             while s:counters().aborted < 4 and tries < 100 do
                 task.sleep(0.02)

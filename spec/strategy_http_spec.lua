@@ -2,11 +2,9 @@
 -- data, tool calls, streams cut short.
 
 local json = require "ponder.json"
-local model = require "ponder.model"
 local play = require "strategy_play"
 local server = require "server"
 local task = require "ponder.task"
-local transport = require "ponder.model.transport"
 
 local strategies = {}
 for _, name in ipairs { "tot", "got", "trm", "cot" } do
@@ -42,15 +40,13 @@ local function reply_to(messages)
 end
 
 describe("over HTTP", function()
-    local s, wire, client
+    local s, client
 
     setup(function()
         s = server.start()
-        wire = transport.new()
-        client = model.client { transport = wire, config = {}, env = function() return nil end }
+        client = s:client()
     end)
     teardown(function()
-        wire:close()
         s:stop()
     end)
     before_each(function() s:reset() end)

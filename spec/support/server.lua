@@ -119,7 +119,19 @@ function Server:reset()
     self:fetch("/_reset", "")
 end
 
+---A client of models that neither the environment nor a config file changes, with connections of
+---its own: `self.wire`, which `stop` closes.
+---@return table client of model.client
+function Server:client()
+    self.wire = require("ponder.model.transport").new()
+    return require("ponder.model").client { transport = self.wire, config = {},
+        env = function() return nil end }
+end
+
 function Server:stop()
+    if self.wire then
+        self.wire:close()
+    end
     if self.pipe then
         self.pump:close()
         run("kill " .. self.pid)
