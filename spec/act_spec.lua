@@ -1,13 +1,6 @@
 local act = require "ponder.trm.act"
 local json = require "ponder.json"
-
-local function vectors()
-    local list = {}
-    for line in io.lines("spec/fixtures/trm_act.jsonl") do
-        list[#list + 1] = assert(json.decode(line))
-    end
-    return list
-end
+local lines = require("recorded").lines
 
 --- Compares bit for bit: 0 and 0.0 differ.
 local function same(a, b)
@@ -53,7 +46,7 @@ local recorded = {
 describe("trm.act", function()
     it("reproduces every recorded result, bit for bit", function()
         local seen = {}
-        for i, vector in ipairs(vectors()) do
+        for i, vector in ipairs(lines "trm_act.jsonl") do
             local name = vector.fn:match("^trm%.act%.(.+)$")
             assert.is_true(recorded[name](vector.args, vector.out),
                 ("vector %d, %s"):format(i, name))

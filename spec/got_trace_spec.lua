@@ -2,13 +2,9 @@
 
 local got = require "ponder.got"
 local json = require "ponder.json"
+local recorded = require "recorded"
 
-local function absent(value)
-    if value == json.null then
-        return nil
-    end
-    return value
-end
+local absent = recorded.absent
 
 describe("ponder.got, recorded runs of a chain", function()
     --- What the recording calls n1, n2, ... -> the ids of our nodes.
@@ -50,9 +46,9 @@ describe("ponder.got, recorded runs of a chain", function()
         end
     end
 
-    local function check_directives(recorded, ours, nodes, calls)
-        assert.equal(#recorded, #ours)
-        for i, directive in ipairs(recorded) do
+    local function check_directives(theirs, ours, nodes, calls)
+        assert.equal(#theirs, #ours)
+        for i, directive in ipairs(theirs) do
             for field, value in pairs(directive) do
                 if field == "node_ids" then
                     for k, id in ipairs(value) do
@@ -98,10 +94,7 @@ describe("ponder.got, recorded runs of a chain", function()
         end
     end
 
-    local runs = {}
-    for line in io.lines "spec/fixtures/got.jsonl" do
-        runs[#runs + 1] = assert(json.decode(line))
-    end
+    local runs = recorded.lines "got.jsonl"
 
     it("are reproduced step by step", function()
         assert.equal(28, #runs)

@@ -4,14 +4,7 @@
 local linear = require "linear"
 local got = require "ponder.got"
 local json = require "ponder.json"
-
-local function fixture(name)
-    local runs = {}
-    for line in io.lines("spec/fixtures/" .. name) do
-        runs[#runs + 1] = assert(json.decode(line))
-    end
-    return runs
-end
+local recorded = require "recorded"
 
 local function build(nodes, edges, options)
     local machine = got.new(options)
@@ -38,7 +31,7 @@ end
 
 describe("the graph of ponder.got", function()
     it("answers as recorded", function()
-        local vectors = fixture "got_graph.jsonl"
+        local vectors = recorded.lines "got_graph.jsonl"
         assert.equal(41, #vectors)
         for _, vector in ipairs(vectors) do
             local args, out = vector.args, vector.out

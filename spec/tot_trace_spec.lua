@@ -3,28 +3,9 @@
 local json = require "ponder.json"
 local tot = require "ponder.tot"
 local parse = require "ponder.parse"
+local recorded = require "recorded"
 
-local function lines_of(name)
-    local lines = {}
-    for line in io.lines("spec/fixtures/" .. name) do
-        lines[#lines + 1] = assert(json.decode(line))
-    end
-    return lines
-end
-
--- null in JSON is absent
-local function absent(value)
-    if value == json.null then
-        return nil
-    elseif type(value) ~= "table" then
-        return value
-    end
-    local copy = {}
-    for k, v in pairs(value) do
-        copy[k] = absent(v)
-    end
-    return copy
-end
+local absent = recorded.absent
 
 local function plain(list)
     return absent(table.move(list, 1, #list, 1, {}))
@@ -49,7 +30,7 @@ local function check_state(machine, state, where)
 end
 
 describe("recorded Tree of Thoughts runs", function()
-    local runs = lines_of("tot.jsonl")
+    local runs = recorded.lines("tot.jsonl")
 
     it("are complete", function()
         assert.equal(34, #runs)
@@ -79,7 +60,7 @@ describe("recorded Tree of Thoughts runs", function()
 end)
 
 describe("recorded parses", function()
-    for i, vector in ipairs(lines_of("tot_vectors.jsonl")) do
+    for i, vector in ipairs(recorded.lines("tot_vectors.jsonl")) do
         it(("%d: %s"):format(i, vector.fn), function()
             local args = vector.args
             if vector.fn == "tot.parse_thoughts" then

@@ -1,29 +1,10 @@
 -- Recorded behaviour: every run of spec/fixtures/trm.jsonl is reproduced step by step.
 
 local json = require "ponder.json"
+local recorded = require "recorded"
 local trm = require "ponder.trm"
 
-local function runs()
-    local list = {}
-    for line in io.lines "spec/fixtures/trm.jsonl" do
-        list[#list + 1] = assert(json.decode(line))
-    end
-    return list
-end
-
--- null in JSON is absent
-local function absent(value)
-    if value == json.null then
-        return nil
-    elseif type(value) ~= "table" then
-        return value
-    end
-    local copy = {}
-    for k, v in pairs(value) do
-        copy[k] = absent(v)
-    end
-    return copy
-end
+local absent = recorded.absent
 
 local FIELDS = {
     "status", "current_call_id", "question", "current_answer", "answer_history",
@@ -40,13 +21,13 @@ local function check_state(machine, state, where)
 end
 
 describe("recorded TRM runs", function()
-    local recorded = runs()
+    local runs = recorded.lines "trm.jsonl"
 
     it("are complete", function()
-        assert.equal(57, #recorded)
+        assert.equal(57, #runs)
     end)
 
-    for _, run in ipairs(recorded) do
+    for _, run in ipairs(runs) do
         for _, saved in ipairs { false, true } do
             it(("seed %d%s"):format(run.seed, saved and ", saved and loaded at each step" or ""),
                 function()

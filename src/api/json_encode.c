@@ -221,10 +221,10 @@ typedef enum Mark { UNMARKED, MARKED_LIST, MARKED_OBJECT, READ_THROUGH } Mark;
 
 static bool has_field(lua_State *L, int index, const char *name)
 {
-    bool has = luaL_getmetafield(L, index, name) != LUA_TNIL;
-    if (has)
-        lua_pop(L, 1);
-    return has;
+    if (luaL_getmetafield(L, index, name) == LUA_TNIL)
+        return false;
+    lua_pop(L, 1);
+    return true;
 }
 
 static Mark mark_of(lua_State *L, int index)
@@ -279,10 +279,8 @@ static Shape walk(Encoder *e, int slot, Mark mark)
 static int fail_hole(Encoder *e, int slot)
 {
     lua_Integer i = 1;
-    while (lua_rawgeti(e->L, slot, i) != LUA_TNIL) {
+    for (; lua_rawgeti(e->L, slot, i) != LUA_TNIL; i++)
         lua_pop(e->L, 1);
-        i++;
-    }
     lua_pushfstring(e->L, "a list with a hole at [%I]", (LUAI_UACINT)i);
     return fail_with_top(e);
 }
