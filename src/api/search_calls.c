@@ -74,12 +74,6 @@ static void push_state_of(lua_State *L, int self, uint32_t id)
     lua_remove(L, -2);
 }
 
-static void set_field(lua_State *L, const char *name, lua_Integer value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
 static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
 {
     const Search *s = &core->search;
@@ -94,11 +88,11 @@ static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
     const SearchNode *node = search_node(s, ask->node);
     lua_pushstring(L, ask->call == SEARCH_EXPANDED_EVENT ? "expanded" : "scored");
     lua_setfield(L, -2, "type");
-    set_field(L, "id", ask->node);
-    set_field(L, "depth", node->depth);
+    api_set_integer(L, "id", ask->node);
+    api_set_integer(L, "depth", node->depth);
     if (ask->call == SEARCH_EXPANDED_EVENT) {
         const SearchTicket *t = &s->tickets.items[ask->ticket];
-        set_field(L, "children", (lua_Integer)t->end - t->first);
+        api_set_integer(L, "children", (lua_Integer)t->end - t->first);
         return 1;
     }
     lua_pushnumber(L, node->score);

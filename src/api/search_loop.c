@@ -207,17 +207,13 @@ int core_run(lua_State *L)
     core->running = true;
     lua_getfield(L, 2, "now");
     lua_replace(L, NOW_FN);
-    lua_settop(L, TOP);
+    lua_settop(L, NOW_FN); /* the slots that follow are filled in order */
     core_push_table(L, SELF, CORE_STATES);
-    lua_replace(L, STATES);
     core_push_table(L, SELF, CORE_CALLBACKS);
-    lua_replace(L, CALLBACKS);
     lua_rawgeti(L, CALLBACKS, SEARCH_EXPAND + 1);
-    lua_replace(L, EXPAND_FN);
     lua_rawgeti(L, CALLBACKS, SEARCH_EVALUATE + 1);
-    lua_replace(L, EVALUATE_FN);
     lua_rawgeti(L, CALLBACKS, SEARCH_IS_TERMINAL + 1);
-    lua_replace(L, IS_TERMINAL_FN);
+    lua_settop(L, TOP);
     core->chunk = core->parent_chunk = UINT32_MAX;
     core->stopped_before = task_stop_reason() != STOP_NONE;
     core->ask.call = SEARCH_WAIT; /* nothing to continue */

@@ -56,12 +56,6 @@ static void set_number(lua_State *L, const char *name, double value)
     lua_setfield(L, -2, name);
 }
 
-static void set_integer(lua_State *L, const char *name, lua_Integer value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
 /* The fields that only some searches have. */
 static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
                       const SearchTicket *ticket)
@@ -70,19 +64,19 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
     SearchFacts facts;
     search_facts(s, id, &facts);
     if (facts.has_visits) {
-        set_integer(L, "visits", (lua_Integer)facts.visits);
+        api_set_integer(L, "visits", (lua_Integer)facts.visits);
         if (!isnan(facts.value))
             set_number(L, "value", facts.value);
     }
     if (facts.has_g)
         set_number(L, "g", facts.g);
     if (facts.has_expansions)
-        set_integer(L, "expansions", ticket != NULL ? ticket->expansions : facts.expansions);
+        api_set_integer(L, "expansions", ticket != NULL ? ticket->expansions : facts.expansions);
     uint32_t action = ticket != NULL && s->options.actions > 0 ? ticket->arm : facts.action;
     if (action > 0 && s->options.actions > 0)
-        set_integer(L, "action", action);
+        api_set_integer(L, "action", action);
     if (ticket != NULL && s->options.strategy == SEARCH_EVOLVE)
-        set_integer(L, "island", (lua_Integer)ticket->arm + 1);
+        api_set_integer(L, "island", (lua_Integer)ticket->arm + 1);
     if (core->has[SEARCH_REFLECT] && core->started && !s->ended) {
         lua_getiuservalue(L, self, CORE_MEMORY);
         lua_setfield(L, -2, "memory");
@@ -95,14 +89,14 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
     const SearchNode *node = search_node(&core->search, id);
     self = lua_absindex(L, self);
     lua_createtable(L, 0, 6);
-    set_integer(L, "id", id);
+    api_set_integer(L, "id", id);
     if (node->parent != SEARCH_NO_NODE)
-        set_integer(L, "parent_id", node->parent);
+        api_set_integer(L, "parent_id", node->parent);
     core_push_table(L, self, CORE_STATES);
     core_push_state(L, lua_gettop(L), id);
     lua_setfield(L, -3, "state");
     lua_pop(L, 1);
-    set_integer(L, "depth", node->depth);
+    api_set_integer(L, "depth", node->depth);
     if (!isnan(node->score))
         set_number(L, "score", node->score);
     if (node->evaluated || terminal_known) {
