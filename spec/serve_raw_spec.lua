@@ -145,6 +145,18 @@ describe("a server handles", function()
         end)
     end)
 
+    it("absolute URIs, whose host counts", function()
+        with_server({}, function(send)
+            for uri, status in pairs { ["http://localhost/v1/models"] = 200,
+                ["HTTP://127.0.0.1:80/healthz?x=1"] = 200, ["https://localhost"] = 404,
+                ["http://evil.example/healthz"] = 403, ["http://localhost@evil/healthz"] = 404,
+                ["http:///healthz"] = 404 } do
+                assert.matches("^HTTP/1.1 " .. status .. " ",
+                    send(http("GET " .. uri .. " HTTP/1.1", nil, CLOSE)))
+            end
+        end)
+    end)
+
     it("data that is not HTTP", function()
         with_server({}, function(send)
             local chunked = http(POST, nil, CHUNKED)

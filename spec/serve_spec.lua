@@ -433,6 +433,9 @@ describe("access", function()
         end)
         assert.is_nil((guard.read_keys "short\n"))
         assert.is_nil((guard.read_keys "\n"))
+        for _, cost in ipairs { "-1", "1e999", "x" } do
+            assert.is_nil((guard.read_keys("secret-key-1 ann " .. cost)))
+        end
     end)
 
     it("is refused to pages of other origins and to other host names", function()

@@ -21,12 +21,14 @@ function guard.read_keys(text)
         local key, rest = line:match "^%s*([^%s#]%S*)%s*(.-)%s*$"
         if key then
             local name, cost = rest:match "^(%S*)%s*(%S*)$"
-            if not name or #key < 8 or cost ~= "" and not tonumber(cost) then
-                return nil, ("line %d: expected KEY [NAME [MAX_COST]], the key of 8 bytes or more")
-                    :format(number)
+            local max_cost = tonumber(cost)
+            local is_cost = max_cost and max_cost >= 0 and max_cost < math.huge
+            if not name or #key < 8 or cost ~= "" and not is_cost then
+                return nil, ("line %d: expected KEY [NAME [MAX_COST]], the key of 8 bytes or more, "
+                    .. "the cost >= 0"):format(number)
             end
             keys[#keys + 1] = { text = key, name = name ~= "" and name or "key " .. #keys + 1,
-                max_cost = tonumber(cost) }
+                max_cost = max_cost }
         end
     end
     if #keys == 0 then

@@ -262,8 +262,18 @@ local REFUSALS = { -- of ponder.core.http
     [431] = { "headers_too_large", "the headers exceed their limit of bytes" },
 }
 
+-- The request may name an absolute URI, whose host then counts instead of the header Host
+-- (RFC 9112, 3.2.2).
+local function split_uri(r)
+    local host, path = r.path:match "^[Hh][Tt][Tt][Pp][Ss]?://([^/@]+)(.*)$"
+    if host then
+        r.headers.host, r.path = host, path == "" and "/" or path
+    end
+end
+
 ---Checks a request's origin and key, and routes it.
 function Server:dispatch(r)
+    split_uri(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
     r.error_body = endpoint and endpoint.error
     local err = guard.origin(self.opts, r.headers)
