@@ -384,8 +384,10 @@ end
 ---@param from table? nil: none
 ---@return T into
 function options.merge(into, from)
-    for name, value in pairs(from or {}) do
-        into[name] = value
+    if from then
+        for name, value in pairs(from) do
+            into[name] = value
+        end
     end
     return into
 end

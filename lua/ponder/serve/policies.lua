@@ -201,8 +201,7 @@ end
 ---@return number? retry_after_ms how long a model's server that refused asks clients to wait
 function policies.call(policy, fields, sink, limits, seed, labels)
     local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms,
-        seed = seed, labels = labels,
-        input = scheduler.tape() and json.encode(fields) or nil },
+        seed = seed, labels = labels, input = scheduler.tape() and json.encode(fields) or nil },
         { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local request = requests.new(fields, sink)
     local result, message, code = r:call(run_policy, policy, request)
