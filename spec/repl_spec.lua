@@ -59,7 +59,7 @@ local function hide(dir, libraries)
     return dir.path
 end
 
-local LIBEDIT = { "libedit.so.2", "libedit.so" }
+local LIBREADLINE = { "libreadline.so.8", "libreadline.so" }
 local BOTH = { "libedit.so.2", "libedit.so", "libreadline.so.8", "libreadline.so" }
 
 local function in_terminal(hidden)
@@ -112,7 +112,7 @@ local function in_terminal(hidden)
 end
 
 describe("ponder repl in a terminal", function() in_terminal {} end)
-describe("ponder repl in a terminal, with libreadline,", function() in_terminal(LIBEDIT) end)
+describe("ponder repl in a terminal, with libedit,", function() in_terminal(LIBREADLINE) end)
 describe("ponder repl in a terminal, without editing,", function() in_terminal(BOTH) end)
 
 describe("ponder repl, stopped and continued,", function()
@@ -124,8 +124,7 @@ describe("ponder repl, stopped and continued,", function()
 
     it("restores the terminal, and continues editing", function()
         local dir <close> = shell.directory { stop = STOP }
-        local env = { LD_LIBRARY_PATH = hide(dir, LIBEDIT), HOME = "/nonexistent" }
-        local s <close> = screen.open({ "repl" }, { env = env, columns = 200 })
+        local s <close> = screen.open({ "repl" }, { env = NOWHERE, columns = 200 })
         s:wait "ends\n>"
         s:press(("os.execute '(sleep 0.3; P=$PPID sh %s/stop %s) &'"):format(dir.path, dir.path))
         s:press "Enter"

@@ -1,7 +1,7 @@
 /*
  * l_line.c -- ponder.core.line: reads a line of input, with editing and history.
  *
- * libedit or libreadline is loaded when the first line is read, if the machine has one, so the
+ * libreadline or libedit is loaded when the first line is read, if the machine has one, so the
  * executable depends on neither. Without them, or if input is not a terminal, it reads plain lines.
  */
 #include <dlfcn.h>
@@ -128,8 +128,9 @@ static void hook_reading(void *library)
 static Editor *editor(void)
 {
     static bool tried;
-    static const char *const names[] = {"libedit.so.2", "libreadline.so.8", "libedit.so",
-                                        "libreadline.so"};
+    /* libreadline first: libedit does not wait for keys in the loop. */
+    static const char *const names[] = {"libreadline.so.8", "libreadline.so", "libedit.so.2",
+                                        "libedit.so"};
     for (size_t i = 0; !tried && i < sizeof names / sizeof names[0]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (library == NULL)
