@@ -62,12 +62,17 @@ static int host_memory(lua_State *L)
     return 3;
 }
 
+static int compare_name(const void *name, const void *file)
+{
+    return strcmp(name, ((const EmbeddedFile *)file)->name);
+}
+
 const EmbeddedFile *embedded_find(const char *name)
 {
-    for (const EmbeddedFile *file = embedded_files; file->name != NULL; file++)
-        if (strcmp(file->name, name) == 0)
-            return file;
-    return NULL;
+    static size_t count;
+    while (embedded_files[count].name != NULL)
+        count++;
+    return bsearch(name, embedded_files, count, sizeof *embedded_files, compare_name);
 }
 
 /* host.embedded(name) -> content of a built-in file (a prompt's text, a module's code), or nil. */

@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stddef.h>
 
-/* A file built into the executable; the table ends with a NULL name. */
+/* A file built into the executable; the table is sorted by name and ends with NULL. */
 typedef struct EmbeddedFile {
     const char *name;    /* as in the checkout: "lua/ponder/search.lua" */
     const char *content; /* text of a prompt file, compiled code of a module */

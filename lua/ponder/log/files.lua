@@ -2,7 +2,6 @@
 --- data. They are read through this module, so that the log keeps their texts and a replay does not
 --- need the files.
 
-local builtin = require "ponder.builtin"
 local read_file = require("ponder.file").read
 local store = require "ponder.core.store"
 
@@ -110,7 +109,7 @@ end
 ---Records that built-in prompts are used.
 ---@param name string
 function files.note_built_in(name)
-    local text = builtin.text(name)
+    local text = require("ponder.builtin").text(name) -- most runs use none
     note(BUILT_IN .. "prompts/" .. name .. ".lua", "prompts", text)
 end
 
@@ -153,7 +152,7 @@ function files.change(path, hash, absolute)
     local text
     local built_in = path:match("^" .. BUILT_IN .. "prompts/(.*)%.lua$")
     if built_in then
-        text = builtin.text(built_in)
+        text = require("ponder.builtin").text(built_in)
     elseif not absolute then
         return nil
     else
