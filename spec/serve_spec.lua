@@ -488,6 +488,22 @@ describe("limits", function()
             end)
     end)
 
+    it("forget a waiting request whose client has disconnected", function()
+        with_server({ concurrency = 1, max_queue = 1 }, function(client, server)
+            local running = task.spawn(client, "POST", CHAT, chat("wait", "x"))
+            repeat task.sleep(0.001) until server.in_flight == 1
+            local waiting = task.spawn(client, "POST", CHAT, chat("echo", "x"))
+            repeat task.sleep(0.001) until server.queued == 1
+            waiting:cancel()
+            task.timeout(5, function()
+                repeat task.sleep(0.001) until server.queued == 0
+            end)
+            assert.equal(0, server.queued)
+            running:cancel()
+            assert.equal(200, client("POST", CHAT, chat("echo", "x")).status)
+        end)
+    end)
+
     it("end a request whose client has disconnected", function()
         cancelled = false
         with_server({}, function(client, server)

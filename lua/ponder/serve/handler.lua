@@ -75,6 +75,15 @@ function Server:find(name)
     return policy or error(unknown_model(name), 0)
 end
 
+-- A request's wait for a slot. One that ends early, as its client disconnects, gives a slot that it
+-- has just got to the next request.
+local Wait = { __close = function(wait)
+    wait.server.queued = wait.server.queued - 1
+    if wait.permit and not wait.is_over then
+        wait.permit:release()
+    end
+end }
+
 ---Waits for a free slot; an error if none is free in time.
 function Server:admit()
     if self.in_flight < self.opts.concurrency then
@@ -85,15 +94,17 @@ function Server:admit()
         return nil, err
     end
     self.queued = self.queued + 1
-    local permit = task.timeout(self.opts.queue_timeout_ms / 1000, self.permits.acquire,
-        self.permits)
-    self.queued = self.queued - 1
-    if not permit then
+    local wait <close> = setmetatable({ server = self }, Wait)
+    task.timeout(self.opts.queue_timeout_ms / 1000, function()
+        wait.permit = self.permits:acquire()
+    end)
+    wait.is_over = true
+    if not wait.permit then
         local err = errors.new(429, "queue_timeout", "no slot was free in time; try again later")
         err.retry_after = 5
         return nil, err
     end
-    return permit
+    return wait.permit
 end
 
 local function request_id()
