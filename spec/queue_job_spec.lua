@@ -49,6 +49,26 @@ describe("a job", function()
         assert.equal(("%d %d"):format(math.random(0), math.random(0)), drawn[1])
     end)
 
+    it("is adopted without its rows if they are damaged", function()
+        assert.equal("ok", run [[
+            local carry, run = require "ponder.log.carry", require "ponder.run"
+            local r = run.new { name = "job" }
+            r:call(q.map, q, { 1 }, "echo")
+            local head = "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", 0, 0)
+            local function text(s) return ("<Bs4"):pack(3, s) end
+            for damaged, expected in pairs {
+                [head:sub(1, -2)] = "data string too short", [head] = "it ends too early",
+                [head .. text "runs"] = "no such table",
+                [head .. text "events" .. text "at) SELECT 1, mac FROM files --"
+                    .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "near \"SELECT\"",
+            } do
+                local stored, message = carry.unpack(r.session, damaged)
+                assert(stored == nil and message:find("^cannot read what a worker recorded: .*"
+                    .. expected), message)
+            end
+            io.write "ok"]])
+    end)
+
     it("is in the log with its worker, and how it ended", function()
         run [[
             local task = require "ponder.task"

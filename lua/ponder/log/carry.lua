@@ -46,7 +46,7 @@ local FORMS = { "<i8", "<d", "<s4" }
 -- Returns a function that reads one value after the other.
 local function reader(text, at)
     return function()
-        local form = FORMS[text:byte(at)]
+        local form = FORMS[text:byte(at) or error("it ends too early", 0)]
         at = at + 1
         if form then
             local value
@@ -137,16 +137,24 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Unpacking
 
--- How to write the received rows of a table, and the positions of its columns.
+local shapes = {} -- by table, the last one
+
+-- How to write the received rows of a table, and the positions of its columns. Only identifiers of
+-- the received names reach the SQL.
 local function shape_of(name, names)
-    local shape, count = { name = name, at = {} }, 0
-    for column in names:gmatch "[%w_]+" do
-        count = count + 1
-        shape.at[column] = count
+    local shape = shapes[name]
+    if shape and shape.names == names then
+        return shape
     end
-    shape.count = count
-    shape.sql = ("INSERT INTO %s (run, %s) VALUES (?%s)"):format(name, names, (", ?"):rep(count))
-    return shape
+    local list, at = {}, {}
+    for column in names:gmatch "[%w_]+" do
+        list[#list + 1] = column
+        at[column] = #list
+    end
+    shapes[name] = { name = name, names = names, at = at, count = #list,
+        sql = ("INSERT INTO %s (run, %s) VALUES (?%s)"):format(name, table.concat(list, ", "),
+            (", ?"):rep(#list)) }
+    return shapes[name]
 end
 
 -- Counts a call made elsewhere in this run's account and the budgets in force.
@@ -216,6 +224,18 @@ local function write_ordered(recorder, ordered, ids)
     end
 end
 
+-- Raises if the bytes are damaged.
+local function write_all(session, recorder, text)
+    local _, pid, name, started_at, seed, at = HEAD:unpack(text)
+    session.elsewhere = { pid = pid, host = name, started_at = started_at, seed = seed }
+    local read, ordered, ids = reader(text, at), {}, {}
+    read_rows(read, ordered, recorder, recorder.session)
+    read_runs(read, ordered, ids, recorder, recorder.run)
+    write_ordered(recorder, ordered, ids)
+end
+
+local CANNOT_READ = "cannot read what a worker recorded: "
+
 ---Stores the rows from another machine in an inner run of this one.
 ---@param session ponder.log.Session of that run
 ---@param bytes string from carry.pack
@@ -233,20 +253,18 @@ function carry.unpack(session, bytes)
         text, message = zlib.decompress(bytes, MAX_BYTES)
     end
     if not text or text:sub(1, 2) ~= string.pack("<I2", FORM) then
-        return nil, "cannot read what a worker recorded: " .. (message or "of another version")
+        return nil, CANNOT_READ .. (message or "of another version")
     end
-    local _, pid, name, started_at, seed, at = HEAD:unpack(text)
     session:prepare_call() -- the rows may hold calls
     if session.what.known then -- remove the rows of a failed attempt
         for _, of in ipairs(TABLES) do
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
         end
     end
-    session.elsewhere = { pid = pid, host = name, started_at = started_at, seed = seed }
-    local read, ordered, ids = reader(text, at), {}, {}
-    read_rows(read, ordered, recorder, recorder.session)
-    read_runs(read, ordered, ids, recorder, recorder.run)
-    write_ordered(recorder, ordered, ids)
+    local ok, problem = pcall(write_all, session, recorder, text)
+    if not ok then
+        return nil, CANNOT_READ .. problem
+    end
     return true
 end
 
