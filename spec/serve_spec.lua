@@ -581,24 +581,29 @@ describe("ponder serve", function()
         assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
     end)
 
-    it("is ended by a second SIGTERM even if a policy computes", function()
-        local dir <close> = shell.directory {
-            ["busy.lua"] = "return function()\nio.stderr:write 'busy'\nwhile true do end\nend" }
-        local r = shell.run(([[
-            cd %s
-            %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
-            until grep -q ' at http' $ERR; do sleep 0.01; done
-            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
-            body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
-            bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
-                "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json' \
-                && printf '\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} "$body")" >>$OUT &
-            until grep -q busy$ $ERR; do sleep 0.01; done
-            kill -TERM $pid
-            while kill -0 $pid; do sleep 0.7; kill -TERM $pid; done 2>/dev/null
-            wait $pid]]):format(dir.path, shell.quote(shell.executable), CHAT))
-        assert.equal(143, r.status)
-    end)
+    for name, case in pairs { TERM = { 143, "while true do end" },
+        INT = { 130, "return (('a'):rep(60)):find(('a?'):rep(60) .. ('a'):rep(60))" } } do
+        it("is ended by a second SIG" .. name .. " even if a policy computes", function()
+            local dir <close> = shell.directory {
+                ["busy.lua"] = "return function()\nio.stderr:write 'busy'\n" .. case[2] .. "\nend" }
+            local r = shell.run(([[
+                cd %s
+                %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
+                until grep -q ' at http' $ERR; do sleep 0.01; done
+                port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
+                body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
+                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
+                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: ' \
+                    && printf 'application/json\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} \
+                    "$body")" >>$OUT &
+                until grep -q busy$ $ERR; do sleep 0.01; done
+                kill -%s $pid; sleep 1; kill -%s $pid
+                (sleep 30; kill -KILL $pid) & killer=$!
+                wait $pid; status=$?; kill $killer; exit $status]]):format(dir.path,
+                shell.quote(shell.executable), CHAT, name, name))
+            assert.equal(case[1], r.status)
+        end)
+    end
 
     it("logs each request as a run of its own", function()
         local dir <close> = shell.directory {}

@@ -85,6 +85,13 @@ static void on_signal(int signo)
     errno = saved;
 }
 
+/* It is the second one: the loop has the first. */
+static void on_stuck_signal(int signo)
+{
+    on_signal(signo);
+    alarm_set(ALARM_WATCHDOG, PATIENCE);
+}
+
 static void on_deadline(void)
 {
     task_stop(STOP_TIMEOUT);
@@ -106,7 +113,7 @@ void signals_catch(void)
     alarm_open(ALARM_WATCHDOG, end_process);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
-    loop_on_stuck_signal(on_signal);
+    loop_on_stuck_signal(on_stuck_signal);
     struct sigaction action;
     if (sigaction(SIGHUP, NULL, &action) != 0 || action.sa_handler != SIG_IGN) /* not under nohup */
         catch_signal(SIGHUP);
