@@ -54,7 +54,7 @@ describe("a grid", function()
     local ROWS = { { "1", "a name that is long", "900", "somewhere" },
         { "22", "中文中文中文", { "5", "red" }, "" } }
 
-    it("shows everything if there is no terminal", function()
+    it("omits nothing where output is not a terminal", function()
         assert.same({ " N  NAME                 SIZE  PLACE",
             " 1  a name that is long   900  somewhere",
             "22  中文中文中文            5" }, grid.new(COLUMNS, ROWS, styled()):lines(ROWS))

@@ -64,12 +64,12 @@ local function strategy_policy(name, given, box)
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
-local function chat_policy(given, box)
+local function chat_policy(name, given, box)
     local ok, m = pcall(model.open, given.model)
     if not ok then
         return nil, (tostring(m):gsub("^.-model%.open: ", ""))
     end
-    return policies.of("chat", { description = m.name, run = function(request)
+    return policies.of(name, { description = m.name, run = function(request)
         local params = request.params
         local reply, message, code = converse.run(m, { messages = request.messages,
             temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
@@ -81,14 +81,20 @@ local function chat_policy(given, box)
                     request:write(text)
                 end
             end }, { tools = function() return box:current() end,
-            on_tool = function(name, called_with)
-                request:think(("calls %s %s\n"):format(name, called_with))
+            on_tool = function(tool, called_with)
+                request:think(("calls %s %s\n"):format(tool, called_with))
             end })
         if not reply then
             return nil, message, code
         end
         return request:text() == "" and reply.text or nil
     end })
+end
+
+-- The policies of the value that a file has returned.
+local function policies_of(path, name, value)
+    local list, problem = policies.of(name, value)
+    return list, problem and ("%s: %s"):format(path, problem)
 end
 
 local function load_policies(name, path)
@@ -100,8 +106,7 @@ local function load_policies(name, path)
     if not ok then
         return nil, tostring(value)
     end
-    local list, problem = policies.of(name, value)
-    return list, problem and ("%s: %s"):format(path, problem)
+    return policies_of(path, name, value)
 end
 
 -- Makes the `reload` functions of a file's policies. They load the file again when its text has
@@ -136,8 +141,7 @@ local function file_policies(word, given)
         if not value then
             return nil, problem
         end
-        local list, mistake = policies.of(name, value)
-        return list, mistake and ("%s: %s"):format(path, mistake)
+        return policies_of(path, name, value)
     end
     host.set_script_directory(cli.directory_of(path))
     local list, message = load_policies(name, path)
@@ -162,13 +166,11 @@ function shared.load(operands, given)
     end
     local all = {}
     for _, word in ipairs(operands) do
+        local make = STRATEGIES[word] and strategy_policy or word == "chat" and chat_policy
         local list, message
-        if STRATEGIES[word] then
-            list, message = strategy_policy(word, given, box)
-            message = message and word .. ": " .. message
-        elseif word == "chat" then
-            list, message = chat_policy(given, box)
-            message = message and "chat: " .. message
+        if make then
+            list, message = make(word, given, box)
+            message = message and ("%s: %s"):format(word, message)
         else
             list, message = file_policies(word, given)
         end
