@@ -86,6 +86,21 @@ Writes a poem.
         end
     end)
 
+    it("fits its options into a narrow terminal", function()
+        assert.equal([[
+poem THEME
+
+Words:
+  --lines N
+      of the poem and of its title
+  -c  keep the old]], args.usage("poem THEME", {
+            lines = { value = "N", help = "of the poem and of its title" },
+            c = { help = "keep the old" },
+        }, { { title = "Words", names = { "lines", "c" } } }, 36))
+        assert.equal("A long\nparagraph.\n\n  code  is kept\n", args.fill("A long paragraph.\n\n"
+            .. "  code  is kept\n", 10))
+    end)
+
     it("ends a script after a mistake, otherwise returns the parsed values", function()
         assert.same({ status = 2, out = "",
             err = "poem: unknown option --line (did you mean --lines?)\n" },

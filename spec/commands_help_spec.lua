@@ -314,12 +314,45 @@ describe("--help of every command", function()
                 end
             end
             if #commands[name] > 15 then
-                local first = usage:match("\nMost used: ([^\n]+)\n")
+                local first = usage:match("\n\nMost used:\n(.-)\n\n")
                 assert.is_string(first, name)
-                assert.equal(4, select(2, first:gsub(", ", "")), name)
+                assert.equal(5, select(2, ("\n" .. first):gsub("\n  %-", "")), name)
             end
         end
         assert.is_true(count > 25)
+    end)
+
+    it("lists each option once, in lines of at most 80 columns", function()
+        for name, flags in pairs(flags_of_help()) do
+            local seen = {}
+            for _, flag in ipairs(flags) do
+                assert.is_nil(seen[flag], name .. flag)
+                seen[flag] = true
+            end
+            for line in ponder({ name, "--help" }).out:gmatch("[^\n]+") do
+                assert.is_true(#line <= 80 or has(line, "ponder ") or line:find("^  ") ~= nil, line)
+            end
+        end
+    end)
+
+    it("lists every command once, whatever the width", function()
+        local names, count = {}, 0
+        for name in ponder({ "-e", [[
+            for _, command in ipairs(require("ponder.cli").commands()) do print(command.name) end
+        ]] }).out:gmatch("%S+") do
+            names[name] = true
+        end
+        local narrow = ponder({ "-e", [[print(require("ponder.cli").help(40))]] }).out
+        for name in narrow:gmatch("\n  ponder (%l+)\n") do
+            assert.is_true(names[name], name)
+            names[name] = nil
+            count = count + 1
+        end
+        assert.same({}, names)
+        assert.is_true(count > 20)
+        for line in narrow:gmatch("[^\n]+") do
+            assert.is_true(#line <= 40, line)
+        end
     end)
 
     it("accepts durations with units", function()

@@ -375,7 +375,7 @@ describe("ponder ask", function()
             "Why?" }, { cwd = dir.path })
         assert.same({ "BUILT IN WHY?\n", 0 }, { r.out, r.status })
         r = shell.ponder({ "ask", "--strategy", "s.lua", "--help" }, { cwd = dir.path })
-        assert.matches("my own.*%-%-loud +shout.*%-%-generate%-prompt TEXT.*%-%-max%-cost", r.out)
+        assert.matches("my own.*%-%-max%-cost.*%-%-loud +shout.*%-%-generate%-prompt TEXT", r.out)
     end)
 
     it("uses a prompt file with the strategy's name", function()

@@ -252,7 +252,8 @@ function args.parse(command, list, rules, how)
     return opts, operands, first
 end
 
-local MIN_COLUMN, MAX_COLUMN, HELP_COLUMNS = 22, 28, 80 -- where the help of an option begins; width
+local COLUMNS, NARROW = 80, 60 -- the default width; below NARROW, descriptions get their own lines
+local MIN_COLUMN, MAX_COLUMN = 22, 28 -- where descriptions begin
 
 -- Wraps a text at `width` bytes and indents all lines but the first.
 local function wrap(text, width, indent)
@@ -267,39 +268,73 @@ local function wrap(text, width, indent)
     return table.concat(lines, "\n" .. (" "):rep(indent))
 end
 
+---Fills the paragraphs of a text; indented lines stay as they are.
+---@param text string
+---@param columns? integer default 80
+---@return string
+function args.fill(text, columns)
+    local lines, words = {}, {}
+    local function flush()
+        lines[#lines + 1] = words[1] and wrap(table.concat(words, " "), columns or COLUMNS, 0)
+        words = {}
+    end
+    for line in (text .. "\n"):gmatch("(.-)\n") do
+        if line == "" or line:find("^%s") then
+            flush()
+            lines[#lines + 1] = line
+        else
+            words[#words + 1] = line
+        end
+    end
+    flush()
+    return table.concat(lines, "\n")
+end
+
+---Formats terms and their descriptions as two columns.
+---@param rows {[1]: string, [2]: string}[]
+---@param columns? integer default 80
+---@return string
+function args.list(rows, columns)
+    columns = columns or COLUMNS
+    local column = columns < NARROW and 3 or MIN_COLUMN
+    for _, row in ipairs(rows) do
+        column = math.max(column, columns < NARROW and 0 or math.min(#row[1], MAX_COLUMN))
+    end
+    local lines = {}
+    for i, row in ipairs(rows) do
+        local gap = #row[1] > column and "\n" .. (" "):rep(column + 3)
+            or (" "):rep(column + 1 - #row[1])
+        lines[i] = "  " .. row[1] .. gap .. wrap(row[2], columns - column - 3, column + 3)
+    end
+    return table.concat(lines, "\n")
+end
+
 ---Formats options for a help text.
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[] names; default: all, sorted
+---@param columns? integer default 80
 ---@return string
-function args.help(rules, order)
+function args.help(rules, order, columns)
     check_rules("args.help", rules)
-    order = order or options.names(rules)
-    local flags, column = {}, MIN_COLUMN
-    for i, name in ipairs(order) do
-        flags[i] = args.flag(name) .. (rules[name].value and " " .. rules[name].value or "")
-        column = math.max(column, math.min(#flags[i], MAX_COLUMN))
+    local rows = {}
+    for i, name in ipairs(order or options.names(rules)) do
+        local rule = rules[name]
+        rows[i] = { args.flag(name) .. (rule.value and " " .. rule.value or ""), rule.help or "" }
     end
-    local lines = {}
-    for i, name in ipairs(order) do
-        local flag = flags[i]
-        local gap = #flag > column and "\n" .. (" "):rep(column + 3)
-            or (" "):rep(column + 1 - #flag)
-        lines[i] = "  " .. flag .. gap
-            .. wrap(rules[name].help or "", HELP_COLUMNS - column - 3, column + 3)
-    end
-    return table.concat(lines, "\n")
+    return args.list(rows, columns)
 end
 
 ---A help text with options in sections.
 ---@param about string text before the sections
 ---@param rules table<string, ArgumentRule>
 ---@param sections {title: string?, names: string[]}[]
+---@param columns? integer default 80
 ---@return string
-function args.usage(about, rules, sections)
+function args.usage(about, rules, sections, columns)
     local parts = { about }
     for _, section in ipairs(sections) do
         parts[#parts + 1] = (section.title and section.title .. ":\n" or "")
-            .. args.help(rules, section.names)
+            .. args.help(rules, section.names, columns)
     end
     return table.concat(parts, "\n\n")
 end

@@ -48,9 +48,22 @@ local function command_names()
     return names
 end
 
--- The options of a command, in sections.
-local function sections_of(command)
-    return command.sections or { command.order and { names = command.order } }
+-- The most used options of a command, then the others in sections.
+local function sections_of(name, command)
+    local known = require("ponder.cli.shared.examples")[name] or {}
+    local sections, is_first = { known.first and { title = "Most used", names = known.first } }, {}
+    for _, option in ipairs(known.first or {}) do
+        is_first[option] = true
+    end
+    for _, section in ipairs(command.sections or { command.order and { names = command.order } }) do
+        local names = {}
+        for _, option in ipairs(section.names) do
+            names[#names + 1] = not is_first[option] and option or nil
+        end
+        local title = section.title or known.first and "Others"
+        sections[#sections + 1] = names[1] and { title = title, names = names }
+    end
+    return sections
 end
 
 ---All commands, by name.
@@ -60,7 +73,7 @@ function cli.commands()
     for i, name in ipairs(command_names()) do
         local command = require("ponder.cli." .. name)
         list[i] = { name = name, summary = command.summary, about = command.about,
-            rules = command.rules or {}, sections = sections_of(command),
+            rules = command.rules or {}, sections = sections_of(name, command),
             words = command.words or {}, files = command.files or false }
     end
     return list
@@ -70,54 +83,69 @@ local function is_command(name)
     return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
 end
 
-local HELP = [[
-ponder %s: search policies and reasoning strategies in Lua, run against language models
+local TITLE = "ponder %s: search policies and reasoning strategies in Lua, run against language "
+    .. "models"
 
-  ponder FILE [ARG...]     run a script; the same as ponder run FILE
-  ponder -e CODE [ARG...]  run code
-%s
-  ponder --version
+local REST = "ponder COMMAND --help describes a command; start with ponder help tutorial. Exit "
+    .. "status: 0; 1 if a script raised an error; 2 for a usage error; 124 after --timeout; 130 "
+    .. "after Ctrl-C."
 
-ponder COMMAND --help describes a command; start with ponder help tutorial. Exit status: 0; 1 if a
-script raised an error; 2 for a usage error; 124 after --timeout; 130 after Ctrl-C.]]
+local WIDEST = 100 -- columns; longer lines are hard to read
+
+-- The commands in the order of `ponder --help`.
+local GROUPS = {
+    { "Ask a model", "chat cot tot got trm ask" },
+    { "Scripts", "run repl init" },
+    { "Runs", "log show view diff export resume replay fork" },
+    { "Evaluate and serve", "eval serve mcp work queue" },
+    { "Set up", "doctor models prompts trust completion" },
+    { "Read", "help doc man" },
+}
+
+local FILE_AND_CODE = { { "ponder FILE [ARG...]", "run a script; the same as ponder run FILE" },
+    { "ponder -e CODE [ARG...]", "run code" } }
 
 ---The text of `ponder --help`.
+---@param columns? integer default 80
 ---@return string
-function cli.help()
-    local commands = {}
-    for i, name in ipairs(command_names()) do
-        commands[i] = ("  ponder %-17s %s"):format(name, require("ponder.cli." .. name).summary)
+function cli.help(columns)
+    local parts = { args.fill(TITLE:format(host.version), columns),
+        args.list(FILE_AND_CODE, columns) }
+    for i, group in ipairs(GROUPS) do
+        local rows = {}
+        for name in gmatch(group[2], "%S+") do
+            rows[#rows + 1] = { "ponder " .. name, require("ponder.cli." .. name).summary }
+        end
+        parts[i + 2] = group[1] .. ":\n" .. args.list(rows, columns)
     end
-    return HELP:format(host.version, table.concat(commands, "\n"))
+    parts[#parts + 1] = args.fill(REST, columns)
+    return concat(parts, "\n\n")
 end
 
--- Inserts examples and the most used options after the synopsis, a text's first paragraph.
-local function with_examples(name, about, rules)
-    local known = require("ponder.cli.shared.examples")[name] or {}
-    local added = {}
-    for i, line in ipairs(known) do
-        added[i] = "  ponder " .. line
-    end
-    table.insert(added, 1, added[1] and "Examples:" or nil)
-    local first = {}
-    for i, option in ipairs(known.first or {}) do
-        local rule = rules[option]
-        first[i] = args.flag(option) .. (rule.value and " " .. rule.value or "")
-    end
-    if first[1] then
-        added[#added + 1] = "\nMost used: " .. concat(first, ", ")
+-- Fills a text; inserts examples after the synopsis, its first paragraph.
+local function with_examples(name, about, columns)
+    local examples = { "Examples:" }
+    for i, line in ipairs(require("ponder.cli.shared.examples")[name] or {}) do
+        examples[i + 1] = "  ponder " .. line
     end
     local synopsis, rest = match(about, "^(.-)\n\n(.*)$")
-    return concat({ synopsis or about, concat(added, "\n"), rest }, "\n\n")
+    return concat({ synopsis or about, examples[2] and concat(examples, "\n"),
+        rest and args.fill(rest, columns) }, "\n\n")
 end
 
----The text of a command's --help.
+-- The width for text on standard output.
+local function columns_of_output()
+    return math.min((require("ponder.report.style").of(1):size()), WIDEST)
+end
+
+---The text of a command's --help, for standard output.
 ---@param name string
 ---@param command table
 ---@return string
 function cli.usage_of(name, command)
-    local rules = command.rules or {}
-    return args.usage(with_examples(name, command.about, rules), rules, sections_of(command))
+    local columns = columns_of_output()
+    return args.usage(with_examples(name, command.about, columns), command.rules or {},
+        sections_of(name, command), columns)
 end
 
 ---The text of `ponder NAME --help`.
@@ -333,9 +361,9 @@ function cli.main(argv)
     if first == "--confined" then
         return require("ponder.untrusted.child").main()
     elseif first == nil then
-        return cli.usage_error(cli.help())
+        return cli.usage_error(cli.help(columns_of_output()))
     elseif first == "--help" or first == "-h" then
-        print(cli.help())
+        print(cli.help(columns_of_output()))
         return 0
     elseif first == "--version" or first == "-v" then
         print("ponder " .. host.version)

@@ -12,7 +12,7 @@ searches.RULES = {
         help = "uct, puct, ab_mcts, evolve: thoughts expanded" },
     -- uct, puct; c: evolve too
     c = { type = "number", min = 0, finite = true,
-        help = "uct (1.41), evolve (1): exploration weight" },
+        help = "uct, evolve: exploration weight (default: 1.41; evolve: 1)" },
     c_init = { type = "number", finite = true, default = 1.25,
         help = "puct: exploration weight" },
     c_base = { type = "number", min = 1, finite = true, default = 19652,
@@ -26,7 +26,7 @@ searches.RULES = {
     revisit = { type = "boolean", default = false,
         help = "uct, puct: keep thoughts open that cannot be expanded" },
     guide = { type = "number", finite = true,
-        help = "uct, puct: shift from wide to deep as iterations run out; usually 1" },
+        help = "uct, puct: shift from wide to deep as iterations run out (usually 1)" },
     -- ab_mcts, evolve
     posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian",
         help = "ab_mcts: assumed distribution of scores" },

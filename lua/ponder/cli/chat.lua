@@ -51,15 +51,21 @@ local RULES = {
     json = { help = "print the whole reply as one JSON object" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
-local ORDER = { "model", "system", "c", "attach", "schema", "tools", "mcp", "max_tool_round_trips",
-    "tool_timeout_ms", "temperature", "max_output_tokens", "seed", "reasoning_effort", "base_url",
-    "timeout_ms", "max_total_tokens", "max_cost", "timeout", "cache", "json", "verbose" }
-log_flags.add(RULES, ORDER)
+local SECTIONS = {
+    { title = "Prompt", names = { "model", "system", "c", "attach", "schema" } },
+    { title = "Limits of the whole run", names = { "max_cost", "max_total_tokens", "timeout" } },
+    { title = "Output", names = { "json", "verbose" } },
+    { title = "Each call", names = { "temperature", "max_output_tokens", "seed", "reasoning_effort",
+        "base_url", "timeout_ms", "cache" } },
+    { title = "Tools", names = { "tools", "mcp", "max_tool_round_trips", "tool_timeout_ms" } },
+    { title = "Run log", names = log_flags.ORDER },
+}
+log_flags.add(RULES)
 -- Flags to options of the call.
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
     seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
-local chat = { rules = RULES, order = ORDER,
+local chat = { rules = RULES, sections = SECTIONS,
     expects = { 1, math.huge, "a prompt: ponder chat PROMPT..." } }
 
 chat.summary = "ask a model and stream its reply"

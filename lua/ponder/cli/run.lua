@@ -25,12 +25,17 @@ local RULES = {
 
 options.merge(RULES, limits.RULES)
 
-local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeout", "max_steps",
-    "cache", "max_memory_mb", "verbose" }
-confined.add(RULES, ORDER)
-flags.add(RULES, ORDER)
+local SECTIONS = {
+    { title = "Script", names = { "e", "json", "verbose", "cache" } },
+    { title = "Limits of the whole run", names = { "max_cost", "max_calls", "max_total_tokens",
+        "timeout", "max_steps", "max_memory_mb" } },
+    { title = "Untrusted code", names = confined.ORDER },
+    { title = "Run log", names = flags.ORDER },
+}
+confined.add(RULES)
+flags.add(RULES)
 
-local run = { rules = RULES, order = ORDER, files = true, own_help = true }
+local run = { rules = RULES, sections = SECTIONS, files = true, own_help = true }
 
 run.summary = "run a script (FILE, or - for standard input)"
 

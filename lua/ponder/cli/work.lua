@@ -30,13 +30,17 @@ local RULES = {
     log = log_flags.RULES.log, keep = log_flags.RULES.keep, sync = log_flags.RULES.sync,
 }
 
-local ORDER = { "script", "queue", "concurrency", "lease", "max_cost_per_job", "max_calls_per_job",
-    "max_memory_mb", "cache", "log", "keep", "sync" }
-confined.add(RULES, ORDER)
+local SECTIONS = {
+    { title = "Jobs", names = { "script", "queue", "concurrency", "lease", "cache" } },
+    { title = "Limits", names = { "max_cost_per_job", "max_calls_per_job", "max_memory_mb" } },
+    { title = "Run log", names = { "log", "keep", "sync" } },
+    { title = "Untrusted code", names = confined.ORDER },
+}
+confined.add(RULES)
 
 local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
 
-local command = { rules = RULES, files = true, order = ORDER }
+local command = { rules = RULES, files = true, sections = SECTIONS }
 
 command.summary = "run the jobs of a queue in Redis"
 

@@ -23,12 +23,8 @@ flags.ORDER = { "log", "no_log", "keep", "sync", "view" }
 
 ---Adds these options to those of a command.
 ---@param rules table<string, ArgumentRule>
----@param order? string[]
-function flags.add(rules, order)
+function flags.add(rules)
     options.merge(rules, flags.RULES)
-    if order then
-        table.move(flags.ORDER, 1, #flags.ORDER, #order + 1, order)
-    end
 end
 
 ---Begins the run log of a command, unless --no-log is given.

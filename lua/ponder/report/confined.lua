@@ -30,10 +30,8 @@ confined.ORDER = { "untrusted", "allow_model", "allow_read", "allow_net", "allow
 
 ---Adds the flags to the rules of a command.
 ---@param rules table<string, ArgumentRule>
----@param order? string[]
-function confined.add(rules, order)
+function confined.add(rules)
     options.merge(rules, confined.RULES)
-    table.move(confined.ORDER, 1, order and #confined.ORDER or 0, #(order or {}) + 1, order or {})
 end
 
 local stdout = io.stdout

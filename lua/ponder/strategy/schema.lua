@@ -64,7 +64,7 @@ local COMMON = {
         type = "number", min = 0, finite = true },
     { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
         enum = { "await", "cancel" }, default = "await" },
-    { "timeout", "budget", "wall time of the run (a bare number is in seconds)", type = "number",
+    { "timeout", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
         min = 0, finite = true },
 }
 

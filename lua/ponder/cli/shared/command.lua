@@ -52,7 +52,7 @@ local OWN = {
     quiet = { help = "print only the answer" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
-local OUTPUT = { "json", "jsonl", "quiet", "verbose" }
+log_flags.add(OWN)
 
 -------------------------------------------------------------------------------
 -- The command line
@@ -311,45 +311,16 @@ end
 
 -------------------------------------------------------------------------------
 
--- Adds the flags that all strategies have to their sections.
-local function add_common(self)
-    options.merge(self.rules, OWN)
-    log_flags.add(self.rules)
-    for _, section in ipairs(self.sections) do
-        if section.title == "Prompts" then
-            table.insert(section.names, 1, "prompts")
-        elseif section.title == "Tools" then
-            table.insert(section.names, 1, "tools")
-            table.insert(section.names, 2, "mcp")
-        elseif section.title == "Each call" then
-            table.insert(section.names, "cache")
-        elseif section.title == "Limits of the whole run" then
-            table.insert(section.names, "max_steps")
-        end
-    end
-    table.insert(self.sections, 1, { title = "Output", names = OUTPUT })
-    table.insert(self.sections, { title = "Run log", names = log_flags.ORDER })
-end
-
 ---Makes the command of a strategy.
 ---@param name string the command's
 ---@param library ponder.strategy.Library
 ---@param texts {summary: string, about: string, call: string?} summary: a line for `ponder --help`;
 ---  about: for `ponder NAME --help`; call: the synopsis, default NAME
----@param own table<string, ArgumentRule>? flags of this command only, listed first
+---@param own table<string, ArgumentRule>? flags of this command only
 ---@return table command see ponder.cli
 function command.of(name, library, texts, own)
     local self = { name = name, summary = texts.summary, strategy = library }
-    self.rules, self.sections = flags.of(library.options())
-    add_common(self)
-    local first = {}
-    for flag, rule in pairs(own or {}) do
-        self.rules[flag] = rule
-        first[#first + 1] = flag
-    end
-    if own then
-        table.insert(self.sections, 1, { title = "Which strategy", names = first })
-    end
+    self.rules, self.sections = flags.of(library.options(), options.merge(own or {}, OWN))
     local call = texts.call or name
     self.about = USAGE:format(call, call, texts.about)
     self.run = function(...)

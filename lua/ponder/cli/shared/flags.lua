@@ -18,8 +18,26 @@ local flags = {}
 
 local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true }
 
-local TITLES = { { "machine", "Strategy" }, { "prompt", "Prompts" }, { "model", "Model" },
-    { "call", "Each call" }, { "tool", "Tools" }, { "budget", "Limits of the whole run" } }
+-- The sections of --help. @GROUP: the options of a group that no section names.
+local SECTIONS = {
+    { "Thoughts", "max_depth", "max_nodes", "batch", "traversal_strategy", "beam_width", "chain",
+        "no_score_thoughts", "no_connect", "top_k" },
+    { "Merging thoughts", "aggregation_strategy", "min_nodes_for_aggregation", "max_aggregated",
+        "votes", "refine_rounds" },
+    { "When to stop", "early_success_threshold", "min_depth", "stop_at_max_depth",
+        "convergence_window", "min_score_improvement", "convergence_measure", "max_duration_ms" },
+    { "Strategy", "@machine" },
+    { "Limits of the whole run", "@budget", "max_steps" },
+    { "Model", "strategy", "@model" },
+    { "Output", "json", "jsonl", "quiet", "verbose" },
+    { "Prompts and replies", "prompts", "@prompt", "max_text_bytes", "max_parse_retries" },
+    { "Each call", "@call", "cache" },
+    { "Tools", "tools", "mcp", "@tool" },
+    { "Run log", "log", "no_log", "keep", "sync", "view" },
+    { "Other searches", "search", "max_iterations", "c", "prior", "backup", "rollout", "guide",
+        "no_normalize", "revisit", "c_init", "c_base", "posterior", "weight", "subtrees", "islands",
+        "population", "sharpness", "migrate_every", "migrate" },
+}
 
 local function has_type(option, wanted)
     local types = type(option.type) == "table" and option.type or { option.type }
@@ -48,15 +66,27 @@ local function kind_of(option)
     return option.type
 end
 
+-- 600000 ms as "10m".
+local function show_duration(ms)
+    for _, unit in ipairs { { 60000, "m" }, { 1000, "s" } } do
+        if ms % unit[1] == 0 then
+            return ("%d%s"):format(ms // unit[1], unit[2])
+        end
+    end
+    return ms .. "ms"
+end
+
+-- The help, its values and its default: "what must improve: a, b (default: a)".
 local function help_of(option)
-    local help = option.help or ""
-    if option.enum then
-        help = help .. ": " .. table.concat(option.enum, ", ")
+    local help, note = (option.help or ""):match "^(.-) ?%(([^()]*)%)$"
+    help, note = help or option.help or "", note and { note } or {}
+    local default = option.default
+    if default ~= nil and type(default) ~= "boolean" then
+        note[#note + 1] = "default: "
+            .. (option.name:find "_ms$" and show_duration(default) or default)
     end
-    if option.default ~= nil and type(option.default) ~= "boolean" then
-        help = ("%s (default: %s)"):format(help, option.default)
-    end
-    return help
+    return help .. (option.enum and ": " .. table.concat(option.enum, ", ") or "")
+        .. (note[1] and (" (%s)"):format(table.concat(note, "; ")) or "")
 end
 
 -- The name of an option's rule and the rule; nil if it has no flag.
@@ -86,25 +116,46 @@ local function flag_of(option)
     end
 end
 
+local named = {} -- the options that a section names
+for _, section in ipairs(SECTIONS) do
+    for i = 2, #section do
+        named[section[i]] = true
+    end
+end
+
+-- The names of a section that have a rule.
+local function names_of(section, rules, by_group)
+    local names = {}
+    for i = 2, #section do
+        local group = section[i]:match "^@(.*)"
+        for _, name in ipairs(group and by_group[group] or { section[i] }) do
+            names[#names + 1] = rules[name] and name or nil
+        end
+    end
+    return names
+end
+
 ---The flags of a strategy's options.
 ---@param list ponder.strategy.Option[]
+---@param own table<string, ArgumentRule> flags that are not options
 ---@return table<string, ArgumentRule> rules
 ---@return {title: string, names: string[]}[] sections
-function flags.of(list)
+function flags.of(list, own)
     local rules, by_group = {}, {}
     for _, option in ipairs(list) do
         local name, rule = flag_of(option)
         if name then
             rules[name] = rule
-            by_group[option.group] = by_group[option.group] or {}
-            table.insert(by_group[option.group], name)
+            local group = by_group[option.group] or {}
+            by_group[option.group] = group
+            group[#group + 1] = not named[name] and name or nil
         end
     end
+    options.merge(rules, own)
     local sections = {}
-    for _, group in ipairs(TITLES) do
-        if by_group[group[1]] then
-            sections[#sections + 1] = { title = group[2], names = by_group[group[1]] }
-        end
+    for _, section in ipairs(SECTIONS) do
+        local names = names_of(section, rules, by_group)
+        sections[#sections + 1] = names[1] and { title = section[1], names = names }
     end
     return rules, sections
 end
