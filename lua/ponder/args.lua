@@ -339,6 +339,31 @@ function args.usage(about, rules, sections, columns)
     return table.concat(parts, "\n\n")
 end
 
+---Collects the options of a command from a list in the order of its help.
+---@param list table[] rules, each with its name at 1 (`{ "max_depth", value = "N" }`), and lists of
+---  such rules; a list with a `title` begins a section
+---@return table<string, ArgumentRule> rules by name
+---@return {title: string?, names: string[]}[] sections
+function args.collect(list)
+    local rules, sections = {}, {}
+    local function add(items)
+        for _, item in ipairs(items) do
+            local name = item[1]
+            if item.title or not sections[1] then
+                sections[#sections + 1] = { title = item.title, names = {} }
+            end
+            if type(name) == "string" then
+                rules[name] = item
+                table.insert(sections[#sections].names, name)
+            else
+                add(item)
+            end
+        end
+    end
+    add(list)
+    return rules, sections
+end
+
 -- Whether the options contain `--help` or `-h`, and no rule claims it.
 local function asks_for_help(list, rules, how)
     if rules.help then

@@ -5,8 +5,7 @@
 ---     about                      the text of `ponder NAME --help` above the options
 ---     run(given, operands, list, first)    -> exit status; or status or nil (2), message. Its
 ---                                arguments: see args.parse; `list`: those of the command
----     rules, order               its options (ponder.args), in the order of --help; or
----     rules, sections            its options under titles: {title=, names=}
+---     rules, sections            its options, from args.collect
 ---     expects                    its operands: {fewest, most, what to write in a usage error}
 ---     words, files               the same for completion: a list of words; true if any file
 ---     parse(name, list, rules)   in place of args.parse
@@ -55,7 +54,7 @@ local function sections_of(name, command)
     for _, option in ipairs(known.first or {}) do
         is_first[option] = true
     end
-    for _, section in ipairs(command.sections or { command.order and { names = command.order } }) do
+    for _, section in ipairs(command.sections or {}) do
         local names = {}
         for _, option in ipairs(section.names) do
             names[#names + 1] = not is_first[option] and option or nil

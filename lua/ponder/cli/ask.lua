@@ -1,11 +1,12 @@
 --- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local command = require "ponder.cli.shared.command"
 local strategy = require "ponder.strategy"
 
-local RULES = {
-    strategy = { value = "FILE", files = true,
+local RULES = args.collect {
+    { "strategy", value = "FILE", files = true,
         help = "Lua file that returns ponder.strategy.new{...}" },
 }
 

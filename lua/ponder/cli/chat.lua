@@ -9,7 +9,7 @@ local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local limits = require "ponder.cli.shared.limits"
 local log = require "ponder.log"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -19,48 +19,48 @@ local reader = require "ponder.log.reader"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
-local viewing = require "ponder.cli.shared.viewing"
 
-local RULES = {
-    model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
-    system = { value = "TEXT", help = "the system prompt" },
-    c = { alias = "continue", help = "continue the last logged conversation" },
-    attach = { value = "FILE", files = true, many = true,
-        help = "attach a text or an image to the prompt; may be repeated" },
-    schema = { value = "FILE", files = true,
-        help = "JSON schema that the reply must match; prints only its JSON" },
-    tools = toolbox.RULES.tools,
-    mcp = toolbox.RULES.mcp,
-    max_tool_round_trips = { value = "N", type = "integer", min = 0, default = 20,
-        help = "how often the model may ask for tools (default: 20)" },
-    tool_timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 60000,
-        help = "time limit of each tool call (default: 60s)" },
-    temperature = { value = "N", type = "number", min = 0, help = "sampling temperature" },
-    max_output_tokens = { value = "N", type = "integer", min = 1, alias = "max_tokens",
-        help = "maximum length of the reply" },
-    seed = { value = "N", type = "integer", help = "for repeatable sampling, if supported" },
-    reasoning_effort = { value = "LEVEL", help = "none, minimal, low, medium, high" },
-    base_url = { value = "URL", help = "base URL of the provider's API" },
-    timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1,
-        help = "time limit of each attempt; a bare number is in milliseconds" },
-    max_total_tokens = { value = "N", type = "integer", min = 0,
-        help = "tokens of prompt and reply, including retries" },
-    max_cost = limits.RULES.max_cost,
-    timeout = limits.RULES.timeout,
-    cache = limits.RULES.cache,
-    json = { help = "print the whole reply as one JSON object" },
-    verbose = { help = "show requests and replies on standard error, redacted" },
+local RULES, SECTIONS = args.collect {
+    { title = "Prompt",
+        { "model", value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
+        { "system", value = "TEXT", help = "the system prompt" },
+        { "c", alias = "continue", help = "continue the last logged conversation" },
+        { "attach", value = "FILE", files = true, many = true,
+            help = "attach a text or an image to the prompt; may be repeated" },
+        { "schema", value = "FILE", files = true,
+            help = "JSON schema that the reply must match; prints only its JSON" },
+    },
+    { title = "Limits of the whole run",
+        limits.RULES.max_cost,
+        { "max_total_tokens", value = "N", type = "integer", min = 0,
+            help = "tokens of prompt and reply, including retries" },
+        limits.RULES.timeout,
+    },
+    { title = "Output",
+        { "json", help = "print the whole reply as one JSON object" },
+        { "verbose", help = "show requests and replies on standard error, redacted" },
+    },
+    { title = "Each call",
+        { "temperature", value = "N", type = "number", min = 0, help = "sampling temperature" },
+        { "max_output_tokens", value = "N", type = "integer", min = 1, alias = "max_tokens",
+            help = "maximum length of the reply" },
+        { "seed", value = "N", type = "integer", help = "for repeatable sampling, if supported" },
+        { "reasoning_effort", value = "LEVEL", help = "none, minimal, low, medium, high" },
+        { "base_url", value = "URL", help = "base URL of the provider's API" },
+        { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1,
+            help = "time limit of each attempt; a bare number is in milliseconds" },
+        limits.RULES.cache,
+    },
+    { title = "Tools",
+        toolbox.OPTIONS,
+        { "max_tool_round_trips", value = "N", type = "integer", min = 0, default = 20,
+            help = "how often the model may ask for tools (default: 20)" },
+        { "tool_timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1,
+            default = 60000, help = "time limit of each tool call (default: 60s)" },
+    },
+    { title = "Run log", logging.OPTIONS },
 }
-local SECTIONS = {
-    { title = "Prompt", names = { "model", "system", "c", "attach", "schema" } },
-    { title = "Limits of the whole run", names = { "max_cost", "max_total_tokens", "timeout" } },
-    { title = "Output", names = { "json", "verbose" } },
-    { title = "Each call", names = { "temperature", "max_output_tokens", "seed", "reasoning_effort",
-        "base_url", "timeout_ms", "cache" } },
-    { title = "Tools", names = { "tools", "mcp", "max_tool_round_trips", "tool_timeout_ms" } },
-    { title = "Run log", names = log_flags.ORDER },
-}
-log_flags.add(RULES)
+
 -- Flags to options of the call.
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
     seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
@@ -251,10 +251,9 @@ end
 ---See ponder.cli.
 function chat.run(opts, operands, list)
     local question, input = prompt_of(operands)
-    local begun, problem = log_flags.begin(opts, { command = "chat", arguments = list,
+    local begun, problem = logging.begin(opts, { command = "chat", arguments = list,
         input = input })
     if not begun then return nil, problem end
-    viewing.begin(opts)
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
     if not ok then
         return 1, m:match("model%.open: (.*)") or m

@@ -12,10 +12,12 @@ local options = require "ponder.options"
 
 local SHELLS = { "bash", "fish", "zsh" }
 
-local completion = { words = SHELLS, rules = {
-    values = { value = "KIND", enum = { "models", "runs" },
+local RULES, SECTIONS = args.collect {
+    { "values", value = "KIND", enum = { "models", "runs" },
         help = "print values of --model, or of the operand of show; for these scripts" },
-}, order = { "values" } }
+}
+
+local completion = { words = SHELLS, rules = RULES, sections = SECTIONS }
 
 -- Options whose values are models, and commands whose operands are runs.
 local MODELS = { model = true, allow_model = true }

@@ -1,5 +1,6 @@
 --- `ponder diff`: compares two runs.
 
+local args = require "ponder.args"
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local calls = require "ponder.report.show.calls"
@@ -12,14 +13,12 @@ local style = require "ponder.report.style"
 local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 
-local RULES = {
-    all = { help = "show every difference, not only the first of each kind" },
-    json = { help = "print one JSON object" },
+local RULES, SECTIONS = args.collect {
+    { "all", help = "show every difference, not only the first of each kind" },
+    { "json", help = "print one JSON object" },
 }
 
-local ORDER = { "all", "json" }
-
-local diff = { rules = RULES, order = ORDER, files = true,
+local diff = { rules = RULES, sections = SECTIONS, files = true,
     expects = { 2, 2, "two runs: ponder diff A B" } }
 
 diff.summary = "compare two runs"

@@ -1,5 +1,6 @@
 --- `ponder doc [NAME]`: the reference, made from doc comments.
 
+local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local comments = require "ponder.report.doc.comments"
 local host = require "ponder.core.host"
@@ -9,16 +10,15 @@ local strategies = require "ponder.report.doc.strategies"
 local stubs = require "ponder.report.doc.stubs"
 local styles = require "ponder.report.style"
 
-local RULES = {
-    all = { help = "list internal modules, too" },
-    columns = { value = "N", type = "integer", min = 20, max = 1000,
+local RULES, SECTIONS = args.collect {
+    { "columns", value = "N", type = "integer", min = 20, max = 1000,
         help = "width of the text (default: the terminal's; 80 elsewhere)" },
-    stubs = { value = "DIR", files = true,
+    { "all", help = "list internal modules, too" },
+    { "stubs", value = "DIR", files = true,
         help = "write annotations for lua-language-server to DIR" },
 }
-local ORDER = { "columns", "all", "stubs" }
 
-local doc = { rules = RULES, order = ORDER, expects = { 0, 1, "one name" } }
+local doc = { rules = RULES, sections = SECTIONS, expects = { 0, 1, "one name" } }
 
 doc.summary = "the reference: ponder doc search.run"
 

@@ -2,6 +2,7 @@
 ---
 --- Keys are never printed; a variable that holds one is shown as "(set)".
 
+local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
 local quote = require "ponder.quote"
@@ -27,15 +28,14 @@ local task = require "ponder.task"
 local text = require "ponder.report.text"
 local verbose = require "ponder.model.verbose"
 
-local RULES = {
-    json = { help = "print the findings as one JSON list" },
-    timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
+local RULES, SECTIONS = args.collect {
+    { "json", help = "print the findings as one JSON list" },
+    { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5000)" },
-    verbose = { help = "show requests and replies on standard error, redacted" },
+    { "verbose", help = "show requests and replies on standard error, redacted" },
 }
-local ORDER = { "json", "timeout_ms", "verbose" }
 
-local doctor = { rules = RULES, order = ORDER }
+local doctor = { rules = RULES, sections = SECTIONS }
 
 doctor.summary = "check the configuration and which models can be reached"
 

@@ -1,5 +1,6 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
@@ -9,7 +10,7 @@ local directories = require "ponder.core.directory"
 local eval = require "ponder.eval"
 local exports = require "ponder.report.eval.files"
 local files = require "ponder.log.files"
-local flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
@@ -29,60 +30,58 @@ local tables = require "ponder.report.eval.table"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
 local threshold = require "ponder.eval.threshold"
-local viewing = require "ponder.cli.shared.viewing"
 
 local MISSED = 99 -- exit status
 local WATCH_S = 0.5
 
-local RULES = {
-    policy = { value = "A,B", type = "list", help = "run these policies only" },
-    model = { value = "MODEL", help = "passed to FILE, which gets the flags as its argument" },
-    limit = { value = "N", type = "integer", min = 1, help = "only the first N items" },
-    sample = { value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
-    seed = { value = "S", type = "integer", default = 0,
-        help = "seed of the sample, the order and each run (default: 0)" },
-    epochs = { value = "N", type = "integer", min = 1, help = "run each item N times" },
-    concurrency = { value = "N", type = "integer", min = 1,
-        help = "runs at once (default: 16; with --workers 1000)" },
-    workers = { value = "URL", help = "run on workers (ponder work redis://... --script FILE)" },
-    queue = { value = "NAME", default = "default",
-        help = "queue of the workers (default: default)" },
-    max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all runs" },
-    max_calls = { value = "N", type = "integer", min = 0, help = "model calls of all runs" },
-    max_total_tokens = { value = "N", type = "integer", min = 0, alias = "max_tokens",
-        help = "tokens of all runs, prompts and replies" },
-    max_cost_per_item = { value = "USD", type = "number", min = 0, help = "dollars of a run" },
-    timeout_per_item = { value = "TIME", type = "duration", unit = "ms", min = 1,
-        help = "time of a run: 30s, 500ms, 2m" },
-    baseline = { value = "POLICY", help = "compare the others with this one" },
-    exclude_errors = { help = "exclude failed runs from accuracy (else they count as wrong)" },
-    threshold = { value = "COND", many = true,
-        help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
-    retry_errors = { help = "rerun the failed and stopped runs in the log of --log" },
-    rescore = { value = "LOG", files = true, help = "score its answers again, without calls" },
-    compare = { help = "compare two evaluations: logs, or output of --json" },
-    fail_on_regression = { help = "with --compare: exit 99 if a policy's score fell" },
-    watch = { help = "run again whenever FILE or its data change; no log" },
-    json = { help = "print one JSON object" },
-    junit = { value = "FILE", files = true, help = "write JUnit XML" },
-    csv = { value = "FILE", files = true, help = "write one line per run" },
-    html = { value = "FILE", files = true, help = "write a page" },
-    cache = limits.RULES.cache,
+local RULES, SECTIONS = args.collect {
+    { title = "Runs",
+        { "policy", value = "A,B", type = "list", help = "run these policies only" },
+        { "model", value = "MODEL", help = "passed to FILE, which gets the flags as its argument" },
+        { "limit", value = "N", type = "integer", min = 1, help = "only the first N items" },
+        { "sample", value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
+        { "seed", value = "S", type = "integer", default = 0,
+            help = "seed of the sample, the order and each run (default: 0)" },
+        { "epochs", value = "N", type = "integer", min = 1, help = "run each item N times" },
+        { "concurrency", value = "N", type = "integer", min = 1,
+            help = "runs at once (default: 16; with --workers 1000)" },
+        { "workers", value = "URL",
+            help = "run on workers (ponder work redis://... --script FILE)" },
+        { "queue", value = "NAME", default = "default",
+            help = "queue of the workers (default: default)" },
+        { "retry_errors", help = "rerun the failed and stopped runs in the log of --log" },
+        { "watch", help = "run again whenever FILE or its data change; no log" },
+    },
+    { title = "Budgets",
+        { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all runs" },
+        { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of all runs" },
+        { "max_total_tokens", value = "N", type = "integer", min = 0, alias = "max_tokens",
+            help = "tokens of all runs, prompts and replies" },
+        { "max_cost_per_item", value = "USD", type = "number", min = 0, help = "dollars of a run" },
+        { "timeout_per_item", value = "TIME", type = "duration", unit = "ms", min = 1,
+            help = "time of a run: 30s, 500ms, 2m" },
+        limits.RULES.cache,
+    },
+    { title = "Scoring",
+        { "baseline", value = "POLICY", help = "compare the others with this one" },
+        { "exclude_errors", help = "exclude failed runs from accuracy (else they count as wrong)" },
+        { "threshold", value = "COND", many = true,
+            help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
+    },
+    { title = "Output",
+        { "json", help = "print one JSON object" },
+        { "html", value = "FILE", files = true, help = "write a page" },
+        { "csv", value = "FILE", files = true, help = "write one line per run" },
+        { "junit", value = "FILE", files = true, help = "write JUnit XML" },
+    },
+    { title = "Past evaluations",
+        { "rescore", value = "LOG", files = true, help = "score its answers again, without calls" },
+        { "compare", help = "compare two evaluations: logs, or output of --json" },
+        { "fail_on_regression", help = "with --compare: exit 99 if a policy's score fell" },
+    },
+    { title = "Untrusted evaluations", confined.OPTIONS },
+    { title = "Run log", logging.OPTIONS },
 }
-
-local SECTIONS = {
-    { title = "Runs", names = { "policy", "model", "limit", "sample", "seed", "epochs",
-        "concurrency", "workers", "queue", "retry_errors", "watch" } },
-    { title = "Budgets", names = { "max_cost", "max_calls", "max_total_tokens",
-        "max_cost_per_item", "timeout_per_item", "cache" } },
-    { title = "Scoring", names = { "baseline", "exclude_errors", "threshold" } },
-    { title = "Output", names = { "json", "html", "csv", "junit" } },
-    { title = "Past evaluations", names = { "rescore", "compare", "fail_on_regression" } },
-    { title = "Untrusted evaluations", names = confined.ORDER },
-    { title = "Run log", names = flags.ORDER },
-}
-flags.add(RULES)
-confined.add(RULES)
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
 local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
@@ -417,13 +416,12 @@ function command.run(given, operands, list)
     end
     local begun = not problem
     if begun and not given.watch then
-        begun, problem = flags.begin(given, { command = "eval", arguments = list,
+        begun, problem = logging.begin(given, { command = "eval", arguments = list,
             script = operands[1] })
     end
     if not begun then
         return nil, problem
     end
-    viewing.begin(given)
     local _ <close>, refused = limits.cache(given.cache)
     if refused then
         return nil, "--cache: " .. refused

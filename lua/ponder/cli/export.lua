@@ -1,5 +1,6 @@
 --- `ponder export`: writes a run in the format of another program.
 
+local args = require "ponder.args"
 local opened = require "ponder.cli.shared.opened"
 local private = require "ponder.core.private"
 
@@ -8,20 +9,18 @@ local private = require "ponder.core.private"
 -- where `log` is a ponder.log.Reader, `out` has a file's `write` method, and `opts` are the flags.
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
 
-local RULES = {
-    format = { value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
-    output = { value = "FILE", help = "write there (default: standard output)" },
-    search = { value = "N", type = "integer", min = 1,
+local RULES, SECTIONS = args.collect {
+    { "format", value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
+    { "output", value = "FILE", help = "write there (default: standard output)" },
+    { "search", value = "N", type = "integer", min = 1,
         help = "dot, mermaid: only search N" },
-    full = { help = "html: omit nothing, however large the page becomes" },
-    content = { help = "otlp: include prompts and replies" },
-    otlp = { value = "URL", help = "send to an OpenTelemetry collector: "
+    { "full", help = "html: omit nothing, however large the page becomes" },
+    { "content", help = "otlp: include prompts and replies" },
+    { "otlp", value = "URL", help = "send to an OpenTelemetry collector: "
         .. "http://localhost:4318" },
 }
 
-local ORDER = { "format", "output", "search", "full", "content", "otlp" }
-
-local export = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one run" } }
+local export = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one run" } }
 
 export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
 

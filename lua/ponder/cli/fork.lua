@@ -1,5 +1,6 @@
 --- `ponder fork [FILE]`: runs a logged run again with changes; its log answers equal requests.
 
+local args = require "ponder.args"
 local rerun = require "ponder.log.rerun"
 local cli = require "ponder.cli"
 local edits = require "ponder.log.edit"
@@ -7,23 +8,22 @@ local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
 local read_file = require("ponder.file").read
 
-local RULES = {
-    script = { value = "NEW", files = true, help = "run NEW instead of the script" },
-    prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
-    o = { value = "OPT=VALUE,...", help = "replace options of the command or of the script: "
+local RULES, SECTIONS = args.collect {
+    { "script", value = "NEW", files = true, help = "run NEW instead of the script" },
+    { "prompts", value = "DIR", files = true, help = "look for prompt files there first" },
+    { "o", value = "OPT=VALUE,...", help = "replace options of the command or of the script: "
         .. "-o temperature=0.2,max-depth=4" },
-    node = { value = "ID", help = "replace a node's text in the reply that has it" },
-    call = { value = "N", type = "integer", min = 1, help = "replace reply or prompt of call N" },
-    text = { value = "FILE", files = true, help = "the new text of --node, or reply of --call" },
-    ask = { value = "FILE", files = true, help = "the new last message of --call" },
-    search = { value = "N", type = "integer", min = 1, help = "the search of --node" },
-    log = { value = "FILE", files = true, help = "log the new run in FILE" },
-    trust = consent.RULES.trust, base_url = consent.RULES.base_url,
+    { "node", value = "ID", help = "replace a node's text in the reply that has it" },
+    { "search", value = "N", type = "integer", min = 1, help = "the search of --node" },
+    { "call", value = "N", type = "integer", min = 1, help = "replace reply or prompt of call N" },
+    { "text", value = "FILE", files = true, help = "the new text of --node, or reply of --call" },
+    { "ask", value = "FILE", files = true, help = "the new last message of --call" },
+    { "log", value = "FILE", files = true, help = "log the new run in FILE" },
+    consent.RULES.trust,
+    consent.RULES.base_url,
 }
-local ORDER = { "script", "prompts", "o", "node", "search", "call", "text", "ask", "log",
-    "trust", "base_url" }
 
-local fork = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
+local fork = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
 
 fork.summary = "run a logged run again with changes, paying only for new calls"
 

@@ -14,20 +14,19 @@ local state = require "ponder.state"
 local style = require "ponder.report.style"
 local text = require "ponder.report.text"
 
-local RULES = {
-    json = { help = "print a line of JSON for each run" },
-    limit = { value = "N", type = "integer", min = 1, default = 20,
+local RULES, SECTIONS = args.collect {
+    { "limit", value = "N", type = "integer", min = 1, default = 20,
         help = "at most N runs (default: 20)" },
-    grep = { value = "TEXT", help = "only runs with TEXT in their command, name, labels, answer "
+    { "grep", value = "TEXT", help = "only runs with TEXT in their command, name, labels, answer "
         .. "or error, ignoring case" },
-    status = { value = "STATUS", enum = { "completed", "failed", "interrupted", "running", "killed",
-        "damaged" }, help = "only runs with this status" },
-    since = { value = "WHEN", help = "only runs since a date (2026-11-22) or age (90m, 12h, 7d)" },
+    { "status", value = "STATUS", enum = { "completed", "failed", "interrupted", "running",
+        "killed", "damaged" },
+        help = "only runs with this status" },
+    { "since", value = "WHEN", help = "only runs since a date (2026-11-22) or age (90m, 12h, 7d)" },
+    { "json", help = "print a line of JSON for each run" },
 }
 
-local ORDER = { "limit", "grep", "status", "since", "json" }
-
-local log = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
+local log = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
 
 log.summary = "list the logged runs"
 

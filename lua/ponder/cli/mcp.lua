@@ -1,7 +1,8 @@
 --- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
+local args = require "ponder.args"
 local host = require "ponder.core.host"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
 local resources = require "ponder.report.resources"
@@ -12,25 +13,23 @@ local strategy = require "ponder.strategy"
 local mcp = { parse = policies.parse,
     expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }
 
-local RULES = {
-    model = { value = "NAME",
+local RULES, SECTIONS = args.collect {
+    { "model", value = "NAME",
         help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
-    reload = { help = "reload changed policy files for new calls" },
-    log = { value = "FILE", files = true,
+    { "reload", help = "reload changed policy files for new calls" },
+    { "log", value = "FILE", files = true,
         help = "log each call as a run in FILE, and offer these runs as resources" },
-    sync = log_flags.RULES.sync,
-    timeout = { value = "TIME", type = "duration", min = 0,
+    logging.RULES.sync,
+    { "timeout", value = "TIME", type = "duration", min = 0,
         help = "time limit of a call (default: 10m)" },
-    max_cost_per_request = { value = "USD", type = "number", min = 0,
+    { "max_cost_per_request", value = "USD", type = "number", min = 0,
         help = "dollars of each call" },
-    max_calls_per_request = { value = "N", type = "integer", min = 1,
+    { "max_calls_per_request", value = "N", type = "integer", min = 1,
         help = "model calls of each call" },
 }
-local ORDER = { "model", "reload", "log", "sync", "timeout", "max_cost_per_request",
-    "max_calls_per_request" }
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
-mcp.rules, mcp.order, mcp.files, mcp.logs_requests = RULES, ORDER, true, true
+mcp.rules, mcp.sections, mcp.files, mcp.logs_requests = RULES, SECTIONS, true, true
 mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 mcp.about = [[

@@ -1,5 +1,6 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
+local args = require "ponder.args"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -7,15 +8,13 @@ local verbose = require "ponder.model.verbose"
 local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
-local RULES = {
-    base_url = { value = "URL", help = "base URL of the provider's API" },
-    json = { help = "print one JSON list" },
-    verbose = { help = "show requests and replies on standard error, redacted" },
+local RULES, SECTIONS = args.collect {
+    { "base_url", value = "URL", help = "base URL of the provider's API" },
+    { "json", help = "print one JSON list" },
+    { "verbose", help = "show requests and replies on standard error, redacted" },
 }
 
-local ORDER = { "base_url", "json", "verbose" }
-
-local models = { rules = RULES, order = ORDER, expects = { 0, 1, "at most one PROVIDER" } }
+local models = { rules = RULES, sections = SECTIONS, expects = { 0, 1, "at most one PROVIDER" } }
 
 models.summary = "list the models that a server offers"
 models.words = { "anthropic", "ollama", "openai" }

@@ -1,5 +1,6 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
+local args = require "ponder.args"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
@@ -9,18 +10,17 @@ local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 local text = require "ponder.report.text"
 
-local RULES = {
-    queue = { value = "NAME", help = "only this queue" },
-    watch = { help = "refresh every second (default: on a terminal)" },
-    json = { help = "print one JSON object, once" },
-    dead = { help = "list dead letters: jobs that failed, or killed their worker, too often" },
-    retry = { value = "ID", help = "enqueue a dead letter again; all: every one of the queue" },
-    drop = { value = "ID", help = "delete a dead letter; all: every one of the queue" },
-    purge = { help = "delete the jobs and counters of a queue" },
-}
+local command = {}
 
-local command = { rules = RULES, order = { "queue", "watch", "json", "dead", "retry", "drop",
-    "purge" } }
+command.rules, command.sections = args.collect {
+    { "queue", value = "NAME", help = "only this queue" },
+    { "watch", help = "refresh every second (default: on a terminal)" },
+    { "json", help = "print one JSON object, once" },
+    { "dead", help = "list dead letters: jobs that failed, or killed their worker, too often" },
+    { "retry", value = "ID", help = "enqueue a dead letter again; all: every one of the queue" },
+    { "drop", value = "ID", help = "delete a dead letter; all: every one of the queue" },
+    { "purge", help = "delete the jobs and counters of a queue" },
+}
 
 command.summary = "show the queues in a Redis, retry or drop dead letters"
 

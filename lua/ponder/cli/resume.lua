@@ -6,15 +6,16 @@ local cli = require "ponder.cli"
 local consent = require "ponder.report.consent"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
+local logging = require "ponder.cli.shared.logging"
 
-local RULES = {
-    fork = { help = "if the script, the prompts or the options have changed, fork the run" },
-    sync = require("ponder.log.flags").RULES.sync,
-    trust = consent.RULES.trust, base_url = consent.RULES.base_url,
+local RULES, SECTIONS = args.collect {
+    { "fork", help = "if the script, the prompts or the options have changed, fork the run" },
+    consent.RULES.trust,
+    consent.RULES.base_url,
+    logging.RULES.sync,
 }
-local ORDER = { "fork", "trust", "base_url", "sync" }
 
-local resume = { rules = RULES, order = ORDER, files = true, expects = { 0, 1, "one log" } }
+local resume = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
 
 resume.summary = "continue a run that was killed, interrupted or failed"
 

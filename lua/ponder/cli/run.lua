@@ -6,34 +6,34 @@ local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local confined = require "ponder.report.confined"
 local files = require "ponder.log.files"
-local flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local options = require "ponder.options"
 local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
 local log_run = require "ponder.log.run"
 local task = require "ponder.task"
 
-local RULES = {
-    e = { value = "CODE", help = "run CODE instead of a file" },
-    json = { help = "print the table that the script returns, as JSON" },
-    max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
-        help = "memory limit of the process in MiB (default: 3/4 of the memory available to it)" },
-    verbose = { help = "show requests and replies on standard error, redacted" },
+local RULES, SECTIONS = args.collect {
+    { title = "Script",
+        { "e", value = "CODE", help = "run CODE instead of a file" },
+        { "json", help = "print the table that the script returns, as JSON" },
+        { "verbose", help = "show requests and replies on standard error, redacted" },
+        limits.RULES.cache,
+    },
+    { title = "Limits of the whole run",
+        limits.RULES.max_cost,
+        limits.RULES.max_calls,
+        limits.RULES.max_total_tokens,
+        limits.RULES.timeout,
+        limits.RULES.max_steps,
+        { "max_memory_mb", value = "N", type = "integer", min = 1, max = 1 << 30,
+            help = "memory limit of the process in MiB "
+            .. "(default: 3/4 of the memory available to it)" },
+    },
+    { title = "Untrusted code", confined.OPTIONS },
+    { title = "Run log", logging.OPTIONS },
 }
-
-options.merge(RULES, limits.RULES)
-
-local SECTIONS = {
-    { title = "Script", names = { "e", "json", "verbose", "cache" } },
-    { title = "Limits of the whole run", names = { "max_cost", "max_calls", "max_total_tokens",
-        "timeout", "max_steps", "max_memory_mb" } },
-    { title = "Untrusted code", names = confined.ORDER },
-    { title = "Run log", names = flags.ORDER },
-}
-confined.add(RULES)
-flags.add(RULES)
 
 local run = { rules = RULES, sections = SECTIONS, files = true, own_help = true }
 
@@ -197,13 +197,10 @@ function run.run(opts, operands, list, first)
         host.limit_resident(opts.max_memory_mb)
     end
     local path = operands[1]
-    local begun, problem = flags.begin(opts, { command = "run", arguments = list,
+    local begun, problem = logging.begin(opts, { command = "run", arguments = list,
         script = opts.e and "-e" or path })
     if not begun then
         return nil, problem
-    end
-    if opts.view then
-        require("ponder.cli.shared.viewing").begin(opts)
     end
     local chunk, message, status = load_script(opts, path,
         table.move(operands, opts.e and 1 or 2, #operands, 1, {}))

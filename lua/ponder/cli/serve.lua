@@ -4,7 +4,7 @@ local args = require "ponder.args"
 local confined = require "ponder.report.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
@@ -19,53 +19,52 @@ local task = require "ponder.task"
 
 local serve = { parse = policies.parse }
 
-local function duration(help)
-    return { value = "TIME", type = "duration", min = 0, help = help }
+local function duration(name, help)
+    return { name, value = "TIME", type = "duration", min = 0, help = help }
 end
 
-local function count(help, min)
-    return { value = "N", type = "integer", min = min or 1, help = help }
+local function count(name, help, min)
+    return { name, value = "N", type = "integer", min = min or 1, help = help }
 end
 
-local RULES = {
-    listen = { value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
-    model = { value = "NAME",
-        help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
-    reload = { help = "reload changed policy files for new requests" },
-    log = { value = "FILE", files = true, help = "log each request as a run in FILE, a new file" },
-    log_max_runs = count "keep only the newest N requests in the log (default: all)",
-    sync = log_flags.RULES.sync,
-    queues = { value = "URL", help = "show the queues of this Redis in /metrics" },
-    key_file = { value = "FILE", files = true, help = "allowed keys: KEY [NAME [USD]] per line" },
-    cors = { value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
-    concurrency = count "requests that run at once (default: 64)",
-    max_queue = count("requests that wait for a slot (default: 256)", 0),
-    queue_timeout = duration "longest wait for a slot (default: 60s)",
-    timeout = duration "time limit of a request, waiting or computing (default: 10m)",
-    drain = duration "how long running requests may finish after SIGTERM (default: 30s)",
-    max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all requests" },
-    max_cost_per_request = { value = "USD", type = "number", min = 0,
-        help = "dollars of a request" },
-    max_calls_per_request = count "model calls of a request",
-    max_connections = count "open connections (default: 10000)",
-    max_connections_per_address = count "open connections from one address (default: 10000)",
-    max_header_bytes = count("headers of a request (default: 16384)", 1024),
-    max_body_bytes = count "body of a request (default: 16 MiB)",
-    header_timeout = duration "time to receive headers (default: 10s)",
-    body_timeout = duration "time to receive a body (default: 60s)",
-    idle_timeout = duration "time between requests (default: 75s)",
-}
-confined.add(RULES)
-local SECTIONS = {
-    { title = "Policies", names = { "model", "reload", "log", "log_max_runs", "sync",
-        "queues" } },
-    { title = "Access", names = { "listen", "key_file", "cors" } },
-    { title = "Limits", names = { "concurrency", "max_queue", "queue_timeout", "timeout",
-        "max_cost", "max_cost_per_request", "max_calls_per_request", "drain" } },
-    { title = "Connections", names = { "max_connections", "max_connections_per_address",
-        "max_header_bytes", "max_body_bytes", "header_timeout", "body_timeout",
-        "idle_timeout" } },
-    { title = "Untrusted policies", names = confined.ORDER },
+local RULES, SECTIONS = args.collect {
+    { title = "Policies",
+        { "model", value = "NAME",
+            help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+        { "reload", help = "reload changed policy files for new requests" },
+        { "log", value = "FILE", files = true,
+            help = "log each request as a run in FILE, a new file" },
+        count("log_max_runs", "keep only the newest N requests in the log (default: all)"),
+        logging.RULES.sync,
+        { "queues", value = "URL", help = "show the queues of this Redis in /metrics" },
+    },
+    { title = "Access",
+        { "listen", value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
+        { "key_file", value = "FILE", files = true,
+            help = "allowed keys: KEY [NAME [USD]] per line" },
+        { "cors", value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
+    },
+    { title = "Limits",
+        count("concurrency", "requests that run at once (default: 64)"),
+        count("max_queue", "requests that wait for a slot (default: 256)", 0),
+        duration("queue_timeout", "longest wait for a slot (default: 60s)"),
+        duration("timeout", "time limit of a request, waiting or computing (default: 10m)"),
+        { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all requests" },
+        { "max_cost_per_request", value = "USD", type = "number", min = 0,
+            help = "dollars of a request" },
+        count("max_calls_per_request", "model calls of a request"),
+        duration("drain", "how long running requests may finish after SIGTERM (default: 30s)"),
+    },
+    { title = "Connections",
+        count("max_connections", "open connections (default: 10000)"),
+        count("max_connections_per_address", "open connections from one address (default: 10000)"),
+        count("max_header_bytes", "headers of a request (default: 16384)", 1024),
+        count("max_body_bytes", "body of a request (default: 16 MiB)"),
+        duration("header_timeout", "time to receive headers (default: 10s)"),
+        duration("body_timeout", "time to receive a body (default: 60s)"),
+        duration("idle_timeout", "time between requests (default: 75s)"),
+    },
+    { title = "Untrusted policies", confined.OPTIONS },
 }
 
 serve.summary = "serve policies to OpenAI and Anthropic clients"

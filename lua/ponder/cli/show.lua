@@ -11,20 +11,18 @@ local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 local trees = require "ponder.report.show.trees"
 
-local RULES = {
-    calls = { help = "one line per model call" },
-    tree = { help = "the search trees and thought graphs; * marks the best path" },
-    events = { help = "the events of searches and machines, in order" },
-    call = { value = "N", type = "integer", min = 1,
+local RULES, SECTIONS = args.collect {
+    { "calls", help = "one line per model call" },
+    { "tree", help = "the search trees and thought graphs; * marks the best path" },
+    { "events", help = "the events of searches and machines, in order" },
+    { "call", value = "N", type = "integer", min = 1,
         help = "one call: the whole request and reply" },
-    node = { value = "ID", help = "one node: its text, score and calls" },
-    search = { value = "N", type = "integer", min = 1, help = "--tree, --node: only search N" },
-    json = { help = "print JSON; for a list, one line per item" },
+    { "node", value = "ID", help = "one node: its text, score and calls" },
+    { "search", value = "N", type = "integer", min = 1, help = "--tree, --node: only search N" },
+    { "json", help = "print JSON; for a list, one line per item" },
 }
 
-local ORDER = { "calls", "tree", "events", "call", "node", "search", "json" }
-
-local show = { rules = RULES, order = ORDER, files = true,
+local show = { rules = RULES, sections = SECTIONS, files = true,
     expects = { 0, 1, "one run; ponder diff compares two" } }
 
 show.summary = "show what a run did: its calls, trees and events"

@@ -1,16 +1,16 @@
 --- `ponder trust`: directories of prompt files that may be used without being named.
 
+local args = require "ponder.args"
 local options = require "ponder.options"
 local text = require "ponder.report.text"
 local trust = require "ponder.prompt.trust"
 
-local RULES = {
-    list = { help = "list the trusted directories" },
-    remove = { help = "stop trusting DIR" },
+local RULES, SECTIONS = args.collect {
+    { "list", help = "list the trusted directories" },
+    { "remove", help = "stop trusting DIR" },
 }
-local ORDER = { "list", "remove" }
 
-local command = { rules = RULES, order = ORDER, files = true }
+local command = { rules = RULES, sections = SECTIONS, files = true }
 
 command.summary = "use the prompt files of a directory without naming it each time"
 

@@ -1,5 +1,6 @@
 --- `ponder view`: shows logged runs in a browser, live.
 
+local args = require "ponder.args"
 local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
 local private = require "ponder.core.private"
@@ -8,15 +9,14 @@ local server = require "ponder.serve"
 local task = require "ponder.task"
 local page = require "ponder.view"
 
-local RULES = {
-    listen = { value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
+local RULES, SECTIONS = args.collect {
+    { "listen", value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
         .. "free port)" },
-    no_open = { help = "print the page's URL and open no browser" },
-    until_closed = { help = "exit when the last page is closed" },
+    { "no_open", help = "print the page's URL and open no browser" },
+    { "until_closed", help = "exit when the last page is closed" },
 }
-local ORDER = { "listen", "no_open", "until_closed" }
 
-local view = { rules = RULES, order = ORDER, files = true }
+local view = { rules = RULES, sections = SECTIONS, files = true }
 
 view.summary = "look at runs in a browser, live"
 

@@ -1,10 +1,11 @@
 --- `ponder work URL --script FILE`: a worker of a queue in Redis.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
 local redis = require "ponder.redis"
@@ -14,33 +15,36 @@ local signals = require "ponder.task.signals"
 local state = require "ponder.state"
 local worker = require "ponder.queue.worker"
 
-local RULES = {
-    script = { value = "FILE", files = true, help = "Lua file that returns the functions by name" },
-    queue = { value = "NAME", default = "default",
-        help = "the queue to take jobs from (default: default)" },
-    concurrency = { value = "N", type = "integer", min = 1, max = 10000,
-        help = "jobs at once (default: 16)" },
-    lease = { value = "TIME", type = "duration", unit = "ms", min = 1,
-        help = "must exceed the time that a job computes without waiting (default: 60s)" },
-    max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
-        help = "memory limit of the process in MiB" },
-    max_cost_per_job = { value = "USD", type = "number", min = 0, help = "dollars of a job" },
-    max_calls_per_job = { value = "N", type = "integer", min = 1, help = "model calls of a job" },
-    cache = limits.RULES.cache,
-    log = log_flags.RULES.log, keep = log_flags.RULES.keep, sync = log_flags.RULES.sync,
+local RULES, SECTIONS = args.collect {
+    { title = "Jobs",
+        { "script", value = "FILE", files = true,
+            help = "Lua file that returns the functions by name" },
+        { "queue", value = "NAME", default = "default",
+            help = "the queue to take jobs from (default: default)" },
+        { "concurrency", value = "N", type = "integer", min = 1, max = 10000,
+            help = "jobs at once (default: 16)" },
+        { "lease", value = "TIME", type = "duration", unit = "ms", min = 1,
+            help = "must exceed the time that a job computes without waiting (default: 60s)" },
+        limits.RULES.cache,
+    },
+    { title = "Limits",
+        { "max_cost_per_job", value = "USD", type = "number", min = 0, help = "dollars of a job" },
+        { "max_calls_per_job", value = "N", type = "integer", min = 1,
+            help = "model calls of a job" },
+        { "max_memory_mb", value = "N", type = "integer", min = 1, max = 1 << 30,
+            help = "memory limit of the process in MiB" },
+    },
+    { title = "Run log",
+        logging.RULES.log,
+        logging.RULES.keep,
+        logging.RULES.sync,
+    },
+    { title = "Untrusted code", confined.OPTIONS },
 }
-
-local SECTIONS = {
-    { title = "Jobs", names = { "script", "queue", "concurrency", "lease", "cache" } },
-    { title = "Limits", names = { "max_cost_per_job", "max_calls_per_job", "max_memory_mb" } },
-    { title = "Run log", names = { "log", "keep", "sync" } },
-    { title = "Untrusted code", names = confined.ORDER },
-}
-confined.add(RULES)
 
 local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
 
-local command = { rules = RULES, files = true, sections = SECTIONS }
+local command = { rules = RULES, sections = SECTIONS, files = true }
 
 command.summary = "run the jobs of a queue in Redis"
 
@@ -76,7 +80,7 @@ local function begin_log(given, list)
             require("ponder.core.random").draw() & 0xffffffff)
         require("ponder.log.kept").prune(at, given.keep or 100)
     end
-    return log_flags.begin({ log = path, sync = given.sync },
+    return logging.begin({ log = path, sync = given.sync },
         { command = "work", arguments = list, script = given.script })
 end
 

@@ -1,7 +1,7 @@
 --- `--untrusted` and its flags, and loading scripts that run confined.
 
+local args = require "ponder.args"
 local files = require "ponder.log.files"
-local options = require "ponder.options"
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"
 
@@ -12,35 +12,23 @@ local confined = {}
 local DEFAULT_TIMEOUT_S = 600
 local PATIENCE_S = 5 -- how long a server or an evaluation waits while a policy computes
 
----@type table<string, ArgumentRule>
-confined.RULES = {
-    untrusted = { help = "run code that you do not trust, confined" },
-    allow_model = { value = "NAME,...", type = "list",
+---In the order of --help, for args.collect.
+confined.OPTIONS = {
+    { "untrusted", help = "run code that you do not trust, confined" },
+    { "allow_model", value = "NAME,...", type = "list",
         help = "with --untrusted: models it may call, within a budget" },
-    allow_read = { value = "DIR,...", type = "list", files = true,
+    { "allow_read", value = "DIR,...", type = "list", files = true,
         help = "with --untrusted: directories it may read" },
-    allow_net = { value = "HOST,...", type = "list",
+    { "allow_net", value = "HOST,...", type = "list",
         help = "with --untrusted: servers it may contact (HOST:PORT)" },
-    allow_tool = { value = "FILE,...", type = "list", files = true,
+    { "allow_tool", value = "FILE,...", type = "list", files = true,
         help = "with --untrusted: tools it may run unconfined: FILE.lua or NAME=FILE.lua" },
-    weak_isolation = { help = "with --untrusted: run even if the kernel lacks full isolation" },
+    { "weak_isolation", help = "with --untrusted: run even if the kernel lacks full isolation" },
 }
-confined.ORDER = { "untrusted", "allow_model", "allow_read", "allow_net", "allow_tool",
-    "weak_isolation" }
-
----Adds the flags to the rules of a command.
----@param rules table<string, ArgumentRule>
-function confined.add(rules)
-    options.merge(rules, confined.RULES)
-end
 
 local stdout = io.stdout
 
 local BUDGETS = { "max_calls", "max_total_tokens", "max_cost" }
-
-local function flag(name)
-    return "--" .. name:gsub("_", "-")
-end
 
 local function has_budget(given, budgets)
     for _, name in ipairs(budgets) do
@@ -54,7 +42,7 @@ end
 local function needs_budget(budgets)
     local flags = {}
     for i, name in ipairs(budgets) do
-        flags[i] = flag(name)
+        flags[i] = args.flag(name)
     end
     local last = table.remove(flags)
     return "--untrusted: --allow-model needs a budget: "
@@ -67,9 +55,9 @@ end
 ---@return string? mistake
 function confined.mistake(given, budgets)
     if not given.untrusted then
-        for _, name in ipairs(confined.ORDER) do
-            if given[name] then
-                return flag(name) .. " is for --untrusted"
+        for _, option in ipairs(confined.OPTIONS) do
+            if given[option[1]] then
+                return args.flag(option[1]) .. " is for --untrusted"
             end
         end
         return nil

@@ -12,8 +12,9 @@ local consent = {}
 
 --- Rules for ponder.args.
 consent.RULES = {
-    trust = { help = "run a log that someone else wrote or that was modified, and sign it" },
-    base_url = { value = "URL", many = true,
+    trust = { "trust",
+        help = "run a log that someone else wrote or that was modified, and sign it" },
+    base_url = { "base_url", value = "URL", many = true,
         help = "allow sending the key to a server that only the log names" },
 }
 

@@ -17,7 +17,7 @@ local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -34,25 +34,23 @@ local toolbox = require "ponder.cli.shared.toolbox"
 local tree = require "ponder.report.tree"
 local verbose = require "ponder.model.verbose"
 local view = require "ponder.report.view"
-local viewing = require "ponder.cli.shared.viewing"
 
 local command = {}
 
 local REDRAW_S = 0.1
 local ROUNDS = 3 -- scheduler rounds from a reply to the calls that follow it
 
-local OWN = {
-    prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
-    cache = limits.RULES.cache,
-    max_steps = limits.RULES.max_steps,
-    tools = toolbox.RULES.tools,
-    mcp = toolbox.RULES.mcp,
-    json = { help = "print one JSON object" },
-    jsonl = { help = "print each event as a line of JSON, then the object of --json" },
-    quiet = { help = "print only the answer" },
-    verbose = { help = "show requests and replies on standard error, redacted" },
+local OWN = args.collect {
+    { "prompts", value = "DIR", files = true, help = "look for prompt files there first" },
+    limits.RULES.cache,
+    limits.RULES.max_steps,
+    toolbox.OPTIONS,
+    { "json", help = "print one JSON object" },
+    { "jsonl", help = "print each event as a line of JSON, then the object of --json" },
+    { "quiet", help = "print only the answer" },
+    { "verbose", help = "show requests and replies on standard error, redacted" },
+    logging.OPTIONS,
 }
-log_flags.add(OWN)
 
 -------------------------------------------------------------------------------
 -- The command line
@@ -284,12 +282,11 @@ local function run(self, given, operands, arguments)
         return nil, "--json or --jsonl, not both"
     end
     local question, input = question_of(operands)
-    local begun, problem = log_flags.begin(given, { command = self.name, arguments = arguments,
+    local begun, problem = logging.begin(given, { command = self.name, arguments = arguments,
         input = input })
     if not begun then
         return nil, problem
     end
-    viewing.begin(given)
     local box <close>, unavailable, status = toolbox.open(given)
     if not box then
         return status, unavailable

@@ -1,5 +1,6 @@
 --- The flags of budgets and of the reply cache, and calls within them.
 
+local args = require "ponder.args"
 local budgets = require "ponder.task.budget"
 local core = require "ponder.core.task"
 local host = require "ponder.core.host"
@@ -8,21 +9,19 @@ local scheduler = require "ponder.task.scheduler"
 
 local xpcall = xpcall -- a script may replace it
 
-local limits = {
-    ---@type table<string, ArgumentRule>
-    RULES = {
-        max_calls = { value = "N", type = "integer", min = 0,
-            help = "model calls of the whole run" },
-        max_total_tokens = { value = "N", type = "integer", min = 0, alias = "max_tokens",
-            help = "tokens of the whole run, prompts and replies" },
-        max_cost = { value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
-        timeout = { value = "TIME", type = "duration", min = 0,
-            help = "wall time of the whole run: 30s, 500ms, 2m" },
-        max_steps = { value = "N", type = "integer", min = 0,
-            help = "Lua instructions of the whole run" },
-        cache = { value = "FILE|URL", files = true,
-            help = "answer repeated requests from this file or redis://" },
-    },
+local limits = {}
+
+limits.RULES = args.collect {
+    { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of the whole run" },
+    { "max_total_tokens", value = "N", type = "integer", min = 0, alias = "max_tokens",
+        help = "tokens of the whole run, prompts and replies" },
+    { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
+    { "timeout", value = "TIME", type = "duration", min = 0,
+        help = "wall time of the whole run: 30s, 500ms, 2m" },
+    { "max_steps", value = "N", type = "integer", min = 0,
+        help = "Lua instructions of the whole run" },
+    { "cache", value = "FILE|URL", files = true,
+        help = "answer repeated requests from this file or redis://" },
 }
 
 -- Flags to fields of a budget.

@@ -8,7 +8,7 @@ local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local log_flags = require "ponder.log.flags"
+local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -35,18 +35,16 @@ function shared.parse(called, list, own)
             options.merge(rules, (flags.of(strategy.named(word).options())))
         end
         if ASKS_MODELS[word] then
-            rules.tools, rules.mcp = toolbox.RULES.tools, toolbox.RULES.mcp
+            options.merge(rules, (args.collect(toolbox.OPTIONS)))
         end
     end
-    options.merge(rules, own)
-    return args.parse(called, list, rules)
+    return args.parse(called, list, options.merge(rules, own))
 end
 
 -- A built-in strategy, with its own options out of the flags of several.
 local function strategy_policy(name, given, box)
     local library = strategy.named(name)
-    local own = flags.of(library.options())
-    local opts, message = flags.options(given, own)
+    local opts, message = flags.options(given, (flags.of(library.options())))
     if not opts then
         return nil, message
     end
@@ -200,7 +198,7 @@ end
 ---@return ponder.log.Play? play set when a logged request is to be answered again
 ---@return string? message why there is no log
 function shared.begin_log(command, arguments, given)
-    local begun, message = log_flags.begin({ log = given.log, sync = given.sync,
+    local begun, message = logging.begin({ log = given.log, sync = given.sync,
         log_max_runs = given.log_max_runs,
         no_log = not given.log and not log_run.is_played() },
         { command = command, arguments = arguments })

@@ -5,14 +5,13 @@ local mcp = require "ponder.mcp"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
-local toolbox = {
-    ---@type table<string, ArgumentRule>
-    RULES = {
-        tools = { value = "FILE", files = true, alias = "tool",
-            help = "Lua file that returns a list of tools" },
-        mcp = { value = "SERVER", many = true, help = "MCP server whose tools the model may call: "
-            .. "a command, a URL, or a name in config.lua; may be repeated" },
-    },
+local toolbox = {}
+
+toolbox.OPTIONS = {
+    { "tools", value = "FILE", files = true, alias = "tool",
+        help = "Lua file that returns a list of tools" },
+    { "mcp", value = "SERVER", many = true, help = "MCP server whose tools the model may call: "
+        .. "a command, a URL, or a name in config.lua; may be repeated" },
 }
 
 ---@class ponder.cli.Toolbox

@@ -1,0 +1,83 @@
+--- The options of commands whose runs are logged. With `--view`, another process (`ponder view`)
+--- serves the page of the running run, so that the run's own work never delays it; the command ends
+--- when the page is closed.
+
+local args = require "ponder.args"
+local host = require "ponder.core.host"
+local log_run = require "ponder.log.run"
+local quote = require "ponder.quote"
+
+local logging = {}
+
+logging.OPTIONS = {
+    { "log", value = "FILE", files = true, help = "log the run in FILE, a new one (default: in "
+        .. "$XDG_STATE_HOME/ponder/, once it calls a model)" },
+    { "no_log", help = "log nothing" },
+    { "keep", value = "N", type = "integer", min = 1, max = 1000000,
+        help = "keep the newest N logs made without --log (default: 100)" },
+    { "sync", value = "HOW", enum = { "normal", "full" },
+        help = "normal: survives a crash (default); full: also a loss of power" },
+    { "view", help = "show the run in a browser as it proceeds (ponder view)" },
+}
+logging.RULES = args.collect(logging.OPTIONS)
+
+-- Starts `ponder view`: its output, its process id and the URL of the page; nil if it fails.
+local function start(path)
+    local program = host.absolute "/proc/self/exe" or "ponder"
+    local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
+        quote.shell(path .. "#1")), "r")
+    local pid, url = pipe and pipe:read "l", pipe and pipe:read "l"
+    return url and pipe, pid, url
+end
+
+-- Waits until the page is closed; ends its process at once if the run has no log.
+local function wait(pipe, pid, path)
+    io.stdout:flush()
+    local log = io.open(path, "rb")
+    if log then
+        log:close()
+        io.stderr:write("ponder: waiting until the page is closed; Ctrl-C ends it\n")
+    else
+        io.stderr:write("ponder: the run called no model, so there is no log to show\n")
+        os.execute("kill " .. pid)
+    end
+    pipe:close()
+end
+
+-- Opens the page of the run.
+local function show(run)
+    local path, message = log_run.planned_path(run)
+    if not path then
+        io.stderr:write("ponder: --view: ", quote.terminal(message), "\n")
+        return
+    end
+    local pipe, pid, url = start(path)
+    if not pipe then
+        io.stderr:write("ponder: --view: cannot start ponder view\n")
+        return
+    end
+    io.stderr:write(("ponder: the run's page is at %s\n"):format(quote.terminal(url)))
+    run.after = function() wait(pipe, pid, path) end
+end
+
+---Begins the run log of a command, unless --no-log is given.
+---@param given table<string, any> the parsed options
+---@param about ponder.log.About
+---@return boolean ok
+---@return string? message what is wrong with the options, or why the log cannot be written
+function logging.begin(given, about)
+    if given.no_log then
+        return not given.log and not given.view, given.log and "--log or --no-log, not both"
+            or "--view needs the run's log, which --no-log turns off"
+    elseif given.log == "" then
+        return false, "--log: expected a file (got an empty name)"
+    end
+    local run, message = log_run.begin(about, { path = given.log, sync = given.sync,
+        keep = given.keep, max_runs = given.log_max_runs })
+    if run and given.view and run.kind ~= "replay" then
+        show(run)
+    end
+    return run ~= nil, message
+end
+
+return logging
