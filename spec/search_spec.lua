@@ -460,6 +460,53 @@ describe("a failing callback", function()
         assert.same({}, partial.tree:to_table().nodes)
     end)
 
+    it("that returns nil, message ends with the same partial tree at any concurrency", function()
+        for _, concurrency in ipairs { 1, 2, 8 } do
+            local _, message, _, partial = task.run(search.run, count {
+                k = 3, concurrency = concurrency,
+                expand = function(s) return { s + 1, s + 2, s + 3 } end,
+                evaluate = function(s)
+                    task.sleep(s == 3 and 0 or 0.01) -- the last child fails first
+                    if s >= 2 then
+                        return nil, "no money for " .. s
+                    end
+                    return s
+                end,
+            })
+            assert.equal("no money for 2", message)
+            assert.equal(2, #partial.tree.nodes)
+        end
+    end)
+
+    it("in turn fails before those that were called ahead of it", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            local _, message = task.run(search.run, count {
+                concurrency = concurrency,
+                expand = function() return nil, "from expand" end,
+                stop = function()
+                    task.sleep(0.01)
+                    return nil, "from stop"
+                end,
+            })
+            assert.equal("from stop", message)
+        end
+    end)
+
+    it("is named: key or cost, not the expand whose children they are about", function()
+        for _, concurrency in ipairs { 1, 2 } do
+            for _, name in ipairs { "key", "cost" } do
+                local opts = count { concurrency = concurrency, search = "astar" }
+                opts[name] = function(s, child)
+                    return s + (child or 0) > 0 and error("no") or 0
+                end
+                opts.evaluate = nil
+                local ok, message = pcall(task.run, search.run, opts)
+                assert.is_false(ok)
+                assert.matches("search.run: " .. name .. " raised for node 0", message, 1, true)
+            end
+        end
+    end)
+
     it("that returns the wrong type causes an error that says what it returned", function()
         local function returns(value)
             return function() return value end

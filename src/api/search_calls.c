@@ -286,6 +286,7 @@ void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, 
     if (lua_geti(L, list, (lua_Integer)t->next + 1) == LUA_TNIL)
         core_list_hole(L, core, SEARCH_EXPAND, (lua_Integer)t->next + 1);
     lua_replace(L, state);
+    core->calling = core_call_name(core, ask->call);
     core->search.tickets.items[ask->ticket].fetched = true;
 }
 

@@ -111,7 +111,7 @@ static bool take_results(lua_State *L, Core *core)
     if (done < SEARCH_EXPANDED_EVENT && core_is_failure(L, RESULT)) {
         lua_copy(L, RESULT + 1, LIST);
         lua_copy(L, RESULT + 2, STATE);
-        search_fail(&core->search, &core->ask);
+        search_fail(&core->search, &core->ask, false);
         core->ask.call = SEARCH_WAIT;
         return false;
     }

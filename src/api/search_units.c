@@ -120,7 +120,6 @@ int core_callback(lua_State *L)
         core_fetch_state(L, core, ask, 5, 3);
         lua_pushvalue(L, 3);
         lua_rawseti(L, 4, slot + 1);
-        core->calling = core_call_name(core, ask->call);
     }
     lua_settop(L, 3);
     lua_pushstring(L, core->calling);
@@ -172,14 +171,17 @@ int core_tell_result(lua_State *L)
     return 1;
 }
 
-/* core:fail(unit): a callback of it raised, or returned a failure. -> whether it is about a new
- * node, and that node or the ticket: what core:outcome returns when its turn has come. */
+/* core:fail(unit, raised): a callback of it raised, or returned a failure. -> whether it is about a
+ * new node, and that node or the ticket: what core:outcome returns when its turn has come. Nothing
+ * if the search has ended: the failure does not count. */
 int core_fail(lua_State *L)
 {
     Core *core = check_started(L);
     SearchAsk *unit = check_unit(L, core), ask = *unit;
     unit->call = SEARCH_DONE;
-    search_fail(&core->search, &ask);
+    if (core->search.ended)
+        return 0;
+    search_fail(&core->search, &ask, lua_toboolean(L, 3));
     bool of_node = search_is_about_child(ask.call);
     lua_pushboolean(L, of_node);
     lua_pushinteger(L, of_node ? ask.node : ask.ticket);

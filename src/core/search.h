@@ -149,6 +149,7 @@ typedef struct SearchTicket {
     bool expands;
     bool fetched, cost_known, key_known; /* of the child to be made next */
     bool failed;                         /* in a callback about the ticket itself */
+    bool fails_at_once;                  /* does not wait for the children before failed_from */
     bool full;                           /* max_nodes refused a child */
 } SearchTicket;
 
@@ -310,8 +311,9 @@ void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child 
 /* MAKE: makes the next child of the ticket; returns the same as search_add. */
 static inline SearchStatus search_make(Search *s, SearchTicket *t);
 
-/* The callback failed: its unit is over. The search ends in its ticket's turn. */
-void search_fail(Search *s, const SearchAsk *ask);
+/* The callback failed: its unit is over. The search ends in its ticket's turn, with the nodes that
+ * were evaluated before one at a time; `at_once`: without waiting for them. */
+void search_fail(Search *s, const SearchAsk *ask, bool at_once);
 
 /* ---- a policy's statistics of a node, for callbacks and results ---- */
 

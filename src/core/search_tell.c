@@ -66,11 +66,12 @@ static bool is_in_turn(SearchCall call)
     return call == SEARCH_STOP || call == SEARCH_SPENT || call >= SEARCH_EXPANDED_EVENT;
 }
 
-void search_fail(Search *s, const SearchAsk *ask)
+void search_fail(Search *s, const SearchAsk *ask, bool at_once)
 {
     if (s->ended)
         return;
     SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->fails_at_once = t->fails_at_once || at_once;
     if (is_in_turn(ask->call)) {
         s->failure = *ask;
         search_end(s, OUTCOME_FAILED, s->committed);

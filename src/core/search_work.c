@@ -325,7 +325,8 @@ static bool finish_ticket(Search *s, const SearchTicket *t)
 {
     if (t->failed)
         fail_in_turn(s, SEARCH_EXPAND, t->node, t->end);
-    else if (t->failed_from != SEARCH_NO_NODE)
+    else if (s->evaluated_prefix >= t->failed_from ||
+             (t->failed_from != SEARCH_NO_NODE && t->fails_at_once))
         fail_in_turn(s, SEARCH_EVALUATE, t->failed_from, t->end);
     if (s->ended || t->stage != STAGE_DONE)
         return false;

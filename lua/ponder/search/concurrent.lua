@@ -3,7 +3,8 @@
 --- The engine (src/core/search.h) says which unit of work may start; each unit runs in its own
 --- task, one callback after the other. When the search ends, the engine discards the results of
 --- tickets whose turn has not come, so some callbacks run in vain. For the same reason an error
---- counts only when its ticket's turn comes.
+--- counts only when its ticket's turn comes. It then cancels all work at once; a failure that a
+--- callback returned waits for the nodes before its own, which are in the partial result.
 
 local task = require "ponder.task"
 
@@ -32,11 +33,14 @@ function Ending:__close()
     wake(driver)
 end
 
--- Keeps a failure under the id by which the engine reports it when its turn comes.
+-- Keeps a failure under the id by which the engine reports it when its turn comes. A later one of
+-- the same ticket is that of a callback in turn, such as `stop`, which comes first.
 function Driver:fail(unit, failure)
-    local of_node, id = self.core:fail(unit)
-    local failures = of_node and self.node_failures or self.ticket_failures
-    failures[id] = failures[id] or failure
+    local of_node, id = self.core:fail(unit, failure.error ~= nil)
+    if id then
+        local failures = of_node and self.node_failures or self.ticket_failures
+        failures[id] = failure
+    end
 end
 
 -- Calls a callback, with its node as context for the log. Returns its result, or nil and a failure.
