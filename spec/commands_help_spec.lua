@@ -132,124 +132,111 @@ describe("ponder doctor", function()
 end)
 
 describe("ponder completion", function()
-    -- What bash offers for a command line whose last word is being typed.
-    local function complete(words)
-        local quoted = {}
-        for i, word in ipairs(words) do quoted[i] = shell.quote(word) end
-        local r = shell.run(([[%s completion bash >$IN && bash -c '
-            compopt() { :; }; source '$IN'; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-            _ponder; printf "%%s\n" "${COMPREPLY[@]}"' bash %s >$OUT 2>$ERR]]):format(
-            shell.quote(shell.executable), table.concat(quoted, " ")))
-        assert.equal("", r.err)
-        return shell.lines(r.out)
-    end
-
-    it("completes commands, flags and values in bash", function()
-        assert.same({ "tot" }, complete { "ponder", "to" })
-        assert.same({ "--version" }, complete { "ponder", "--v" })
-        assert.same({ "--max-depth", "--max-duration-ms" }, complete { "ponder", "tot", "--max-d" })
-        assert.same({ "best_first", "bfs" }, complete { "ponder", "tot", "--traversal-strategy",
-            "b" })
-        assert.same({ "bash" }, complete { "ponder", "completion", "b" })
-        assert.same({}, complete { "ponder", "tot", "--max-depth", "" })
-        assert.same({}, complete { "ponder", "script.lua", "--max" })
-    end)
-
-    -- A directory with a stored run and an alias; ponder is on the path there.
+    -- A directory with a logged run and an alias; ponder is on the path there.
     local function home()
         local dir = shell.directory { ["config/ponder/config.lua"] =
-            'return { aliases = { fast = "openai:gpt-4o-mini" } }' }
+            'return { aliases = { fast = "openai:gpt-4o-mini" } }', ["policy.lua"] = "" }
         local setup = ("cd %s; export PATH=%s:$PATH XDG_STATE_HOME=%s/state "
             .. "XDG_CONFIG_HOME=%s/config; "):format(dir.path, shell.executable:match("^(.*)/"),
             dir.path, dir.path)
         local r = shell.run(setup .. "(ponder init model && ponder cot --quiet "
             .. "--model script:model.lua '6 * 7') >$OUT 2>$ERR")
         assert.equal(0, r.status, r.err)
-        local runs = shell.run(setup .. "ponder completion --values runs >$OUT").out
-        return dir, assert(runs:match("^(%S+)\n$")), setup
+        local run = shell.run(setup .. "ponder log --json >$OUT").out:match('"name":"([^"]+)"')
+        return dir, assert(run), setup
     end
 
-    it("completes models, runs and roles in bash, also after colons and equals signs", function()
-        local dir <close>, run, setup = home()
-        -- Called like by readline: words are split at : and =, with the whole line.
-        local function typed(line)
-            local words = {}
-            for word in line:gsub("[:=]", " %0 "):gmatch("%S+") do
-                words[#words + 1] = '"' .. word .. '"'
-            end
-            if line:find("[ :=]$") then
-                words[#words + 1] = '""'
-            end
-            local r = shell.run(([[%s bash -c 'compopt() { :; }; source <(ponder completion bash)
-                COMP_LINE="%s"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(%s); COMP_CWORD=%d; _ponder
-                printf "%%s\n" "${COMPREPLY[@]}"' >$OUT 2>$ERR]]):format(setup, line,
-                table.concat(words, " "), #words - 1))
-            assert.same({ "", dir.path }, { r.err, dir.path })
-            return shell.lines(r.out)
+    -- What bash offers for a command line that is being typed, one a line. As readline calls it,
+    -- words are split at : and =.
+    local function in_bash(setup, line)
+        local words = {}
+        for word in line:gsub("[:=]", " %0 "):gmatch("%S+") do
+            words[#words + 1] = '"' .. word .. '"'
         end
-        assert.same({ "fast" }, typed "ponder tot --model fa")
-        assert.same({ "gpt-4o-mini" }, typed "ponder tot --model openai:gpt-4o-m")
-        assert.same({ "gpt-4o-mini" }, typed "ponder tot --model=openai:gpt-4o-m")
-        assert.same({ "evaluate=", "generate=", "repair=" }, typed "ponder tot --models ")
-        assert.same({ run }, typed("ponder show " .. run:sub(1, 8)))
-        assert.same({ run }, typed("ponder replay " .. run:sub(1, 8)))
-    end)
+        if line:find("[ :=]$") then
+            words[#words + 1] = '""'
+        end
+        local r = shell.run(([[%s bash -c 'compopt() { :; }; source <(ponder completion bash)
+            COMP_LINE="%s"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(%s); COMP_CWORD=%d; _ponder
+            printf "%%s\n" "${COMPREPLY[@]}"' >$OUT 2>$ERR]]):format(setup, line,
+            table.concat(words, " "), #words - 1))
+        assert.equal("", r.err)
+        return r.out
+    end
+
+    local function in_fish(setup, line)
+        local r = shell.run(([[%s HOME=$PWD fish --no-config -c 'ponder completion fish | source
+            complete -C "%s"' >$OUT 2>$ERR]]):format(setup, line))
+        assert.equal("", r.err)
+        return r.out
+    end
+
+    -- What the function passes to _describe, and whether it offers files, without a terminal.
+    local function in_zsh(setup, line)
+        local r = shell.run(([[%s zsh -f -c 'compdef() { :; }; source <(ponder completion zsh)
+            _describe() { print -rl -- ${(P)2}; }; _files() { print files; }
+            words=("${(@s. .)1}"); CURRENT=$#words; _ponder' zsh "%s" >$OUT 2>$ERR]]):format(
+            setup, line))
+        assert.equal("", r.err)
+        return r.out
+    end
 
     local function has_shell(name)
         return shell.run("command -v " .. name .. " >/dev/null").status == 0
     end
 
-    it("completes them in fish", function()
-        if not has_shell "fish" then
-            pending "fish is not here"
-        end
-        local dir <close>, run, setup = home()
-        local function offered(line)
-            return shell.run(([[%s HOME=%s fish --no-config -c 'ponder completion fish | source
-                complete -C "%s"' >$OUT 2>$ERR]]):format(setup, dir.path, line)).out
-        end
-        for line, word in pairs {
-            ["ponder tot --model fa"] = "fast",
-            ["ponder tot --model openai:gpt-4o-m"] = "gpt-4o-mini",
-            ["ponder tot --models e"] = "evaluate=", ["ponder help tut"] = "tutorial",
-            ["ponder show " .. run:sub(1, 8)] = run,
-        } do
-            assert.matches(word, offered(line), 1, true)
-        end
-    end)
+    it("completes commands, options and values in bash, also after colons and equals signs",
+        function()
+            local dir <close>, run, setup = home()
+            for line, offered in pairs {
+                ["ponder to"] = "tot", ["ponder --v"] = "--version",
+                ["ponder tot --max-d"] = "--max-depth\n--max-duration-ms",
+                ["ponder tot --traversal-strategy b"] = "best_first\nbfs",
+                ["ponder completion b"] = "bash", ["ponder help tut"] = "tutorial",
+                ["ponder tot --max-depth "] = "", ["ponder script.lua --max"] = "",
+                ["ponder tot --model fa"] = "fast",
+                ["ponder tot --model openai:gpt-4o-m"] = "gpt-4o-mini",
+                ["ponder tot --model=openai:gpt-4o-m"] = "gpt-4o-mini",
+                ["ponder tot --models "] = "evaluate=\ngenerate=\nrepair=",
+                ["ponder show " .. run:sub(1, 8)] = run,
+                ["ponder replay " .. run:sub(1, 8)] = run,
+            } do
+                assert.same({ line, offered .. "\n" }, { line, in_bash(setup, line) })
+            end
+            assert.truthy(dir)
+        end)
 
-    it("completes them in zsh", function()
-        if not has_shell "zsh" then
-            pending "zsh is not here"
-        end
-        local dir <close>, run, setup = home()
-        -- What the functions pass to compadd and _arguments, without a terminal.
-        local r = shell.run(([[%s zsh -f -c 'compdef() { :; }; source <(ponder completion zsh)
-            compadd() { shift; print -l -- "$@"; }; _files() { :; }
-            _arguments() { print -l -- "$@"; }
-            _ponder_models; _ponder_runs; words=(ponder tot x); CURRENT=3; _ponder' >$OUT 2>$ERR]])
-            :format(setup))
-        assert.same({ "", dir.path }, { r.err, dir.path })
-        for _, part in ipairs { "fast\n", "openai:gpt-4o-mini\n", run .. "\n",
-            ":model:_ponder_models\n", "(evaluate= generate= repair=)\n" } do
-            assert.matches(part, r.out, 1, true)
-        end
-    end)
+    for name, offers in pairs { fish = in_fish, zsh = in_zsh } do
+        it("completes them in " .. name, function()
+            if not has_shell(name) then
+                pending(name .. " is not here")
+            end
+            local dir <close>, run, setup = home()
+            local colon = name == "zsh" and "\\:" or ":"
+            for line, word in pairs {
+                ["ponder to"] = "tot", ["ponder tot --max-d"] = "--max-depth",
+                ["ponder tot --model fa"] = "fast",
+                ["ponder tot --model openai:gpt-4o-m"] = "openai" .. colon .. "gpt-4o-mini",
+                ["ponder tot --models e"] = "evaluate=", ["ponder help tut"] = "tutorial",
+                ["ponder show " .. run:sub(1, 8)] = run,
+                ["ponder run pol"] = name == "zsh" and "files" or "policy.lua",
+            } do
+                local found = offers(setup, line)
+                assert.is_true(has(found, word), line .. ": " .. found)
+            end
+            assert.falsy(has(offers(setup, "ponder tot --max-depth "), "policy.lua"), dir.path)
+        end)
+    end
 
-    it("completes every flag of --help, in every shell", function()
-        local commands = flags_of_help()
-        local text = { bash = ponder({ "completion", "bash" }).out,
-            zsh = ponder({ "completion", "zsh" }).out, fish = ponder({ "completion", "fish" }).out }
-        for name, flags in pairs(commands) do
+    it("completes every flag of --help", function()
+        local dir <close>, _, setup = home()
+        for name, flags in pairs(flags_of_help()) do
             local offered = {}
-            for _, word in ipairs(complete { "ponder", name, "-" }) do offered[word] = true end
-            local zsh = text.zsh:match("\n    " .. name .. "%) _arguments(.-);;")
+            for word in in_bash(setup, "ponder " .. name .. " -"):gmatch("%S+") do
+                offered[word] = true
+            end
             for _, flag in ipairs(flags) do
-                assert.is_true(offered[flag], "bash: " .. name .. " " .. flag)
-                assert.is_true(has(zsh, "'" .. flag .. "["), "zsh: " .. name .. " " .. flag)
-                local option = #flag == 2 and "-s " .. flag:sub(2) or "-l " .. flag:sub(3)
-                assert.is_true(has(text.fish, ("'__fish_seen_subcommand_from %s' %s "):format(name,
-                    option)), "fish: " .. name .. " " .. flag)
+                assert.is_true(offered[flag], name .. " " .. flag .. " in " .. dir.path)
             end
         end
     end)

@@ -65,21 +65,29 @@ local function sections_of(name, command)
     return sections
 end
 
+local function is_command(name)
+    return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
+end
+
+---What is known of a command.
+---@param name string
+---@return {name: string, summary: string, about: string, rules: table<string, ArgumentRule>,
+---  sections: table[], words: string[], files: boolean}? described nil: there is none
+function cli.described(name)
+    local command = is_command(name) and require("ponder.cli." .. name)
+    return command and { name = name, summary = command.summary, about = command.about,
+        rules = command.rules or {}, sections = sections_of(name, command),
+        words = command.words or {}, files = command.files or false } or nil
+end
+
 ---All commands, by name.
----@return table[] commands {name=, summary=, about=, rules=, sections=, words=, files=}
+---@return table[] commands as of `described`
 function cli.commands()
     local list = {}
     for i, name in ipairs(command_names()) do
-        local command = require("ponder.cli." .. name)
-        list[i] = { name = name, summary = command.summary, about = command.about,
-            rules = command.rules or {}, sections = sections_of(name, command),
-            words = command.words or {}, files = command.files or false }
+        list[i] = cli.described(name)
     end
     return list
-end
-
-local function is_command(name)
-    return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
 end
 
 local TITLE = "ponder %s: search policies and reasoning strategies in Lua, run against language "
