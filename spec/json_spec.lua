@@ -289,6 +289,16 @@ describe("json.decode", function()
         end)
     end
 
+    it("refuses NaN, infinities and what becomes one if asked to", function()
+        for _, text in ipairs { "NaN", "[1,-Infinity]", '{"a":1e400}' } do
+            local value, message, code = json.decode(text, { finite = true })
+            assert.is_nil(value)
+            assert.matches("expected a finite number at byte %d+ ", message)
+            assert.equal("BAD_JSON", code)
+        end
+        assert.same({ 1e300, 9e18, 1 }, json.decode("[1e300,9e18,1]", { finite = true }))
+    end)
+
     it("reads NaN", function()
         local value = json.decode("[NaN]")[1]
         assert.is_true(value ~= value)

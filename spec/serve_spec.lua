@@ -226,6 +226,15 @@ describe("an invalid request", function()
     it("gets an error in OpenAI's form", function()
         refused(400, "invalid_json", nil, "POST", CHAT, "{nonsense")
         refused(400, "invalid_json", nil, "POST", CHAT, "[1]")
+        for _, number in ipairs { "NaN", "-Infinity", "1e400" } do
+            refused(400, "invalid_json", nil, "POST", CHAT, '{"temperature":' .. number .. "}")
+        end
+        refused(400, "invalid_type", "messages[0].content", "POST", CHAT, { model = "echo",
+            messages = { { role = "user", content = { a = 1 } } } })
+        refused(400, "invalid_value", "response_format", "POST", CHAT,
+            chat("echo", "x", { response_format = { type = "json_schema" } }))
+        refused(415, "unsupported_encoding", nil, "POST", CHAT, "x",
+            { ["content-encoding"] = "gzip" })
         refused(400, "missing_required_parameter", "model", "POST", CHAT, {})
         refused(404, "model_not_found", "model", "POST", CHAT, chat("nosuch", "x"))
         refused(400, "invalid_type", "messages", "POST", CHAT, { model = "echo",
@@ -252,6 +261,17 @@ describe("an invalid request", function()
             { ["content-type"] = "application/jsonx" })
     end)
 
+    it("is told where its JSON is wrong, and which part is not text", function()
+        with_server({}, function(client)
+            local _, body = client("POST", CHAT, '{"model":}')
+            assert.equal("the body is not valid JSON: expected a value at byte 10 "
+                .. "(line 1, column 10)", body.error.message)
+            _, body = client("POST", CHAT, { model = "echo",
+                messages = { { role = "user", content = { json.null } } } })
+            assert.matches("text parts only %(got null%)", body.error.message)
+        end)
+    end)
+
     it("may carry fields that its policy accepts, or that change nothing", function()
         with_server({}, function(client)
             local result, body = client("POST", CHAT, chat("tools", "x", { tools = { {}, {} } }))
@@ -259,6 +279,9 @@ describe("an invalid request", function()
             assert.equal("2 tools", body.choices[1].message.content)
             result = client("POST", CHAT, chat("echo", "x", { tools = json.array {},
                 logprobs = false, tool_choice = "auto", modalities = { "text" } }))
+            assert.equal(200, result.status)
+            result = client("POST", "/v1/messages", chat("echo", "x",
+                { tool_choice = { type = "none" } }))
             assert.equal(200, result.status)
         end)
     end)
@@ -300,6 +323,7 @@ describe("a policy that fails", function()
             local result, body = client("GET", "/metrics")
             assert.equal(500, result.status)
             assert.equal("internal_error", body.error.code)
+            assert.equal("false", result.headers["x-should-retry"])
             assert.is_nil(body.error.message:find "secret")
             assert.matches("a secret", logged)
         end)
@@ -315,6 +339,21 @@ describe("a policy that fails", function()
             assert.equal("rate_limit_exceeded", body.error.code)
             assert.equal("7", result.headers["retry-after"])
             assert.equal("false", result.headers["x-should-retry"])
+        end)
+    end)
+
+    it("does not name its model's server, file or key", function()
+        local m = models.open("openai:m", { api_key = "none", max_retries = 0,
+            base_url = "http://127.0.0.1:1/v1" })
+        with_server({ policies = { p = function() return m:complete "x" end,
+            q = function() return nil, "no such user", "NO_USER" end } }, function(client)
+            local _, body = client("POST", CHAT, chat("p", "x"))
+            assert.equal("connect", body.error.code)
+            assert.equal("the policy p failed: CONNECT; the server's log has the reason",
+                body.error.message)
+            assert.matches("127.0.0.1:1/v1", logged, 1, true)
+            _, body = client("POST", CHAT, chat("q", "x"))
+            assert.equal("the policy q failed: no such user", body.error.message)
         end)
     end)
 
@@ -396,6 +435,63 @@ describe("the other endpoints", function()
         end)
     end)
 
+    it("take back their own answers, without the reasoning", function()
+        local seen
+        local turns = { { role = "user", content = "a" }, { role = "assistant", content = "yes" } }
+        with_server({ policies = { p = function(request)
+            seen = request.messages
+            request:think "hm"
+            return "yes"
+        end } }, function(client)
+            local body = chat("p", "a")
+            local _, reply = client("POST", "/v1/messages", body)
+            body.messages[2] = { role = "assistant", content = reply.content }
+            assert.equal(200, (client("POST", "/v1/messages", body)).status)
+            assert.same(turns, seen)
+            _, reply = client("POST", "/v1/responses", { model = "p", input = "a" })
+            local input = { { role = "user", content = "a" }, reply.output[1], reply.output[2] }
+            assert.equal(200, (client("POST", "/v1/responses", { model = "p", input = input }))
+                .status)
+            assert.same(turns, seen)
+        end)
+    end)
+
+    it("say why an answer ended", function()
+        with_server({ policies = { cut = function(request)
+            return { answer = request.prompt, truncated = true }
+        end } }, function(client)
+            local function ended(path, more, ...)
+                local body = chat("cut", "a b c")
+                body.input = path == "/v1/responses" and "a b c" or nil
+                for name, value in pairs(more) do
+                    body[name] = value
+                end
+                local _, reply = client("POST", path, body)
+                body.stream = true
+                local events = stream(client, path, body)
+                for _, key in ipairs { ... } do
+                    reply = reply[key]
+                end
+                return reply, events
+            end
+            local reason, events = ended(CHAT, {}, "choices", 1, "finish_reason")
+            assert.equal("length", reason)
+            assert.equal("length", events[#events].choices[1].finish_reason)
+            assert.equal("stop", (ended(CHAT, { stop = "b" }, "choices", 1, "finish_reason")))
+            reason, events = ended("/v1/messages", {}, "stop_reason")
+            assert.equal("max_tokens", reason)
+            assert.equal("max_tokens", events[#events - 1].delta.stop_reason)
+            reason, events = ended("/v1/messages", { stop_sequences = { "b" } }, "stop_sequence")
+            assert.equal("b", reason)
+            assert.same({ stop_reason = "stop_sequence", stop_sequence = "b" },
+                events[#events - 1].delta)
+            reason, events = ended("/v1/responses", {}, "incomplete_details", "reason")
+            assert.equal("max_output_tokens", reason)
+            assert.equal("response.incomplete", events[#events].type)
+            assert.equal("incomplete", events[#events].response.status)
+        end)
+    end)
+
     it("list models, health and metrics", function()
         with_server({}, function(client)
             local _, list = client("GET", "/v1/models")
@@ -431,8 +527,15 @@ describe("access", function()
                 .status)
             assert.equal(200, (client("GET", "/healthz")).status)
         end)
+        keys = assert(guard.read_keys
+            "\xEF\xBB\xBFsecret#key1\r\n\tsecret-key-2  bob # 2\r\n #x\r\n")
+        assert.same({ "secret#key1", "key 1", "secret-key-2", "bob" },
+            { keys[1].text, keys[1].name, keys[2].text, keys[2].name })
         assert.is_nil((guard.read_keys "short\n"))
         assert.is_nil((guard.read_keys "\n"))
+        assert.is_nil((guard.read_keys "secret-key-1 0.5\n")) -- a budget without a name
+        local _, message = guard.read_keys "secret-key-1 ann\n\nsecret-key-1 bob\n"
+        assert.equal("line 3: the key of line 1 again", message)
         for _, cost in ipairs { "-1", "1e999", "x" } do
             assert.is_nil((guard.read_keys("secret-key-1 ann " .. cost)))
         end
@@ -461,7 +564,17 @@ describe("access", function()
         end)
         assert.is_true(guard.is_local "unix:/tmp/x")
         assert.is_true(guard.is_local "[::1]:80")
+        assert.is_true(guard.is_local "LOCALHOST:80")
         assert.is_false(guard.is_local "10.0.0.1:80")
+        assert.is_false(guard.is_local "127.example.com:80")
+    end)
+
+    it("needs an address with a port", function()
+        for _, address in ipairs { "::1:0", ":0", "8321", "127.0.0.1:", "127.0.0.1:99999" } do
+            assert.error_matches(function()
+                serve.new { policies = POLICIES, listen = address }
+            end, "opts.listen: expected HOST:PORT or unix:PATH")
+        end
     end)
 end)
 
@@ -604,6 +717,28 @@ describe("ponder serve", function()
             assert.equal(case[1], r.status)
         end)
     end
+
+    it("gives the model of the policy chat the limit and the format of a request", function()
+        local upstream <close> = upstreams.start()
+        local dir <close> = shell.directory {}
+        local event = json.encode { choices = { { index = 0, delta = { content = "{}" },
+            finish_reason = "length" } } }
+        upstream:next("type=text/event-stream&body=" .. upstreams.encode("data: " .. event
+            .. "\n\ndata: [DONE]\n\n"))
+        local r = shell.run(([[
+            cd %s
+            OPENAI_API_KEY=none OPENAI_BASE_URL=%s/v1 %s serve chat --model openai:m \
+                --listen unix:s.sock 2>$ERR & pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            curl -s --unix-socket s.sock -H 'Content-Type: application/json' http://localhost%s \
+                -d '{"model":"chat","messages":[{"role":"user","content":"x"}],"max_tokens":7,
+                    "response_format":{"type":"json_object"}}' >$OUT
+            kill -TERM $pid; wait $pid]]):format(dir.path, upstream.url,
+            shell.quote(shell.executable), CHAT))
+        assert.equal("length", assert(json.decode(r.out)).choices[1].finish_reason)
+        local sent = json.decode(upstream:request():match "\n({.*})$")
+        assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
+    end)
 
     it("logs each request as a run of its own", function()
         local dir <close> = shell.directory {}

@@ -127,9 +127,13 @@ end
 function serve.new(opts)
     opts = options.check("serve.new", opts, OPTIONS)
     local by_name, names, list = list_policies(opts.policies, opts.page)
+    local is_local = guard.is_local(opts.listen)
     if not by_name then
         error("serve.new: opts.policies: " .. names, 2)
-    elseif not opts.keys and not guard.is_local(opts.listen) then
+    elseif is_local == nil then
+        error(("serve.new: opts.listen: expected HOST:PORT or unix:PATH (got %s)")
+            :format(options.show(opts.listen)), 2)
+    elseif not opts.keys and not is_local then
         error(("serve.new: opts.listen: %s can be reached from other machines, which needs keys")
             :format(opts.listen), 2)
     end

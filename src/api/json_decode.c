@@ -6,6 +6,7 @@
  * after BATCH items it is made, and the rest goes straight into it. Below BATCH_DEPTH tables are
  * made at once, which bounds the stack. There is no recursion.
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/l_json.h"
@@ -27,7 +28,8 @@ typedef struct Level {
 typedef struct Builder {
     lua_State *L;
     JsonReader reader;
-    int box; /* the stack slot that owns `levels` once they outgrow `small` */
+    int box;     /* the stack slot that owns `levels` once they outgrow `small` */
+    bool finite; /* refuses NaN and infinities */
     size_t depth;
     size_t room;
     Level *levels;
@@ -37,6 +39,7 @@ typedef struct Builder {
 static void builder_open(Builder *b, lua_State *L, const char *text, size_t length, size_t depth)
 {
     b->L = L;
+    b->finite = false;
     json_open(&b->reader, text, length, depth);
     b->depth = 0;
     b->room = BATCH_DEPTH;
@@ -136,11 +139,22 @@ static void add_item(Builder *b)
     }
 }
 
+static bool is_refused(Builder *b, JsonToken token)
+{
+    if (!b->finite || token != JSON_DOUBLE || isfinite(b->reader.number))
+        return false;
+    b->reader.fault = JSON_BAD;
+    b->reader.problem = "expected a finite number";
+    return true;
+}
+
 /* Reads one value and pushes it; false: an error, which the reader describes. */
 static bool build(Builder *b)
 {
     do {
         JsonToken token = json_next(&b->reader);
+        if (is_refused(b, token))
+            return false;
         switch (token) {
         case JSON_ERROR:
         case JSON_END: return false;
@@ -182,10 +196,12 @@ int json_lua_decode(lua_State *L)
 {
     struct {
         int64_t max_depth, max_bytes;
-    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES};
+        bool finite;
+    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES, false};
     static const Option options[] = {
         {"max_depth", OPTION_INTEGER, 0, 1, JSON_DEPTH_CEILING, NULL},
         {"max_bytes", OPTION_INTEGER, sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
+        {"finite", OPTION_BOOLEAN, 2 * sizeof(int64_t), 0, 0, NULL},
         {0}};
     size_t length;
     const char *text = json_text(L, "json.decode", &length);
@@ -194,6 +210,7 @@ int json_lua_decode(lua_State *L)
     if (length > (lua_Unsigned)opts.max_bytes)
         return push_too_large(L, length, opts.max_bytes);
     builder_open(&b, L, text, length, (size_t)opts.max_depth);
+    b.finite = opts.finite;
     if (!build(&b) || json_next(&b.reader) != JSON_END)
         return push_fault(&b, "json.decode");
     return 1;

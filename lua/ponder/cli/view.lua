@@ -96,11 +96,12 @@ function view.run(opts, operands)
         return nil, problem
     end
     local shown <close> = page.new { logs = shown_logs, alone = true }
+    local is_url = not (opts.listen and opts.listen:find "^unix:")
     local ok, serving = pcall(server.new, { policies = {}, page = shown,
         listen = opts.listen or "127.0.0.1:0", drain_ms = 0, log = function(text)
             io.stderr:write("ponder view: ", quote.terminal(text), "\n")
         end })
-    if not ok then
+    if not ok or not is_url then
         return nil, "--listen: only this machine may reach the page (127.0.0.1:PORT)"
     end
     local address, message = serving:start()

@@ -3,6 +3,7 @@
 local answer = {}
 
 ---@class ponder.serve.Cutter
+---@field stopped string? the stop sequence that has ended the answer
 local Cutter = {}
 Cutter.__index = Cutter
 
@@ -15,17 +16,19 @@ function answer.cutter(stop, emit)
     for _, text in ipairs(stop) do
         longest = math.max(longest, #text)
     end
-    return setmetatable({ stop = stop, emit = emit, held = "", longest = longest,
-        stopped = false }, Cutter)
+    return setmetatable({ stop = stop, emit = emit, held = "", longest = longest }, Cutter)
 end
 
+-- Where the first stop sequence in the text held begins, and which it is.
 local function first_stop(self)
-    local first
+    local first, which
     for _, text in ipairs(self.stop) do
         local at = self.held:find(text, 1, true)
-        first = at and (not first or at < first) and at or first
+        if at and (not first or at < first) then
+            first, which = at, text
+        end
     end
-    return first
+    return first, which
 end
 
 -- Emits all but the last `keep` bytes, never part of a character.
@@ -46,10 +49,10 @@ function Cutter:write(text)
         return
     end
     self.held = self.held .. text
-    local at = first_stop(self)
+    local at, which = first_stop(self)
     if at then
         self.held = self.held:sub(1, at - 1)
-        self.stopped = true
+        self.stopped = which
         release(self, 0)
     else
         release(self, math.max(self.longest - 1, 0))
@@ -67,6 +70,7 @@ end
 ---@param text string
 ---@param stop string[]
 ---@return string
+---@return string? stopped the stop sequence
 function answer.cut(text, stop)
     if #stop == 0 then
         return text
@@ -75,7 +79,7 @@ function answer.cut(text, stop)
     local cutter = answer.cutter(stop, function(part) parts[#parts + 1] = part end)
     cutter:write(text)
     cutter:finish()
-    return table.concat(parts)
+    return table.concat(parts), cutter.stopped
 end
 
 return answer

@@ -45,7 +45,7 @@ function chat.read(body, server)
             messages = messages, prompt = fields.prompt(messages), model = policy.name, seed = seed,
             max_output_tokens = fields.integer(given, "max_completion_tokens", 1)
                 or fields.integer(given, "max_tokens", 1),
-            response_format = given.response_format,
+            response_format = fields.format(given.response_format, "response_format"),
             params = params,
         },
     }
@@ -58,6 +58,10 @@ local function usage_of(spent)
         cost = spent.cost or json.null }
 end
 
+local function finish_reason(result)
+    return result.truncated and not result.stopped and "length" or "stop"
+end
+
 local function frame(job, kind)
     return { id = "chatcmpl-" .. job.id, object = kind, created = job.created,
         model = job.policy.name, run = job.id }
@@ -65,14 +69,15 @@ end
 
 ---The body of a reply that is not a stream.
 ---@param job ponder.serve.Job with id and created
----@param results {answer: string, reasoning: string}[]
+---@param results ponder.serve.Result[]
 ---@param spent ponder.task.Spent
 ---@return table
 function chat.whole(job, results, spent)
     local body = frame(job, "chat.completion")
     body.choices = json.array {}
     for i, result in ipairs(results) do
-        body.choices[i] = { index = i - 1, finish_reason = "stop", logprobs = json.null,
+        body.choices[i] = { index = i - 1, finish_reason = finish_reason(result),
+            logprobs = json.null,
             message = { role = "assistant", content = result.answer,
                 reasoning_content = result.reasoning ~= "" and result.reasoning or nil } }
     end
@@ -102,7 +107,9 @@ function chat.stream(job, send)
         end,
         think = function(_, i, text) send(chunk(job, i - 1, { reasoning_content = text })) end,
         write = function(_, i, text) send(chunk(job, i - 1, { content = text })) end,
-        finish = function(_, i) send(chunk(job, i - 1, json.object {}, "stop")) end,
+        finish = function(_, i, result)
+            send(chunk(job, i - 1, json.object {}, finish_reason(result)))
+        end,
         close = function(_, spent)
             if job.include_usage then
                 local body = frame(job, "chat.completion.chunk")

@@ -35,7 +35,27 @@ local BY_CODE = {
     CONTEXT_LENGTH = { 400, "context_length_exceeded" },
 }
 
----Makes the error of a failed policy. Clients are not shown what it raised.
+-- What clients are told instead of what a policy raised, and of messages of model calls, which name
+-- the server's configuration (URLs, files, where keys are from).
+local IN_LOG = "the server's log has the reason"
+local INSTEAD = { ERROR = IN_LOG, RATE_LIMITED = "its model takes no more requests now",
+    TIMEOUT = "it took too long", CONTEXT_LENGTH = "the request is too long for its model" }
+for _, code in ipairs { "CONNECT", "TLS", "AUTH", "BAD_REQUEST", "NOT_FOUND", "SERVER", "BAD_REPLY",
+    "TOO_LARGE", "QUOTA", "NO_PRICE" } do
+    INSTEAD[code] = ("%s; %s"):format(code, IN_LOG)
+end
+
+---What a client is told about a failed policy.
+---@param policy string its name
+---@param message string?
+---@param code string? of a `nil, message, code`
+---@return string
+function errors.text_of_policy(policy, message, code)
+    return ("the policy %s failed: %s"):format(policy, INSTEAD[code] or message
+        or "no reason given")
+end
+
+---Makes the error of a failed policy.
 ---@param policy string its name
 ---@param message string?
 ---@param code string? of a `nil, message, code`
@@ -43,10 +63,9 @@ local BY_CODE = {
 ---@return ponder.serve.Error
 function errors.of_policy(policy, message, code, wait_ms)
     local known = BY_CODE[code]
-    local text = code == "ERROR" and ("the policy %s failed; the server's log has the reason")
-        :format(policy) or ("the policy %s failed: %s"):format(policy, message or "no reason given")
     local err = errors.new(known and known[1] or 500,
-        known and known[2] or tostring(code or "policy_failed"):lower(), text)
+        known and known[2] or tostring(code or "policy_failed"):lower(),
+        errors.text_of_policy(policy, message, code))
     err.final = true
     err.retry_after = err.status == 429 and wait_ms and math.ceil(wait_ms / 1000) or nil
     return err

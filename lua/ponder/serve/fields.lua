@@ -2,6 +2,7 @@
 
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
+local schema = require "ponder.model.schema"
 
 local fields = {}
 
@@ -18,14 +19,16 @@ local function fail(...)
     error(fields.wrong(...), 0)
 end
 
+local STRICT = { finite = true } -- the log and JSON replies cannot hold other numbers
+
 ---Decodes a body, which must be a JSON object.
 ---@param text string
 ---@return table
 function fields.body(text)
-    local ok, body = pcall(json.decode, text)
-    if not ok then
-        local why = tostring(body):gsub("^.-json%.decode: ", ""):match "^[^\n]*"
-        fail(nil, "the body is not valid JSON: " .. why, "invalid_json")
+    local body, problem = json.decode(text, STRICT)
+    if body == nil then
+        fail(nil, "the body is not valid JSON: " .. problem:gsub("^json%.decode: ", ""),
+            "invalid_json")
     elseif type(body) ~= "table" or #body > 0 then
         fail(nil, "the body must be a JSON object", "invalid_json")
     end
@@ -90,6 +93,8 @@ function fields.integer(given, name, min, max)
 end
 
 local TEXT_PARTS = { text = true, input_text = true, output_text = true }
+-- Clients send earlier answers back as they got them; their reasoning is dropped.
+local REASONING_PARTS = { thinking = true, redacted_thinking = true }
 
 ---Reads a message's content: a string, or a list of text parts.
 ---@param content any
@@ -103,26 +108,39 @@ function fields.text(content, where, ...)
         return ""
     end
     where = where:format(...)
-    if type(content) ~= "table" then
+    if type(content) ~= "table" or next(content) ~= nil and #content == 0 then
         fail(where, where .. " must be a string or a list of parts", "invalid_type")
     end
     local texts = {}
     for i = 1, #content do
         local part = content[i]
-        if type(part) ~= "table" or not TEXT_PARTS[part.type] or type(part.text) ~= "string" then
-            local kind = type(part) == "table" and tostring(part.type) or type(part)
+        local kind = type(part) == "table" and tostring(part.type)
+            or part == json.null and "null" or type(part)
+        if not REASONING_PARTS[kind] and not (TEXT_PARTS[kind] and type(part.text) == "string") then
             fail(("%s[%d]"):format(where, i - 1), ("%s[%d]: this model reads text parts only (got "
                 .. "%s)"):format(where, i - 1, kind), "unsupported_content")
         end
-        texts[i] = part.text
+        texts[i] = TEXT_PARTS[kind] and part.text or ""
     end
     return table.concat(texts)
+end
+
+---Checks the form of a reply that a client asks for; the policy gets it as the client sent it.
+---@param format table?
+---@param name string of the field
+---@return table?
+function fields.format(format, name)
+    local _, problem = schema.format(format)
+    if problem then
+        fail(name, name .. ".type must be text, json_object, or json_schema with a schema")
+    end
+    return format
 end
 
 local ROLES = { system = "system", developer = "system", user = "user", assistant = "assistant",
     tool = "tool" }
 
----Reads the messages of a conversation.
+---Reads the messages of a conversation; drops the reasoning of earlier answers.
 ---@param list any
 ---@param name string of the field
 ---@return {role: string, content: string}[]
@@ -133,12 +151,14 @@ function fields.messages(list, name)
     local messages, where_content = {}, name .. "[%d].content"
     for i = 1, #list do
         local message = list[i]
-        if type(message) ~= "table" or not ROLES[message.role] then
+        local role = type(message) == "table" and ROLES[message.role]
+        if role then
+            messages[#messages + 1] = { role = role,
+                content = fields.text(message.content, where_content, i - 1) }
+        elseif type(message) ~= "table" or message.type ~= "reasoning" then
             local where = ("%s[%d].role"):format(name, i - 1)
             fail(where, where .. " must be system, developer, user or assistant")
         end
-        messages[i] = { role = ROLES[message.role],
-            content = fields.text(message.content, where_content, i - 1) }
     end
     return messages
 end
@@ -157,8 +177,8 @@ end
 
 local function changes_nothing(value)
     return value == false or value == "none"
-        or value == "auto" or type(value) == "table"
-            and (#value == 0 and next(value) == nil or #value == 1 and value[1] == "text")
+        or value == "auto" or type(value) == "table" and (next(value) == nil
+            or #value == 1 and value[1] == "text" or value.type == "none" or value.type == "auto")
 end
 
 ---Refuses fields that change the shape of the reply and that the policy does not accept.

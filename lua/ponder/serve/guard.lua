@@ -9,26 +9,39 @@ local guard = {}
 ---@field name string
 ---@field max_cost number? USD
 
----Reads a key file: one key a line, with an optional name and budget in USD. `#` begins a comment.
+-- The key in a line of a key file; nil: what is wrong with it.
+local function read_key(line, number)
+    local text, rest = line:match "^(%S+)%s*(.-)$"
+    local name, cost = rest:match "^(%S*)%s*(%S*)$"
+    local max_cost = tonumber(cost)
+    local is_cost = max_cost and max_cost >= 0 and max_cost < math.huge
+    -- A number in place of the name would be a budget that does not count.
+    if not name or #text < 8 or tonumber(name) or cost ~= "" and not is_cost then
+        return nil, "expected KEY [NAME [MAX_COST]], the key of 8 bytes or more, the cost >= 0"
+    end
+    return { text = text, name = name ~= "" and name or "key " .. number, max_cost = max_cost }
+end
+
+---Reads a key file: one key a line, with an optional name and budget in USD. `#` at the beginning
+---of a line or after a space begins a comment.
 ---@param text string
 ---@return ponder.serve.Key[]? keys
 ---@return string? message
 function guard.read_keys(text)
-    local keys = {}
+    local keys, lines = {}, {}
     local number = 0
-    for line in (text .. "\n"):gmatch "(.-)\r?\n" do
+    for line in (text:gsub("^\xEF\xBB\xBF", "") .. "\n"):gmatch "(.-)\r?\n" do
         number = number + 1
-        local key, rest = line:match "^%s*([^%s#]%S*)%s*(.-)%s*$"
-        if key then
-            local name, cost = rest:match "^(%S*)%s*(%S*)$"
-            local max_cost = tonumber(cost)
-            local is_cost = max_cost and max_cost >= 0 and max_cost < math.huge
-            if not name or #key < 8 or cost ~= "" and not is_cost then
-                return nil, ("line %d: expected KEY [NAME [MAX_COST]], the key of 8 bytes or more, "
-                    .. "the cost >= 0"):format(number)
+        line = (" " .. line):gsub("%s#.*", ""):match "^%s*(.-)%s*$"
+        if line ~= "" then
+            local key, problem = read_key(line, #keys + 1)
+            if key and lines[key.text] then
+                problem = "the key of line " .. lines[key.text] .. " again"
             end
-            keys[#keys + 1] = { text = key, name = name ~= "" and name or "key " .. #keys + 1,
-                max_cost = max_cost }
+            if problem then
+                return nil, ("line %d: %s"):format(number, problem)
+            end
+            keys[#keys + 1], lines[key.text] = key, number
         end
     end
     if #keys == 0 then
@@ -81,9 +94,16 @@ end
 
 ---Whether only this machine can reach an address.
 ---@param address string "127.0.0.1:8321", "unix:PATH"
+---@return boolean? nil: it is not an address
 function guard.is_local(address)
-    local host = host_of(address)
-    return address:find "^unix:" ~= nil or LOOPBACK[host] or host:find "^127%." ~= nil
+    if address:find "^unix:" then
+        return true
+    end
+    local host, port = address:match "^(%[?.-%]?):(%d+)$"
+    if not host or tonumber(port) > 65535 or host ~= host_of(host) then
+        return nil
+    end
+    return LOOPBACK[host:lower()] or host:find "^127%.[%d.]+$" ~= nil
 end
 
 ---Refuses requests that a browser sent for a page of another origin, or that name another host

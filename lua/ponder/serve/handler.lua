@@ -263,6 +263,9 @@ function Server:check_head(r)
     elseif not is_json(r.headers) then
         return errors.new(415, "unsupported_media_type",
             "the body must be JSON: Content-Type: application/json")
+    elseif (r.headers["content-encoding"] or "identity"):lower() ~= "identity" then
+        return errors.new(415, "unsupported_encoding",
+            "the body must not be compressed (Content-Encoding)")
     end
 end
 
@@ -374,7 +377,9 @@ function Server:handle(r)
         self:refuse(r, problem)
     elseif not ok then
         self.opts.log(tostring(problem))
-        if not self:refuse(r, errors.new(500, "internal_error", "the server failed")) then
+        local err = errors.new(500, "internal_error", "the server failed")
+        err.final = true -- the policy may have run
+        if not self:refuse(r, err) then
             self.http:abort(r.id)
         end
     end

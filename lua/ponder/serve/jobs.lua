@@ -12,6 +12,14 @@ local jobs = {}
 ---@class ponder.serve.JobOptions: ponder.serve.Limits
 ---@field log fun(text: string)
 
+---@class ponder.serve.Result what a policy answered
+---@field answer string
+---@field value any the table that the policy returned
+---@field written boolean whether it wrote deltas
+---@field truncated boolean? whether it says that its answer is cut at max_output_tokens
+---@field stopped string? the stop sequence at which the answer was cut
+---@field reasoning string
+
 -- Where the deltas of one choice go: to a stream, or to a list.
 local Sink = {}
 Sink.__index = Sink
@@ -64,9 +72,11 @@ local function choose(job, index, stream, opts)
             sink:write(result.answer)
         end
         sink.cutter:finish()
-        stream:finish(index)
+        result.stopped = sink.cutter.stopped
+        stream:finish(index, result)
+    else
+        result.answer, result.stopped = answers.cut(result.answer, job.stop)
     end
-    result.answer = answers.cut(result.answer, job.stop)
     result.reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
     return result, nil, spent
 end
@@ -75,7 +85,7 @@ end
 ---@param job ponder.serve.Job
 ---@param stream ponder.serve.Stream? nil: nothing is sent before the end
 ---@param opts ponder.serve.JobOptions
----@return {answer: string, reasoning: string, value: any}[]? results one for each choice
+---@return ponder.serve.Result[]? results one for each choice
 ---@return ponder.serve.Error? err
 ---@return ponder.task.Spent spent
 function jobs.run(job, stream, opts)

@@ -39,6 +39,12 @@ local function usage_of(spent)
         cost = spent and spent.cost or nil }
 end
 
+-- Why the answer ends: stop_reason and stop_sequence.
+local function ending(result)
+    return result.stopped and "stop_sequence" or result.truncated and "max_tokens" or "end_turn",
+        result.stopped or json.null
+end
+
 local function frame(job, spent)
     return { id = "msg_" .. job.id, type = "message", role = "assistant", model = job.policy.name,
         content = json.array {}, stop_reason = json.null, stop_sequence = json.null,
@@ -52,7 +58,7 @@ function messages.whole(job, results, spent)
         body.content[1] = { type = "thinking", thinking = results[1].reasoning, signature = "" }
     end
     body.content[#body.content + 1] = { type = "text", text = results[1].answer }
-    body.stop_reason = "end_turn"
+    body.stop_reason, body.stop_sequence = ending(results[1])
     return body
 end
 
@@ -96,7 +102,8 @@ function Stream:write(_, text)
         delta = { type = "text_delta", text = text } })
 end
 
-function Stream:finish()
+function Stream:finish(_, result)
+    self.result = result
     if not self.kind then
         self:block "text"
     end
@@ -104,8 +111,9 @@ function Stream:finish()
 end
 
 function Stream:close(spent)
-    self:event("message_delta", { delta = { stop_reason = "end_turn",
-        stop_sequence = json.null }, usage = usage_of(spent) })
+    local reason, sequence = ending(self.result)
+    self:event("message_delta", { delta = { stop_reason = reason, stop_sequence = sequence },
+        usage = usage_of(spent) })
     self:event("message_stop", {})
 end
 

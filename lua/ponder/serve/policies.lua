@@ -178,7 +178,7 @@ local function run_policy(policy, request)
         return nil, "its answer must be a string, or a table whose answer is a string", "ERROR"
     end
     return { answer = tostring(answer), value = is_table and value or nil,
-        written = written ~= "" }
+        written = written ~= "", truncated = is_table and value.truncated == true }
 end
 
 ---@class ponder.serve.Limits of one call of a policy
@@ -193,8 +193,7 @@ end
 ---@param limits ponder.serve.Limits
 ---@param seed? integer of the run
 ---@param labels? table<string, string|integer> of the run
----@return {answer: string, value: any, written: boolean}? result `value`: the table that the policy
----  returned; `written`: it wrote deltas
+---@return ponder.serve.Result? result
 ---@return string? message
 ---@return string? code
 ---@return ponder.task.Spent spent

@@ -12,14 +12,15 @@ local SHAPE_FIELDS = { "tools", "tool_choice", "previous_response_id", "conversa
 local KNOWN = { model = "string", input = "any", instructions = "string", stream = "boolean",
     max_output_tokens = "number", text = "table", store = "any", stream_reasoning = "boolean" }
 
--- Reads the input, a string or a list of messages (items of other types are refused).
+-- Reads the input: a string, or a list of messages and of the reasoning of earlier answers (items
+-- of other types are refused).
 local function messages_of(list)
     if type(list) == "string" then
         return { { role = "user", content = list } }
     end
     for i = 1, type(list) == "table" and #list or 0 do
         local kind = type(list[i]) == "table" and list[i].type or nil
-        if kind ~= nil and kind ~= "message" then
+        if kind ~= nil and kind ~= "message" and kind ~= "reasoning" then
             error(fields.wrong(("input[%d].type"):format(i - 1),
                 ("input[%d]: items of type %s are not supported"):format(i - 1, tostring(kind)),
                 "unsupported_content"), 0)
@@ -41,13 +42,14 @@ function responses.read(body, server)
         table.insert(messages, 1, { role = "system", content = given.instructions })
     end
     local format = given.text and given.text.format
+    format = fields.format(type(format) == "table" and format or nil, "text.format")
     return {
         policy = policy, n = 1, stop = {}, include_usage = true,
         stream = given.stream or false,
         reasoning = given.stream_reasoning ~= false,
         fields = { messages = messages, prompt = fields.prompt(messages), model = policy.name,
             max_output_tokens = fields.integer(given, "max_output_tokens", 1),
-            response_format = type(format) == "table" and format or nil, params = params },
+            response_format = format, params = params },
     }
 end
 
@@ -78,6 +80,15 @@ local function message_item(job, text, status)
             annotations = json.array {} } } or {}) }
 end
 
+-- The response with an answer: completed, or incomplete if the answer is cut.
+local function ended(job, output, result, spent)
+    local body = frame(job, result.truncated and "incomplete" or "completed", output, spent)
+    if result.truncated then
+        body.incomplete_details = { reason = "max_output_tokens" }
+    end
+    return body
+end
+
 ---The body of a reply that is not a stream.
 function responses.whole(job, results, spent)
     local output = {}
@@ -85,7 +96,7 @@ function responses.whole(job, results, spent)
         output[1] = reasoning_item(job, results[1].reasoning)
     end
     output[#output + 1] = message_item(job, results[1].answer, "completed")
-    return frame(job, "completed", output, spent)
+    return ended(job, output, results[1], spent)
 end
 
 -- One output item at a time is open: the reasoning, if there is any, then the message.
@@ -161,7 +172,8 @@ function Stream:write(_, text)
     self:delta("message", text)
 end
 
-function Stream:finish()
+function Stream:finish(_, result)
+    self.result = result
     if self.kind ~= "message" then
         self:begin "message"
     end
@@ -169,8 +181,8 @@ function Stream:finish()
 end
 
 function Stream:close(spent)
-    self:event("response.completed", { response = frame(self.job, "completed", self.output,
-        spent) })
+    local body = ended(self.job, self.output, self.result, spent)
+    self:event("response." .. body.status, { response = body })
 end
 
 function Stream:fail(err)

@@ -72,6 +72,7 @@ local function chat_policy(name, given, box)
         local reply, message, code = converse.run(m, { messages = request.messages,
             temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
             seed = request.seed, max_tokens = request.max_output_tokens,
+            response_format = request.response_format,
             on_delta = function(text, kind)
                 if kind == "reasoning" then
                     request:think(text)
@@ -85,7 +86,11 @@ local function chat_policy(name, given, box)
         if not reply then
             return nil, message, code
         end
-        return request:text() == "" and reply.text or nil
+        local answer = request:text() == "" and reply.text or request:text()
+        if reply.truncated or reply.finish_reason == "length" then
+            return { answer = answer, truncated = true }
+        end
+        return answer
     end })
 end
 
