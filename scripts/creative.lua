@@ -58,7 +58,7 @@ Passage:
 local function best(run, prompt)
     local result, message, code = ensemble.best_of_n(run.model, prompt, {
         n = run.opts.n, votes = run.opts.votes, temperature = run.opts.temperature,
-        max_tokens = run.opts.max_tokens,
+        max_output_tokens = run.opts.max_output_tokens,
     })
     if not result then run:fail(("%s [%s]"):format(message, code)) end
     return result.text
@@ -90,8 +90,10 @@ local function count_ends(passage, sentences)
 end
 
 policy.main("creative", { ... }, {
-    n = { value = "N", type = "integer", min = 1, max = 100, default = 5 },
-    votes = { value = "N", type = "integer", min = 1, max = 100, default = 5 },
+    n = { value = "N", type = "integer", min = 1, max = 100, default = 5,
+        help = "plans, and passages of the best plan" },
+    votes = { value = "N", type = "integer", min = 1, max = 100, default = 5,
+        help = "votes for each choice" },
 }, function(run)
     local sentences = #run.operands > 0 and run.operands or SENTENCES
     if #sentences ~= 4 then

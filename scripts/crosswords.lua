@@ -146,11 +146,11 @@ local function read_puzzle(run, path, index)
 end
 
 policy.main("crosswords", { ... }, {
-    puzzles = { value = "FILE" },
-    index = { value = "N", type = "integer", min = 1, default = 1 },
-    samples = { value = "N", type = "integer", min = 1, default = 2 },
-    k = { value = "N", type = "integer", min = 1, default = 3 },
-    max_nodes = { value = "N", type = "integer", min = 1, default = 100 },
+    puzzles = { value = "FILE", help = "JSON file of puzzles, [clues, letters]" },
+    index = { value = "N", type = "integer", min = 1, default = 1, help = "of the puzzle" },
+    samples = { value = "N", type = "integer", min = 1, default = 2, help = "calls a state" },
+    k = { value = "N", type = "integer", min = 1, default = 3, help = "words tried in each state" },
+    max_nodes = { value = "N", type = "integer", min = 1, default = 100, help = "states" },
 }, function(run)
     local clues, letters = read_puzzle(run, run.opts.puzzles, run.opts.index)
     local result, right, rows = solve(run, clues), {}, {}

@@ -129,7 +129,8 @@ local function graph(method, documents)
 end
 
 policy.main("document_merging", { ... }, {
-    method = { value = "METHOD", enum = { "io", "cot", "tot", "got" }, default = "got" },
+    method = { value = "METHOD", enum = { "io", "cot", "tot", "got" }, default = "got",
+        help = "io, cot, tot or got" },
 }, function(run)
     local documents = {}
     for i, path in ipairs(run.operands) do documents[i] = run:read_file(path) end

@@ -27,7 +27,7 @@ end)
 
 local replies <close> = assert(cache.open(path .. ".replies.db"))
 replies:use()
-local m = model.open(name, { max_tokens = 500 })
+local m = model.open(name, { max_output_tokens = 500 })
 
 local answers, errors, spent
 local _, late = task.with_budget({ max_cost = 1, timeout = 60 }, function()

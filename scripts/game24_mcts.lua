@@ -89,8 +89,10 @@ local function rate(run, list)
 end
 
 policy.main("game24_mcts", { ... }, {
-    iterations = { value = "N", type = "integer", min = 1, default = 60 },
-    batch = { value = "N", type = "integer", min = 1, default = 4 },
+    iterations = { value = "N", type = "integer", min = 1, default = 60,
+        help = "steps of the search" },
+    batch = { value = "N", type = "integer", min = 1, default = 4,
+        help = "states rated at the same time" },
 }, function(run)
     local start = {}
     for i, text in ipairs(run.operands) do

@@ -142,9 +142,10 @@ local function read_puzzles(run, path, index)
 end
 
 policy.main("game24_tot", { ... }, {
-    keep = { value = "N", type = "integer", min = 1, default = 5 },
-    puzzles = { value = "FILE" },
-    index = { value = "A-B", default = "900-999" },
+    keep = { value = "N", type = "integer", min = 1, default = 5,
+        help = "states kept on each level" },
+    puzzles = { value = "FILE", help = "CSV file of puzzles" },
+    index = { value = "A-B", default = "900-999", help = "lines of FILE" },
 }, function(run)
     local puzzles = run.opts.puzzles and read_puzzles(run, run.opts.puzzles, run.opts.index)
         or { table.concat(run.operands, " ") }

@@ -111,9 +111,10 @@ end
 
 policy.main("keyword_counting", { ... }, {
     file = { value = "FILE", help = "a text; default: one of 13 sentences" },
-    part = { value = "N", type = "integer", min = 1, default = 4 },
-    tries = { value = "N", type = "integer", min = 1, default = 5 },
-    method = { value = "METHOD", enum = methods.names, default = "got" },
+    part = { value = "N", type = "integer", min = 1, default = 4, help = "sentences in each part" },
+    tries = { value = "N", type = "integer", min = 1, default = 5, help = "counts of each part" },
+    method = { value = "METHOD", enum = methods.names, default = "got",
+        help = "io, cot, tot or got" },
 }, function(run)
     if run.operands[1] then run:fail("unexpected argument " .. run.operands[1], 2) end
     local text = run.opts.file and run:read_file(run.opts.file) or TEXT

@@ -22,7 +22,7 @@ for line in log.record("questions", {}, io.read, "a"):gmatch("[^\n]+") do
 end
 
 -- `adaptive` finds how many concurrent calls the server can handle; the others wait.
-local m = model.open(name, { adaptive = true, max_tokens = 200 })
+local m = model.open(name, { adaptive = true, max_output_tokens = 200 })
 local answers, errors = task.map(questions, function(question)
     return m:complete(question)
 end, { concurrency = 1000 })

@@ -98,11 +98,13 @@ local function random_set(size)
 end
 
 policy.main("set_intersection", { ... }, {
-    size = { value = "N", type = "integer", min = 1, max = 512, default = 32 },
-    seed = { value = "N", type = "integer", default = 1 },
-    part = { value = "N", type = "integer", min = 1, default = 8 },
-    tries = { value = "N", type = "integer", min = 1, default = 5 },
-    method = { value = "METHOD", enum = methods.names, default = "got" },
+    size = { value = "N", type = "integer", min = 1, max = 512, default = 32,
+        help = "numbers in each set" },
+    seed = { value = "N", type = "integer", default = 1, help = "seed of the random sets" },
+    part = { value = "N", type = "integer", min = 1, default = 8, help = "numbers in each part" },
+    tries = { value = "N", type = "integer", min = 1, default = 5, help = "attempts at each part" },
+    method = { value = "METHOD", enum = methods.names, default = "got",
+        help = "io, cot, tot or got" },
 }, function(run)
     if run.operands[1] then run:fail("unexpected argument " .. run.operands[1], 2) end
     math.randomseed(run.opts.seed)

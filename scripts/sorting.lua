@@ -79,11 +79,13 @@ local function task_for(list, opts)
 end
 
 policy.main("sorting", { ... }, {
-    length = { value = "N", type = "integer", min = 1, max = 1024, default = 32 },
-    seed = { value = "N", type = "integer", default = 1 },
-    part = { value = "N", type = "integer", min = 1, default = 16 },
-    tries = { value = "N", type = "integer", min = 1, default = 5 },
-    method = { value = "METHOD", enum = methods.names, default = "got" },
+    length = { value = "N", type = "integer", min = 1, max = 1024, default = 32,
+        help = "numbers to sort" },
+    seed = { value = "N", type = "integer", default = 1, help = "seed of the random list" },
+    part = { value = "N", type = "integer", min = 1, default = 16, help = "numbers in each part" },
+    tries = { value = "N", type = "integer", min = 1, default = 5, help = "attempts at each part" },
+    method = { value = "METHOD", enum = methods.names, default = "got",
+        help = "io, cot, tot or got" },
 }, function(run)
     local list = {}
     for i, text in ipairs(run.operands) do

@@ -207,7 +207,8 @@ describe("the reference", function()
             for name, rule in pairs(rules) do
                 count = count + 1
                 local elsewhere = where == "tot.new" and seen["search.run"][name] -- it says so
-                local at = elsewhere or shown:find("%f[%w_]" .. name .. "%f[^%w_]")
+                local at = elsewhere
+                    or shown:find("%f[%w_]" .. (rule.alias or name) .. "%f[^%w_]")
                 if entry and not at then
                     missing[#missing + 1] = where .. ": " .. name
                 elseif at and not elsewhere and (type(rule.default) == "string"

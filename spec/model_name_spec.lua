@@ -158,7 +158,7 @@ describe("options", function()
         local config = { aliases = { mine = { model = "openai:m", base_url = "http://alias/v1",
             temperature = 0.5 }, short = "mine" },
             providers = { openai = { base_url = "http://file/v1", api_key = "file-key" } },
-            defaults = { temperature = 0.25, max_tokens = 9 } }
+            defaults = { temperature = 0.25, max_output_tokens = 9 } }
         local env = { OPENAI_BASE_URL = "http://env/v1" }
         local function url(text, opts, from_env)
             return select(2, open(text, opts, from_env, config)).url

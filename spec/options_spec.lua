@@ -109,6 +109,25 @@ describe("ponder.options", function()
         assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
     end)
 
+    it("accepts an alias, but not together with the option's own name", function()
+        local rules = { width = { type = "integer", min = 1, alias = "columns" },
+            height = { type = "integer", default = 2 } }
+        local given = { columns = 3.0 }
+        assert.same({ width = 3, height = 2 }, options.check("f", given, rules))
+        assert.same({ columns = 3.0 }, given)
+        assert.same({ width = 4, height = 2 }, options.check("f",
+            setmetatable({}, { __index = { columns = 4 } }), rules))
+        for message, opts in pairs {
+            ["f: opts.columns must be an integer >= 1 (got 0)"] = { columns = 0 },
+            ["f: opts.columns and opts.width are the same option: give one of them"] =
+                { columns = 1, width = 1 },
+            ['f: unknown option "column" (did you mean "columns"?)'] = { column = 1 },
+        } do
+            local ok, err = pcall(options.check, "f", opts, rules, 0)
+            assert.same({ false, message }, { ok, err })
+        end
+    end)
+
     it("can report the error further up the stack", function()
         local function inner(opts) local _ = options.check("f", opts, schema, 3) end
         local function outer(opts) inner(opts) end

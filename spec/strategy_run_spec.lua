@@ -387,8 +387,8 @@ describe("a budget", function()
 
     it("of tokens counts what calls in flight may use", function()
         local used, most_at_once, at_once = 0, 0, 0
-        local _, message, code, partial = run(got, { max_tokens = 4000, max_reply_tokens = 1000,
-            branching_factor = 8, model = play.model(function()
+        local _, message, code, partial = run(got, { max_total_tokens = 4000,
+            max_output_tokens = 1000, branching_factor = 8, model = play.model(function()
                 at_once = at_once + 1
                 most_at_once = math.max(most_at_once, at_once)
                 task.sleep(1)

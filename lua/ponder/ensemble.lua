@@ -19,8 +19,8 @@
 --- raises them.
 ---
 --- A model is open or a name; a prompt is a text or a list of messages. Options of a call
---- (temperature, max_tokens, seed, timeout_ms, on_delta(text, kind, sample)...) go into the same
---- table. Every result has `calls`, `failed`, `errors`, `usage` (a sum) and `cost`, and can be
+--- (temperature, max_output_tokens, seed, timeout_ms, on_delta(text, kind, sample)...) go into the
+--- same table. Every result has `calls`, `failed`, `errors`, `usage` (a sum) and `cost`, and can be
 --- encoded as JSON. A notice says when all samples are equal. All functions but tree_of_thoughts
 --- must be called within a task.
 

@@ -47,7 +47,7 @@ local model = {}
 ---concurrent calls, with seeds `seed`, `seed + 1`...
 ---@field temperature? number
 ---@field top_p? number
----@field max_tokens? integer of the reply
+---@field max_output_tokens? integer of the reply; also as `max_tokens`
 ---@field stop? string|string[]
 ---@field seed? integer
 ---@field response_format? string|table "json", or a JSON schema; the value is `reply.json`
@@ -163,7 +163,7 @@ local function open(self, text, opts, level)
     end
     opts = options.check("model.open", opts, OPEN, level + 1)
     local target, mine = self:target(text, opts, function(all)
-        options.check("model.open, with the config file", all, OPEN, level + 3)
+        return options.check("model.open, with the config file", all, OPEN, level + 3)
     end)
     if not target then error("model.open: " .. mine, level + 1) end
     local defaults = {}

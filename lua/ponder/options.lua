@@ -36,6 +36,7 @@ local options = {}
 ---@field max? number inclusive
 ---@field finite? boolean numbers: refuse infinities too
 ---@field enum? any[] the only values allowed
+---@field alias? string another name that is accepted; comes out under the rule's own
 
 ---@alias OptionSchema table<string, OptionRule>
 
@@ -254,20 +255,26 @@ end
 -------------------------------------------------------------------------------
 -- A whole table
 
--- By schema: all names in order, and the required and default ones.
+-- By schema: the names of options in order, the required and default ones, {alias, name} of those
+-- with an alias, and all names that are accepted.
 local derived = setmetatable({}, { __mode = "k" })
 
 local function derive(schema)
-    local known = { names = {}, required = {}, defaults = {} }
+    local known = { names = {}, required = {}, defaults = {}, aliases = {}, accepted = {} }
     for name, rule in pairs(schema) do
         for _, kind in ipairs(as_list(rule.type)) do
             assert(NOUNS[kind], "options: a schema names a type that does not exist")
         end
         known.names[#known.names + 1] = name
+        known.accepted[#known.accepted + 1] = name
+        known.accepted[#known.accepted + 1] = rule.alias
         known.defaults[name] = rule.default
         known.required[#known.required + 1] = rule.required and name or nil
+        known.aliases[#known.aliases + 1] = rule.alias and { rule.alias, name } or nil
     end
     table.sort(known.names)
+    table.sort(known.accepted)
+    table.sort(known.aliases, function(a, b) return a[1] < b[1] end)
     derived[schema] = known
     return known
 end
@@ -287,12 +294,12 @@ local function unknown_key(opts, schema)
 end
 
 -- The mistake to report: unknown names first, then options by name.
-local function first_mistake(opts, schema, names)
+local function first_mistake(opts, schema, known)
     local key, text = unknown_key(opts, schema)
     if key ~= nil then
-        return ("unknown option %s%s"):format(text, options.hint(key, names))
+        return ("unknown option %s%s"):format(text, options.hint(key, known.accepted))
     end
-    for _, name in ipairs(names) do
+    for _, name in ipairs(known.names) do
         local rule, value = schema[name], opts[name]
         if value ~= nil or rule.required then
             local _, problem = options.check_value(value, rule)
@@ -313,6 +320,27 @@ local function plain(opts, names)
         copy[name] = opts[name]
     end
     return copy
+end
+
+-- The options under the names of their rules; or nil and a mistake.
+local function rename(opts, schema, aliases)
+    local renamed
+    for _, alias in ipairs(aliases) do
+        local given, name = alias[1], alias[2]
+        local value = opts[given]
+        if value ~= nil then
+            local _, problem = options.check_value(value, schema[name])
+            if opts[name] ~= nil then
+                problem = ("and opts.%s are the same option: give one of them"):format(name)
+            end
+            if problem then
+                return nil, ("opts.%s %s"):format(given, problem)
+            end
+            renamed = renamed or options.merge({}, opts)
+            renamed[name], renamed[given] = value, nil
+        end
+    end
+    return renamed or opts
 end
 
 -- Fills `checked`; returns false after a mistake, which first_mistake then finds. Most tables give
@@ -358,9 +386,13 @@ function options.check(where, opts, schema, level)
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
     end
     local known = derived[schema] or derive(schema)
-    opts = plain(opts, known.names)
-    if not check_given(opts, schema, known, checked) then
-        error(("%s: %s"):format(where, first_mistake(opts, schema, known.names)), level)
+    opts = plain(opts, known.accepted)
+    if check_given(opts, schema, known, checked) then
+        return checked
+    end
+    local renamed, problem = rename(opts, schema, known.aliases)
+    if problem or not check_given(renamed, schema, known, checked) then
+        error(("%s: %s"):format(where, problem or first_mistake(renamed, schema, known)), level)
     end
     return checked
 end

@@ -20,8 +20,9 @@ local policy = {}
 
 local SHARED = {
     model = { value = "MODEL", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
-    temperature = { value = "T", type = "number", min = 0 },
-    max_tokens = { value = "N", type = "integer", min = 1, default = 1000 },
+    temperature = { value = "T", type = "number", min = 0, help = "sampling temperature" },
+    max_output_tokens = { value = "N", type = "integer", min = 1, default = 1000,
+        alias = "max_tokens", help = "length of one reply" },
 }
 
 ---@class ponder.policy.Run
@@ -56,7 +57,7 @@ end
 function Run:ask(prompt, n)
     local reply, message, code = self.model:chat {
         messages = { { role = "user", content = prompt } }, n = n or 1,
-        temperature = self.opts.temperature, max_tokens = self.opts.max_tokens,
+        temperature = self.opts.temperature, max_output_tokens = self.opts.max_output_tokens,
     }
     if not reply then
         self:fail(("%s [%s]"):format(message, code))
@@ -155,7 +156,7 @@ end
 ---@return ponder.operations.Thought best the first of the last leaf
 function Run:graph(g)
     local result, message, code = g:run { model = self.model, temperature = self.opts.temperature,
-        max_output_tokens = self.opts.max_tokens }
+        max_output_tokens = self.opts.max_output_tokens }
     if not result then
         self:fail(("%s [%s]"):format(message, code))
     end

@@ -22,7 +22,7 @@ chat.OPTIONS = {
     n = { type = "integer", min = 1, max = 1024 },
     temperature = { type = "number", min = 0, finite = true },
     top_p = { type = "number", min = 0, max = 1 },
-    max_tokens = { type = "integer", min = 1 },
+    max_tokens = { type = "integer", min = 1, alias = "max_output_tokens" },
     stop = { type = { "string", "table" } },
     seed = { type = "integer" },
     response_format = { type = { "string", "table" } },
@@ -319,7 +319,7 @@ local function read_json(model, plan, draft)
         if not sample.tool_calls then
             local value, message = json_of(model, plan, draft, i)
             if message and sample.finish_reason == "length" then
-                message = message .. " (the reply was cut at max_tokens)"
+                message = message .. " (the reply was cut at max_output_tokens)"
             end
             values[i], problem = value, problem or message
             if first == nil then first = value end

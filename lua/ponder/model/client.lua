@@ -115,11 +115,14 @@ function Client:price_list()
     return self.prices
 end
 
--- Merges tables; earlier ones take precedence.
+local NAMES = { max_output_tokens = "max_tokens" } -- of options with an alias
+
+-- Merges tables of options; earlier ones take precedence.
 local function overlay(...)
     local merged = {}
     for i = 1, select("#", ...) do
         for field, value in pairs((select(i, ...)) or {}) do
+            field = NAMES[field] or field
             if merged[field] == nil then merged[field] = value end
         end
     end
@@ -188,7 +191,7 @@ end
 --- The target for a name and options.
 ---@param text string?
 ---@param opts table checked options of model.open
----@param check fun(all: table) raises if an option from an alias or the file is invalid
+---@param check fun(all: table): table raises if an option from an alias or the file is invalid
 ---@return ponder.model.Target? target nil with a message
 ---@return string|table rest the message; or the options, with those of aliases and the file
 function Client:target(text, opts, check)
@@ -201,7 +204,7 @@ function Client:target(text, opts, check)
     local provider = self.providers[known]
     local file = overlay(provider_settings, settings.defaults)
     local all = overlay(mine, file)
-    check(all)
+    all = check(all)
     local endpoint, message = configure(provider, mine, self.env, file)
     if not endpoint then return nil, message end
     mine = all

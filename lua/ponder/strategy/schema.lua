@@ -13,6 +13,7 @@ local schema = {}
 ---@field enum any[]?
 ---@field min number?
 ---@field max number?
+---@field alias string? its name in flags and documentation, if not `name`
 ---@field help string one line
 
 local COUNT = 1000000000
@@ -34,7 +35,8 @@ local COMMON = {
     { "temperature", "call", "sampling temperature", type = "number", min = 0, finite = true },
     { "top_p", "call", "sample from this share of the probability",
         type = "number", min = 0, max = 1 },
-    { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1 },
+    { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1,
+        alias = "max_output_tokens" },
     { "stop", "call", "text that ends a reply", type = { "string", "table" } },
     { "seed", "call", "seed of the search, and of sampling if supported",
         type = "integer" },
@@ -59,7 +61,7 @@ local COMMON = {
 
     { "max_calls", "budget", "model calls of the run", type = "integer", min = 0 },
     { "max_tokens", "budget", "tokens of all prompts and replies",
-        type = "integer", min = 0 },
+        type = "integer", min = 0, alias = "max_total_tokens" },
     { "max_cost", "budget", "dollars of the run",
         type = "number", min = 0, finite = true },
     { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
@@ -71,7 +73,7 @@ local COMMON = {
 local function entry(name, group, help, rule)
     return {
         name = name, group = group, help = help, type = rule.type, default = rule.default,
-        enum = rule.enum, min = rule.min, max = rule.max,
+        enum = rule.enum, min = rule.min, max = rule.max, alias = rule.alias,
     }
 end
 

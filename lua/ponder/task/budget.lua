@@ -23,7 +23,7 @@ local WAIT = "a budget's room"
 
 ---@class ponder.task.Limits
 ---@field max_calls integer?
----@field max_tokens integer? of prompts and replies together
+---@field max_total_tokens integer? of prompts and replies together; also as `max_tokens`
 ---@field max_cost number? USD
 ---@field timeout number? seconds
 ---@field in_flight "await"|"cancel"|nil what happens to running calls when the budget is spent
@@ -31,7 +31,7 @@ local WAIT = "a budget's room"
 ---@type OptionSchema
 budget.LIMITS = {
     max_calls = { type = "integer", min = 0 },
-    max_tokens = { type = "integer", min = 0 },
+    max_tokens = { type = "integer", min = 0, alias = "max_total_tokens" },
     max_cost = { type = "number", min = 0, finite = true },
     timeout = { type = "number", min = 0, finite = true },
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },

@@ -53,9 +53,6 @@ local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME"
 local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD",
     timeout = "TIME" }
 
--- Budget options whose flags have another name; the option's name stays an alias.
-local FLAG = { max_tokens = "max_total_tokens" }
-
 -- The type of a numeric option's flag; of a duration, also the unit.
 local function kind_of(option)
     if option.name == "timeout" then
@@ -109,10 +106,9 @@ local function flag_of(option)
             is_json = true }
     elseif VALUES[option.type] then
         local kind, unit = kind_of(option)
-        local flag = option.group == "budget" and FLAG[option.name] or nil
-        return flag or option.name, { value = NAMED[option.name] or VALUES[kind], type = kind,
-            unit = unit, min = option.min, max = option.max, help = help_of(option),
-            option = option, alias = flag and option.name }
+        return option.alias or option.name, { value = NAMED[option.name] or VALUES[kind],
+            type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
+            option = option, alias = option.alias and option.name }
     end
 end
 
