@@ -9,7 +9,7 @@
 #                       garbage collections forced at random
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
-#   make install        PREFIX=/usr/local DESTDIR=
+#   make install        PREFIX=/usr/local DESTDIR=; make uninstall removes it
 #   make deb rock dist static compilers    packages: scripts/package/package.mk
 #   make clean
 
@@ -82,7 +82,7 @@ $B/src/hostlib.o $B/src/api/net_options.o: Makefile # VERSION
 # page as text.
 $B/compiled/%.lua: %.lua
 	@mkdir -p $(@D)
-	@cd lua && luac5.4 -o $(abspath $@) $(<:lua/%=%)
+	@cd lua && luac5.4 -o '$(abspath $@)' $(<:lua/%=%)
 
 # Doc comments, each with the line of code below it: see lua/ponder/report/doc/comments.lua.
 $B/doc/comments.txt: $(DOCUMENTED) Makefile

@@ -9,9 +9,9 @@ local build = os.getenv("PONDER_BUILD") or "build"
 describe("make install", function()
     -- -o: installs what is built already.
     local function install(prefix, directory, target)
-        return shell.run(("make -s -o %s/ponder -o %s/ponder.so %s B=%s PREFIX=%s DESTDIR=%s "
-            .. ">$OUT 2>$ERR"):format(build, build, target or "install", build, prefix,
-            directory.path))
+        return shell.run(("umask 077; make -s -o %s/ponder -o %s/ponder.so %s B=%s PREFIX=%s "
+            .. "DESTDIR=%s >$OUT 2>$ERR"):format(build, build, target, build,
+            shell.quote(prefix), directory.path))
     end
 
     it("gives a ponder that works anywhere", function()
@@ -27,6 +27,22 @@ describe("make install", function()
             "ponder/stubs/ponder/search.lua", "doc/ponder/examples/game24.lua",
             "doc/ponder/examples/models/arithmetic.lua" } do
             assert.is_true(#dir:read("usr/share/" .. name) > 200, name)
+        end
+    end)
+
+    it("is undone by make uninstall, in a directory with spaces, too", function()
+        local dir <close> = shell.directory()
+        local function list()
+            return shell.run(("cd %s && find . -type f -perm 644 >$OUT"):format(dir.path)).out
+        end
+        for _, prefix in ipairs { "/usr", "/opt/a b" } do
+            local r = install(prefix, dir, "install")
+            assert.same({ 0, "" }, { r.status, r.err })
+            assert.truthy(list():find("." .. prefix .. "/share/man/man1/ponder.1\n", 1, true))
+            assert.truthy(list():find("." .. prefix .. "/lib/lua/5.4/ponder.so\n", 1, true))
+            r = install(prefix, dir, "uninstall")
+            assert.same({ 0, "" }, { r.status, r.err })
+            assert.equal("", shell.run(("find %s -type f >$OUT"):format(dir.path)).out)
         end
     end)
 

@@ -1,6 +1,7 @@
 # Packages, built in $B/package; included by the Makefile.
 #
 #   make install        PREFIX=/usr/local DESTDIR= : the program, and the library for a stock lua5.4
+#   make uninstall      removes them; the same PREFIX and DESTDIR
 #   make dist           a source archive, reproducible byte for byte from a commit
 #   make deb            Debian packages (ponder, lua-ponder), checked by lintian
 #   make deb-test       their autopkgtest, in a fresh Debian (needs the network)
@@ -17,7 +18,7 @@ STATIC_PACKAGES  := libbrotli-dev libidn2-dev libldap-dev libnghttp2-dev libpsl-
                     libssh2-1-dev libunistring-dev libzstd-dev libgnutls28-dev libkrb5-dev libsasl2-dev \
                     libp11-kit-dev
 
-.PHONY: install install-program install-library dist deb deb-test rock static compilers \
+.PHONY: install install-program install-library uninstall dist deb deb-test rock static compilers \
     package-packages static-packages
 package-packages:
 	@sh .ci/install-packages $(PACKAGE_PACKAGES)
@@ -33,27 +34,43 @@ LUADIR   ?= $(DATADIR)/lua/5.4
 CMODDIR  ?= $(LIBDIR)/lua/5.4
 EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts/strategies/*.lua)
 
+# Where each part goes. The names may contain spaces.
+BIN   = $(DESTDIR)$(PREFIX)/bin/ponder
+MAN   = $(DESTDIR)$(DATADIR)/man/man1/ponder.1
+BASH  = $(DESTDIR)$(DATADIR)/bash-completion/completions/ponder
+ZSH   = $(DESTDIR)$(ZSHDIR)/_ponder
+FISH  = $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/ponder.fish
+SHARE = $(DESTDIR)$(DATADIR)/ponder
+DOC   = $(DESTDIR)$(DATADIR)/doc/ponder
+CMOD  = $(DESTDIR)$(CMODDIR)/ponder.so
+LUA   = $(DESTDIR)$(LUADIR)
+
 install: install-program install-library
 
 install-program: $B/ponder
-	install -D -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
-	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
-	    $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
-	$B/ponder man > $(DESTDIR)$(DATADIR)/man/man1/ponder.1
-	$B/ponder completion bash > $(DESTDIR)$(DATADIR)/bash-completion/completions/ponder
-	$B/ponder completion zsh > $(DESTDIR)$(ZSHDIR)/_ponder
-	$B/ponder completion fish > $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/ponder.fish
-	install -d $(DESTDIR)$(DATADIR)/ponder/stubs
-	$B/ponder doc --stubs $(DESTDIR)$(DATADIR)/ponder/stubs >/dev/null
-	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' $(DESTDIR)$(DATADIR)/ponder/stubs/.luarc.json
-	chmod -R u=rwX,go=rX $(DESTDIR)$(DATADIR)/ponder/stubs
-	@for file in $(EXAMPLES); do install -D -m 644 $$file \
-	    $(DESTDIR)$(DATADIR)/doc/ponder/examples/$${file#scripts/} || exit 1; done
+	install -D -m 755 $B/ponder "$(BIN)"
+	@for file in "$(MAN)" "$(BASH)" "$(ZSH)" "$(FISH)"; do install -d "$${file%/*}" || exit 1; done
+	$B/ponder man > "$(MAN)"
+	$B/ponder completion bash > "$(BASH)"
+	$B/ponder completion zsh > "$(ZSH)"
+	$B/ponder completion fish > "$(FISH)"
+	chmod 644 "$(MAN)" "$(BASH)" "$(ZSH)" "$(FISH)"
+	install -d "$(SHARE)/stubs"
+	$B/ponder doc --stubs "$(SHARE)/stubs" >/dev/null
+	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' "$(SHARE)/stubs/.luarc.json"
+	chmod -R u=rwX,go=rX "$(SHARE)/stubs"
+	@for file in $(EXAMPLES); do install -D -m 644 $$file "$(DOC)/examples/$${file#scripts/}" \
+	    || exit 1; done
 
 install-library: $B/ponder.so
-	install -D -m 644 $B/ponder.so $(DESTDIR)$(CMODDIR)/ponder.so
+	install -D -m 644 $B/ponder.so "$(CMOD)"
 	@for file in $(LIBRARY); do case $$file in prompts/*) to=ponder/$$file;; *) to=$${file#lua/};; \
-	    esac; install -D -m 644 $$file $(DESTDIR)$(LUADIR)/$$to || exit 1; done
+	    esac; install -D -m 644 $$file "$(LUA)/$$to" || exit 1; done
+
+uninstall:
+	rm -f "$(BIN)" "$(MAN)" "$(BASH)" "$(ZSH)" "$(FISH)" "$(CMOD)"
+	rm -rf "$(SHARE)" "$(DOC)/examples" "$(LUA)/ponder"
+	rmdir "$(DOC)" 2>/dev/null || true
 
 # ---- make dist ----
 
@@ -98,7 +115,7 @@ deb: run-packages package-packages dist
 deb-test:
 	@sh .ci/install-packages autopkgtest mmdebstrap
 	@test -d $P/debian || mmdebstrap --variant=apt bookworm $P/debian
-	@autopkgtest -B -U $D/ponder_$(VERSION)-1.dsc $D/*ponder_*.deb -- chroot $(abspath $P/debian)
+	@autopkgtest -B -U $D/ponder_$(VERSION)-1.dsc $D/*ponder_*.deb -- chroot "$(abspath $P/debian)"
 
 # ---- make rock ----
 
@@ -110,8 +127,8 @@ rock: run-packages package-packages dist
 	@cd $R/$(RELEASE) && unset MAKEFLAGS MAKELEVEL MFLAGS && \
 	    luarocks --lua-version 5.4 --tree ../tree make $(RELEASE)-1.rockspec >../build.log 2>&1 \
 	    || { tail -n 40 ../build.log; exit 1; }
-	@cd / && eval "$$(luarocks --lua-version 5.4 --tree $(abspath $R/tree) path)" && \
-	    lua5.4 $(abspath scripts/package/debian/tests/library)
+	@cd / && eval "$$(luarocks --lua-version 5.4 --tree '$(abspath $R/tree)' path)" && \
+	    lua5.4 "$(abspath scripts/package/debian/tests/library)"
 	@echo "  made    $R/$(RELEASE)/$(RELEASE)-1.rockspec"
 
 # ---- make static ----
