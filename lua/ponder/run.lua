@@ -61,6 +61,7 @@ local NO_LIMITS = {}
 ---@field labels table<string, string|number|boolean>
 ---@field timeout_ms number?
 ---@field input string?
+---@field follower ponder.Follower? is told about searches and calls within
 ---@field status "new"|"running"|"completed"|"failed"|"cancelled"
 ---@field outer ponder.Run? the run within which it was called
 ---@field budget ponder.task.Budget? what it has spent
@@ -110,14 +111,19 @@ function run.new(opts)
         and options.check("run.new: opts.budget", opts.budget, budgets.LIMITS))
 end
 
+---@class ponder.Follower
+---@field on_scored fun(self, event: table) a search has scored a node
+---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
+
 ---Like `new`, for options that need no check.
----@param opts ponder.RunOptions
+---@param opts ponder.RunOptions also `follower`
 ---@param limits ponder.task.Limits? replaces `opts.budget`
 ---@return ponder.Run
 function run.unchecked(opts, limits)
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
         labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
-        status = "new", budget = budgets.new(limits or NO_LIMITS), -- room for the others:
+        follower = opts.follower, status = "new", budget = budgets.new(limits or NO_LIMITS),
+        -- room for the others:
         outer = nil, group = nil, session = nil, caller = nil, results = nil, reported = nil,
         exit_status = nil, cancelled = nil, is_late = nil }, Run)
 end
@@ -142,13 +148,13 @@ end
 -- The tasks of a run
 
 local function context_within(self, context)
-    local inner = {}
+    local inner = { run = nil, budget = nil, follower = nil, ["task.limit"] = nil } -- room
     for name, value in pairs(context or inner) do
         if not NOT_INHERITED[name] then
             inner[name] = value
         end
     end
-    inner[FIELD] = self
+    inner[FIELD], inner.follower = self, self.follower or inner.follower
     return inner
 end
 

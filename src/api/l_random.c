@@ -14,6 +14,7 @@
 #include <lualib.h>
 
 #include "api/api.h"
+#include "loop/loop.h"
 
 /* Upvalues of this module's functions: the original math.random and math.randomseed, their state.
  */
@@ -59,13 +60,20 @@ static int random_use(lua_State *L)
     return 0;
 }
 
-/* draw() -> an unpredictable integer */
+/* draw() -> an unpredictable integer. They are drawn many at a time: a system call costs more than
+ * the rest. A forked child draws its own. */
 static int random_draw(lua_State *L)
 {
-    lua_Integer number;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return luaL_error(L, "no random numbers: %s", strerror(errno));
-    lua_pushinteger(L, number);
+    static lua_Integer numbers[32]; /* 256 bytes come whole */
+    static size_t left;
+    static pid_t owner;
+    if (left == 0 || owner != loop_process_id()) {
+        if (getrandom(numbers, sizeof numbers, 0) != sizeof numbers)
+            return luaL_error(L, "no random numbers: %s", strerror(errno));
+        left = sizeof numbers / sizeof *numbers;
+        owner = loop_process_id();
+    }
+    lua_pushinteger(L, numbers[--left]);
     return 1;
 }
 

@@ -34,6 +34,7 @@ typedef struct Request {
     RequestState state;
     bool suspended;
     bool is_gone; /* its client went away, and that was queued */
+    bool is_slow; /* the watch timer has found it once */
     HttpRequest shown;
     Buffer text; /* method NUL path NUL */
     Buffer query, headers, body;

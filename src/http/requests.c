@@ -3,7 +3,7 @@
  *
  * While Lua works on a request its connection is suspended: libmicrohttpd ignores it until it is
  * resumed, then calls back again. It does not notice then that the client has disconnected, so we
- * watch the descriptor, unless the answer arrives within WATCH_AFTER_MS, as most do.
+ * watch the descriptor, unless the answer arrives within WATCH_EVERY_MS, as most do.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #include "http/parts.h"
 
-enum { WATCH_AFTER_MS = 10, SLOT_BITS = 32 };
+enum { WATCH_EVERY_MS = 10, SLOT_BITS = 32 };
 
 /* ---- ids ---- */
 
@@ -132,29 +132,35 @@ static void on_readable(void *request, int fd, int events)
     http_fail(r);
 }
 
-static void watch(Request *r)
+static void watch_soon(HttpServer *s)
 {
-    if (r->watch == NULL)
-        r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
+    if (!s->watching)
+        loop_timer_set(s->watch_timer, WATCH_EVERY_MS);
+    s->watching = true;
 }
 
+static bool is_unwatched(const Request *r)
+{
+    return r != NULL && r->watch == NULL &&
+           (r->state == REQUEST_TAKEN || r->state == REQUEST_QUEUED ||
+            r->state == REQUEST_STREAMING);
+}
+
+/* Watches the requests that it finds for the second time. */
 void http_on_watch_due(void *server)
 {
     HttpServer *s = server;
     s->watching = false;
     for (size_t i = 0; i < s->slots.count; i++) {
         Request *r = s->slots.items[i];
-        if (r != NULL && (r->state == REQUEST_TAKEN || r->state == REQUEST_QUEUED ||
-                          r->state == REQUEST_STREAMING))
-            watch(r);
+        if (!is_unwatched(r))
+            continue;
+        if (r->is_slow)
+            r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
+        else
+            watch_soon(s);
+        r->is_slow = true;
     }
-}
-
-static void watch_soon(HttpServer *s)
-{
-    if (!s->watching)
-        loop_timer_set(s->watch_timer, WATCH_AFTER_MS);
-    s->watching = true;
 }
 
 void http_resume(Request *r)

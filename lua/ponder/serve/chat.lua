@@ -48,6 +48,7 @@ function chat.read(body, server)
             response_format = fields.format(given.response_format, "response_format"),
             params = params,
         },
+        id = nil, created = nil, -- room
     }
 end
 
@@ -74,7 +75,7 @@ end
 ---@return table
 function chat.whole(job, results, spent)
     local body = frame(job, "chat.completion")
-    body.choices = json.array {}
+    body.choices = json.array { false } -- room for the usual one
     for i, result in ipairs(results) do
         body.choices[i] = { index = i - 1, finish_reason = finish_reason(result),
             logprobs = json.null,

@@ -36,20 +36,20 @@ function fields.body(text)
 end
 
 ---Sorts the fields of a body into those that an endpoint knows and the others; null is absent.
----@param body table
+---@param body table changed
 ---@param known table<string, "string"|"boolean"|"table"|"number"|"any"> types by name
----@return table given the known fields
+---@return table given `body` with the known fields only
 ---@return table params the others
 function fields.sort(body, known)
-    local given, params, wrong = {}, {}, nil
+    local params, wrong = {}, nil
     for name, value in pairs(body) do
-        local kind = value ~= json.null and (known[name] or "other")
-        if kind == "other" then
-            params[name] = value
-        elseif kind == type(value) or kind == "any" then
-            given[name] = value
-        elseif kind and (not wrong or name < wrong) then -- the order of pairs differs
-            wrong = name
+        local kind = known[name]
+        if value == json.null then
+            body[name] = nil
+        elseif not kind then
+            body[name], params[name] = nil, value
+        elseif kind ~= type(value) and kind ~= "any" and (not wrong or name < wrong) then
+            wrong = name -- the first by name, since the order of pairs differs
         end
     end
     if wrong then
@@ -57,7 +57,7 @@ function fields.sort(body, known)
         fail(wrong, ("%s must be a %s"):format(wrong, kind == "table" and "list or object" or kind),
             "invalid_type")
     end
-    return given, params
+    return body, params
 end
 
 ---Reads a field that a request must have.

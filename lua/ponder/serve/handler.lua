@@ -20,16 +20,20 @@ local ENDPOINTS = {
 -------------------------------------------------------------------------------
 -- Answers
 
-local JSON_TYPE = { "Content-Type", "application/json" }
+local JSON_HEADERS = { "Content-Type", "application/json" }
+
+local function append(list, more)
+    return table.move(more, 1, #more, #list + 1, list)
+end
 
 ---Sends an answer that is not a stream. False: an answer was begun, or the client has disconnected.
 function Server:reply(r, status, body, headers)
-    headers = headers or {}
     if type(body) == "table" then
-        table.move(JSON_TYPE, 1, 2, #headers + 1, headers)
+        headers = headers and append(headers, JSON_HEADERS) or JSON_HEADERS
         body = json.encode(body)
     end
     if self.opts.cors then
+        headers = append({}, headers or {})
         guard.add_cors(self.opts, r.headers, headers)
     end
     r.status = status
@@ -233,8 +237,7 @@ GET["/metrics"] = function(self, r)
         { "ponder_requests_queued", "Requests waiting for a slot", self.queued },
         { "ponder_connections", "Open connections", self.http:stats().connections },
     }
-    local more = self.opts.gauges and self.opts.gauges() or {}
-    table.move(more, 1, #more, #gauges + 1, gauges)
+    append(gauges, self.opts.gauges and self.opts.gauges() or {})
     self:reply(r, 200, self.metrics:text(gauges), { "Content-Type", "text/plain; version=0.0.4" })
 end
 
@@ -249,7 +252,7 @@ end
 
 local function is_json(headers)
     local given = headers["content-type"] or ""
-    return given == JSON_TYPE[2] or given:lower():match "^[^;%s]*" == JSON_TYPE[2]
+    return given == JSON_HEADERS[2] or given:lower():match "^[^;%s]*" == JSON_HEADERS[2]
 end
 
 ---Checks a request to an endpoint before its body is read; returns the error, if any.

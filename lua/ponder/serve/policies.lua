@@ -2,12 +2,10 @@
 
 local json = require "ponder.json"
 local options = require "ponder.options"
-local quote = require "ponder.quote"
 local requests = require "ponder.serve.request"
 local run = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 local strategy = require "ponder.strategy"
-local trees = require "ponder.log.trees"
 
 local policies = {}
 
@@ -33,52 +31,18 @@ local function is_strategy(value)
         and type(value.fresh) == "function"
 end
 
-local MAX_LINES = 1000 -- of scored nodes; then only a new best score gets a line
-
--- Returns a function that sends a line for a scored node: score and text.
-local function line_sender(request)
-    local count, best = 0, -math.huge
-    return function(score, text)
-        if count < MAX_LINES or score > best then
-            count, best = count + 1, math.max(best, score)
-            request:think(("%.2f  %s\n"):format(score, quote.line(text)))
-        end
-    end
-end
-
 -- Returns an `on_event` that sends a line for each thought once it has a score.
 local function thought_sender(request)
-    local sent, send = {}, line_sender(request)
+    local sent = {}
     return function(_, s)
         local seen = s:look()
         for i = 1, seen.count do
             local node = seen.node(i)
             if node.score and not sent[node.id] then
                 sent[node.id] = true
-                send(node.score, tostring(node.text))
+                request:show_score(node.score, tostring(node.text))
             end
         end
-    end
-end
-
--- Sends a line for each node that a search.run of the policy has scored, and records how long a
--- model's server asks clients to wait.
-local Follower = {}
-Follower.__index = Follower
-
-function Follower:on_scored(event)
-    self.send = self.send or line_sender(self.request)
-    self.send(event.score, trees.text_of(event.state))
-end
-
-function Follower:on_rate_limited(wait_ms)
-    self.request.retry_after_ms = wait_ms
-end
-
-local function followed(f)
-    return function(request)
-        return scheduler.with_context("follower", setmetatable({ request = request }, Follower), f,
-            request)
     end
 end
 
@@ -126,7 +90,6 @@ function policies.new(name, value)
     elseif type(checked.run) ~= "function" then
         return nil, ("policy %s: run must be a function or a strategy"):format(name)
     end
-    checked.run = followed(checked.run)
     return checked
 end
 
@@ -199,10 +162,11 @@ end
 ---@return ponder.task.Spent spent
 ---@return number? retry_after_ms how long a model's server that refused asks clients to wait
 function policies.call(policy, fields, sink, limits, seed, labels)
-    local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms,
-        seed = seed, labels = labels, input = scheduler.tape() and json.encode(fields) or nil },
-        { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
+    local input = scheduler.tape() and json.encode(fields) or nil
     local request = requests.new(fields, sink)
+    local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms, seed = seed,
+        labels = labels, input = input, follower = request },
+        { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local result, message, code = r:call(run_policy, policy, request)
     return result, message, code, r:spent(), request.retry_after_ms
 end

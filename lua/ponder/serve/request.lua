@@ -1,5 +1,8 @@
 --- What a served policy is called with: the request.
 
+local quote = require "ponder.quote"
+local trees = require "ponder.log.trees"
+
 local request = {}
 
 ---@class ponder.serve.Request
@@ -13,6 +16,8 @@ local request = {}
 ---@field seed integer?
 ---@field private sink table receives the deltas
 ---@field private written string[]? deltas of the answer
+---@field private lines integer? scored nodes shown
+---@field private best number? the best score of those
 ---@field package retry_after_ms number? see ponder.serve.policies
 local Request = {}
 Request.__index = Request
@@ -67,6 +72,34 @@ function Request:log(level, text)
     end
     check_text("request:log", text)
     self.sink:log(level, text)
+end
+
+-------------------------------------------------------------------------------
+-- What the policy does, as reasoning: its run's follower (ponder.run)
+
+local MAX_LINES = 1000 -- of scored nodes; then only a new best score gets a line
+
+---Sends a line for a scored node: score and text.
+---@param score number
+---@param text string
+function Request:show_score(score, text)
+    local lines, best = self.lines or 0, self.best or -math.huge
+    if lines < MAX_LINES or score > best then
+        self.lines, self.best = lines + 1, math.max(best, score)
+        self:think(("%.2f  %s\n"):format(score, quote.line(text)))
+    end
+end
+
+---A search of the policy has scored a node.
+---@param event table of search.run
+function Request:on_scored(event)
+    self:show_score(event.score, trees.text_of(event.state))
+end
+
+---Records how long a model's server asks clients to wait.
+---@param wait_ms number?
+function Request:on_rate_limited(wait_ms)
+    self.retry_after_ms = wait_ms
 end
 
 ---The text written so far.

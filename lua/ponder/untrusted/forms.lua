@@ -45,6 +45,7 @@ local SINK = { think = sender "think", write = sender "write", progress = sender
 function forms.policies(functions, chunk, name)
     local policies = require "ponder.serve.policies"
     local request = require "ponder.serve.request"
+    local scheduler = require "ponder.task.scheduler"
     local list, message = policies.of(name, chunk())
     if not list then
         return nil, message, "BAD_SCRIPT"
@@ -58,7 +59,8 @@ function forms.policies(functions, chunk, name)
         about[i] = { name = policy.name, description = policy.description, accepts = accepts,
             parameters = policy.parameters, returns = policy.returns }
         functions["call " .. policy.name] = function(fields)
-            return policy.run(request.new(fields, SINK))
+            local made = request.new(fields, SINK)
+            return scheduler.with_context("follower", made, policy.run, made)
         end
     end
     return { policies = about }
