@@ -2,6 +2,7 @@
 
 local client = require "ponder.mcp"
 local json = require "ponder.json"
+local models = require "ponder.model"
 local server = require "ponder.mcp.server"
 local serve = require "ponder.serve"
 local search = require "ponder.search"
@@ -93,6 +94,40 @@ describe("an MCP server", function()
         sent = talk { call(1, "add", { a = 1, b = 2 }) }
         assert.equal(1, #sent)
         assert.equal("hi", talk({ call("x", "echo", { prompt = "hi" }) })[1].result.content[1].text)
+    end)
+
+    it("offers schemas and results that the protocol allows, whatever a policy has", function()
+        local list = assert(serve_policies.of("all", {
+            list = { run = function() return { 1, 2 } end, returns = { type = "array" } },
+            odd = { run = function() return { f = print } end, annotations = { title = "Odd" } },
+            wrong = { run = function() return { a = "x" } end,
+                returns = { properties = { a = { type = "integer" } } } },
+            schema = { run = function() end, parameters = { required = {}, properties = {
+                required = { type = "boolean" }, properties = { type = "string" },
+                nested = { type = "object", properties = {}, required = {} } } } },
+        }))
+        local sent = {}
+        task.run(function()
+            local session = server.new { policies = list, log = function() end }
+                :session(function(message) sent[#sent + 1] = json.decode(json.encode(message)) end)
+            session:receive(request(1, "tools/list")):join()
+            for i, name in ipairs { "list", "odd", "wrong" } do
+                session:receive(call(i + 1, name, { prompt = "" })):join()
+            end
+        end)
+        local tools = sent[1].result.tools
+        assert.is_nil(tools[1].outputSchema)
+        assert.same({ openWorldHint = true, title = "Odd" }, tools[2].annotations)
+        assert.equal('{"properties":{"nested":{"properties":{},"required":[],"type":"object"},'
+            .. '"properties":{"type":"string"},"required":{"type":"boolean"}},"required":[],'
+            .. '"type":"object"}', json.encode(tools[3].inputSchema))
+        assert.equal("object", tools[4].outputSchema.type)
+        assert.equal("[1,2]", sent[2].result.content[1].text)
+        assert.is_nil(sent[2].result.structuredContent)
+        assert.is_true(sent[3].result.isError)
+        assert.is_true(sent[4].result.isError)
+        assert.matches("must be the schema of an object", select(2, serve_policies.new("p",
+            { run = print, parameters = { type = "array" } })))
     end)
 
     it("distinguishes errors of the caller from failures of a tool", function()
@@ -334,6 +369,14 @@ describe("ponder mcp", function()
 end)
 
 describe("/mcp of a server", function()
+    local META = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+        ["io.modelcontextprotocol/clientCapabilities"] = json.object {} }
+
+    local function headers_of(method, name)
+        return { ["mcp-protocol-version"] = "2026-07-28", ["mcp-method"] = method,
+            ["mcp-name"] = name }
+    end
+
     local function with_server(f, opts)
         task.run(function()
             opts = opts or {}
@@ -351,7 +394,7 @@ describe("/mcp of a server", function()
                     body = body and json.encode(body) or nil }
                 local text = result.body or ""
                 return result, json.decode(text:match "data: (%b{})\n\n$" or text), text
-            end)
+            end, address)
             net:close()
             web:drain()
             web:wait()
@@ -409,18 +452,30 @@ describe("/mcp of a server", function()
             with_server(function(post)
                 local _, body = post(call(2, "paid", { prompt = "" }), begin(post))
                 local text = body.result.content[1].text
-                assert.equal(limit and 1 or nil, text:find "price" and 1)
+                assert.equal(limit and 1 or nil, text:find "NO_PRICE" and 1)
             end, { policies = paid, max_cost = limit or nil })
         end
     end)
 
+    it("counts what calls cost, by policy", function()
+        local dir <close> = shell.directory { ["m.lua"] = [[
+            return function() return { text = "x", usage = { input_tokens = 3,
+                output_tokens = 2 } } end]] }
+        local m = models.open("script:" .. dir.path .. "/m.lua")
+        with_server(function(post, address)
+            post(call(2, "ask", { prompt = "" }, META), headers_of("tools/call", "ask"))
+            post(call(3, "fails", { prompt = "" }, META), headers_of("tools/call", "fails"))
+            local text = transport.new():send { url = "http://" .. address .. "/metrics",
+                proxy = "" }.body
+            assert.matches('ponder_tokens_total{policy="ask",kind="input"} 3\n', text)
+            assert.matches('ponder_requests_total{policy="ask",status="200"} 1\n', text)
+            assert.matches('ponder_errors_total{code="x"} 1\n', text)
+        end, { policies = { ask = function() return (m:complete "?") end,
+            fails = function() return nil, "no luck", "X" end } })
+    end)
+
     it("accepts requests of 2026-07-28 whose headers match the body", function()
-        local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
-            ["io.modelcontextprotocol/clientCapabilities"] = json.object {} }
-        local function headers(method, name)
-            return { ["mcp-protocol-version"] = "2026-07-28", ["mcp-method"] = method,
-                ["mcp-name"] = name }
-        end
+        local meta, headers = META, headers_of
         with_server(function(post)
             local result, body = post(call(1, "echo", { prompt = "hi" }, meta),
                 headers("tools/call", "=?base64?ZWNobw==?="))
@@ -431,6 +486,22 @@ describe("/mcp of a server", function()
             assert.same({ 400, -32020 }, { result.status, body.error.code })
             result, body = post(request(1, "ping", { _meta = meta }), headers "ping")
             assert.same({ 404, -32601 }, { result.status, body.error.code })
+            local list = request(1, "tools/list", { _meta = meta })
+            for _, wrong in ipairs { { false, "tools/list" }, { "2025-11-25", "tools/list" },
+                { "2026-07-28", false } } do
+                result, body = post(list, { ["mcp-protocol-version"] = wrong[1],
+                    ["mcp-method"] = wrong[2] })
+                assert.same({ 400, -32020 }, { result.status, body.error.code })
+            end
+            result, body = post(request(1, "tools/list"), headers "tools/list")
+            assert.same({ 400, -32602 }, { result.status, body.error.code })
+            result, body = post(request(1, "prompts/get", { name = "a", _meta = meta }),
+                headers("prompts/get", "b"))
+            assert.same({ 400, -32020 }, { result.status, body.error.code })
+            assert.equal(202, post({ jsonrpc = "2.0", method = "notifications/x" },
+                { ["mcp-protocol-version"] = "2026-07-28" }).status)
+            result = post(nil, headers(), "DELETE")
+            assert.same({ 405, "POST" }, { result.status, result.headers.allow })
         end)
     end)
 end)

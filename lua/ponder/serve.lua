@@ -39,6 +39,7 @@ local OPTIONS = {
     gauges = { type = "function" },
     prompts = { type = "table" },
     resources = { type = "table" },
+    version = { type = "string" },
     concurrency = { type = "integer", min = 1, default = 64 },
     max_queue = { type = "integer", min = 0, default = 256 },
     queue_timeout_ms = { type = "number", min = 0, default = 60000 },
@@ -103,6 +104,7 @@ end
 ---@field page? table with `handle`, which answers other requests (ponder.view)
 ---@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
 ---@field resources? ponder.mcp.Catalog likewise
+---@field version? string of the program, for clients at /mcp
 ---@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.metrics
 ---@field concurrency? integer requests at once, default 64
 ---@field max_queue? integer requests that wait for a slot, default 256
@@ -145,12 +147,13 @@ function serve.new(opts)
         metrics = metrics.new(), permits = task.semaphore(opts.concurrency), in_flight = 0,
         queued = 0, running = {},
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
-        mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
-            log = opts.log, timeout_ms = opts.timeout_ms,
-            max_cost_per_request = opts.max_cost_per_request,
-            max_calls_per_request = opts.max_calls_per_request },
         draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
     self.slot = self:new_slot()
+    self.mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
+        version = opts.version, log = opts.log, timeout_ms = opts.timeout_ms,
+        max_cost_per_request = opts.max_cost_per_request,
+        max_calls_per_request = opts.max_calls_per_request,
+        on_called = function(...) self:count_call(...) end }
     return self
 end
 

@@ -121,6 +121,7 @@ local function server_options(given, list, keys)
     local limits = policies.limits(given)
     return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
         prompts = prompts.catalog, resources = shows_runs and resources.of(given.log) or nil,
+        version = host.version,
         concurrency = given.concurrency, max_queue = given.max_queue,
         queue_timeout_ms = ms(given.queue_timeout), timeout_ms = limits.timeout_ms,
         drain_ms = ms(given.drain), max_cost = given.max_cost,

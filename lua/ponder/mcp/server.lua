@@ -8,6 +8,7 @@
 ---     initialize ---> ready            2025-11-25 and before
 ---     (nothing)  ---> ready            2026-07-28: each request names its version
 
+local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
@@ -35,23 +36,20 @@ Server.__index = Server
 local PROMPT_SCHEMA = { type = "object", required = json.array { "prompt" },
     properties = { prompt = { type = "string", description = "what is asked" } } }
 
--- A schema for JSON, where an empty table is an object.
-local function as_schema(node)
-    local copy = json.object {}
-    for name, value in pairs(node) do
-        copy[name] = type(value) == "table" and name == "properties" and as_schema(value)
-            or name == "required" and json.array(value) or value
-    end
-    return copy
+-- A schema as JSON; nil if it is not that of an object, as the protocol requires.
+local function object_schema(given)
+    local copy = schema.with_lists(given)
+    copy.type = copy.type or "object"
+    return copy.type == "object" and copy or nil
 end
 
 local function tool_of(policy)
-    local input = as_schema(policy.parameters or PROMPT_SCHEMA)
-    input.type = input.type or "object"
+    local annotations = { openWorldHint = true }
+    options.merge(annotations, policy.annotations)
     return { name = protocol.tool_name(policy.name),
         description = policy.description or ("the policy " .. policy.name),
-        inputSchema = input, outputSchema = policy.returns and as_schema(policy.returns),
-        annotations = { openWorldHint = true, readOnlyHint = true } }
+        inputSchema = object_schema(policy.parameters or PROMPT_SCHEMA),
+        outputSchema = policy.returns and object_schema(policy.returns), annotations = annotations }
 end
 
 local OPTIONS = {
@@ -62,6 +60,7 @@ local OPTIONS = {
     timeout_ms = { type = "number", min = 1, default = 600000 },
     max_cost_per_request = { type = "number", min = 0, finite = true },
     max_calls_per_request = { type = "integer", min = 1 },
+    on_called = { type = "function", default = function() end },
     log = { type = "function", default = function(text)
         io.stderr:write("ponder mcp: ", text, "\n")
     end },
@@ -69,7 +68,8 @@ local OPTIONS = {
 
 ---@param opts table policies: a list from ponder.serve.policies; prompts, resources:
 ---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
----  max_calls_per_request of a call; log(text): called with each failure
+---  max_calls_per_request of a call; log(text): called with each failure; on_called(policy, spent,
+---  message, code): called after each call of a policy
 ---@return ponder.mcp.Server
 function server.new(opts)
     opts = options.check("mcp.server.new", opts, OPTIONS)
@@ -79,6 +79,14 @@ function server.new(opts)
         self.by_name[self.tools[i].name] = policy
     end
     return self
+end
+
+---The name of the policy that a request calls, for metrics.
+---@param params any of tools/call
+---@return string name "mcp": there is no such policy
+function Server:policy_name(params)
+    local policy = type(params) == "table" and self.by_name[params.name]
+    return policy and policy.name or "mcp"
 end
 
 ---@class ponder.mcp.Session with one client
@@ -150,15 +158,25 @@ local function own_parts(value)
     return json.array(content)
 end
 
--- A policy's outcome as a result of the protocol.
+-- A policy's outcome as a result of the protocol; nil and what is wrong with it.
 local function tool_result(policy, result)
-    local parts = not policy.returns and own_parts(result.value)
-    if parts then
+    local value, returns = result.value, policy.returns
+    returns = returns and (returns.type or "object") == "object" and returns or nil
+    local encoded, text = pcall(json.encode, value)
+    local parts = not returns and own_parts(value)
+    if not encoded then
+        return nil, "its result: " .. text:gsub("^.-json%.encode: ", "")
+    elseif parts then
         return { content = parts, isError = false }
     end
-    local text = result.value and json.encode(result.value) or result.answer
-    return { content = json.array { { type = "text", text = text } }, isError = false,
-        structuredContent = result.value or policy.returns and { answer = result.answer } or nil }
+    local is_object = value and text:find "^{"
+    local structured = is_object and value or returns and { answer = result.answer } or nil
+    local ok, problem = schema.check(structured, returns or {})
+    if not ok then
+        return nil, "its result does not fit `returns`: " .. problem:gsub("^reply", "result")
+    end
+    return { isError = false, structuredContent = structured,
+        content = json.array { { type = "text", text = value and text or result.answer } } }
 end
 
 -- Runs a policy for a client.
@@ -170,15 +188,20 @@ local function call_tool(self, call)
             .. problem:gsub("^reply", "arguments"))
     end
     local prompt = type(arguments.prompt) == "string" and arguments.prompt or ""
-    local result, message, code = policies.call(policy, { arguments = arguments, prompt = prompt,
-        model = policy.name, params = {}, messages = { { role = "user", content = prompt } } },
-        new_sink(call), opts)
-    if not result then
-        opts.log(("%s: %s"):format(policy.name, tostring(message)))
-        return tool_error(code == "ERROR" and ("the policy %s failed"):format(policy.name)
-            or ("the policy %s failed: %s"):format(policy.name, tostring(message)))
+    local fields = { arguments = arguments, prompt = prompt, model = policy.name, params = {},
+        messages = { { role = "user", content = prompt } } }
+    local result, message, code, spent = policies.call(policy, fields, new_sink(call), opts)
+    local answered
+    if result then
+        answered, message = tool_result(policy, result)
+        code = not answered and "ERROR" or nil
     end
-    return tool_result(policy, result)
+    opts.on_called(policy, spent, message, code)
+    if not answered then
+        opts.log(("%s: %s"):format(policy.name, tostring(message)))
+        return tool_error(errors.text_of_policy(policy.name, message, code))
+    end
+    return answered
 end
 
 -------------------------------------------------------------------------------
@@ -339,9 +362,11 @@ local function perform(self, message, send)
 end
 
 local function answer(self, message, send)
-    local ok, result = pcall(perform, self, message, send)
+    local ok, result = pcall(function()
+        send(protocol.success(message.id, perform(self, message, send)))
+    end)
     if ok then
-        send(protocol.success(message.id, result))
+        return
     elseif type(result) == "table" and result.rpc then
         send(protocol.failure(message.id, result.rpc, result.message, result.data))
     else

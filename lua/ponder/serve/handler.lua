@@ -170,6 +170,19 @@ function Server:count_spent(job, spent)
     m:add("ponder_cost_usd_total", spent.cost or 0, name)
 end
 
+---Counts a call of a policy as a tool (MCP).
+---@param policy ponder.serve.Policy
+---@param spent ponder.task.Spent
+---@param message string? with code: it failed
+---@param code string?
+function Server:count_call(policy, spent, message, code)
+    self:count_spent({ policy = policy }, spent)
+    if code then
+        self.metrics:add("ponder_errors_total", 1,
+            errors.of_policy(policy.name, message, code).code)
+    end
+end
+
 ---Answers one request for a policy; raises a ponder.serve.Error if a field is wrong.
 function Server:answer(r, endpoint, key)
     local job = endpoint.read(fields.body(r.body), self)

@@ -53,42 +53,55 @@ function Mcp:drop(id)
     return session ~= nil
 end
 
--- In version 2026-07-28, headers repeat parts of the body.
-local function header_mismatch(headers, message)
+-- In version 2026-07-28, headers repeat parts of the body: this field of params in Mcp-Name.
+local NAMES = { ["tools/call"] = "name", ["prompts/get"] = "name", ["resources/read"] = "uri" }
+
+-- What is wrong with the headers of a request of that version. Notifications may omit them.
+local function header_mismatch(headers, message, version)
     local params = type(message.params) == "table" and message.params or {}
-    local meta = type(params._meta) == "table" and params._meta or {}
-    local expected = { ["mcp-protocol-version"] = meta[protocol.VERSION_FIELD],
-        ["mcp-method"] = message.method,
-        ["mcp-name"] = message.method == "tools/call" and params.name or nil }
-    for name, value in pairs(expected) do
-        local given = headers[name]
+    local expected = { { "mcp-protocol-version", version }, { "mcp-method", message.method },
+        { "mcp-name", params[NAMES[message.method]] } }
+    for _, pair in ipairs(expected) do
+        local given = headers[pair[1]]
         local encoded = given and given:match "^=%?base64%?(.*)%?=$"
         if encoded then
-            given = base64.decode(encoded)
+            given = base64.decode(encoded) or ""
         end
-        if given ~= value then
-            return ("the header %s does not match the body"):format(name)
+        if pair[2] ~= nil and given ~= pair[2] and (given or message.id ~= nil) then
+            return ("the header %s does not match the body"):format(pair[1])
         end
     end
 end
 
+-- The version that a request names in its body, as those of 2026-07-28 must.
+local function version_in_body(message)
+    local meta = type(message.params) == "table" and message.params._meta
+    return type(meta) == "table" and meta[protocol.VERSION_FIELD] or nil
+end
+
 -- The session of a request and headers for its answer; or nil, the status and body of an error.
 function Mcp:session_of(r, message)
-    local version = r.headers["mcp-protocol-version"]
-    if version == protocol.STATELESS then
-        local problem = header_mismatch(r.headers, message)
+    local version, in_body = r.headers["mcp-protocol-version"], version_in_body(message)
+    local function refuse(code, text, data)
+        return nil, 400, protocol.failure(message.id, code, text, data)
+    end
+    if version and version ~= protocol.STATELESS
+        and not options.has(protocol.WITH_INITIALIZE, version) then
+        return refuse(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version", {
+            requested = version, supported = json.array { protocol.STATELESS,
+                table.unpack(protocol.WITH_INITIALIZE) } })
+    elseif version == protocol.STATELESS or in_body then
+        local problem = header_mismatch(r.headers, message, in_body)
         if problem then
-            return nil, 400, protocol.failure(message.id, protocol.HEADER_MISMATCH, problem)
+            return refuse(protocol.HEADER_MISMATCH, problem)
+        elseif not in_body and message.id ~= nil then
+            return refuse(protocol.INVALID_PARAMS, "params._meta must have "
+                .. protocol.VERSION_FIELD)
         end
         return self.server:session(nothing), {}
     elseif message.method == "initialize" then
         local id, session = self:new_session()
         return session, { "Mcp-Session-Id", id }
-    elseif version and not options.has(protocol.WITH_INITIALIZE, version) then
-        return nil, 400, protocol.failure(message.id, protocol.UNSUPPORTED_VERSION,
-            "Unsupported protocol version", { requested = version,
-                supported = json.array { protocol.STATELESS,
-                    table.unpack(protocol.WITH_INITIALIZE) } })
     end
     local id = r.headers["mcp-session-id"]
     if not id then
@@ -161,7 +174,7 @@ function Mcp:post(server, r, key)
     if message.method ~= "tools/call" then
         return answer(server, r, session, message, headers)
     end
-    r.policy = "mcp"
+    r.policy = self.server:policy_name(message.params)
     return server:in_slot(r, server.within_budgets, server, key, answer, server, r, session,
         message, headers)
 end
@@ -171,12 +184,13 @@ end
 ---@param r ponder.http.Request
 ---@param key table? that the client sent
 function Mcp:handle(server, r, key)
-    if r.method == "DELETE" then
+    local has_sessions = r.headers["mcp-protocol-version"] ~= protocol.STATELESS
+    if r.method == "DELETE" and has_sessions then
         local found = self:drop(r.headers["mcp-session-id"] or "")
         return server:reply(r, found and 200 or 404, "")
     elseif r.method ~= "POST" then
         local err = errors.new(405, "method_not_allowed", "use POST")
-        err.allow = "POST, DELETE"
+        err.allow = has_sessions and "POST, DELETE" or "POST"
         return server:refuse(r, err)
     end
     local err = server:check_head(r)

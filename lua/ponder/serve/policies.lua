@@ -14,6 +14,7 @@ local policies = {}
 ---@field description string?
 ---@field parameters table? JSON schema of `request.arguments`
 ---@field returns table? JSON schema of the answer's table
+---@field annotations table? of the MCP tool: readOnlyHint, destructiveHint, title...
 ---@field accepts table<string, true> fields that change the shape of a reply and that it handles
 ---@field run fun(request: ponder.serve.Request): any, string?, string?
 ---@field reload (fun(): ponder.serve.Policy?)? the policy as its file defines it now
@@ -23,6 +24,7 @@ local FIELDS = {
     description = { type = "string" },
     parameters = { type = "table" },
     returns = { type = "table" },
+    annotations = { type = "table" },
     accepts = { type = "table", default = {} },
 }
 
@@ -83,6 +85,8 @@ function policies.new(name, value)
     local ok, checked = pcall(options.check, "policy " .. name, value, FIELDS, 0)
     if not ok then
         return nil, checked
+    elseif checked.parameters and (checked.parameters.type or "object") ~= "object" then
+        return nil, ("policy %s: parameters must be the schema of an object"):format(name)
     end
     checked.name, checked.accepts = name, as_set(checked.accepts)
     if is_strategy(checked.run) then

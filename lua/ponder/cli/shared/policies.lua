@@ -58,7 +58,7 @@ local function strategy_policy(name, given, box)
     if not opened then
         return nil, problem
     end
-    return policies.of(name, made)
+    return policies.of(name, { run = made, annotations = { readOnlyHint = not box.tools } })
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
@@ -67,7 +67,8 @@ local function chat_policy(name, given, box)
     if not ok then
         return nil, (tostring(m):gsub("^.-model%.open: ", ""))
     end
-    return policies.of(name, { description = m.name, run = function(request)
+    return policies.of(name, { description = m.name,
+        annotations = { readOnlyHint = not box.tools }, run = function(request)
         local params = request.params
         local reply, message, code = converse.run(m, { messages = request.messages,
             temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
