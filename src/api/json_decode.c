@@ -28,7 +28,7 @@ typedef struct Level {
 typedef struct Builder {
     lua_State *L;
     JsonReader reader;
-    int box;     /* the stack slot that owns `levels` once they outgrow `small` */
+    int owner;   /* the stack slot that owns `levels` once they outgrow `small` */
     bool finite; /* refuses NaN and infinities */
     size_t depth;
     size_t room;
@@ -45,7 +45,7 @@ static void builder_open(Builder *b, lua_State *L, const char *text, size_t leng
     b->room = BATCH_DEPTH;
     b->levels = b->small;
     lua_pushnil(L);
-    b->box = lua_gettop(L);
+    b->owner = lua_gettop(L);
 }
 
 static void push_string(lua_State *L, const JsonString *s)
@@ -106,7 +106,7 @@ static void open_level(Builder *b, bool object)
     luaL_checkstack(L, 2 * BATCH + 8, "json: nested too deeply");
     if (b->depth == b->room) {
         size_t used = b->room * sizeof(Level);
-        b->levels = json_box_resize(L, b->box, b->levels, used, 2 * used);
+        b->levels = json_grow(L, b->owner, b->levels, used, 2 * used);
         b->room *= 2;
     }
     lua_pushnil(L);
@@ -216,13 +216,26 @@ int json_lua_decode(lua_State *L)
     return 1;
 }
 
+/* Whether the string is the one at `arg`. */
+static bool is_string(lua_State *L, const JsonString *s, int arg)
+{
+    size_t length;
+    const char *text = lua_tolstring(L, arg, &length);
+    if (s->plain)
+        return s->length == length && memcmp(s->text, text, length) == 0;
+    push_string(L, s);
+    bool same = lua_rawequal(L, -1, arg);
+    lua_pop(L, 1);
+    return same;
+}
+
 /* Goes to the value of the key; false if there is none or the reader has a fault. */
-static bool enter_object(JsonReader *r, const char *name, size_t length)
+static bool enter_object(JsonReader *r, lua_State *L, int arg)
 {
     if (json_next(r) != JSON_OPEN_OBJECT)
         return false;
     while (json_next(r) == JSON_KEY) {
-        if (json_string_is(&r->string, name, length))
+        if (is_string(L, &r->string, arg))
             return true;
         if (!json_skip(r))
             return false;
@@ -245,12 +258,8 @@ static bool enter_list(JsonReader *r, lua_Integer index)
 
 static bool enter(JsonReader *r, lua_State *L, int arg)
 {
-    size_t length;
-    if (lua_type(L, arg) == LUA_TSTRING) {
-        const char *name = lua_tolstring(L, arg, &length);
-        return enter_object(r, name, length);
-    }
-    return enter_list(r, lua_tointeger(L, arg));
+    return lua_type(L, arg) == LUA_TSTRING ? enter_object(r, L, arg)
+                                           : enter_list(r, lua_tointeger(L, arg));
 }
 
 static void check_path(lua_State *L, int last)

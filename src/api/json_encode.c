@@ -4,8 +4,8 @@
  * Open containers form a stack of Frames; there is no recursion, even if reading a lazy list runs
  * Lua code that encodes, too.
  *
- * The Lua stack of one call: the value, the options, and three boxes that own the text, the frames
- * and the keys once they are large. Above them, for each frame:
+ * The Lua stack of one call: the value, the options, and three userdata that own the text, the
+ * frames and the keys once they are large. Above them, for each frame:
  *
  *      slot       the container
  *      slot + 1   nil, or a table of further keys
@@ -22,9 +22,9 @@
 #include "core/json_keys.h"
 
 enum {
-    TEXT_BOX = 3,
-    FRAME_BOX,
-    KEY_BOX,
+    TEXT = 3,
+    FRAMES,
+    KEYS,
     STACK_KEYS = 64,
     SMALL_TEXT = 1024,
     SMALL_FRAMES = 16,
@@ -72,7 +72,7 @@ static char *reserve(Encoder *e, size_t size)
 {
     if (e->room - e->used < size) {
         size_t room = 2 * e->room > e->used + size ? 2 * e->room : e->used + size;
-        e->text = json_box_resize(e->L, TEXT_BOX, e->text, e->used, room);
+        e->text = json_grow(e->L, TEXT, e->text, e->used, room);
         e->room = room;
     }
     return e->text + e->used;
@@ -190,7 +190,7 @@ static void add_key(Encoder *e, int slot, size_t position)
     size_t length;
     if (e->key_count == e->key_capacity) {
         size_t used = e->key_capacity * sizeof(JsonKey);
-        e->keys = json_box_resize(L, KEY_BOX, e->keys, used, 2 * used);
+        e->keys = json_grow(L, KEYS, e->keys, used, 2 * used);
         e->key_capacity *= 2;
     }
     if (position < STACK_KEYS) {
@@ -340,7 +340,7 @@ static void reserve_frame(Encoder *e)
     luaL_checkstack(e->L, STACK_KEYS + LUA_MINSTACK, "json.encode");
     if (e->depth == e->frame_capacity) {
         size_t used = e->frame_capacity * sizeof(Frame);
-        e->frames = json_box_resize(e->L, FRAME_BOX, e->frames, used, 2 * used);
+        e->frames = json_grow(e->L, FRAMES, e->frames, used, 2 * used);
         e->frame_capacity *= 2;
     }
 }
@@ -491,10 +491,9 @@ int json_lua_encode(lua_State *L)
     e.text = e.small_text, e.used = 0, e.room = SMALL_TEXT;
     e.frames = e.small_frames, e.depth = 0, e.frame_capacity = SMALL_FRAMES;
     e.keys = e.small_keys, e.key_count = 0, e.key_capacity = SMALL_KEYS;
-    lua_settop(L, KEY_BOX);
+    lua_settop(L, KEYS);
     lua_pushvalue(L, 1);
     encode(&e);
     lua_pushlstring(L, e.text, e.used);
-    json_box_free(L, TEXT_BOX);
     return 1;
 }

@@ -19,63 +19,11 @@ const char *json_text(lua_State *L, const char *where, size_t *length)
     return lua_tolstring(L, 1, length);
 }
 
-/* ---- memory that a userdata owns ---- */
-
-typedef struct Box {
-    void *memory;
-    size_t size;
-} Box;
-
-static const char BOX[] = "ponder.json.box";
-
-void json_box_free(lua_State *L, int slot)
+void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size)
 {
-    Box *box = lua_touserdata(L, slot);
-    Alloc alloc = api_alloc(L);
-    if (box != NULL) {
-        alloc_free(&alloc, box->memory, box->size);
-        *box = (Box){NULL, 0};
-    }
-}
-
-static int box_gc(lua_State *L)
-{
-    luaL_checkudata(L, 1, BOX);
-    json_box_free(L, 1);
-    return 0;
-}
-
-static Box *box_new(lua_State *L)
-{
-    Box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = (Box){NULL, 0};
-    if (luaL_newmetatable(L, BOX)) {
-        lua_pushcfunction(L, box_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return box;
-}
-
-void *json_box_resize(lua_State *L, int slot, const void *old, size_t used, size_t size)
-{
-    Alloc alloc = api_alloc(L);
-    Box *box = lua_touserdata(L, slot);
-    bool fresh = box == NULL;
-    void *memory;
-    if (fresh) {
-        box = box_new(L);
-        lua_replace(L, slot);
-    }
-    memory = alloc_resize(&alloc, box->memory, box->size, size);
-    if (memory == NULL) {
-        lua_pushliteral(L, "not enough memory");
-        lua_error(L);
-    }
-    if (fresh)
-        memcpy(memory, old, used);
-    box->memory = memory;
-    box->size = size;
+    void *memory = lua_newuserdatauv(L, size, 0);
+    memcpy(memory, old, used);
+    lua_replace(L, slot);
     return memory;
 }
 

@@ -23,10 +23,8 @@ enum { JSON_DEFAULT_DEPTH = 1000, JSON_DEFAULT_BYTES = 64 * 1024 * 1024 };
 /* The text at argument 1; numbers are not accepted. */
 const char *json_text(lua_State *L, const char *where, size_t *length);
 
-/* Grows memory owned by a userdata in the stack slot `slot` (nil before the first call), so that an
- * error frees it. The first call copies `used` bytes of `old`. */
-void *json_box_resize(lua_State *L, int slot, const void *old, size_t used, size_t size);
-void json_box_free(lua_State *L, int slot);
+/* Copies `used` bytes of `old` to a new userdata of `size` bytes in the stack slot `slot`. */
+void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size);
 
 int json_lua_encode(lua_State *L);
 int json_lua_decode(lua_State *L);

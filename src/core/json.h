@@ -81,6 +81,7 @@ typedef struct JsonPlace {
     size_t column;
 } JsonPlace;
 
+/* `text` ends with a NUL, as a Lua string does; it may contain others. */
 void json_open(JsonReader *r, const char *text, size_t length, size_t max_depth);
 
 /* The next token. After JSON_ERROR and JSON_END the reader stays where it is. */
@@ -102,9 +103,6 @@ const char *json_scan_string(const char *at, const char *end, JsonString *s);
 /* The value of a string that is not plain, into `out` (s->room bytes of it); returns its length. */
 size_t json_unescape(const JsonString *s, char *out);
 
-/* Whether a string's value equals these bytes. */
-bool json_string_is(const JsonString *s, const char *text, size_t length);
-
 /* Escapes the bytes from *at as far as `room` allows, and moves *at past them; invalid UTF-8
  * becomes U+FFFD. Returns the bytes written, at least one if room is 6 or more. */
 size_t json_escape(char *out, size_t room, const char **at, const char *end);
@@ -115,8 +113,9 @@ bool json_is_utf8(const char *text, size_t length);
 size_t json_write_integer(char *out, int64_t value);
 size_t json_write_double(char *out, double value); /* finite */
 
-/* Reads the text of a number, already checked against JSON's grammar. Returns JSON_INTEGER or
- * JSON_DOUBLE, correctly rounded in any locale. */
+/* Reads the text of a number, already checked against JSON's grammar; at `end` there is a character
+ * that cannot continue it, such as NUL. Returns JSON_INTEGER or JSON_DOUBLE, correctly rounded in
+ * any locale. */
 JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
 
 #endif

@@ -2,9 +2,8 @@
 #include "core/json_keys.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "core/heap.h"
 
 static uint64_t prefix_of(const char *text, size_t length)
 {
@@ -19,13 +18,13 @@ JsonKey json_key(const char *text, size_t length, size_t position)
     return (JsonKey){prefix_of(text, length), text, length, position};
 }
 
-static bool key_less(const JsonKey *a, const JsonKey *b)
+static int compare(const void *a, const void *b)
 {
-    if (a->prefix != b->prefix)
-        return a->prefix < b->prefix;
-    size_t shorter = a->length < b->length ? a->length : b->length;
-    int order = memcmp(a->text, b->text, shorter);
-    return order < 0 || (order == 0 && a->length < b->length);
+    const JsonKey *x = a, *y = b;
+    if (x->prefix != y->prefix)
+        return x->prefix < y->prefix ? -1 : 1;
+    int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
+    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
 }
 
 static void sort_few(JsonKey *keys, size_t n)
@@ -33,39 +32,17 @@ static void sort_few(JsonKey *keys, size_t n)
     for (size_t i = 1; i < n; i++) {
         JsonKey key = keys[i];
         size_t j = i;
-        for (; j > 0 && key_less(&key, &keys[j - 1]); j--)
+        for (; j > 0 && compare(&key, &keys[j - 1]) < 0; j--)
             keys[j] = keys[j - 1];
         keys[j] = key;
     }
 }
 
-typedef struct KeyHeap {
-    HEAP_OF(JsonKey);
-} KeyHeap;
-
-static bool last_before(const KeyHeap *h, JsonKey a, JsonKey b)
-{
-    (void)h;
-    return key_less(&b, &a);
-}
-
-#define HEAP_TYPE   KeyHeap
-#define HEAP_ENTRY  JsonKey
-#define HEAP_BEFORE last_before
-#define HEAP(name)  keys_##name
-#include "core/heap.h"
-
-/* Heapsort; insertion is faster for the few keys of an ordinary object. */
+/* Insertion is faster for the few keys of an ordinary object. */
 void json_sort_keys(JsonKey *keys, size_t n)
 {
-    if (n <= 16) {
+    if (n <= 16)
         sort_few(keys, n);
-        return;
-    }
-    KeyHeap heap = {.items = keys, .count = n, .capacity = n};
-    keys_order(&heap);
-    while (heap.count > 0) {
-        JsonKey last = keys_pop(&heap);
-        keys[heap.count] = last;
-    }
+    else
+        qsort(keys, n, sizeof *keys, compare);
 }

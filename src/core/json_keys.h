@@ -14,7 +14,7 @@ typedef struct JsonKey {
 
 JsonKey json_key(const char *text, size_t length, size_t position);
 
-/* Bytewise, a prefix before the longer key. In place, O(n log n) in the worst case. */
+/* Bytewise, a prefix before the longer key. */
 void json_sort_keys(JsonKey *keys, size_t n);
 
 #endif

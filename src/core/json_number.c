@@ -2,10 +2,11 @@
  * json_number.c -- numbers to text and back, exactly, in any locale.
  *
  * Most numbers in JSON have few digits. A significand below 2^53 and a power of ten up to 10^22 are
- * both exact doubles, so one multiplication or division rounds once and is correct (Clinger, "How
- * to read floating point numbers accurately", 1990). All others go through strtod and snprintf,
- * without a decimal point, the only part that depends on the locale.
+ * both exact doubles, so one division rounds once and is correct (Clinger, "How to read floating
+ * point numbers accurately", 1990). All others go through strtod and snprintf.
  */
+#define _GNU_SOURCE /* strtod_l */
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,135 +20,58 @@ static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
 
 enum {
     MAX_POWER = 22,
-    /* No midpoint of two neighbouring doubles has more significant digits, so further digits only
-       say "slightly more" (strtod does the same). */
-    MAX_DIGITS = 770,
-    EXPONENT_CAP = 100000,
     SHORT_DIGITS = 15,      /* decimal digits that always survive a round trip via a double */
     MAX_DIGITS_NEEDED = 17, /* digits that always identify a double */
     MAX_POWER_OF_5 = 27     /* in 64 bits */
 };
-
-/* A larger exponent cannot be offset by any number of digits. */
-static const long EXPONENT_LIMIT = 1000000000000000;
 
 static const double EXACT_LIMIT = 9007199254740992.0; /* 2^53 */
 static const double SHORT_LIMIT = 999999999999999.0;  /* SHORT_DIGITS digits */
 
 __extension__ typedef unsigned __int128 Wide;
 
-/* A decimal number: digits times ten to the exponent. */
-typedef struct Decimal {
-    uint64_t significand; /* the first 19 significant digits */
-    long digits;          /* all significant digits */
-    long exponent;        /* of the last digit */
-    bool negative;
-    bool whole; /* without fraction and exponent */
-} Decimal;
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static void add_digit(Decimal *d, char c)
+/* The locale of scripts may have another decimal point. */
+static double read_slowly(const char *text)
 {
-    if (d->digits > 0 || c != '0') {
-        if (d->digits < 19)
-            d->significand = d->significand * 10 + (uint64_t)(c - '0');
-        d->digits++;
-    }
-}
-
-static long read_exponent(const char *at, const char *end)
-{
-    bool negative = *at == '-';
-    long value = 0;
-    if (*at == '-' || *at == '+')
-        at++;
-    for (; at < end && value < EXPONENT_LIMIT; at++)
-        value = value * 10 + (*at - '0');
-    return negative ? -value : value;
-}
-
-static Decimal read_decimal(const char *at, const char *end)
-{
-    Decimal d = {.whole = true, .negative = *at == '-'};
-    if (d.negative)
-        at++;
-    for (; at < end && is_digit(*at); at++)
-        add_digit(&d, *at);
-    if (at < end && *at == '.') {
-        d.whole = false;
-        for (at++; at < end && is_digit(*at); at++) {
-            add_digit(&d, *at);
-            d.exponent--;
-        }
-    }
-    if (at < end) {
-        d.whole = false;
-        d.exponent += read_exponent(at + 1, end);
-    }
-    return d;
-}
-
-/* Copies up to MAX_DIGITS significant digits, and a 1 if any nonzero digit follows: that decides a
-   number just above a midpoint. Returns how many. */
-static long significant_digits(char *out, const char *at, const char *end)
-{
-    long n = 0;
-    for (; at < end && *at != 'e' && *at != 'E'; at++) {
-        if (!is_digit(*at) || (n == 0 && *at == '0'))
-            continue;
-        if (n < MAX_DIGITS) {
-            out[n++] = *at;
-        } else if (*at != '0') {
-            out[n++] = '1';
-            break;
-        }
-    }
-    return n;
-}
-
-/* The slow way: strtod of the digits as one integer and an exponent. */
-static double read_slowly(const Decimal *d, const char *at, const char *end)
-{
-    char text[MAX_DIGITS + 32];
-    long n = significant_digits(text, at, end);
-    long exponent = d->exponent + d->digits - n;
-    if (exponent > EXPONENT_CAP)
-        exponent = EXPONENT_CAP;
-    if (exponent < -EXPONENT_CAP)
-        exponent = -EXPONENT_CAP;
-    snprintf(text + n, sizeof text - (size_t)n, "e%ld", exponent);
-    return strtod(text, NULL);
-}
-
-static double decimal_value(const Decimal *d, const char *text, const char *end)
-{
-    double significand = (double)d->significand;
-    if (d->digits == 0)
-        return 0;
-    if (d->digits <= 19 && d->significand <= (uint64_t)EXACT_LIMIT) {
-        if (d->exponent >= 0 && d->exponent <= MAX_POWER)
-            return significand * POWERS[d->exponent];
-        if (d->exponent < 0 && d->exponent >= -MAX_POWER)
-            return significand / POWERS[-d->exponent];
-    }
-    return read_slowly(d, text, end);
+    static locale_t plain;
+    if (plain == (locale_t)0)
+        plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return plain != (locale_t)0 ? strtod_l(text, NULL, plain) : strtod(text, NULL);
 }
 
 JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number)
 {
-    Decimal d = read_decimal(text, end);
-    uint64_t limit = (uint64_t)INT64_MAX + (d.negative ? 1 : 0);
-    if (d.whole && d.digits <= 19 && d.significand <= limit) {
+    bool negative = *text == '-';
+    const char *at = text + negative, *point = end;
+    uint64_t significand = 0;
+    int digits = 0; /* of the significand: 20 for more than 19 */
+    for (; at < end && (is_digit(*at) || *at == '.'); at++) {
+        if (*at == '.') {
+            point = at;
+        } else if ((digits > 0 || *at != '0') && ++digits > 19) {
+            break;
+        } else {
+            significand = significand * 10 + (uint64_t)(*at - '0');
+        }
+    }
+    bool all = at == end; /* there is no exponent, nor another digit */
+    if (all && point == end && significand <= (uint64_t)INT64_MAX + negative) {
         /* Unsigned negation: INT64_MIN must not overflow. */
-        *integer = (int64_t)(d.negative ? 0 - d.significand : d.significand);
+        *integer = (int64_t)(negative ? 0 - significand : significand);
         return JSON_INTEGER;
     }
-    double value = decimal_value(&d, text, end);
-    *number = d.negative ? -value : value;
+    if (all && significand <= (uint64_t)EXACT_LIMIT && point < end &&
+        end - point <= MAX_POWER + 1) {
+        double value = (double)significand / POWERS[end - point - 1];
+        *number = negative ? -value : value;
+    } else {
+        *number = read_slowly(text);
+    }
     return JSON_DOUBLE;
 }
 

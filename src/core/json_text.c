@@ -287,22 +287,6 @@ size_t json_unescape(const JsonString *s, char *out)
     return (size_t)(to - out);
 }
 
-bool json_string_is(const JsonString *s, const char *text, size_t length)
-{
-    const char *at = s->text, *end = s->text + s->length;
-    if (s->plain)
-        return s->length == length && memcmp(s->text, text, length) == 0;
-    while (at < end) {
-        char piece[4];
-        size_t size = next_piece(&at, end, piece);
-        if (size > length || memcmp(text, piece, size) != 0)
-            return false;
-        text += size;
-        length -= size;
-    }
-    return length == 0;
-}
-
 /* The letter of a two-character escape, 'u' for a control character without one, 0 for none. */
 static char escape_letter(unsigned char c)
 {
