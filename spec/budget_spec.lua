@@ -575,7 +575,7 @@ describe("with_budget", function()
 end)
 
 -- Random calls at random times, within random budgets, with replies that use no more than was set
--- aside: whatever happens, nothing is overshot, nobody hangs, and all is accounted for.
+-- aside: in every case no budget is exceeded, no task hangs, and all calls are accounted for.
 describe("no budget is overshot", function()
     local function draw(random, most) return random() % most + 1 end
 

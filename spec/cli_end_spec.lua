@@ -156,13 +156,13 @@ describe("Ctrl-C", function()
         evaluate = function(n) return -n end, is_terminal = function() return false end }]]
 
     for _, strategy in ipairs { "bfs", "dfs", "beam", "best_first" } do
-        it(("stops a %s search and says where it stood"):format(strategy), function()
+        it(("stops a %s search and reports its progress"):format(strategy), function()
             local err = interrupted(SEARCH:format(strategy, 1, ""))
             assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "
                 .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
         end)
 
-        it(("stops a concurrent %s search and says where it stood"):format(strategy), function()
+        it(("stops a concurrent %s search and reports its progress"):format(strategy), function()
             local err = interrupted(SEARCH:format(strategy, 8,
                 "require('ponder.task').sleep(0.001)"))
             assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "

@@ -20,7 +20,7 @@ local function usage(arguments, opts)
     return (r.err:gsub("\n$", ""))
 end
 
--- What stands in arg, from the lowest index on, then `...`.
+-- The values of arg, from the lowest index on, then `...`.
 local SHOW_ARG = [[
 local low = 0
 while arg[low - 1] do low = low - 1 end

@@ -229,7 +229,7 @@ describe("a run that is killed", function()
 
     for i, kind in ipairs(KINDS) do
         local kills = KILLS * i // #KINDS - KILLS * (i - 1) // #KINDS
-        it(("comes to the same: %s, %d times"):format(kind, kills), function()
+        it(("has the same outcome: %s, %d times"):format(kind, kills), function()
             local whole = run_for(SLOWEST_S, "KILL", kind, "run", "--no-log", "--json", script,
                 kind)
             assert.same({ 0, "" }, { whole.status, whole.err })

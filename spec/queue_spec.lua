@@ -381,7 +381,7 @@ describe("Redis", function()
             for i = 1, 40 do items[i] = i end
             local r = q:map(items, "ask")
             print(r.n, r[1], r[40])]]
-        eventually("work is under way", function() return lab:lines "calls"[3] end)
+        eventually("work has begun", function() return lab:lines "calls"[3] end)
         lab.server:kill()
         eventually("both say so", function()
             return not coordinator:runs() or coordinator:output():find "waiting for it"

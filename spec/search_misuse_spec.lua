@@ -119,7 +119,7 @@ describe("a callback of a search", function()
             { on_event = function() error("ev") end } },
         ["is on_event and gives what others fail with"] = { " 1 2 3",
             { on_event = function() return nil, "m", "C" end } },
-        ["spoils its node"] = { "^exhausted 1 2 3 4 5$", { is_terminal = returns(false),
+        ["changes its node"] = { "^exhausted 1 2 3 4 5$", { is_terminal = returns(false),
             expand = function(n, _, node)
                 for _, id in ipairs { 1 << 40, -1, 0.5, "x", {} } do
                     node.id = id

@@ -188,7 +188,7 @@ describe("a signal", function()
         return table.concat(out, ",")]]
 
     for name, status in pairs(STATUS) do
-        it(name .. " at any write to the log leaves it whole and the run resumable", function()
+        it(name .. " at any write to the log leaves it intact and the run resumable", function()
             local dir <close> = shell.directory { ["a.lua"] = SMALL, ["m.lua"] =
                 "return function(r) require('ponder.task').sleep(0.002) "
                 .. "return r.messages[1].content end" }

@@ -1,5 +1,5 @@
--- Command lines: each gives options and operands, or one line that says what is wrong. Words are
--- apart by a line's end; the first is the command.
+-- Command lines: each gives options and operands, or one line that says what is wrong. An input
+-- has a word on each line; the first is the command.
 
 local args = require "ponder.args"
 

@@ -1,5 +1,5 @@
--- What the process of a policy says that has been taken over: each call ends with a value or with
--- nil, message, code, and only what is allowed is done. An input is a form, and then a message a
+-- Messages from the process of a hostile policy: each call ends with a value or with nil, message,
+-- code, and only allowed requests are carried out. An input is a form, followed by one message a
 -- line; after the last one the process has ended.
 
 local confine = require "ponder.core.confine"
@@ -42,7 +42,7 @@ local asked = {} -- of the tool
 local OPTS = { models = { "script:spec/fuzz/model.lua" }, directories = { "spec/fuzz" },
     tools = { x = function(what) asked[#asked + 1] = what return what end }, patience = 5 }
 
-local messages, told -- what the process says yet, and was told
+local messages, told -- still to come from the process; sent to it
 
 local Child = {}
 Child.__index = Child

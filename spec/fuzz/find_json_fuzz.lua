@@ -1,5 +1,5 @@
--- Texts with JSON in them: the parts found are in order, apart from each other and balanced, and
--- equal the text but for blanks in place of commas.
+-- Texts with JSON in them: the parts found are in order, disjoint and balanced, and equal the text,
+-- except that blanks replace commas.
 
 local find_json = require "ponder.parse.find_json"
 

@@ -1,11 +1,11 @@
 /*
  * json_fuzz.c -- libFuzzer target for src/core/json*.c. `make fuzz` runs it for a short while.
  *
- * The first byte of an input picks what the rest is taken for: a JSON text, the bytes of a string,
+ * The first byte of an input selects how the rest is read: as a JSON text, the bytes of a string,
  * or the bits of numbers. Besides what the sanitizers find, it checks that
  *   - skipping a value and reading it token by token end at the same place with the same fault;
- *   - a string's value fits the room that was promised, and is well-formed UTF-8;
- *   - whatever is written is read back as it was, also when it is written in small pieces.
+ *   - a string's value fits in the promised size, and is well-formed UTF-8;
+ *   - what is written is read back unchanged, also when written in small pieces.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
--- Logs with bytes and values that were changed, through show, export and diff: each is read, or is
--- said to be damaged in one line. An input is a list of changes: `byte PLACE VALUE`, `set
+-- Logs with changed bytes and values, read by show, export and diff: each is read, or one line says
+-- that it is damaged. An input is a list of changes: `byte PLACE VALUE`, `set
 -- TABLE.COLUMN VALUE`; its first line is a command.
 
 local sample_log = require "sample_log"
@@ -71,7 +71,7 @@ local function change(input)
     end
 end
 
--- Calls f(...) while what is printed goes nowhere.
+-- Calls f(...) and discards its output.
 local nowhere = assert(io.open("/dev/null", "w"))
 local function silently(f, ...)
     local stdout, stderr, say = io.stdout, io.stderr, print

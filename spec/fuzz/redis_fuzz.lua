@@ -1,13 +1,13 @@
--- What a Redis answers, or a server that is not one: each call ends with a reply, or with nil,
--- message, code, and so does what reads a queue. An input is the bytes of all answers; where the
--- first byte is even, those to the signing in come before them; after a "p", a stored result.
+-- Replies of a Redis, or of a server that is not one: each call, and each read of a queue, ends
+-- with a reply, or with nil, message, code. An input is the bytes of all replies; if its first byte
+-- is even, replies to the authentication precede them; a "p" is followed by a stored result.
 
 local payload = require "ponder.queue.payload"
 local redis = require "ponder.redis"
 local shell = require "shell"
 local status = require "ponder.queue.status"
 
--- Answers each connection with the bytes of the file "answer", once it has said something.
+-- Answers each connection with the bytes of the file "answer", once it has sent something.
 local SERVER = [[
 import os, socket
 s = socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen(64)
@@ -100,7 +100,7 @@ local function try(input)
     for _, call in ipairs(CALLS) do
         local client <close> = assert(redis.open(url, { timeout_ms = 2000 }))
         local count, send = 0, client.send
-        function client.send(...) -- a cursor may go on for ever
+        function client.send(...) -- a cursor may never end
             count = count + 1
             if count > MAX_COMMANDS then
                 return nil, "enough", "CLOSED"

@@ -1,5 +1,5 @@
--- What models answer, whole and streamed, in the forms of all providers: each ends a call with a
--- reply, or with nil, message, code. The first byte says whose it is, and how it comes.
+-- Replies of models, whole and streamed, in the forms of all providers: each call ends with a
+-- reply, or with nil, message, code. The first byte selects the provider and whether to stream.
 
 local model = require "ponder.model"
 
@@ -30,7 +30,7 @@ local SEEDS = {
 {"message":{"content":"i"},"done":true,"done_reason":"stop","prompt_eval_count":1}]],
 }
 
-local reply -- what the transport answers
+local reply -- of the transport
 
 local transport = {}
 

@@ -1,6 +1,6 @@
 -- What clients send to ponder serve and ponder mcp: each request is answered, with a status that
--- is not the server's failure, and a policy never sees a field of another type. The first byte says
--- where it goes.
+-- is not the server's failure, and a policy never sees a field of another type. The first byte
+-- selects the endpoint.
 
 local json = require "ponder.json"
 local policies = require "ponder.serve.policies"

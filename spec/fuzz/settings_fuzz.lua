@@ -1,5 +1,5 @@
--- Prompt files, and files of settings: each is refused with its place, or gives a value, and what
--- it does stays within its limits. The first byte says which it is.
+-- Prompt files, and files of settings: each is refused with its position, or gives a value, and
+-- stays within its limits. The first byte selects the kind.
 
 local pure = require "ponder.pure"
 
@@ -18,7 +18,7 @@ local CONTEXT = { prompt = "a question", quote = function(_, tag, text)
     return ("<%s>%s</%s>"):format(tag, tostring(text), tag)
 end }
 
--- What an environment of a file must leave as it is.
+-- What the environment of a file must not change.
 local function is_whole()
     return string.format("%d", 3) == "3" and ("x"):rep(2) == "xx" and #table.pack(1, 2) == 2
         and math.max(1, 2) == 2 and type(os.execute) == "function"

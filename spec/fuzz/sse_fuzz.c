@@ -4,8 +4,8 @@
  * The first bytes of an input pick the format, the limits, how the rest is cut, and which
  * allocation fails, if any. Besides what the sanitizers find, it checks that
  *   - a stream cut into pieces gives the events, the end and the failure of the whole one;
- *   - no event is larger than the limits allow, and [DONE] is never handed over;
- *   - after a failed allocation the reader only says so, and everything can be freed.
+ *   - no event is larger than the limits allow, and [DONE] is never delivered;
+ *   - after a failed allocation the reader only reports it, and everything can be freed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * a short while.
  *
  * An input is a program: options, then either replies to open calls, or the parts of a saved
- * machine that may not fit together; and now and then an allocation that fails. Besides what the
- * sanitizers find, it checks that a machine keeps its shape, however it came about.
+ * machine, which may be inconsistent; some allocations fail. Besides what the
+ * sanitizers find, it checks the invariants of machines, run or loaded.
  */
 #include <math.h>
 #include <stdlib.h>

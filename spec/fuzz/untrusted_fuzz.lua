@@ -1,6 +1,6 @@
 -- Programs from a grammar, as functions of a policy that runs under --untrusted: each ends with a
--- value or with nil, message, code, and the parent, which does what they ask for, gives no file,
--- no variable of the environment and no program that was not allowed.
+-- value or with nil, message, code, and the parent, which carries out their requests, gives
+-- them no file, environment variable or program that is not allowed.
 
 local json = require "ponder.json"
 local task = require "ponder.task"

@@ -1,7 +1,7 @@
--- A log of 1,000,000 calls: memory while it is written, and while it is looked at, compared, played
--- and gone on with; and the time that a call takes to be played, beside one of a log of a 100th.
+-- A log of 1,000,000 calls: the memory that it takes to write, show, compare, replay and resume it;
+-- and the time of a replayed call, compared with one in a log a hundredth the size.
 
-local BESIDE_KIB = 64 << 10 -- what a command may take beside the script's own memory
+local BESIDE_KIB = 64 << 10 -- of a command, in addition to the script's own
 local SLOWER = 1.5
 
 local SCRIPT = [[
@@ -33,9 +33,9 @@ local function small(s)
     return math.max(s.size // 100, 200)
 end
 
--- What was kept of a run without a log: its own memory.
+-- Compares with the memory of a run without a log.
 local function report_memory(s, what, run)
-    s:report(what .. ": memory beside the script's own", run.peak_kib - s.keep.own_kib, "<=",
+    s:report(what .. ": memory besides the script's own", run.peak_kib - s.keep.own_kib, "<=",
         BESIDE_KIB, "KiB")
 end
 
@@ -48,14 +48,14 @@ local function write_both(s)
     local all = s:ponder { "run", "--log", "all.db", "script.lua", s.size }
     assert(all.status == 1 and all.err:find "it stops here", all.err)
     os.remove(s.path .. "/stops")
-    s:report("memory beside that of a tenth of the calls", all.peak_kib - tenth.peak_kib, "<=",
+    s:report("memory, more than for a tenth of the calls", all.peak_kib - tenth.peak_kib, "<=",
         8 << 10, "KiB")
     report_memory(s, "writing", all)
-    s:report_time("CPU of a call beside one of few", all.cpu_s / s.size / (few.cpu_s / small(s)),
-        "<=", SLOWER)
+    s:report_time("CPU of a call, relative to one of few",
+        all.cpu_s / s.size / (few.cpu_s / small(s)), "<=", SLOWER)
 end
 
--- What failed is run on from its end: it plays all calls.
+-- Resumes the run that failed, which replays all its calls.
 local function play(s)
     local few = s:run { "replay", "few.db" }
     local all = s:run { "resume", "all.db" }
@@ -63,7 +63,7 @@ local function play(s)
     report_memory(s, "resume", all)
     local played = s:run { "replay", "all.db" }
     report_memory(s, "replay", played)
-    s:report_time("replay: CPU of a call beside one of few",
+    s:report_time("replay: CPU of a call, relative to one of few",
         played.cpu_s / s.size / (few.cpu_s / small(s)), "<=", SLOWER)
 end
 

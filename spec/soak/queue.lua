@@ -1,6 +1,6 @@
 -- A storm of kills over workers, the coordinator and redis-server, while jobs of two paid calls go
--- through a queue: each job has one result, none is lost, and what is paid twice was in flight. And
--- what a week of jobs leaves in Redis: nothing.
+-- through a queue: each job has one result, none is lost, and only calls in flight are paid twice.
+-- And what a week of jobs leaves in Redis: nothing.
 
 local moves = require "ponder.queue.moves"
 local redis = require "ponder.redis"
@@ -50,8 +50,8 @@ local function victim_of(random)
     return draw <= 7 and "worker" or draw == 8 and "coordinator" or "redis"
 end
 
--- Kills one after the other, and starts it again, until all jobs are done. -> the coordinator that
--- ended well, kills by victim
+-- Kills and restarts one victim at a time until all jobs are done. -> the coordinator that ended
+-- well, kills by victim
 local function storm(lab, coordinator, kills, random)
     local crew, count = {}, { worker = 0, coordinator = 0, redis = 0 }
     for i = 1, WORKERS do
@@ -82,7 +82,7 @@ end
 
 local BATCH = 200
 
--- Lets jobs go all their way through a queue, by the scripts that coordinators and workers call.
+-- Passes jobs through a queue with the scripts that coordinators and workers call.
 local function pass_through(client, jobs)
     local function key(name)
         return PREFIX .. name
@@ -166,7 +166,8 @@ return {
                 local client <close> = assert(redis.open(server.url))
                 return pass_through(client, s.size * (s.full and 1000 or 40))
             end)
-            s:report("Redis' memory after all jobs, beside a tenth", grown, "<=", 256, "KiB")
+            s:report("Redis' memory after all jobs, more than after a tenth", grown, "<=", 256,
+                "KiB")
         end },
     },
 }

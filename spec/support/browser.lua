@@ -14,7 +14,7 @@ local net = require "ponder.core.net"
 
 local browser = {}
 
-local LIMIT = 900 -- seconds after which the driver ends by itself, whatever became of us
+local LIMIT = 900 -- seconds after which the driver ends, even if this process is gone
 local PATIENCE_MS = 60000
 
 --- Names of keys as WebDriver writes them.

@@ -76,7 +76,7 @@ static void keep_log(const char *call, const char *path, bool fails)
     }
 }
 
-/* Sends the signal that stands in the place of an error, if one does. */
+/* Sends the signal that PONDER_FAIL_ERROR names, if it names one. */
 static bool is_signal(const char *name)
 {
     int signo = strcmp(name, "INT") == 0    ? SIGINT

@@ -6,7 +6,7 @@
  *
  * `code` is a chunk that returns a function. The function is called with the memory armed: its
  * allocation number `nth` fails, and if `lasting` all later ones too. (Lua collects garbage and
- * asks again when an allocation fails, so one failure alone is often survived.) Then the state is
+ * tries again when an allocation fails, so one failure alone is often survived.) Then the state is
  * closed.
  *
  *   outcome      "ok", or the error's message

@@ -1,6 +1,6 @@
 /*
- * fuzz_replay.c -- runs a libFuzzer target of spec/fuzz without libFuzzer: the inputs that are
- * named, and so many changes of each, of a fixed seed.
+ * fuzz_replay.c -- runs a libFuzzer target of spec/fuzz without libFuzzer: on the given
+ * inputs, and on mutations of each, with a fixed seed.
  *
  *     NAME_replay CHANGES FILE...
  *

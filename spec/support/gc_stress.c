@@ -1,15 +1,15 @@
 /*
  * gc_stress.c -- a Lua module for specs: forced garbage collection.
  *
- *   install()      from now on full collections run in the midst of creating objects; programs
- *                  that are started no longer load the sanitizers' libraries (LD_PRELOAD)
+ *   install()      from now on full collections run while objects are created; child processes
+ *                  do not load the sanitizers' libraries (LD_PRELOAD)
  *   collections()  how many there were
  *
- * An allocator that fails makes Lua collect all garbage and ask again. Here the creation of a Lua
+ * An allocator that fails makes Lua collect all garbage and try again. Here the creation of a Lua
  * object fails once, now and then, wherever it happens: also within a C function that has not
- * anchored what it has just made. The more lives, the more a collection takes, and the fewer there
- * are: see LIVE_BETWEEN. When they come depends on no clock. C code's own blocks (alloc.h), which
- * nobody would ask for again, never fail.
+ * anchored what it has just made. The more blocks are live, the longer a collection takes, and the
+ * fewer there are: see LIVE_BETWEEN. Their timing depends on no clock. C code's own blocks
+ * (alloc.h), which nothing would try again, never fail.
  */
 #include <lauxlib.h>
 #include <lua.h>
@@ -19,7 +19,7 @@
 int luaopen_gc_stress(lua_State *L);
 
 #define OBJECTS_BETWEEN 7 /* at least */
-#define LIVE_BETWEEN    8 /* of the blocks that are live, one in so many */
+#define LIVE_BETWEEN    8 /* a collection for each so many live blocks */
 
 typedef struct Stress {
     lua_Alloc real;
@@ -45,7 +45,7 @@ static void *stress_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     Stress *s = ud;
     bool new_object = ptr == NULL && osize != 0; /* Lua passes the kind of object in osize */
-    if (new_object && s->collecting) {           /* Lua asks again */
+    if (new_object && s->collecting) {           /* Lua tries again */
         s->collecting = false;
         s->wait = draw_wait(s);
     } else if (new_object && --s->wait <= 0) {

@@ -1,6 +1,6 @@
---- Fails where f takes more than 10 s of CPU. What takes time in proportion to its input takes some
---- hundredths of a second for what specs give it, and what takes its square takes minutes: between
---- them is room for a slow machine under a sanitizer.
+--- Fails if f takes more than 10 s of CPU. On the inputs of specs, linear work takes a few
+--- hundredths of a second and quadratic work minutes, which leaves room for a slow machine under a
+--- sanitizer.
 ---
 ---     linear(function() quote.utf8(("\xFF"):rep(1000000)) end)
 ---@param f function

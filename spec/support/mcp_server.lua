@@ -22,7 +22,7 @@ end
 
 local TOOLS = {}
 
--- 10,000 tools, 100 a page; or pages without end.
+-- 10,000 tools, 100 a page; or endless pages.
 function TOOLS.many(params)
     local first = math.tointeger(tonumber(params.cursor or 1))
     local tools = json.array {}

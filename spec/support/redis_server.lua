@@ -1,9 +1,9 @@
---- A redis-server of a spec's own, on a Unix socket (and a port, where that is asked for) in a
+--- A redis-server of a spec's own, on a Unix socket (and a port, if requested) in a
 --- directory of its own.
 ---
 ---     local server <close> = redis_server.start { "--appendonly", "yes" }
 ---     local client = redis.open(server.url)
----     server:kill(); server:again()    -- SIGKILL, and what it has kept
+---     server:kill(); server:again()    -- SIGKILL; restarts with its data
 
 local shell = require "shell"
 
@@ -41,7 +41,7 @@ function Server:cli(command)
         command))
 end
 
----SIGKILL; returns when it is gone, or a zombie that nobody has fetched. The first thread may be a
+---SIGKILL; returns when it is gone, or an unreaped zombie. The first thread may be a
 ---zombie while others still hold its sockets.
 function Server:kill()
     os.execute(([[p=/proc/%s; kill -KILL %s 2>/dev/null

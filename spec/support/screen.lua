@@ -1,4 +1,4 @@
---- A terminal of its own to run ponder in, and what its screen shows: tmux, with nobody looking.
+--- A terminal of its own to run ponder in, and what its screen shows: a detached tmux.
 ---
 ---     local screen = require "screen"
 ---     local s <close> = screen.open({ "tot", "--model", m, "Why?" }, { columns = 40, rows = 12 })
@@ -10,7 +10,7 @@ local shell = require "shell"
 
 local screen = {}
 
-local SECONDS = 20 -- a screen that does not come is an error
+local SECONDS = 20 -- without the expected screen: an error
 
 local Screen = {}
 Screen.__index = Screen
@@ -106,8 +106,8 @@ function Screen:resize(columns, rows)
     tmux(self, ("resize-window -x %d -y %d"):format(columns, rows))
 end
 
---- Stops the program, as Ctrl-Z does under a shell, writes lines as the shell would, and lets the
---- program go on.
+--- Stops the program, as Ctrl-Z does under a shell, writes lines as the shell would, and resumes
+--- the program.
 ---@param lines string with \\r\\n
 function Screen:suspend(lines)
     local pid, terminal = tmux(self, "list-panes -F '#{pane_pid} #{pane_tty}'"):match "(%d+) (%S+)"

@@ -13,12 +13,12 @@
  *      file=PATH       the body
  *      repeat=N        the body N times
  *      text=T          the text of a canned reply
- *      mix=1           each # in it becomes a digit that the request's body decides
+ *      mix=1           each # in it becomes a digit that depends on the request's body
  *      deltas=N        how many times, in a canned stream
  *      echo=1          the body is the request, where it would be canned
  *      chunked=1       no content-length
  *      delay=MS        wait before the headers
- *      jitter=MS       and up to so long more, as the request's body decides
+ *      jitter=MS       plus up to this long, depending on the request's body
  *      piece=N         send N bytes at one time
  *      pace=MS         wait between them
  *      ping=MS         after the body: a comment every MS, until the client leaves
@@ -50,7 +50,7 @@
 
 #include "server.h"
 
-enum { LOOK_MS = 10 }; /* how often to look whether clients have left */
+enum { LOOK_MS = 10 }; /* how often to check whether clients have left */
 
 static struct {
     long requests, connections, in_flight, max_in_flight, aborted;
@@ -149,7 +149,7 @@ void exchange_sleep(Exchange *x, double ms)
     MHD_suspend_connection(x->connection);
 }
 
-/* Whether the client of a suspended connection has left, which libmicrohttpd does not look for. */
+/* Whether the client of a suspended connection has left, which libmicrohttpd does not check. */
 static bool client_left(const Exchange *x)
 {
     char byte;
@@ -158,7 +158,7 @@ static bool client_left(const Exchange *x)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Wakes what is due and what was left alone; returns the time until the next look, in ms. */
+/* Resumes connections that are due or whose clients left; returns the ms until the next check. */
 static double wake_exchanges(void)
 {
     static double last_look;
@@ -229,7 +229,7 @@ static void begin(Exchange *x, const char *method)
         counters.max_in_flight = counters.in_flight;
 }
 
-/* The whole request is there: what now? Called again after a delay. */
+/* Handles a complete request. Called again after a delay. */
 static enum MHD_Result respond(Exchange *x)
 {
     if (x->own)

@@ -43,7 +43,7 @@ typedef struct Exchange {
     long pace, ping;
     const char *ping_text;
     bool hang, asleep, left; /* left: by its client */
-    double due;              /* while suspended: when to go on */
+    double due;              /* while suspended: when to resume */
     struct Exchange *next;   /* suspended ones */
 } Exchange;
 

@@ -1,4 +1,4 @@
---- Starts and stops the test server (server.c says what it can be asked for).
+--- Starts and stops the test server (server.c lists what it can do).
 ---
 ---     local server = require "server"
 ---     local s <close> = server.start { tls = true }

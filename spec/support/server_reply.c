@@ -9,7 +9,7 @@
 /* --- bodies in pieces --------------------------------------------------------------------- */
 
 /* Pings and silence after the body. A suspended connection does not see its client leave, so
- * silence looks up often. */
+ * silence checks often. */
 static ssize_t linger(Exchange *x, char *out, size_t room)
 {
     size_t n = x->ping_text != NULL ? strlen(x->ping_text) : 0;

@@ -131,7 +131,7 @@ function Real:run_program(list)
     return "ok"
 end
 
---- What runs programs, and writes down what happens.
+--- Runs programs and logs what happens.
 ---@param clock fun(): number
 ---@return {log: string[], body: fun(program: table)}
 function program.runner(clock)
@@ -193,8 +193,8 @@ function random_program(depth, is_main)
     return list
 end
 
---- A program that joins everything in the end, so that a deadlock always reaches it there. It comes
---- of math.random.
+--- A program that joins everything in the end, so that a deadlock always reaches it there. It
+--- draws from math.random.
 ---@return table
 function program.random()
     local list = random_program(3, true)

@@ -49,7 +49,7 @@ function driver.run(machine, env, opts)
     return machine, steps
 end
 
---- Goes on with a machine that is busy, by what its round says, until it ends or 200 replies later.
+--- Continues a busy machine until it ends, or for 200 replies.
 function driver.run_on(machine)
     for _ = 1, 200 do
         local call_id = machine.current_call_id

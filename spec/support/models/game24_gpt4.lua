@@ -1,5 +1,5 @@
--- A model for scripts/game24_tot.lua that says again what GPT-4 once said: the steps that it
--- proposed, and how it valued them, for five puzzles. They come from logs of the paper's authors
+-- A model for scripts/game24_tot.lua that replays replies of GPT-4: the steps that it proposed,
+-- and how it valued them, for five puzzles. They come from logs of the paper's authors
 -- (princeton-nlp/tree-of-thought-llm, Copyright (c) 2023 Shunyu Yao, MIT licence).
 
 local json = require "ponder.json"

@@ -1,5 +1,5 @@
--- A model for scripts/strategies/lats.lua: its first way looks best and ends in a wrong answer;
--- then it goes another.
+-- A model for scripts/strategies/lats.lua: its first path looks best and ends in a wrong answer;
+-- then it takes another.
 
 return function(request)
     local system, text = request.messages[1].content, request.messages[2].content
