@@ -24,7 +24,7 @@
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
 --- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
---- ponder.got.steps describes a whole run. Status transitions (src/api/l_got.c):
+--- src/core/got.h describes a whole run. Status transitions:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
@@ -74,6 +74,7 @@
 local core = require "ponder.core.got"
 local builtin = require "ponder.builtin"
 local connections = require "ponder.parse.connections"
+local add_directives = require "ponder.got.asks"
 local graph = require "ponder.got.graph"
 local ids = require "ponder.core.machine"
 local machine = require "ponder.machine"
@@ -82,7 +83,128 @@ local options = require "ponder.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
 local read_vote = require "ponder.parse.vote"
-local steps = require "ponder.got.steps"
+
+-------------------------------------------------------------------------------
+-- Steps
+
+local function min_nodes(run, turn)
+    return turn.env.min_nodes_for_aggregation or run.options.min_nodes_for_aggregation
+end
+
+--- Adds the directives that follow a step of the core, or ends the run.
+local function follow(run, turn, call_id, step, reason)
+    if step == "no_memory" then
+        error("not enough memory", 0)
+    elseif step == "asked" then
+        add_directives(run, turn)
+    elseif reason == "error" then
+        run:fail(turn, call_id, "no thought was generated")
+    elseif step == "done" then
+        run:complete(turn, reason, call_id)
+        local _, _, result = run.core:state()
+        run:add_directive(turn, { type = "completed", result = run.contents[result] })
+    end
+end
+
+local function is_usable(text)
+    return text:find("%S") ~= nil
+end
+
+--- By kind of call: handles the payload of a reply, after its call is closed; returns the core's
+--- step and its reason. A new node of the core gets its text before the graph is used again.
+local replies = {}
+
+function replies.generate_thought(run, turn, call, text)
+    run.thoughts[call.subject + 1] = (run.options.chain or is_usable(text)) and text or nil
+    local step, reason = run.core:thought(is_usable(text), min_nodes(run, turn))
+    if step ~= "wait" then
+        for place = 1, run.round_size do
+            local content = run.thoughts[place]
+            if content then
+                graph.name_node(run, content)
+            end
+        end
+        run.thoughts = {}
+    end
+    return step, reason
+end
+
+-- Missing scores are requested again if the reply is a text.
+function replies.score_thoughts(run, turn, call, scores)
+    local list = {}
+    for i, place in ipairs((run.core:pending())) do
+        local score = scores[run.ids[place]]
+        list[i] = type(score) == "number" and score or false
+    end
+    local may_retry = call.text and run.parse_retries < run.options.max_parse_retries
+    local step, reason = run.core:scored(list, min_nodes(run, turn), may_retry)
+    local is_again = step == "asked" and run.core:status() == "scoring"
+    run.parse_retries, run.unread = is_again and run.parse_retries + 1 or 0, is_again and call.text
+        or nil
+    return step, reason
+end
+
+function replies.find_connections(run, turn, _, found)
+    for _, link in ipairs(found) do
+        local from, to = run.places[link.from], run.places[link.to]
+        if from and to then
+            graph.link(run, from, to, link.description)
+        end
+    end
+    return run.core:connected(min_nodes(run, turn))
+end
+
+function replies.aggregate(run, _, _, text)
+    local before = run.core:node_count()
+    local step, reason = run.core:aggregated(is_usable(text))
+    if run.core:node_count() > before then
+        graph.name_node(run, text)
+    end
+    return step, reason
+end
+
+function replies.vote(run, _, _, choice)
+    local before = run.core:node_count()
+    local step, reason, winner = run.core:voted(run.places[choice])
+    if run.core:node_count() > before then
+        graph.name_node(run, run.contents[winner])
+    end
+    return step, reason
+end
+
+function replies.refine(run, _, _, text)
+    local before = run.core:node_count()
+    local step, reason = run.core:refined(is_usable(text))
+    if run.core:node_count() > before then
+        graph.name_node(run, text)
+    end
+    return step, reason
+end
+
+local function begin(run, turn, msg)
+    local step, reason = run.core:start(msg.call_id, turn.now)
+    graph.name_node(run, run.prompt)
+    run:add_event(turn, "start", {}, {
+        call_id = msg.call_id,
+        prompt_length = utf8.len(run.prompt),
+        chain = run.options.chain,
+        branching_factor = run.options.branching_factor,
+        max_nodes = run.options.max_nodes,
+        max_depth = run.options.max_depth,
+        aggregation_strategy = run.options.aggregation_strategy,
+    })
+    follow(run, turn, msg.call_id, step, reason)
+end
+
+local function accept(run, turn, call, payload)
+    run.core:close_call(call.id)
+    local step, reason = replies[call.kind](run, turn, call, payload)
+    run:add_event(turn, "step", {
+        node_count = #run.ids,
+        edge_count = run.core:edge_count(),
+    }, { call_id = call.id, operation = call.kind })
+    follow(run, turn, call.id, step, reason)
+end
 
 -------------------------------------------------------------------------------
 -- Reading replies
@@ -139,7 +261,7 @@ local texts = {
 
     score_thoughts = function(run, text)
         local own = run.options.parse_scores
-        local scores = (own or read_scores)(text, graph.listed(graph.unscored(run)))
+        local scores = (own or read_scores)(text, graph.unscored(run))
         if type(scores) ~= "table" then
             error(("opts.parse_scores must return a table (got %s)")
                 :format(options.show(scores)), 0)
@@ -152,7 +274,7 @@ local texts = {
     end,
 
     vote = function(run, text)
-        return read_vote(text, graph.ids_of(run.pending)) or ""
+        return read_vote(text, graph.ids_at(run, (run.core:pending()))) or ""
     end,
 }
 
@@ -172,28 +294,30 @@ local function flag(default, help)
     return { type = "boolean", default = default, help = help }
 end
 
+--- A getter for the id of one of the nodes in the core's state.
+local function id_field(which)
+    return function(run)
+        return run.ids[(select(which, run.core:state()))]
+    end
+end
+
 local fields = {
-    root_id = function(run)
-        return graph.id_of(run.root)
-    end,
-    current_node_id = function(run)
-        return graph.id_of(run.current)
-    end,
-    result_node_id = function(run)
-        return graph.id_of(run.result)
-    end,
+    root_id = id_field(1),
+    current_node_id = id_field(2),
+    result_node_id = id_field(3),
     generation_count = function(run)
-        return run.generation_count
+        return (select(4, run.core:state()))
     end,
     pending_operation = function(run)
-        local _, kind = run.core:current_call()
-        return run.core:is_busy() and kind or nil
+        local _, kind = run.core:open_calls()
+        return kind
     end,
     pending_node_ids = function(run)
-        return graph.ids_of(run.pending)
+        return graph.ids_at(run, (run.core:pending()))
     end,
     result = function(run)
-        return run.core:status() == "completed" and run.result.content or nil
+        local _, _, result = run.core:state()
+        return run.core:status() == "completed" and run.contents[result] or nil
     end,
 }
 options.merge(fields, graph.fields)
@@ -288,25 +412,32 @@ local got = machine.class {
     methods = graph.methods,
 
     create = function(run)
+        run.core:configure(run.options)
+        run.round_size = run.options.chain and 1 or run.options.branching_factor
+        run.thoughts = {}
+        run.parse_retries = 0 -- of the current scoring; run.unread is its last unreadable reply
         graph.create(run)
-        steps.create(run)
     end,
-    begin = steps.begin,
+    begin = begin,
     parse = parse_text,
-    accept = steps.accept,
+    accept = accept,
 
     complete_event = function(run)
+        local _, _, result = run.core:state()
         return {
-            node_count = #run.nodes,
-            edge_count = #run.edges,
-            path_length = #graph.path(run, run.result),
-            best_score = run.result.score,
+            node_count = #run.ids,
+            edge_count = run.core:edge_count(),
+            path_length = run.core:path_length(result),
+            best_score = (run.core:node(result)),
         }, {}
     end,
 
     copy = function(run, copy)
         graph.copy(run, copy)
-        steps.copy(run, copy)
+        copy.round_size = run.round_size
+        copy.parse_retries, copy.unread = run.parse_retries, run.unread
+        copy.thoughts = {}
+        options.merge(copy.thoughts, run.thoughts)
     end,
     save = map_of.save,
     load = map_of.load,

@@ -12,14 +12,27 @@
 
 #define MAX_NEW_LIST 10000 /* items that new_list allocates at most */
 
+static Machine *of_class(lua_State *L, int arg)
+{
+    Machine *m = lua_touserdata(L, arg);
+    if (m == NULL || !lua_getmetatable(L, arg))
+        return NULL;
+    bool same = lua_rawequal(L, -1, lua_upvalueindex(1));
+    lua_pop(L, 1);
+    return same ? m : NULL;
+}
+
+Machine *machine_check(lua_State *L, int arg)
+{
+    Machine *m = of_class(L, arg);
+    if (m == NULL)
+        luaL_typeerror(L, arg, "machine core");
+    return m;
+}
+
 Machine *machine_self(lua_State *L)
 {
-    Machine *m = lua_touserdata(L, 1);
-    bool same = lua_getmetatable(L, 1) && lua_rawequal(L, -1, lua_upvalueindex(1));
-    if (m == NULL || !same)
-        luaL_typeerror(L, 1, "machine core");
-    lua_pop(L, 1);
-    return m;
+    return machine_check(L, 1);
 }
 
 Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
@@ -106,18 +119,24 @@ void machine_push_id(lua_State *L, uint64_t number)
         machine_push_numbered(L, 'c', number);
 }
 
-int machine_start_self(lua_State *L)
+void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject)
 {
-    Machine *m = machine_self(L);
-    uint64_t reserved = machine_number_of(luaL_checkstring(L, 2));
-    double now = luaL_checknumber(L, 3);
+    luaL_checkstack(L, 1, NULL);
+    if (!machine_reserve(m, 1))
+        luaL_error(L, "not enough memory");
+    machine_push_id(L, machine_open(m, kind, subject));
+}
+
+void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
+                        uint32_t subject, double now)
+{
+    uint64_t reserved = machine_number_of(luaL_checkstring(L, id_arg));
     if (m->status != MACHINE_IDLE)
         luaL_error(L, "%s: start: the machine is not idle", m->kind->name);
-    if (!machine_start(m, reserved, now))
+    if (!machine_start(m, to, reserved, kind, subject, now))
         luaL_error(L, "not enough memory");
-    lua_pushvalue(L, 2);
+    lua_pushvalue(L, id_arg);
     lua_setiuservalue(L, 1, 1);
-    return 0;
 }
 
 uint32_t machine_index_of(lua_State *L, int arg, const char *const *names)
@@ -184,18 +203,14 @@ static int m_open_call(lua_State *L)
     lua_Integer subject = luaL_checkinteger(L, 3);
     luaL_argcheck(L, subject >= 0 && subject <= UINT32_MAX, 3, "out of range");
     luaL_argcheck(L, machine_is_busy(m), 1, "not running");
-    if (!machine_reserve(m, 1))
-        luaL_error(L, "not enough memory");
-    machine_push_id(L, machine_open(m, kind, (uint32_t)subject));
+    machine_push_open(L, m, kind, (uint32_t)subject);
     return 1;
 }
 
 static int m_close_call(lua_State *L)
 {
     Machine *m = machine_self(L);
-    if (!machine_close(m, machine_check_id(L, 2)))
-        return 0;
-    lua_pushinteger(L, m->call_count);
+    lua_pushboolean(L, machine_close(m, machine_check_id(L, 2)));
     return 1;
 }
 
@@ -266,8 +281,9 @@ static void push_transitions(lua_State *L, const MachineKind *kind)
 }
 
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       lua_CFunction new, lua_CFunction gc)
+                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc)
 {
+    const luaL_Reg *const lists[] = {shared_methods, methods, more};
     lua_newtable(L); /* [metatable] */
     int metatable = lua_gettop(L);
     lua_pushfstring(L, "ponder.core.%s", kind->name);
@@ -278,50 +294,18 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_pushcclosure(L, gc, 1);
     lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could call it during a method */
     lua_newtable(L);                    /* [metatable, index] */
-    lua_pushvalue(L, metatable);
-    luaL_setfuncs(L, shared_methods, 1);
-    lua_pushvalue(L, metatable);
-    luaL_setfuncs(L, methods, 1);
+    for (size_t i = 0; i < 3 && lists[i] != NULL; i++) {
+        lua_pushvalue(L, metatable);
+        luaL_setfuncs(L, lists[i], 1);
+    }
     lua_setfield(L, metatable, "__index");
     lua_newtable(L); /* [metatable, library] */
     lua_pushvalue(L, metatable);
-    lua_pushlightuserdata(L, (void *)kind);
-    lua_pushcclosure(L, new, 2);
-    lua_setfield(L, -2, "new");
+    luaL_setfuncs(L, functions, 1);
     push_transitions(L, kind);
     lua_setfield(L, -2, "transitions");
     lua_remove(L, metatable); /* [library] */
 }
-
-/* ---- plain machines ---- */
-
-/* The constructor has its kind as second upvalue. */
-static int plain_new(lua_State *L)
-{
-    machine_new_userdata(L, sizeof(Machine), lua_touserdata(L, lua_upvalueindex(2)));
-    return 1;
-}
-
-static int plain_clone(lua_State *L)
-{
-    machine_new_copy(L, sizeof(Machine));
-    return 1;
-}
-
-static int plain_gc(lua_State *L)
-{
-    machine_free(machine_self(L));
-    return 0;
-}
-
-void machine_new_plain_class(lua_State *L, const MachineKind *kind)
-{
-    static const luaL_Reg methods[] = {
-        {"clone", plain_clone}, {"start", machine_start_self}, {NULL, NULL}};
-    machine_new_class(L, kind, methods, plain_new, plain_gc);
-}
-
-/* ---- the module ---- */
 
 /* unique_id(prefix) -> a string unique in this process */
 static int unique_id(lua_State *L)

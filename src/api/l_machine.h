@@ -11,7 +11,7 @@
  *     core:find_call(id)          -> kind, subject    nothing if no such call is open
  *     core:current_call()         -> id, kind, subject    nothing before the start
  *     core:open_call(kind, subject) -> id
- *     core:close_call(id)         -> how many are open yet; nothing if it was not open
+ *     core:close_call(id)         -> whether it was open
  *     core:move(status)           raises if the table of moves does not have it
  *     core:finish(status, now)    "completed" or "error"; drops the open calls
  *     core:started_at()  core:finished_at()    ms, or nil
@@ -19,12 +19,6 @@
  *     core:restore(table)         -> true, or nil, the name of the field, what was expected there
  *
  * Subjects are passed to Lua unchanged; a kind that counts from 1 in Lua converts them itself.
- *
- * A plain machine, of which Lua does the rest, has besides these only
- *
- *     library.new()               -> core
- *     core:clone()                -> core
- *     core:start(call_id, now)
  */
 #ifndef PONDER_API_L_MACHINE_H
 #define PONDER_API_L_MACHINE_H
@@ -33,35 +27,41 @@
 #include "core/machine.h"
 
 /* Pushes a new userdata of `size` bytes that begins with an idle Machine; its metatable is the
- * class in upvalue 1. */
+ * class in upvalue 1 (of a constructor registered by machine_new_class). */
 Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind);
 
 /* Pushes a copy of the Machine at argument 1; the rest is zero, for the caller to copy. */
 Machine *machine_new_copy(lua_State *L, size_t size);
 
-/* Pushes a library table: `new`, which gets the metatable and the kind as upvalues, and
- * `transitions`, a list of {from=, to=, on=}. The metatable gets `methods` and those above, and
- * `gc` as __gc. */
+/* Pushes a library table: `new` and the functions of `functions`, and `transitions`, a list of
+ * {from=, to=, on=}. The metatable gets `methods`, `more` of them (or NULL), those above, and `gc`
+ * as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       lua_CFunction new, lua_CFunction gc);
-void machine_new_plain_class(lua_State *L, const MachineKind *kind);
+                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 Machine *machine_self(lua_State *L);
+
+/* Argument `arg`, which must be a userdata of the class in upvalue 1. */
+Machine *machine_check(lua_State *L, int arg);
 
 /* The call number of the id at `arg` in the machine at argument 1; MACHINE_NO_NUMBER if the machine
  * cannot have made that id. */
 uint64_t machine_check_id(lua_State *L, int arg);
 
-/* core:start(call_id, now): starts the machine, whose call 0 has that id; raises if it is not idle.
- */
-int machine_start_self(lua_State *L);
+/* Starts the idle machine `m` at argument 1: moves to `to` and opens call 0, whose id is the string
+ * at `id_arg`. Raises if it is not idle. */
+void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
+                        uint32_t subject, double now);
 
 /* Pushes "n7" and the like, several times as fast as lua_pushfstring. */
 void machine_push_numbered(lua_State *L, char letter, uint64_t number);
 
 /* Pushes the id of a call of the machine at argument 1. */
 void machine_push_id(lua_State *L, uint64_t number);
+
+/* Opens a call of the machine at argument 1 and pushes its id. */
+void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject);
 
 /* Pushes a number, whole ones as integers; nil for NaN. */
 void machine_push_number(lua_State *L, double value);

@@ -113,7 +113,8 @@ static int m_start(lua_State *L)
 {
     Tot *t = tot_self(L);
     check_outcome(L, tot_init_root(t), "start");
-    machine_start_self(L);
+    machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
+                       luaL_checknumber(L, 3));
     check_outcome(L, tot_open_calls(t), "start");
     return push_calls(L, t);
 }
@@ -462,6 +463,7 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"load_end", l_tot_load_end},
         {NULL, NULL},
     };
-    machine_new_class(L, &tot_kind, methods, tot_new, m_gc);
+    static const luaL_Reg functions[] = {{"new", tot_new}, {NULL, NULL}};
+    machine_new_class(L, &tot_kind, methods, NULL, functions, m_gc);
     return 1;
 }

@@ -1,10 +1,11 @@
 /*
- * l_trm.c -- ponder.core.trm: a plain machine (l_machine.h), for lua/ponder/trm.lua. A busy machine
- * has one open call.
+ * l_trm.c -- ponder.core.trm: status and calls of a TRM machine, for lua/ponder/trm.lua, which does
+ * the rest. A busy machine has one open call.
  */
 #include "api/l_machine.h"
 
 enum { REASONING = MACHINE_BUSY, SUPERVISING, IMPROVING };
+enum { CALL_REASON }; /* Lua opens the others by name */
 
 static const char *const statuses[] = {"idle",        "completed", "error", "reasoning",
                                        "supervising", "improving", NULL};
@@ -18,9 +19,37 @@ static const MachineMove moves[] = {
     {IMPROVING, MACHINE_ERROR, "error"},
 };
 
+static const MachineKind trm_kind = {"trm", statuses, calls, moves, sizeof moves / sizeof *moves};
+
+static int trm_new(lua_State *L)
+{
+    machine_new_userdata(L, sizeof(Machine), &trm_kind);
+    return 1;
+}
+
+static int m_gc(lua_State *L)
+{
+    machine_free(machine_self(L));
+    return 0;
+}
+
+static int m_clone(lua_State *L)
+{
+    machine_new_copy(L, sizeof(Machine));
+    return 1;
+}
+
+/* start(call_id, now) */
+static int m_start(lua_State *L)
+{
+    machine_start_with(L, machine_self(L), 2, REASONING, CALL_REASON, 0, luaL_checknumber(L, 3));
+    return 0;
+}
+
 PONDER_MODULE(luaopen_ponder_core_trm)
 {
-    static const MachineKind kind = {"trm", statuses, calls, moves, sizeof moves / sizeof *moves};
-    machine_new_plain_class(L, &kind);
+    static const luaL_Reg methods[] = {{"clone", m_clone}, {"start", m_start}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"new", trm_new}, {NULL, NULL}};
+    machine_new_class(L, &trm_kind, methods, NULL, functions, m_gc);
     return 1;
 }

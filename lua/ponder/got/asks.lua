@@ -10,24 +10,25 @@ local MAX_LINKABLE = 20 -- links are looked for among the newest thoughts
 local asks = {}
 
 --- Thoughts with their scores.
-local function scored(nodes)
-    local thoughts = graph.listed(nodes)
-    for i, node in ipairs(nodes) do
-        thoughts[i].score = node.score
+local function scored(run, places)
+    local thoughts = graph.listed(run, places)
+    for i, place in ipairs(places) do
+        thoughts[i].score = run.core:node(place)
     end
     return thoughts
 end
 
 --- The links between these nodes.
-local function links_among(run, nodes)
+local function links_among(run, places)
     local links, inside = {}, {}
-    for _, node in ipairs(nodes) do
-        inside[node] = true
+    for _, place in ipairs(places) do
+        inside[place] = true
     end
-    for _, node in ipairs(nodes) do
-        for _, edge in ipairs(graph.edges_at(run, node, "from")) do
-            if edge.type == "connects" and inside[edge.to] then
-                local link = graph.public_edge(edge)
+    for _, place in ipairs(places) do
+        for _, edge in ipairs(run.core:edges(place, "out")) do
+            local _, to, kind = run.core:edge(edge)
+            if kind == "connects" and inside[to] then
+                local link = graph.edge(run, edge)
                 link.description = link.description or ""
                 links[#links + 1] = link
             end
@@ -37,10 +38,10 @@ local function links_among(run, nodes)
 end
 
 --- Each thought's share of the sum of scores; equal shares if the sum is 0.
-local function weights(nodes)
+local function weights(run, places)
     local sum, shares = 0, {}
-    for i, node in ipairs(nodes) do
-        shares[i] = graph.rank(node)
+    for i, place in ipairs(places) do
+        shares[i] = run.core:rank(place)
         sum = sum + shares[i]
     end
     for i, share in ipairs(shares) do
@@ -50,19 +51,19 @@ local function weights(nodes)
 end
 
 --- The node for env.context, if there is such a function.
-local function node_for(turn, node)
-    return turn.env.context and graph.public_node(node) or nil
+local function node_for(run, turn, place)
+    return turn.env.context and graph.node(run, place) or nil
 end
 
 function asks.generate_thought(run, turn, directives)
-    local current = run.current
-    local path = graph.path(run, current, MAX_PATH + 1)
-    if path[1] == run.root or #path > MAX_PATH then
+    local root, current = run.core:state()
+    local path = run.core:trace_path(current, MAX_PATH + 1)
+    if path[1] == root or #path > MAX_PATH then
         table.remove(path, 1) -- the root is the problem itself
     end
-    local node, thoughts = node_for(turn, current), graph.listed(path)
+    local node, thoughts = node_for(run, turn, current), graph.listed(run, path)
     for i, directive in ipairs(directives) do
-        directive.node_id = current.id
+        directive.node_id = run.ids[current]
         directive.context = run:render(turn, "generate", {
             prompt = run.prompt,
             path = thoughts,
@@ -73,48 +74,51 @@ function asks.generate_thought(run, turn, directives)
 end
 
 function asks.score_thoughts(run, turn, directives)
-    directives[1].thoughts = graph.listed(graph.unscored(run))
+    directives[1].thoughts = graph.unscored(run)
     directives[1].context = run:render(turn, "score", {
         prompt = run.prompt,
-        thoughts = graph.listed(graph.unscored(run)),
+        thoughts = graph.unscored(run),
         unread = run.unread,
     })
 end
 
-function asks.find_connections(run, turn, directives)
-    local linkable = {}
-    for i = math.max(1, #run.nodes - MAX_LINKABLE + 1), #run.nodes do
-        if run.nodes[i] ~= run.root then
-            linkable[#linkable + 1] = run.nodes[i]
+function asks.find_connections(run, turn, directives, subjects)
+    local root, place = run.core:state(), subjects[1] + 1
+    local thoughts = {}
+    for i = math.max(1, #run.ids - MAX_LINKABLE + 1), #run.ids do
+        if i ~= root then
+            thoughts[#thoughts + 1] = { id = run.ids[i], content = run.contents[i] }
         end
     end
-    directives[1].node_id = run.current.id
+    directives[1].node_id = run.ids[place]
     directives[1].context = run:render(turn, "connect", {
         prompt = run.prompt,
-        thoughts = graph.listed(linkable),
-    }, node_for(turn, run.current))
+        thoughts = thoughts,
+    }, node_for(run, turn, place))
 end
 
 function asks.aggregate(run, turn, directives)
-    local thoughts = scored(run.pending)
+    local pending = run.core:pending()
+    local thoughts = scored(run, pending)
     if run.options.aggregation_strategy == "weighted" and not run.options.chain then
-        directives[1].weights = weights(run.pending)
+        directives[1].weights = weights(run, pending)
         for i, weight in ipairs(directives[1].weights) do
             thoughts[i].weight = weight
         end
     end
-    directives[1].node_ids = graph.ids_of(run.pending)
+    directives[1].node_ids = graph.ids_at(run, pending)
     directives[1].context = run:render(turn, "aggregate", {
         prompt = run.prompt,
         thoughts = thoughts,
-        links = links_among(run, run.pending),
+        links = links_among(run, pending),
     })
 end
 
 function asks.vote(run, turn, directives)
-    local thoughts, links = scored(run.pending), links_among(run, run.pending)
+    local pending = run.core:pending()
+    local thoughts, links = scored(run, pending), links_among(run, pending)
     for _, directive in ipairs(directives) do
-        directive.node_ids = graph.ids_of(run.pending)
+        directive.node_ids = graph.ids_at(run, pending)
         directive.context = run:render(turn, "vote", {
             prompt = run.prompt,
             thoughts = thoughts,
@@ -123,25 +127,25 @@ function asks.vote(run, turn, directives)
     end
 end
 
-function asks.refine(run, turn, directives)
-    directives[1].node_id = run.result.id
+function asks.refine(run, turn, directives, subjects)
+    local place = subjects[1] + 1
+    directives[1].node_id = run.ids[place]
     directives[1].context = run:render(turn, "refine", {
         prompt = run.prompt,
-        thought = scored({ run.result })[1],
-    }, node_for(turn, run.result))
+        thought = scored(run, { place })[1],
+    }, node_for(run, turn, place))
 end
 
----Adds the directives for calls that were just opened.
+---Adds the directives for the calls that the core has just opened.
 ---@param run MachineRun
 ---@param turn table
----@param kind string of the calls
----@param ids string[] of the calls
-return function(run, turn, kind, ids)
+return function(run, turn)
+    local ids, kind, subjects = run.core:open_calls()
     local directives = {}
     for i, id in ipairs(ids) do
         directives[i] = { type = kind, call_id = id }
     end
-    asks[kind](run, turn, directives)
+    asks[kind](run, turn, directives, subjects)
     for _, directive in ipairs(directives) do
         run:add_directive(turn, directive)
     end

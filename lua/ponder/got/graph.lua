@@ -1,17 +1,11 @@
---- The graph of a Graph of Thoughts machine: how its thoughts were made.
+--- The public graph of a Graph of Thoughts machine: nodes and edges as tables, by id.
 ---
---- Nodes and edges are tables, in lists in order of creation; none is ever removed:
+--- The C core identifies nodes and edges by place (1 is the oldest) and keeps scores, depths and
+--- edges. The run keeps the texts:
 ---
----     run.nodes[place]   {place, id, content, score, depth, metadata (JSON text, or nil),
----                        children (edges of lineage to others), parent (where the newest edge of
----                        lineage to it comes from)}
----     run.by_id[id]      the same
----     run.edges[i]       {from (node), to (node), type, description}
----
---- An edge of type "connects" is a link: two thoughts are related. The other types are lineage: the
---- later thought was made from the earlier one. Only lineage defines parents and leaves, except in
---- chain mode, where links count. Edges may repeat, point back or form loops: every function ends
---- on any graph, in time linear in nodes and edges.
+---     run.ids[place]         id of a node           run.places[id]         place of a node
+---     run.contents[place]    its text               run.metadata[place]    JSON text, or nil
+---     run.whys[edge]         why two thoughts are linked, or nil
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -43,242 +37,138 @@ local EDGE_TYPE = {
 
 graph.EDGE_TYPE = EDGE_TYPE
 
-local NEUTRAL = 0.5
-
----The score by which thoughts are compared.
----@return number
-function graph.rank(node)
-    return node.score or NEUTRAL
-end
-
 ---Adds the fields of a new Run.
 function graph.create(run)
-    run.nodes, run.by_id, run.edges = {}, {}, {}
-    run.links = {} -- from node -> to node -> true
+    run.ids, run.places, run.contents, run.metadata, run.whys = {}, {}, {}, {}, {}
     run.last_number = 0
-    run.first_leaf = 1 -- no node before this place is a leaf
-    run.points_back = false -- whether an edge leads to an older node
+end
+
+---What clone adds to the copy.
+function graph.copy(run, copy)
+    for _, name in ipairs { "ids", "contents" } do
+        copy[name] = table.move(run[name], 1, #run[name], 1, {})
+    end
+    for _, name in ipairs { "places", "metadata", "whys" } do
+        copy[name] = {}
+        for key, value in pairs(run[name]) do
+            copy[name][key] = value
+        end
+    end
+    copy.last_number = run.last_number
 end
 
 ---The next id for a node of the machine: "n" and its place, or a higher number if that is in use.
 ---It depends only on the existing ids, so a restored machine continues the same way.
 local function next_id(run)
-    local number = math.max(#run.nodes, run.last_number) + 1
-    while run.by_id["n" .. number] do
+    local number = math.max(#run.ids, run.last_number) + 1
+    while run.places["n" .. number] do
         number = number + 1
     end
     run.last_number = number
     return "n" .. number
 end
 
----Adds a node.
----@param node {content: string, depth: integer, score: number?, id: string?, metadata: string?}
----default of id: the next
----@return table node
-function graph.add(run, node)
-    local id, place = node.id or next_id(run), #run.nodes + 1
-    local added = { place = place, id = id, content = node.content, score = node.score,
-        depth = node.depth, metadata = node.metadata, children = 0, parent = nil }
-    run.nodes[place], run.by_id[id] = added, added
-    run.root = run.root or added
-    return added
+---Gives an id and a text to the oldest node of the core that has none.
+---@param id string? default: the next id
+---@return string id
+function graph.name_node(run, content, id)
+    id = id or next_id(run)
+    local place = #run.ids + 1
+    run.ids[place] = id
+    run.contents[place] = content
+    run.places[id] = place
+    return id
 end
 
----@return table edge
-function graph.add_edge(run, from, to, kind, description)
-    local edge = { from = from, to = to, type = kind, description = description }
-    run.edges[#run.edges + 1], run.index = edge, nil
-    run.points_back = run.points_back or from.place >= to.place
-    if kind ~= "connects" or run.options.chain then
-        from.children, to.parent = from.children + 1, from
+---@return GotNode?
+function graph.node(run, place)
+    local id = run.ids[place]
+    if id then
+        local score, depth = run.core:node(place)
+        local metadata = run.metadata[place]
+        return {
+            id = id,
+            content = run.contents[place],
+            score = score,
+            depth = depth,
+            metadata = metadata and json.decode(metadata),
+        }
     end
-    return edge
-end
-
----Adds a link between two nodes, unless it exists already or both are the same.
----@return table? edge
-function graph.link(run, from, to, why)
-    local links = run.links[from] or {}
-    if from == to or links[to] then
-        return nil
-    end
-    run.links[from], links[to] = links, true
-    local line = type(why) == "string" and quote.line(why, MAX_WHY) or ""
-    return graph.add_edge(run, from, to, "connects", line ~= "" and line or nil)
-end
-
----What clone adds to the copy.
-function graph.copy(run, copy)
-    graph.create(copy)
-    for _, node in ipairs(run.nodes) do
-        graph.add(copy, node)
-    end
-    for _, edge in ipairs(run.edges) do
-        local from, to = copy.nodes[edge.from.place], copy.nodes[edge.to.place]
-        if edge.type == "connects" then
-            graph.link(copy, from, to, edge.description)
-        else
-            graph.add_edge(copy, from, to, edge.type)
-        end
-    end
-    copy.last_number = run.last_number
-end
-
----@return GotNode
-function graph.public_node(node)
-    return {
-        id = node.id,
-        content = node.content,
-        score = node.score,
-        depth = node.depth,
-        metadata = node.metadata and json.decode(node.metadata),
-    }
 end
 
 ---@return GotEdge
-function graph.public_edge(edge)
-    return { from = edge.from.id, to = edge.to.id, type = edge.type,
-        description = edge.description }
+function graph.edge(run, place)
+    local from, to, kind = run.core:edge(place)
+    local ids = run.ids
+    return { from = ids[from], to = ids[to], type = kind, description = run.whys[place] }
 end
 
----@return string?
-function graph.id_of(node)
-    return node and node.id
+---@return GotNode[]
+function graph.nodes_at(run, places)
+    local nodes = {}
+    for i, place in ipairs(places) do
+        nodes[i] = graph.node(run, place)
+    end
+    return nodes
 end
 
 ---@return string[]
-function graph.ids_of(nodes)
+function graph.ids_at(run, places)
     local ids = json.array {}
-    for i, node in ipairs(nodes) do
-        ids[i] = node.id
+    for i, place in ipairs(places) do
+        ids[i] = run.ids[place]
     end
     return ids
 end
 
 ---Thoughts in the form of directives and prompts.
 ---@return {id: string, content: string}[]
-function graph.listed(nodes)
-    local thoughts = {}
-    for i, node in ipairs(nodes) do
-        thoughts[i] = { id = node.id, content = node.content }
+function graph.listed(run, places)
+    local ids, contents, thoughts = run.ids, run.contents, {}
+    for i, place in ipairs(places) do
+        thoughts[i] = { id = ids[place], content = contents[place] }
     end
     return thoughts
 end
 
----The pending nodes without a score.
+---The pending thoughts without a score.
 function graph.unscored(run)
-    local nodes = {}
-    for _, node in ipairs(run.pending) do
-        nodes[#nodes + 1] = not node.score and node or nil
+    local places = {}
+    for _, place in ipairs((run.core:pending())) do
+        places[#places + 1] = not run.core:node(place) and place or nil
     end
-    return nodes
+    return graph.listed(run, places)
 end
 
--------------------------------------------------------------------------------
--- Queries
-
----Whether no other node was made from this one.
-function graph.is_leaf(node)
-    return node.children == 0
-end
-
----The oldest leaf, or nil.
-function graph.first_leaf(run)
-    local node = run.nodes[run.first_leaf]
-    while node and not graph.is_leaf(node) do
-        run.first_leaf = run.first_leaf + 1
-        node = run.nodes[run.first_leaf]
+---Adds a link between two nodes, unless it exists already or both are the same.
+---@return integer? edge
+function graph.link(run, from, to, why)
+    local edge = run.core:add_edge(from, to, "connects")
+    local line = edge and type(why) == "string" and quote.line(why, MAX_WHY) or ""
+    if line ~= "" then
+        run.whys[edge] = line
     end
-    return node
-end
-
----The nodes from the root to this one, or the last `limit` of them: follows the newest edge of
----lineage into each node, up to the root, a node without one, or one seen before.
-function graph.path(run, node, limit)
-    local path, seen = {}, {}
-    while node and not seen[node] and #path < (limit or math.huge) do
-        path[#path + 1], seen[node] = node, true
-        node = node ~= run.root and node.parent or nil
-    end
-    for i = 1, #path // 2 do
-        path[i], path[#path + 1 - i] = path[#path + 1 - i], path[i]
-    end
-    return path
-end
-
-local NONE = {}
-
----The edges at a node, oldest first.
----@param ending "from"|"to" where in these edges the node is
----@return table[]
-function graph.edges_at(run, node, ending)
-    if not run.index then
-        run.index = { from = {}, to = {} } -- until the next edge is added
-        for _, edge in ipairs(run.edges) do
-            for at, edges in pairs(run.index) do
-                local list = edges[edge[at]] or {}
-                edges[edge[at]], list[#list + 1] = list, edge
-            end
-        end
-    end
-    return run.index[ending][node] or NONE
-end
-
---- The nodes that can be reached from this one, in order of creation, without itself; along edges
---- ("from", "to") or against them ("to", "from").
-local function reach(run, node, near, far)
-    local seen, queue, found = { [node] = true }, { node }, {}
-    for _, at in ipairs(queue) do -- grows meanwhile
-        for _, edge in ipairs(graph.edges_at(run, at, near)) do
-            local next = edge[far]
-            if not seen[next] then
-                seen[next] = true
-                queue[#queue + 1] = next
-            end
-        end
-    end
-    for _, other in ipairs(run.nodes) do
-        found[#found + 1] = seen[other] and other ~= node and other or nil
-    end
-    return found
-end
-
---- Removes nodes without incoming edges (Kahn 1962): if any remain, there is a cycle. A cycle needs
---- an edge to an older node, so most graphs need no such walk.
-local function has_cycle(run)
-    local waiting, queue = {}, {}
-    for _, node in ipairs(run.points_back and run.nodes or NONE) do
-        waiting[node] = #graph.edges_at(run, node, "to")
-        queue[#queue + 1] = waiting[node] == 0 and node or nil
-    end
-    for _, node in ipairs(queue) do -- grows meanwhile
-        for _, edge in ipairs(graph.edges_at(run, node, "from")) do
-            local to = edge.to
-            waiting[to] = waiting[to] - 1
-            queue[#queue + 1] = waiting[to] == 0 and to or nil
-        end
-    end
-    return run.points_back and #queue < #run.nodes
+    return edge
 end
 
 -------------------------------------------------------------------------------
 -- Fields
 
---- A lazy list of run[name], each as `public` shows it.
-local function view(name, public)
-    return function(run)
-        local list = run[name]
-        return sequence.new(function()
-            return #list
-        end, function(i)
-            return public(list[i])
-        end)
-    end
-end
-
 graph.fields = {
-    nodes = view("nodes", graph.public_node),
-    edges = view("edges", graph.public_edge),
+    nodes = function(run)
+        return sequence.new(function()
+            return #run.ids
+        end, function(i)
+            return graph.node(run, i)
+        end)
+    end,
+    edges = function(run)
+        return sequence.new(function()
+            return run.core:edge_count()
+        end, function(i)
+            return graph.edge(run, i)
+        end)
+    end,
 }
 
 -------------------------------------------------------------------------------
@@ -301,7 +191,7 @@ local NODE = {
 
 local NODE_FIELDS = { "id", "content", "score", "depth", "metadata" }
 
---- Checks the fields of a node from outside, for `graph.add`; `refuse(field, problem)` raises.
+--- Checks the fields of a node from outside; `refuse(field, problem)` raises.
 function graph.check_node(run, node, refuse)
     local checked = {}
     for _, field in ipairs(NODE_FIELDS) do
@@ -316,7 +206,7 @@ function graph.check_node(run, node, refuse)
     local id = checked.id
     if id and (id == "" or #id > MAX_ID) then
         refuse(".id", ("must have 1 to %d bytes (got %d)"):format(MAX_ID, #id))
-    elseif id and run.by_id[id] then
+    elseif id and run.places[id] then
         refuse(".id", ("must be new (got %s)"):format(options.show(id)))
     end
     if checked.metadata then
@@ -326,9 +216,14 @@ function graph.check_node(run, node, refuse)
         end
         checked.metadata = text
     end
-    checked.content, checked.depth = checked.content or "", checked.depth or 0
-    checked.score = checked.score and checked.score + 0.0
     return checked
+end
+
+---Adds a checked node.
+function graph.put_node(run, node)
+    local place = run.core:add_node(node.score, node.depth or 0)
+    run.metadata[place] = node.metadata
+    return graph.name_node(run, node.content or "", node.id)
 end
 
 ---Adds a thought from outside. As a leaf it may be expanded or aggregated like any other. It may
@@ -339,9 +234,9 @@ function methods.add_node(run, node)
     if type(node) ~= "table" then
         mistake("add_node", ("node must be a table (got %s)"):format(options.show(node)))
     end
-    return graph.add(run, graph.check_node(run, node, function(field, problem)
+    return graph.put_node(run, graph.check_node(run, node, function(field, problem)
         error(("got.add_node: node%s %s"):format(field, problem), 4)
-    end)).id
+    end))
 end
 
 ---Adds an edge. Adds nothing if a node is unknown, and no link (`connects`) that exists already or
@@ -362,106 +257,91 @@ function methods.add_edge(run, from, to, kind)
         local id = ends[i]
         if type(id) ~= "string" then
             mistake("add_edge", ("%s must be a string (got %s)"):format(name, options.show(id)))
-        elseif not run.by_id[id] then
+        elseif not run.places[id] then
             return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
         end
     end
-    local add = kind == "connects" and graph.link or graph.add_edge
-    return add(run, run.by_id[from], run.by_id[to], kind) ~= nil
+    return run.core:add_edge(run.places[from], run.places[to], kind) ~= nil
 end
 
---- The node whose id was passed to a method, or nil.
-local function node_of(run, method, id)
+--- The place of a node that was passed to a method, or nil.
+local function place_of(run, method, id)
     if type(id) ~= "string" then
         error(("got.%s: id must be a string (got %s)"):format(method, options.show(id)), 3)
     end
-    return run.by_id[id]
+    return run.places[id]
 end
 
 ---@param id string
 ---@return GotNode? node
 function methods.get_node(run, id)
-    local node = node_of(run, "get_node", id)
-    return node and graph.public_node(node)
-end
-
-local function public_list(list, public)
-    local views = {}
-    for i, item in ipairs(list) do
-        views[i] = public(item)
-    end
-    return views
+    local place = place_of(run, "get_node", id)
+    return place and graph.node(run, place)
 end
 
 ---@return GotNode[] in order of creation
 function methods.get_nodes(run)
-    return public_list(run.nodes, graph.public_node)
+    local nodes = {}
+    for place = 1, #run.ids do
+        nodes[place] = graph.node(run, place)
+    end
+    return nodes
 end
 
---- Adds a method about a node; it returns an empty list for an unknown one.
-local function add_query(method, ask)
-    methods[method] = function(run, id)
-        local node = node_of(run, method, id)
-        return node and ask(run, node) or {}
+--- Adds a method that asks the core about a node; it returns an empty list for an unknown one.
+local function add_query(method, convert)
+    methods[method] = function(run, id, ...)
+        local place = place_of(run, method, id)
+        return place and convert(run, place, ...) or {}
     end
 end
 
-for method, ending in pairs { get_outgoing_edges = "from", get_incoming_edges = "to" } do
-    -- Edges of a node, oldest first.
-    add_query(method, function(run, node)
-        return public_list(graph.edges_at(run, node, ending), graph.public_edge)
-    end)
-end
-
-for method, way in pairs { get_children = { "from", "to" }, get_parents = { "to", "from" } } do
-    -- Ids at the other ends of a node's edges, newest edge first, one for each edge.
-    add_query(method, function(run, node)
-        local edges, ids = graph.edges_at(run, node, way[1]), json.array {}
-        for i = #edges, 1, -1 do
-            ids[#ids + 1] = edges[i][way[2]].id
+local function edges_at(direction)
+    return function(run, place)
+        local edges = run.core:edges(place, direction)
+        for i, edge in ipairs(edges) do
+            edges[i] = graph.edge(run, edge)
         end
-        return ids
-    end)
+        return edges
+    end
 end
 
+local function ids_by(name, direction, ends)
+    return function(run, place)
+        return graph.ids_at(run, run.core[name](run.core, place, direction, ends))
+    end
+end
+
+-- Edges of a node, oldest first.
+add_query("get_outgoing_edges", edges_at "out")
+add_query("get_incoming_edges", edges_at "in")
+-- Ids at the other ends of a node's edges, newest edge first, one for each edge.
+add_query("get_children", ids_by("edges", "out", true))
+add_query("get_parents", ids_by("edges", "in", true))
 -- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
-add_query("get_ancestors", function(run, node)
-    return graph.ids_of(reach(run, node, "to", "from"))
-end)
-add_query("get_descendants", function(run, node)
-    return graph.ids_of(reach(run, node, "from", "to"))
-end)
--- Ids of the path from the root to the node: see graph.path.
-add_query("trace_path", function(run, node)
-    return graph.ids_of(graph.path(run, node))
-end)
+add_query("get_ancestors", ids_by("reach", "in"))
+add_query("get_descendants", ids_by("reach", "out"))
+-- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
+-- without incoming edges, or one seen before.
+add_query("trace_path", ids_by "trace_path")
 
 ---Whether the graph, links included, has a cycle.
 ---@return boolean
 function methods.has_cycle(run)
-    return has_cycle(run)
+    return run.core:has_cycle()
 end
 
 ---Nodes from which no other was made, in order of creation.
 ---@return GotNode[]
 function methods.find_leaves(run)
-    local leaves = {}
-    for _, node in ipairs(run.nodes) do
-        leaves[#leaves + 1] = graph.is_leaf(node) and graph.public_node(node) or nil
-    end
-    return leaves
+    return graph.nodes_at(run, run.core:leaves())
 end
 
 ---The leaf with the highest score, ties to the oldest; nil while no leaf is scored.
 ---@return GotNode?
 function methods.find_best_leaf(run)
-    local best
-    for _, node in ipairs(run.nodes) do
-        if graph.is_leaf(node) and node.score and (not best or node.score > best.score) then
-            best = node
-        end
-    end
-    return best and graph.public_node(best)
+    local place = run.core:best_leaf()
+    return place and graph.node(run, place)
 end
 
 return graph
