@@ -193,11 +193,6 @@ function model.script_file(text)
     return known == "script" and path or nil
 end
 
---- Whether a value is a model returned by `open`.
----@param value any
----@return boolean
-function model.is_open(value) return getmetatable(value) == Model end
-
 --- The settings of the config file.
 ---@return ponder.model.Config
 function model.config() return default_client():settings() end

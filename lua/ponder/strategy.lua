@@ -261,13 +261,9 @@ end
 ---@return ponder.strategy.Library?
 ---@return string? message
 function strategy.load(path)
-    local chunk, message = files.load(path, "script")
-    if not chunk then
-        return nil, message
-    end
-    local ok, library = xpcall(chunk, failures.with_traceback)
-    if not ok then
-        local problem = failures.describe(library)
+    local library, err = files.run(path, "script", failures.with_traceback)
+    if err then
+        local problem = failures.describe(err)
         return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem
     elseif not strategy.is_library(library) then
         return nil, path .. ": must return ponder.strategy.new{...}"

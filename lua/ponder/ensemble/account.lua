@@ -174,20 +174,12 @@ function Account:fail(sample, message, code, round)
         code = tostring(code or "ERROR"), round = round }
 end
 
--- Models that the script made itself do not check budgets.
-local function ask(m, call)
-    if model.is_open(m) then
-        return m:chat(call)
-    end
-    return model_budget.ask(m, call)
-end
-
 ---Makes one call. Returns the reply, or nil, message, code.
 ---@param m ponder.model.Model
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    local reply, message, code = budgets.within(self.budget, ask, m, call)
+    local reply, message, code = budgets.within(self.budget, model_budget.ask, m, call)
     tally.add(self.usage, reply and reply.usage)
     return reply, message, code
 end

@@ -126,6 +126,24 @@ function files.load(path, kind)
     return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
 end
 
+---Runs a Lua file.
+---@param path string
+---@param kind string
+---@param handler? fun(err: any): any message handler
+---@return any value what it returns
+---@return any err what it raised, or why it cannot be loaded
+function files.run(path, kind, handler)
+    local chunk, message = files.load(path, kind)
+    if not chunk then
+        return nil, message
+    end
+    local ok, value = xpcall(chunk, handler or tostring)
+    if ok then
+        return value
+    end
+    return nil, value
+end
+
 ---Calls a function for every file read so far and from now on.
 ---@param listener fun(file: ponder.log.File)
 function files.listen(listener)

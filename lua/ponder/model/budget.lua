@@ -105,9 +105,9 @@ function budget.run(client, one, send)
     return send_within(innermost, rates, need_of(one, rates), one, send_priced, client, one, send)
 end
 
---- Asks a custom model, a table with `chat`, if the budgets in force have room for it. Counts as
---- one call, whatever calls `chat` makes.
----@param m {chat: function, name: string?, rates: ponder.model.Rates?}
+--- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it: it
+--- counts as one call, whatever calls `chat` makes.
+---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
 ---@param opts ponder.model.ChatOptions
 ---@return ponder.model.Reply? reply what its `chat` returned
 ---@return string? message
@@ -115,7 +115,7 @@ end
 ---@return ponder.model.Reply? partial
 function budget.ask(m, opts)
     local innermost = task_budget.current()
-    if not innermost then return m:chat(opts) end
+    if not innermost or m.target then return m:chat(opts) end -- an open model checks them itself
     local missing = budget.missing_price(m)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1

@@ -36,13 +36,9 @@ local script = { name = "script" }
 local loaded = setmetatable({}, { __mode = "k" })
 
 local function load_function(path)
-    local chunk, problem = files.load(path, "model")
-    if not chunk then
-        return nil, problem
-    end
-    local ok, answer = xpcall(chunk, debug.traceback)
-    if not ok then
-        return nil, tostring(answer)
+    local answer, problem = files.run(path, "model", debug.traceback)
+    if problem then
+        return nil, tostring(problem)
     elseif type(answer) ~= "function" then
         return nil, ("%s: must return a function from a request to a reply (got %s)"):format(path,
             options.show(answer))

@@ -80,13 +80,11 @@ local function write(output)
 end
 
 local function load_tool(path)
-    local chunk, message = files.load(path, "script")
-    if not chunk then
+    local value, message = files.run(path, "script")
+    value = type(value) == "table" and value.run or value
+    if message then
         return nil, message
-    end
-    local ok, value = pcall(chunk)
-    value = ok and type(value) == "table" and value.run or value
-    if type(value) ~= "function" then
+    elseif type(value) ~= "function" then
         return nil, ("%s: must return a function, or a table with run (got %s)"):format(path,
             tostring(value))
     end

@@ -9,7 +9,6 @@
 local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
 local failures = require "ponder.task.failures"
-local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
@@ -118,14 +117,6 @@ end
 
 local perform = {}
 
--- Models that the script made itself do not check budgets.
-local function ask(m, opts)
-    if model.is_open(m) then
-        return m:chat(opts)
-    end
-    return model_budget.ask(m, opts)
-end
-
 ---@class ponder.strategy.Asked context of a call, for the log
 ---@field tree ponder.log.Tree?
 ---@field node any
@@ -137,9 +128,9 @@ local function ask_for(run, directive, opts)
     local m, asked = run.models[directive.role], { tree = run.tree, node = directive.node_id,
         purpose = directive.role }
     if not run.tree then
-        return asked, ask(m, opts)
+        return asked, model_budget.ask(m, opts)
     end
-    return asked, task.with_context("asker", asked, ask, m, opts)
+    return asked, task.with_context("asker", asked, model_budget.ask, m, opts)
 end
 
 -- The machine does not learn of this yet: calls in flight may still bring an answer.

@@ -102,13 +102,9 @@ local function policies_of(path, name, value)
 end
 
 local function load_policies(name, path)
-    local chunk, message = files.load(path, "script")
-    if not chunk then
+    local value, message = files.run(path, "script")
+    if message then
         return nil, message
-    end
-    local ok, value = pcall(chunk)
-    if not ok then
-        return nil, tostring(value)
     end
     return policies_of(path, name, value)
 end

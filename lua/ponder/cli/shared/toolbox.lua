@@ -56,10 +56,9 @@ function Toolbox:list()
 end
 
 local function read_file(path)
-    local chunk, message = files.load(path, "tools")
-    local ok, tools = pcall(chunk or error, message, 0)
-    if not ok then
-        return nil, tools
+    local tools, message = files.run(path, "tools")
+    if message then
+        return nil, message
     elseif type(tools) ~= "table" then
         return nil, path .. ": must return a list of tools"
     end
