@@ -179,6 +179,13 @@ function cli.fail(name, message)
     return 1
 end
 
+---Prints a value as one line of JSON, safe for a terminal.
+---@param value any
+function cli.print_json(value)
+    io.stdout:write(quote.terminal_json(require("ponder.json").encode(value)), "\n")
+    io.stdout:flush()
+end
+
 ---The directory of a script.
 ---@param path string
 ---@return string? directory absolute; nil: it has none (a pipe)

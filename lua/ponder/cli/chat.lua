@@ -1,6 +1,7 @@
 --- `ponder chat "..."`: asks a model, which may call tools, and streams its reply.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local base64 = require "ponder.base64"
 local closing = require "ponder.report.closing"
 local converse = require "ponder.strategy.converse"
@@ -199,9 +200,9 @@ end
 
 local function finish(opts, reply)
     if opts.json then
-        print(quote.terminal_json(json.encode(reply)))
+        cli.print_json(reply)
     elseif opts.schema then
-        print(quote.terminal_json(json.encode(reply.json)))
+        cli.print_json(reply.json)
     end
     if reply.truncated or reply.finish_reason == "length" then
         io.stderr:write("ponder chat: the reply was truncated\n")

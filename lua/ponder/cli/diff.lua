@@ -1,7 +1,7 @@
 --- `ponder diff`: compares two runs.
 
 local args = require "ponder.args"
-local quote = require "ponder.quote"
+local cli = require "ponder.cli"
 local amount = require "ponder.report.amount"
 local calls = require "ponder.report.show.calls"
 local changed = require "ponder.report.changed"
@@ -213,7 +213,7 @@ function diff.run(opts, operands)
     return opened.run({ operands[1], operands[2], n = 2 }, function(a, b)
         local found = compare.of(a, b)
         if opts.json then
-            io.stdout:write(quote.terminal_json(json.encode(found)), "\n")
+            cli.print_json(found)
         else
             write_all(setmetatable({ style = style.of(1), all = opts.all }, Writer), found)
         end

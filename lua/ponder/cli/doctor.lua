@@ -3,9 +3,9 @@
 --- Keys are never printed; a variable that holds one is shown as "(set)".
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
-local quote = require "ponder.quote"
 local environment = require "ponder.cli.shared.environment"
 local directories = require "ponder.core.directory"
 local health = require "ponder.redis.health"
@@ -362,7 +362,7 @@ local function print_json(findings)
         list[i] = { about = found.about, state = found.state, found = found.found,
             advice = found.advice, models = found.models }
     end
-    print(quote.terminal_json(json.encode(list)))
+    cli.print_json(list)
 end
 
 local function report(given, findings)

@@ -1,8 +1,8 @@
 --- `ponder log`: lists the recorded runs.
 
-local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local grid = require "ponder.report.grid"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -145,7 +145,7 @@ end
 local function print_list(list, opts)
     if opts.json then
         for _, run in ipairs(list) do
-            io.stdout:write(quote.terminal_json(json.encode(run)), "\n")
+            cli.print_json(run)
         end
     elseif #list > 0 then
         print_table(list)

@@ -50,12 +50,9 @@ of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "polic
 
 ---See ponder.cli.
 function mcp.run(given, operands, arguments)
-    policies.print_to_stderr()
-    local play, refused = policies.begin_log("mcp", arguments, given)
-    if refused then
-        return nil, refused
-    elseif play then
-        return policies.answer_again(play, operands, given)
+    local status, refused = policies.begin("mcp", given, operands, arguments)
+    if status or refused then
+        return status, refused
     end
     local list, message = policies.load(operands, given)
     if not list then

@@ -1,11 +1,11 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.options"
 local verbose = require "ponder.model.verbose"
-local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local RULES, SECTIONS = args.collect {
@@ -77,7 +77,7 @@ function models.run(opts, operands)
     local stop = opts.verbose and verbose.start()
     local all, count = gather(providers, opts)
     if stop then stop() end
-    if opts.json then print(quote.terminal_json(json.encode(all))) end
+    if opts.json then cli.print_json(all) end
     return count > 0 and 0 or 1
 end
 

@@ -1,6 +1,7 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
@@ -146,7 +147,7 @@ local function show(client, given)
         end
         set_rates(list, before, SAMPLE_S)
         if given.json then
-            io.stdout:write(quote.terminal_json(json.encode { queues = json.array(list) }), "\n")
+            cli.print_json { queues = json.array(list) }
         else
             io.stdout:write(live and CLEAR or "", draw(list, out), "\n")
         end
@@ -161,7 +162,7 @@ end
 
 local function list_dead(letters, given)
     if given.json then
-        print(quote.terminal_json(json.encode { dead = json.array(letters) }))
+        cli.print_json { dead = json.array(letters) }
         return 0
     end
     for _, letter in ipairs(letters) do

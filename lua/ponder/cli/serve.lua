@@ -186,12 +186,9 @@ end
 
 ---See ponder.cli.
 function serve.run(given, operands, arguments)
-    policies.print_to_stderr()
-    local play, refused = policies.begin_log("serve", arguments, given)
-    if refused then
-        return nil, refused
-    elseif play then
-        return policies.answer_again(play, operands, given)
+    local status, refused = policies.begin("serve", given, operands, arguments)
+    if status or refused then
+        return status, refused
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
     local made, problem = prepare(given, operands, shown)

@@ -15,7 +15,6 @@ local closing = require "ponder.report.closing"
 local core = require "ponder.core.task"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
-local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
@@ -121,15 +120,10 @@ local function new_session(name, given, s)
     return self
 end
 
-local function print_json(value)
-    io.stdout:write(quote.terminal_json(json.encode(value)), "\n")
-    io.stdout:flush()
-end
-
 function Session:on_event(event, running)
     self.progress:take(event, running)
     if self.given.jsonl then
-        print_json { type = "event", name = event.name, measurements = event.measurements,
+        cli.print_json { type = "event", name = event.name, measurements = event.measurements,
             metadata = event.metadata }
     end
     if self.says_steps and event.name:match "step$" then
@@ -270,7 +264,7 @@ function Session:show(outcome, message, code, partial)
     end
     if given.json or given.jsonl then
         object.type = given.jsonl and "result" or nil
-        print_json(object)
+        cli.print_json(object)
     else
         print_answer(last)
     end

@@ -193,27 +193,8 @@ function shared.limits(given)
         max_calls_per_request = given.max_calls_per_request }
 end
 
----Begins the log of a server if --log names one.
----@param command string
----@param arguments string[]
----@param given table the flags
----@return ponder.log.Play? play set when a logged request is to be answered again
----@return string? message why there is no log
-function shared.begin_log(command, arguments, given)
-    local begun, message = logging.begin({ log = given.log, sync = given.sync,
-        log_max_runs = given.log_max_runs,
-        no_log = not given.log and not log_run.is_played() },
-        { command = command, arguments = arguments })
-    local current = log_run.current()
-    return current and current.play, not begun and message or nil
-end
-
----Answers a logged request again, for `ponder replay FILE#3` and `fork`; prints the answer.
----@param play ponder.log.Play
----@param operands string[] as of load
----@param given table the flags
----@return integer status
-function shared.answer_again(play, operands, given)
+-- Answers a logged request again, for `ponder replay FILE#3` and `fork`; prints the answer.
+local function answer_again(play, operands, given)
     local asked = play.asked
     local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
     if type(fields) ~= "table" then
@@ -249,6 +230,27 @@ function shared.print_to_stderr()
         io.stderr:write(table.concat(texts, "\t"), "\n")
     end
     io.output(io.stderr)
+end
+
+---Begins a server: its output, and its log if --log names one. If a logged request is to be
+---answered again, does that instead.
+---@param command string
+---@param given table the flags
+---@param operands string[] as of load
+---@param arguments string[]
+---@return integer? status of a request that was answered again
+---@return string? message why there is no log
+function shared.begin(command, given, operands, arguments)
+    shared.print_to_stderr()
+    local begun, message = logging.begin({ log = given.log, sync = given.sync,
+        log_max_runs = given.log_max_runs,
+        no_log = not given.log and not log_run.is_played() },
+        { command = command, arguments = arguments })
+    local play = begun and log_run.current() and log_run.current().play
+    if play then
+        return answer_again(play, operands, given)
+    end
+    return nil, not begun and message or nil
 end
 
 return shared
