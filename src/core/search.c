@@ -46,6 +46,8 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     s->best_score = -INFINITY;
     s->keys.costs = s->policy->terminal_ends;
     s->node_size = s->policy->node_size;
+    if (options->prior >= PRIOR_SOFTMAX || !isnan(options->guide))
+        s->node_size += s->policy->more_size;
     s->value_offset = SEARCH_CHUNK_SIZE * (sizeof(SearchNode) + s->node_size);
     s->refs_offset = s->value_offset + (options->has_simulate ? SEARCH_CHUNK_SIZE * 8 : 0);
     s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);

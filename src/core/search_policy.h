@@ -10,6 +10,7 @@
 
 typedef struct SearchPolicy {
     size_t node_size; /* of its struct beside each node */
+    size_t more_size; /* of what follows it, with priors of the nodes' own or `guide` */
     size_t data_size; /* of its struct for the search */
 
     /* Backs up the round: the children of each ticket, in order. The first round has one ticket

@@ -12,15 +12,20 @@
  */
 #include "core/search_policy.h"
 
+/* Only in searches that need it, see search_init: smaller nodes make faster descents. */
+typedef struct UctMore {
+    double prior;  /* P, unless all children of a node have the same */
+    double depths; /* D */
+} UctMore;
+
 typedef struct UctNode {
     double sum;       /* W; M if the maximum is backed up */
-    double depths;    /* D */
-    double prior;     /* P */
     uint32_t visits;  /* N */
     uint32_t pending; /* o */
     uint32_t parent;  /* a copy, so that a walk up reads only these */
     uint32_t first, open_children;
     uint32_t child_count : 30, expanded : 1, open : 1;
+    UctMore more[];
 } UctNode;
 
 typedef struct Uct {
@@ -81,34 +86,35 @@ static double mean_value(const Search *s, const UctNode *u, uint32_t id)
 
 /* The terms that the children of a node share. */
 typedef struct Parent {
-    double log_visits, root_visits, weight;
+    double log_visits, root_visits, prior;
 } Parent;
 
 static Parent parent_terms(const Search *s, const UctNode *v)
 {
     const SearchOptions *o = &s->options;
     double t = (double)v->visits + v->pending;
-    if (o->strategy == SEARCH_UCT)
-        return (Parent){.log_visits = log(t)};
-    return (Parent){.root_visits = sqrt(t),
-                    .weight = log((t + o->c_base + 1) / o->c_base) + o->c_init};
+    return (Parent){
+        .log_visits = log(o->strategy == SEARCH_UCT ? t : (t + o->c_base + 1) / o->c_base),
+        .root_visits = sqrt(t),
+        .prior = o->prior == PRIOR_UNIFORM ? 1.0 / v->child_count : 1,
+    };
 }
 
-static double bound_of(const Search *s, const Parent *parent, uint32_t id)
+static double bound_of(const Search *s, const Parent *parent, const UctNode *u, uint32_t id)
 {
     const SearchOptions *o = &s->options;
     const Uct *uct = s->data;
-    const UctNode *u = stats_of(s, id);
+    double prior = o->prior >= PRIOR_SOFTMAX ? u->more->prior : parent->prior;
     double n = (double)u->visits + u->pending, q = mean_value(s, u, id), e;
     if (o->normalize)
         q = uct->high > uct->low ? (q - uct->low) / (uct->high - uct->low) : 0.5;
     if (o->strategy == SEARCH_UCT)
-        e = (o->c * u->prior) * sqrt(parent->log_visits / (n > 1 ? n : 1));
+        e = (o->c * prior) * sqrt(parent->log_visits / (n > 1 ? n : 1));
     else
-        e = (parent->weight * (parent->root_visits / (n + 1))) * u->prior;
+        e = ((parent->log_visits + o->c_init) * (parent->root_visits / (n + 1))) * prior;
     if (isnan(o->guide))
         return q + e;
-    double d = u->visits == 0 ? search_node(s, id)->depth : u->depths / u->visits;
+    double d = u->visits == 0 ? search_node(s, id)->depth : u->more->depths / u->visits;
     return (q + (o->guide * uct->rho) * (d / uct->mean_depth)) + (1 - uct->rho) * e;
 }
 
@@ -125,12 +131,16 @@ static uint32_t descend(Search *s)
         double highest = 0;
         u->pending++;
         for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
-            if (!stats_of(s, id)->open)
+            const UctNode *child = stats_of(s, id);
+            if (!child->open)
                 continue;
-            double bound = bound_of(s, &parent, id);
+            double bound = bound_of(s, &parent, child, id);
             if (best == SEARCH_NO_NODE || bound > highest) {
                 best = id;
                 highest = bound;
+                /* Makes this a branch, too: predicted, the next level does not wait for it. */
+                if (child->child_count > 0)
+                    __builtin_prefetch(stats_of(s, child->first));
             }
         }
         v = best;
@@ -208,22 +218,16 @@ static bool next_wave(Search *s, SearchStatus *status)
 
 /* ---- back up ---- */
 
-/* Sets the priors of a ticket's new, scored children, unless a prior function has set them. */
+/* PRIOR_SOFTMAX: sets the priors of a ticket's new, scored children. */
 static void set_priors(Search *s, const SearchTicket *t)
 {
-    double highest = -INFINITY, sum = 0, m = t->end - t->first;
-    SearchPrior prior = s->options.prior;
+    double highest = -INFINITY, sum = 0;
     for (uint32_t id = t->first; id < t->end; id++)
         highest = search_node(s, id)->score > highest ? search_node(s, id)->score : highest;
-    for (uint32_t id = t->first; id < t->end && prior == PRIOR_SOFTMAX; id++)
+    for (uint32_t id = t->first; id < t->end; id++)
         sum += exp(search_node(s, id)->score - highest);
-    for (uint32_t id = t->first; id < t->end; id++) {
-        UctNode *u = stats_of(s, id);
-        if (prior == PRIOR_SOFTMAX)
-            u->prior = exp(search_node(s, id)->score - highest) / sum;
-        else if (prior != PRIOR_ASKED)
-            u->prior = prior == PRIOR_UNIFORM ? 1 / m : 1;
-    }
+    for (uint32_t id = t->first; id < t->end; id++)
+        stats_of(s, id)->more->prior = exp(search_node(s, id)->score - highest) / sum;
 }
 
 /* A node that a ticket has expanded. Tickets are linked last to first: below first. */
@@ -234,7 +238,8 @@ static void link_children(Search *s, const SearchTicket *t)
         u->expanded = true;
         u->first = t->first;
         u->child_count = t->end - t->first;
-        set_priors(s, t);
+        if (s->options.prior == PRIOR_SOFTMAX)
+            set_priors(s, t);
     }
     for (uint32_t id = t->first; id < t->end; id++) {
         UctNode *child = stats_of(s, id);
@@ -258,7 +263,8 @@ static void add_values(const Search *s, UctNode *u, const double *x, uint32_t co
             sum = sum + x[i];
     u->sum = sum;
     u->visits += count;
-    u->depths += count * depth;
+    if (!isnan(s->options.guide))
+        u->more->depths += count * depth;
 }
 
 /* The paths to each new child in turn; all their sums at a node are made at once. */
@@ -345,7 +351,6 @@ static bool back_up(Search *s)
     if (s->rounds == 1) {
         uct->low = INFINITY;
         uct->high = -INFINITY;
-        stats_of(s, 0)->prior = 1;
         stats_of(s, 0)->open = may_be_open(s, 0);
     } else if (!back_up_tickets(s)) {
         return false;
@@ -371,11 +376,12 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 void search_tell_prior(Search *s, uint32_t node, double prior)
 {
     if (!s->ended)
-        stats_of(s, node)->prior = prior;
+        stats_of(s, node)->more->prior = prior;
 }
 
 const SearchPolicy search_uct = {
     .node_size = sizeof(UctNode),
+    .more_size = sizeof(UctMore),
     .data_size = sizeof(Uct),
     .back_up = back_up,
     .select = select_leaves,
