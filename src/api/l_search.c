@@ -151,7 +151,7 @@ static int core_new(lua_State *L)
     lua_setfield(L, -2, "__index");
     lua_pushliteral(L, "ponder.search.node");
     lua_setfield(L, -2, "__name");
-    if (search_add(&core->search, SEARCH_NO_NODE) != SEARCH_OK)
+    if (search_add(&core->search, SEARCH_NO_NODE, 1) != SEARCH_OK)
         return core_no_memory(L, core);
     core_push_table(L, 2, CORE_STATES);
     lua_getfield(L, 1, "initial_state");

@@ -294,26 +294,22 @@ void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list
                         int states, int chunk)
 {
     Search *s = &core->search;
-    bool fetched = s->tickets.items[ask->ticket].fetched, more;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    uint32_t id = s->count;
+    lua_Integer place = t->next;
+    bool fetched = t->fetched;
     core->calling = "expand";
-    core->calling_node = s->tickets.items[ask->ticket].node;
-    do {
-        SearchTicket *t = &s->tickets.items[ask->ticket];
-        uint32_t id = s->count;
-        lua_Integer place = (lua_Integer)t->next + 1;
-        SearchStatus status = search_make(s, t);
-        if (status == SEARCH_NO_MEMORY)
-            core_no_memory(L, core);
-        if (status == SEARCH_FULL)
-            return;
-        more = !fetched && t->next < t->last;
+    core->calling_node = t->node;
+    if (search_make(s, t) == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    for (; id < s->count; id++) {
         if (fetched)
             lua_pushvalue(L, state);
-        else if (lua_geti(L, list, place) == LUA_TNIL)
+        else if (lua_geti(L, list, ++place) == LUA_TNIL)
             core_list_hole(L, core, SEARCH_EXPAND, place);
         core_load_chunk(L, states, chunk, &core->chunk, id);
         lua_rawseti(L, chunk, core_slot(id));
-    } while (more);
+    }
 }
 
 /* ---- memory ---- */

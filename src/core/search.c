@@ -86,7 +86,7 @@ void search_free(Search *s)
 
 /* Makes room for the node `id`. Thousands of small searches may live at once, so the first chunk
  * grows, unless more than nodes is in it. */
-bool search_add_room(Search *s, uint32_t id)
+static bool add_room(Search *s, uint32_t id)
 {
     size_t index = id >> SEARCH_CHUNK_BITS;
     if (index == s->chunk_capacity) {
@@ -114,7 +114,7 @@ bool search_add_room(Search *s, uint32_t id)
 }
 
 /* References: one until its policy releases it, and one from each child. */
-void search_note_added(Search *s, uint32_t id)
+static void note_added(Search *s, uint32_t id)
 {
     uint32_t parent = search_node(s, id)->parent;
     if (s->node_size > 0)
@@ -122,6 +122,37 @@ void search_note_added(Search *s, uint32_t id)
     search_hold(s, id);
     if (parent != SEARCH_NO_NODE)
         search_hold(s, parent);
+}
+
+SearchStatus search_add(Search *s, uint32_t parent, uint32_t count)
+{
+    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
+    SearchNode node = {.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
+    for (; count > 0; count--) {
+        uint32_t id = s->count;
+        if (id >= s->options.max_nodes || s->ended)
+            return SEARCH_FULL;
+        if (id == s->room && !add_room(s, id))
+            return SEARCH_NO_MEMORY;
+        *search_node(s, id) = node;
+        s->count = id + 1;
+        if (s->has_more_than_nodes)
+            note_added(s, id);
+    }
+    return SEARCH_OK;
+}
+
+SearchStatus search_make(Search *s, SearchTicket *t)
+{
+    bool is_asked = s->options.has_key || s->options.has_cost;
+    uint32_t first = s->count;
+    SearchStatus status = search_add(s, t->node, is_asked ? 1 : t->last - t->next);
+    if (status == SEARCH_FULL)
+        t->full = s->refused = true;
+    for (uint32_t id = first; id < s->count && s->policy->add != NULL; id++)
+        s->policy->add(s, t, id, t->next + (id - first));
+    search_set_place(t, t->next + (s->count - first));
+    return status;
 }
 
 /* ---- retain_path ---- */

@@ -248,8 +248,9 @@ const char *search_strategy_name(SearchStrategy strategy);
 bool search_init(Search *s, Alloc alloc, const SearchOptions *options);
 void search_free(Search *s);
 
-/* Makes the node `count`, below `parent` (SEARCH_NO_NODE for the root): OK, FULL or NO_MEMORY. */
-static inline SearchStatus search_add(Search *s, uint32_t parent);
+/* Makes `count` nodes below `parent` (SEARCH_NO_NODE for the root): OK; or FULL or NO_MEMORY, with
+ * fewer of them made. */
+SearchStatus search_add(Search *s, uint32_t parent, uint32_t count);
 
 /* The node `id` < count; with retain_path it may be gone (search_has). */
 static inline SearchNode *search_node(const Search *s, uint32_t id);
@@ -308,8 +309,9 @@ void search_tell_value(Search *s, uint32_t node, double value); /* simulate */
 void search_tell_cell(Search *s, uint32_t node, int64_t cell);  /* features */
 void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child */
 
-/* MAKE: makes the next child of the ticket; returns the same as search_add. */
-static inline SearchStatus search_make(Search *s, SearchTicket *t);
+/* MAKE: makes the next child of the ticket; all that are left, if no callback is asked about each
+ * of them. Returns the same as search_add. */
+SearchStatus search_make(Search *s, SearchTicket *t);
 
 /* The callback failed: its unit is over. The search ends in its ticket's turn, with the nodes that
  * were evaluated before one at a time; `at_once`: without waiting for them. */
@@ -366,28 +368,9 @@ static inline bool search_expandable(const Search *s, uint32_t id)
 }
 
 /* Less frequent paths, in search.c and search_work.c. */
-bool search_add_room(Search *s, uint32_t id);
-void search_note_added(Search *s, uint32_t id);
 void search_update_best(Search *s, uint32_t end);
 void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
-void search_note_made(Search *s, const SearchTicket *t);
-
-static inline SearchStatus search_add(Search *s, uint32_t parent)
-{
-    uint32_t id = s->count;
-    if (id >= s->options.max_nodes || s->ended)
-        return SEARCH_FULL;
-    if (id == s->room && !search_add_room(s, id))
-        return SEARCH_NO_MEMORY;
-    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
-    *search_node(s, id) =
-        (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
-    s->count++;
-    if (s->has_more_than_nodes)
-        search_note_added(s, id);
-    return SEARCH_OK;
-}
 
 /* The child to be made next is at `place` of the ticket's list. */
 static inline void search_set_place(SearchTicket *t, uint32_t place)
@@ -395,19 +378,6 @@ static inline void search_set_place(SearchTicket *t, uint32_t place)
     t->next = place;
     t->cost = 1;
     t->fetched = t->cost_known = t->key_known = false;
-}
-
-static inline SearchStatus search_make(Search *s, SearchTicket *t)
-{
-    SearchStatus status = search_add(s, t->node);
-    if (status == SEARCH_FULL)
-        t->full = s->refused = true;
-    if (status != SEARCH_OK)
-        return status;
-    if (s->has_more_than_nodes)
-        search_note_made(s, t);
-    search_set_place(t, t->next + 1);
-    return SEARCH_OK;
 }
 
 static inline void search_tell_score(Search *s, uint32_t node, double score)

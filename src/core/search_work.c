@@ -190,12 +190,6 @@ static bool begin_making(Search *s, SearchAsk *ask)
     return continue_making(s, ask);
 }
 
-void search_note_made(Search *s, const SearchTicket *t)
-{
-    if (s->policy->add != NULL)
-        s->policy->add(s, t, s->count - 1, t->next);
-}
-
 /* ---- after a callback ---- */
 
 /* A callback about a new node has returned; whether another one follows. */

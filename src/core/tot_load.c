@@ -73,7 +73,7 @@ static TotOutcome load_search_node(Tot *t, uint32_t parent, double score)
     Search *s = &t->search;
     if (!tot_has_frontier(t))
         return TOT_DONE;
-    SearchStatus status = search_add(s, parent == TOT_NONE ? SEARCH_NO_NODE : parent);
+    SearchStatus status = search_add(s, parent == TOT_NONE ? SEARCH_NO_NODE : parent, 1);
     if (status != SEARCH_OK)
         return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
     tot_tell_score(t, s->count - 1, parent == TOT_NONE ? 0 : score);

@@ -29,7 +29,7 @@ static TotOutcome outcome_of(SearchStatus status)
 TotOutcome tot_begin_search(Tot *t)
 {
     Search *s = &t->search;
-    if (search_add(s, SEARCH_NO_NODE) != SEARCH_OK || search_next_round(s) != SEARCH_OK)
+    if (search_add(s, SEARCH_NO_NODE, 1) != SEARCH_OK || search_next_round(s) != SEARCH_OK)
         return TOT_NO_MEMORY;
     search_note_root(s);
     tot_tell_score(t, 0, 0);
@@ -42,10 +42,8 @@ SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count)
     SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
     search_tell_list(s, &ask, count);
     SearchTicket *made = &s->tickets.items[ticket];
-    SearchStatus status = SEARCH_OK;
     made->first = s->count;
-    while (status == SEARCH_OK && made->next < made->last)
-        status = search_make(s, made);
+    SearchStatus status = search_make(s, made);
     made->end = s->count;
     return status;
 }
