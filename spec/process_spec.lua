@@ -177,6 +177,12 @@ describe("process.run", function()
             { command = { "ls", 1 } })
         raises("process.run: opts.env must list variable names, and map names to strings", run,
             { command = { "ls" }, env = { A = 1 } })
+        raises("process.run: opts.env must list variable names, and map names to strings", run,
+            { command = { "ls" }, env = { "A=1" } })
+        raises("process.run: opts.cwd must be a path without NUL", run,
+            { command = { "ls" }, cwd = "/tmp\0/x" })
+        raises("process.run: opts.command%[2%] must be a string without NUL %(got nil%)", run,
+            { command = { "echo", nil, "b" } })
         raises('process.run: unknown option "comand"', run, { comand = { "ls" } })
         raises("process.run: call it within task.run", process.run, { command = { "ls" } })
     end)
@@ -265,6 +271,15 @@ describe("process.open", function()
         end)
     end)
 
+    it("is written to by several tasks at once", function()
+        open({ command = "cat >/dev/null", shell = true }, function(p)
+            local written = task.map({ 1, 2, 3, 4, 5 }, function()
+                return p:write(("x"):rep(1 << 20))
+            end)
+            assert.same({ true, true, true, true, true, n = 5 }, written)
+        end)
+    end)
+
     it("kills by the name of a signal, and reports the signal", function()
         open({ command = { "cat" } }, function(p)
             assert.same({ nil, "cat did not answer within timeout_ms (1)", "TIMEOUT" },
@@ -337,6 +352,9 @@ describe("process.open", function()
                 p, 0)
             raises('process:kill: signal must be a signal name such as "SIGTERM" %(got 9%)', p.kill,
                 p, 9)
+            raises(HERE .. ': process:kill: signal must be .* %(got "SIGNOPE"%)', function()
+                p:kill "SIGNOPE"
+            end)
         end)
     end)
 end)

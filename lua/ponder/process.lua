@@ -145,7 +145,7 @@ end
 ---@return string? code LOST, CLOSED
 function Handle:kill(signal)
     signal = signal or "SIGTERM"
-    if type(signal) ~= "string" or not signal:find "^SIG%u%w+$" then
+    if type(signal) ~= "string" or not child.is_signal(signal) then
         error(("process:kill: signal must be a signal name such as \"SIGTERM\" (got %s)"):format(
             options.show(signal)), 2)
     end

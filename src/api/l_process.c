@@ -160,19 +160,33 @@ static int child_ended(lua_State *L)
     return 2;
 }
 
+/* The signal whose name, such as "SIGTERM", is at `arg`; 0: there is none. */
+static int to_signal(lua_State *L, int arg)
+{
+    const char *name = luaL_checkstring(L, arg);
+    for (int number = 1; number < NSIG; number++) {
+        const char *known = sigabbrev_np(number);
+        if (known != NULL && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, known) == 0)
+            return number;
+    }
+    return 0;
+}
+
+/* is_signal(name) -> boolean */
+static int process_l_is_signal(lua_State *L)
+{
+    lua_pushboolean(L, to_signal(L, 1) > 0);
+    return 1;
+}
+
 /* child:kill(name): "SIGTERM" */
 static int child_kill(lua_State *L)
 {
     Process *p = to_process(L);
-    const char *name = luaL_checkstring(L, 2);
-    for (int number = 1; number < NSIG; number++) {
-        const char *known = sigabbrev_np(number);
-        if (known != NULL && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, known) == 0) {
-            process_kill(p, number);
-            return 0;
-        }
-    }
-    return luaL_argerror(L, 2, "not the name of a signal");
+    int number = to_signal(L, 2);
+    luaL_argcheck(L, number > 0, 2, "not the name of a signal");
+    process_kill(p, number);
+    return 0;
 }
 
 static int child_port(lua_State *L)
@@ -199,8 +213,10 @@ PONDER_MODULE(luaopen_ponder_core_process)
         {"read", child_read},   {"write", child_write},
         {NULL, NULL},
     };
-    static const luaL_Reg functions[] = {
-        {"environment", process_l_environment}, {"start", process_l_start}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"environment", process_l_environment},
+                                         {"is_signal", process_l_is_signal},
+                                         {"start", process_l_start},
+                                         {NULL, NULL}};
     api_new_class(L, PROCESS, methods, child_close);
     luaL_newlib(L, functions);
     return 1;

@@ -274,9 +274,12 @@ bool process_write(Process *p, const char *bytes, size_t n)
 {
     if (p->input.fd < 0 || p->close_input)
         return true;
+    size_t before = held(&p->input);
     if (!append(&p->input, bytes, n))
         return false;
     flush_input(p);
+    if (held(&p->input) < before)
+        loop_post(&p->port); /* others may wait for it */
     return true;
 }
 

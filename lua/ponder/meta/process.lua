@@ -22,6 +22,11 @@ function process.environment() end
 ---@return string? code NOT_FOUND, SPAWN
 function process.start(arguments, environment, cwd, max_buffered) end
 
+--- Whether this is the name of a signal.
+---@param name string "SIGTERM"
+---@return boolean
+function process.is_signal(name) end
+
 ---@class ponder.process.CoreChild
 local CoreChild = {}
 

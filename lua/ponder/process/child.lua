@@ -275,15 +275,15 @@ end
 ---@return string? message
 ---@return string? code
 function child.write(self, bytes)
-    local left = self.core:write(bytes)
     return self:wait_until(nil, function()
         self:drain_stderr()
+        local left = self.core:write(bytes) -- now: no other event may follow
+        bytes = ""
         if not left then
             return { nil, self.name .. " has closed its standard input", "EPIPE" }
         elseif left <= WRITE_AHEAD then
             return { true }
         end
-        left = self.core:write ""
     end)
 end
 
@@ -292,6 +292,8 @@ function child.close_stdin(self)
     self.core:close_input()
     return true
 end
+
+child.is_signal = core.is_signal
 
 ---@param signal string
 ---@return boolean?

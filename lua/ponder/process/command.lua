@@ -28,13 +28,18 @@ local function arguments_of(where, opts)
     if not words[1] then
         refuse(where, "opts.command must name a program", 5)
     end
-    for i, argument in ipairs(words) do
+    for i = 1, #words do
+        local argument = words[i]
         if type(argument) ~= "string" or argument:find("\0", 1, true) then
             refuse(where, ("opts.command[%d] must be a string without NUL (got %s)"):format(i,
                 options.show(argument)), 5)
         end
     end
     return words
+end
+
+local function is_name(name)
+    return type(name) == "string" and name ~= "" and not name:find("[=%z]")
 end
 
 ---Checks options that include `OPTIONS`; errors name the line that called our caller.
@@ -45,10 +50,13 @@ end
 function command.check(where, opts, schema)
     opts = options.check(where, opts, schema, 3)
     opts.command = arguments_of(where, opts)
+    if opts.cwd and opts.cwd:find("\0", 1, true) then
+        refuse(where, "opts.cwd must be a path without NUL", 4)
+    end
     for name, value in pairs(opts.env or {}) do
-        local ok = type(value) == "string" and (math.type(name) == "integer"
-            or type(name) == "string" and name ~= "" and not name:find("[=%z]"))
-        if not ok or value:find("\0", 1, true) then
+        local ok = math.type(name) == "integer" and is_name(value)
+            or is_name(name) and type(value) == "string" and not value:find("\0", 1, true)
+        if not ok then
             refuse(where, "opts.env must list variable names, and map names to strings", 4)
         end
     end
