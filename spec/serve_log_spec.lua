@@ -1,5 +1,6 @@
 -- Requests in the log of ponder serve: each can be rerun alone.
 
+local schema = require "ponder.log.schema"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
@@ -25,12 +26,12 @@ end
 local directory
 
 -- The output of a shell script; `$ponder` is the executable, `serve` starts a server with more
--- options, `ask PROMPT USER` sends it a request, `stop` ends it.
+-- options, `ask PROMPT USER` sends it a request, `stop` ends it; `$on FILE` is a server's command.
 local function run(script)
     return shell.run(([[
-        cd %s; ponder=%s
+        cd %s; ponder=%s; on="$ponder serve ask.lua --listen 127.0.0.1:0 --log"
         serve() {
-            $ponder serve ask.lua --listen 127.0.0.1:0 --log run.db "$@" 2>server & pid=$!
+            : >server; $on run.db "$@" 2>server & pid=$!
             until grep -q ' at http' server; do sleep 0.01; done
             port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' server)
         }
@@ -99,6 +100,57 @@ describe("a request on the log of a server", function()
         end
         assert.equal(3, select(2, r.out:gsub("\nre b, bob, %d+", "")))
         assert.matches("holds no run 2", r.err)
+    end)
+
+    it("stays when the server starts again, after an end or a kill", function()
+        local r = run [[
+            serve; ask a ann; ask wait bob & asking=$!
+            until $ponder log run.db | grep -q '^3 '; do sleep 0.05; done
+            kill -KILL $pid; wait $asking
+            serve; ask b bea; $ponder log run.db | sed 's/^\(.\).*:.. *\([a-z]*\) .*/\1 \2/'; stop
+            serve; stop; $ponder log run.db | tail -1 | grep -o '^6.*completed'
+            touch go; for i in 2 5; do $ponder replay run.db#$i; done; $ponder resume run.db#3]]
+        local a, b, states, a2, b2 = r.out:match("^(re a, ann, %d+)\n\n(re b, bea, %d+)\n(.*)\n"
+            .. "6 .*\n(re a.-)\n(re b.-)\nre wait, bob, %d+\n$")
+        assert.same({ a, b }, { a2, b2 })
+        assert.matches("1 killed\n2 completed\n3 killed\n4 running\n5 completed$", states)
+        assert.equal("", r.err)
+    end)
+
+    it("is deleted with the start of the server that it was the last one of", function()
+        local r = run [[
+            serve; ask a ann; kill -KILL $pid
+            serve --log-max-runs 1; ask b bob; sleep 1.1; ask c cid; ask d dan; stop
+            $ponder replay run.db#6; $ponder replay run.db]]
+        local db <close> = assert(store.open(directory.path .. "/run.db", { mode = "read" }))
+        local ids = {}
+        for id in db:rows "SELECT id FROM runs ORDER BY id" do
+            ids[#ids + 1] = id
+        end
+        assert.same({ 3, 5, 6 }, ids)
+        assert.equal(0, (db:row "SELECT count(*) FROM files WHERE run <> 3"))
+        assert.matches("(re d, dan, %d+)\n%1\n$", r.out)
+        assert.matches("name one of its requests", r.err)
+    end)
+
+    it("is not added to a file that another server writes, or that is not a log", function()
+        local r = run [[
+            serve; ask a ann; $on run.db; echo $?; stop
+            echo hello >text; $on text; echo $?; cat text
+            printf x | dd of=run.db bs=1 seek=4099 conv=notrunc 2>dd; $on run.db; echo $?]]
+        assert.matches("^re a, ann, %d+\n2\n2\nhello\n2\n$", r.out)
+        assert.matches("^ponder serve: run.db: another run is writing it\n"
+            .. "ponder serve: text: not a run log\nponder serve: run.db: damaged: [^\n]+\n$", r.err)
+    end)
+
+    it("is added to a log of version 1, of which a copy stays", function()
+        local fixture = shell.read(shell.root .. "/spec/fixtures/log/version1.sql")
+        assert(store.open(directory.path .. "/run.db", { mode = "create", version = 1,
+            application_id = schema.APPLICATION_ID, schema = fixture })):close()
+        local r = run "serve; ask a ann; stop; $ponder replay run.db#3; $ponder log run.db | wc -l"
+        assert.matches("^(re a, ann, %d+)\n%1\n4\n$", r.out)
+        local copy <close> = assert(store.open(directory.path .. "/run.db.version1"))
+        assert.equal(1, (copy:row "PRAGMA user_version"))
     end)
 
     it("must be named: the server itself is not run again", function()

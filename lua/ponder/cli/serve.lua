@@ -33,7 +33,7 @@ local RULES, SECTIONS = args.collect {
             help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
         { "reload", help = "reload changed policy files for new requests" },
         { "log", value = "FILE", files = true,
-            help = "log each request as a run in FILE, a new file" },
+            help = "log each request as a run in FILE, new or from an earlier start" },
         count("log_max_runs", "keep only the newest N requests in the log (default: all)"),
         logging.RULES.sync,
         { "queues", value = "URL", help = "show the queues of this Redis in /metrics" },

@@ -35,7 +35,8 @@ local RULES, SECTIONS = args.collect {
             help = "memory limit of the process in MiB" },
     },
     { title = "Run log",
-        logging.RULES.log,
+        { "log", value = "FILE", files = true, help = "log the jobs in FILE, new or from an "
+            .. "earlier start (default: a new one in $XDG_STATE_HOME/ponder/)" },
         logging.RULES.keep,
         logging.RULES.sync,
     },
@@ -81,7 +82,7 @@ local function begin_log(given, list)
         require("ponder.log.kept").prune(at, given.keep or 100)
     end
     return logging.begin({ log = path, sync = given.sync },
-        { command = "work", arguments = list, script = given.script })
+        { command = "work", arguments = list, script = given.script }, true)
 end
 
 local function load_script(given)

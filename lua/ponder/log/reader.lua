@@ -48,7 +48,8 @@ local function first(rows)
     return row
 end
 
--- Finds the run with a number; without one, the first, which contains all others.
+-- Finds the run with a number; without one, the first, which contains the others unless there are
+-- several starts of a server.
 local function find_run(self, number)
     local found = self.db:row("SELECT id FROM runs WHERE id >= ? ORDER BY id LIMIT 1", number or 1)
     self.number = found

@@ -76,7 +76,7 @@ function rerun.open(what, mode, sync)
     if not db then
         return nil, problem
     end
-    local outermost = number and outermost_of(db, number) or number or 1
+    local outermost = number and outermost_of(db, number) or db:row "SELECT min(id) FROM runs"
     local ok, row, texts = pcall(read, db, path, outermost)
     if not ok or not row then
         db:close()

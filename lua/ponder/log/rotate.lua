@@ -10,12 +10,17 @@ local SETTLED_S = 1 -- this long after its end, all rows of a run are written
 local TABLES = { "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
     "searches", "nodes", "edges", "events" }
 
--- The requests to delete, and their inner runs.
-local OLD = [[(WITH RECURSIVE old(id) AS (
-    SELECT id FROM runs WHERE parent = ?1 AND ended_at < ?3
-        AND id <= (SELECT id FROM runs WHERE parent = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+-- The runs to delete: requests with their inner runs, and earlier starts of the server of which no
+-- request is left.
+local OLD = [[(WITH RECURSIVE starts(id) AS (
+    SELECT id FROM runs
+        WHERE parent IS NULL AND command = (SELECT command FROM runs WHERE id = ?1)),
+    old(id) AS (
+    SELECT id FROM runs WHERE parent IN starts AND (ended_at < ?3 OR status = 'killed') AND id <=
+        (SELECT id FROM runs WHERE parent IN starts ORDER BY id DESC LIMIT 1 OFFSET ?2)
     UNION ALL SELECT runs.id FROM runs JOIN old ON runs.parent = old.id)
-    SELECT id FROM old)]]
+    SELECT id FROM old UNION ALL SELECT id FROM starts
+        WHERE id <> ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE parent = starts.id))]]
 
 local LAST_SEQ = "(SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")"
 

@@ -29,6 +29,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of po
 
 ---@class ponder.log.Options
 ---@field path string? of the log; nil: among the kept runs, created with the first call
+---@field adds boolean? `path` may be an existing log, which gets one more run
 ---@field sync "normal"|"full"|nil
 ---@field keep integer? how many runs to keep
 ---@field max_runs integer? of a server: how many requests stay in its log
@@ -54,6 +55,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of po
 ---@field about ponder.log.About
 ---@field opts ponder.log.Options
 ---@field play ponder.log.Play?
+---@field rows ponder.log.Writer? of an existing log that the run is added to
 ---@field group ponder.task.Group
 ---@field owner ponder.Run
 ---@field session ponder.log.Session? once the run needs more than an EarlyTape
@@ -188,6 +190,19 @@ local function record_early(self)
         grow = function(tape) return grow(self, tape) end }, Early))
 end
 
+-- Opens an existing log to add a run to it; nil alone if there is no such file. Runs without an
+-- end were killed: while this process has the file, they would seem to be running.
+local function reopen(opts)
+    local db, message, code = require("ponder.log.file").open(opts.path, { mode = "write",
+        sync = opts.sync })
+    if not db then
+        return nil, code ~= "NOT_FOUND" and message or nil
+    end
+    local rows = require("ponder.log.writer").continue(db, opts.path, host.time)
+    rows:write("UPDATE runs SET status = 'killed' WHERE status IS NULL")
+    return rows
+end
+
 ---Begins to log the current run.
 ---@param about ponder.log.About
 ---@param opts ponder.log.Options
@@ -197,9 +212,16 @@ function run.begin(about, opts)
     local owner = runs.current()
     local play = owner.next_play
     owner.next_play = nil
+    local rows, message
+    if opts.adds and opts.path and not play then
+        rows, message = reopen(opts)
+        if message then
+            return nil, message
+        end
+    end
     local self = { kind = play and play.kind or "run", uid = random.draw(), about = about,
         seed = play and play.seed or random.draw(), started_at = host.time(), opts = opts,
-        play = play, group = owner.group, owner = owner }
+        play = play, rows = rows, group = owner.group, owner = owner }
     if self.kind == "fork" then
         opts.path = play.path
     end
@@ -218,7 +240,8 @@ function run.begin(about, opts)
     if self.kind == "fork" and not opts.path then
         return self -- the file is created with the first call, as for any other run
     end
-    local ok, message = self.session:open()
+    local ok
+    ok, message = self.session:open()
     if not ok then
         owner.log = nil
         return nil, message

@@ -39,7 +39,8 @@ CREATE TABLE runs (
   mac TEXT,                     -- HMAC-SHA256 of the above, see ponder.log.trust
   started_at REAL NOT NULL,
   ended_at REAL,                -- NULL: it is running, or was killed
-  status TEXT,                  -- completed, failed, interrupted; cancelled by the run around it
+  status TEXT,                  -- completed, failed, interrupted; cancelled by the run around it;
+                                -- killed, as the next process to add a run found
   exit_status INTEGER,
   answer TEXT,                  -- JSON, as --json prints it
   error ANY,

@@ -30,7 +30,7 @@ local NONE = {}
 ---@field root ponder.log.Session session of the log's outermost run, which owns the file
 ---@field tape ponder.log.Tape
 ---@field recorder ponder.log.Recorder? nil if nothing is written
----@field wanted boolean the file is created at the first call
+---@field wanted boolean the file is created or added to at the first call
 ---@field rows ponder.log.Writer? of the root: the writer
 ---@field what ponder.log.Inner? of an inner run: the operation of the outer one
 ---@field is_held boolean? its rows are not written yet
@@ -158,7 +158,7 @@ function session.new_path(run)
     return ("%s/%s.db"):format(at, name_of(run))
 end
 
----Creates the file of the run, if it is to have one and has none yet.
+---Creates the file of the run, if it is to have one and has none yet, or adds to an existing one.
 ---@return boolean? ok
 ---@return string? message
 function Session:open()
@@ -174,11 +174,17 @@ function Session:open()
     if not path then
         return nil, message
     end
-    local ok, problem = self.recorder.writer:create(path, run.opts.sync)
+    local rows = self.recorder.writer
+    local ok, problem
+    if rows.db then
+        ok, problem = rows:commit()
+    else
+        ok, problem = rows:create(path, run.opts.sync)
+    end
     if not ok then
         return nil, problem
     end
-    if self.tape.incomplete or self.recorder.writer.incomplete then
+    if self.tape.incomplete or rows.incomplete then
         self.recorder:write("UPDATE runs SET incomplete = 1 WHERE id = ?", self.recorder.run)
     end
     return true
@@ -226,7 +232,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- Returns the recorder: of a new file, of the log to resume, or none.
+-- Returns the recorder: of a new run, of the one to resume, or none.
 local function open_recorder(self)
     local play = self.run.play
     if play and play.kind == "replay" then
@@ -235,7 +241,7 @@ local function open_recorder(self)
         return play.recorder
     end
     self.wanted = true
-    local rows = writer.new(host.time)
+    local rows = self.run.rows or writer.new(host.time)
     return recorder.new(rows, rows:next_run())
 end
 

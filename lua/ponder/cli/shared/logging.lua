@@ -63,17 +63,18 @@ end
 ---Begins the run log of a command, unless --no-log is given.
 ---@param given table<string, any> the parsed options
 ---@param about ponder.log.About
+---@param adds? boolean an existing FILE of --log gets one more run: a server starts again
 ---@return boolean ok
 ---@return string? message what is wrong with the options, or why the log cannot be written
-function logging.begin(given, about)
+function logging.begin(given, about, adds)
     if given.no_log then
         return not given.log and not given.view, given.log and "--log or --no-log, not both"
             or "--view needs the run's log, which --no-log turns off"
     elseif given.log == "" then
         return false, "--log: expected a file (got an empty name)"
     end
-    local run, message = log_run.begin(about, { path = given.log, sync = given.sync,
-        keep = given.keep, max_runs = given.log_max_runs })
+    local run, message = log_run.begin(about, { path = given.log, adds = adds,
+        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs })
     if run and given.view and run.kind ~= "replay" then
         show(run)
     end

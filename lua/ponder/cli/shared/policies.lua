@@ -245,7 +245,7 @@ function shared.begin(command, given, operands, arguments)
     local begun, message = logging.begin({ log = given.log, sync = given.sync,
         log_max_runs = given.log_max_runs,
         no_log = not given.log and not log_run.is_played() },
-        { command = command, arguments = arguments })
+        { command = command, arguments = arguments }, true)
     local play = begun and log_run.current() and log_run.current().play
     if play then
         return answer_again(play, operands, given)
