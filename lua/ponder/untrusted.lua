@@ -17,6 +17,7 @@ local confine = require "ponder.core.confine"
 local json = require "ponder.json"
 local requests = require "ponder.untrusted.requests"
 local scheduler = require "ponder.task.scheduler"
+local waiters = require "ponder.task.waiters"
 
 local untrusted = {}
 
@@ -28,7 +29,7 @@ local EXCHANGE_MB = 1024
 local TOO_MUCH = { message = "too many requests at once", code = "DENIED" }
 local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MAX_BYTES >> 20),
     code = "TOO_LARGE" }
-local WAIT, ROOM = "the policy's calls", "room for an answer"
+local WAIT = "the policy's calls"
 
 ---@class ponder.untrusted.Options
 ---@field models? string[] allowed models
@@ -159,9 +160,7 @@ end
 -- Waits until the script's process has taken most answers.
 local function await_room(call)
     while call.answer_bytes > MAX_BYTES do
-        local t = scheduler.current()
-        call.room[#call.room + 1] = t
-        scheduler.park(t, ROOM)
+        call.room:wait()
     end
 end
 
@@ -209,11 +208,7 @@ local function answers_of(call, wait)
     local answers = table.move(list, 1, count, 1, {})
     call.answers = table.move(list, count + 1, #list, 1, {})
     call.answer_bytes = call.answer_bytes - size
-    local room = call.room
-    call.room = {}
-    for _, t in ipairs(room) do
-        scheduler.wake(t, ROOM)
-    end
+    call.room:wake()
     return answers
 end
 
@@ -249,7 +244,8 @@ end
 local function make_call(self, name, arguments, on_event)
     self.last = self.last + 1
     local call = { id = self.last, child = self.child, task = scheduler.current(), answers = {},
-        open = {}, count = 0, bytes = 0, answer_bytes = 0, exchanged = 0, room = {} }
+        open = {}, count = 0, bytes = 0, answer_bytes = 0, exchanged = 0,
+        room = waiters.new "room for an answer" }
     local _ <close> = setmetatable({ box = self, call = call }, Ending)
     local reply = exchange(self, call, { begin = { name = name, seed = math.random(0),
         arguments = json.encode(json.array(arguments)) } })

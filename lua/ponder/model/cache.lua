@@ -30,7 +30,7 @@ local scheduler = require "ponder.task.scheduler"
 local shared = require "ponder.model.cache.shared"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
-local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local cache = { APPLICATION_ID = file.APPLICATION_ID }
 
@@ -157,30 +157,23 @@ end
 -- Requests in flight
 
 ---@class ponder.model.Flight a request in flight; closed when it has ended
----@field waiting (ponder.task.Handle|false)[] tasks with an equal request, in order
+---@field waiting ponder.task.Waiters tasks with an equal request
 ---@field text string? the reply, once it has arrived
 local Flight = {}
 
 Flight.__close = function(flight)
     flight.flights[flight.key] = nil
-    for _, handle in ipairs(flight.waiting) do
-        if handle then
-            task.wake(handle)
-        end
-    end
+    flight.waiting:wake()
 end
 
 local function wait_for(flight)
-    local place = #flight.waiting + 1
-    flight.waiting[place] = task.current()
-    task.park(function()
-        flight.waiting[place] = false
-    end)
+    flight.waiting:wait()
     return flight.text and decode(flight.text)
 end
 
 local function send(self, key, request, next)
-    local flight <close> = setmetatable({ key = key, flights = self.flights, waiting = {} }, Flight)
+    local flight <close> = setmetatable({ key = key, flights = self.flights,
+        waiting = waiters.new "an equal request" }, Flight)
     self.flights[key] = flight
     local claim, found
     if self.backend then

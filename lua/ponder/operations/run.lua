@@ -10,6 +10,7 @@ local model = require "ponder.model"
 local options = require "ponder.options"
 local task = require "ponder.task"
 local thought = require "ponder.operations.thought"
+local waiters = require "ponder.task.waiters"
 
 local runner = {}
 
@@ -39,7 +40,7 @@ Run.__index = Run
 ---@field attempts ponder.operations.Thought[][]?
 ---@field queries integer
 ---@field responses integer
----@field waiting ponder.task.Handle[] tasks of its successors
+---@field waiting ponder.task.Waiters tasks of its successors
 
 -- Raised to end a run with nil, message, code.
 local Failure = {}
@@ -85,8 +86,7 @@ end
 function Run:output_of(id)
     local step = self.steps[id]
     while step.status ~= "done" do
-        table.insert(step.waiting, task.current())
-        task.park()
+        step.waiting:wait()
     end
     return step.output
 end
@@ -161,9 +161,7 @@ function Run:work(op)
     end
     self:draw(op, step.output)
     step.status = "done"
-    for _, waiting in ipairs(step.waiting) do
-        task.wake(waiting)
-    end
+    step.waiting:wake()
 end
 
 -- Runs `more` and all operations that have not begun, concurrently.
@@ -172,7 +170,7 @@ function Run:begin(more)
     for id, op in ipairs(self.g.operations) do
         if not self.steps[id] then
             self.steps[id] = { status = "waiting", output = {}, queries = 0, responses = 0,
-                waiting = {} }
+                waiting = waiters.new "an operation" }
             functions[#functions + 1] = function() self:perform(op) end
         end
     end

@@ -4,6 +4,7 @@ local core = require "ponder.core.process"
 local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local sources = require "ponder.task.sources"
+local waiters = require "ponder.task.waiters"
 
 local child = {}
 
@@ -14,7 +15,7 @@ local KEPT_STDERR = 64 * 1024 -- last bytes of standard error, in conversations
 ---@class ponder.process.Child
 ---@field core userdata? nil: closed
 ---@field stderr string
----@field private waiting table<ponder.task.Handle, true>
+---@field private news ponder.task.Waiters tasks that wait until it has read, written or ended
 ---@field on_output? fun() called when it has written, read or ended; must not wait
 ---@field private name string for messages
 local Child = {}
@@ -68,20 +69,18 @@ end
 ---@param name string for messages
 ---@return ponder.process.Child
 function child.of(started, name)
-    local self = setmetatable({ core = started, waiting = {}, stderr = "",
+    local self = setmetatable({ core = started, news = waiters.new "a process", stderr = "",
         name = name }, Child)
     self.source = {
         port = started:port(),
         pending = function()
-            return next(self.waiting) ~= nil
+            return self.news:any()
         end,
         take = function()
             if self.on_output then
                 self.on_output()
             end
-            for t in pairs(self.waiting) do
-                scheduler.wake(t, "a process", true)
-            end
+            self.news:wake()
         end,
     }
     sources.add(self.source)
@@ -116,30 +115,12 @@ function Child:close()
         return
     end
     sources.remove(self.source)
-    for t in pairs(self.waiting) do
-        scheduler.wake(t, "a process", true)
-    end
+    self.news:wake()
     self.core:close()
     self.core = nil
 end
 
 Child.__close = Child.close
-
-local Waiting = {}
-function Waiting.__close(self)
-    self.child.waiting[self.task] = nil
-end
-
--- Waits until the child has read, written or ended; false: timeout.
-local function wait_for_news(self, deadline)
-    local t = scheduler.current()
-    local _ <close> = setmetatable({ child = self, task = t }, Waiting)
-    self.waiting[t] = true
-    if deadline then
-        return scheduler.park_until(t, "a process", deadline) or false
-    end
-    return scheduler.park(t, "a process")
-end
 
 ---Calls `step` now and after each event of the child until it has results, and returns these. Also
 ---returns when the child is closed.
@@ -155,7 +136,7 @@ function Child:wait_until(timeout_ms, step)
         local results = step()
         if results then
             return table.unpack(results, 1, 4)
-        elseif not wait_for_news(self, deadline) then
+        elseif not self.news:wait(deadline) then -- it has neither read nor written, nor ended
             return nil, ("%s did not answer within timeout_ms (%d)"):format(self.name, timeout_ms),
                 "TIMEOUT"
         end

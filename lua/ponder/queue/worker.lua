@@ -28,6 +28,7 @@ local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 local task_budget = require "ponder.task.budget"
+local waiters = require "ponder.task.waiters"
 
 local worker = {}
 
@@ -73,7 +74,7 @@ function worker.new(opts)
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
-        concluded = {}, waiting = {}, files = {}, sent_files = 0 }, Worker)
+        concluded = {}, events = waiters.new "a worker", files = {}, sent_files = 0 }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
@@ -85,21 +86,10 @@ local function key(self, name)
     return self.prefix .. name
 end
 
--- Wakes the tasks in `wait`.
-local function notify(self)
-    local waiting = self.waiting
-    self.waiting = {}
-    for t in pairs(waiting) do
-        scheduler.wake(t, "a worker", true)
-    end
-end
-
 ---Waits for an event, or a number of seconds.
 ---@param seconds number?
 function Worker:wait(seconds)
-    local t = scheduler.check "worker"
-    self.waiting[t] = true
-    scheduler.park_until(t, "a worker", scheduler.clock() + (seconds or 3600))
+    self.events:wait(scheduler.clock() + (seconds or 3600))
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -294,7 +284,7 @@ function Place:__close()
     if not self.keeps and not of.aborted then
         of.held[self.job.entry] = nil
     end
-    notify(of)
+    of.events:wake()
 end
 
 local function take_concluded(self)
@@ -331,7 +321,7 @@ local function store_all(self)
             self.held[one[1].entry] = nil
         end
         self.running = self.running - #batch
-        notify(self)
+        self.events:wake()
     end
 end
 
@@ -355,7 +345,7 @@ function Worker:take(entry, attempt, fields)
     self.held[entry] = job
     if attempt > 1 then
         table.insert(self.returned, job)
-        notify(self)
+        self.events:wake()
     else
         self.running = self.running + 1
         task.spawn(run_job, self, job)
@@ -459,7 +449,7 @@ function Worker:stop()
         end
     end
     self.stopping = true
-    notify(self)
+    self.events:wake()
 end
 
 return worker

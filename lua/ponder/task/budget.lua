@@ -13,13 +13,13 @@ local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
 local tally = require "ponder.tally"
+local waiters = require "ponder.task.waiters"
 
 local budget = {}
 
 -- Names in a task's context.
 local FIELD = "budget" -- the innermost budget
 local IN_CALL = "budget.call" -- true within a call that holds a reservation
-local WAIT = "a budget's room"
 
 ---@class ponder.task.Limits
 ---@field max_calls integer?
@@ -64,7 +64,7 @@ budget.LIMITS = {
 ---@field reserved_cost number
 ---@field private holds table<integer, ponder.task.Hold>? calls in flight, by number
 ---@field private in_flight integer number of calls in flight
----@field private waiting (ponder.task.Handle|false)[]? tasks that wait for reservations, in order
+---@field private room ponder.task.Waiters? tasks that wait for reservations
 local Budget = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0, busy = 0,
     reserved_tokens = 0, reserved_cost = 0, in_flight = 0 } -- until the first call
 Budget.__index = Budget
@@ -168,26 +168,9 @@ local function obstacle(self, need)
 end
 
 local function wake_all(self)
-    local waiting = self.waiting
-    if not waiting then
-        return
+    if self.room then
+        self.room:wake()
     end
-    self.waiting = nil
-    for _, t in ipairs(waiting) do
-        if t then
-            scheduler.wake(t, WAIT)
-        end
-    end
-end
-
-local function wait_for_room(self)
-    local t, waiting = scheduler.check "task.with_budget", self.waiting or {}
-    self.waiting = waiting
-    local place = #waiting + 1
-    waiting[place] = t
-    scheduler.park(t, WAIT, function()
-        waiting[place] = false
-    end)
 end
 
 ---Marks the budget as spent: wakes waiting calls, which are then refused, and with in_flight =
@@ -306,7 +289,8 @@ local function reserve_or_wait(hold)
             budget.exhaust(full, message)
             return nil, message, "BUDGET"
         elseif full then
-            wait_for_room(full)
+            full.room = full.room or waiters.new "a budget's room"
+            full.room:wait()
         end
     end
 end

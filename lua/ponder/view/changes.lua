@@ -2,13 +2,15 @@
 --- where that does not work (some network file systems), waits end by timeout.
 
 local loop = require "ponder.core.loop"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local changes = {}
 
 ---@class ponder.view.Changes
 ---@field count integer changes seen so far
----@field private waiting table<ponder.task.Handle, true>
+---@field private waiting ponder.task.Waiters
 local Changes = {}
 Changes.__index = Changes
 
@@ -17,7 +19,7 @@ local function always() return true end
 ---@param directory string
 ---@return ponder.view.Changes
 function changes.new(directory)
-    local self = setmetatable({ count = 0, waiting = {} }, Changes)
+    local self = setmetatable({ count = 0, waiting = waiters.new "a change" }, Changes)
     self.watch = loop.directory(directory)
     if self.watch then
         self.source = { port = self.watch:number(), pending = always,
@@ -30,17 +32,7 @@ end
 ---Counts a change and ends all waits.
 function Changes:wake()
     self.count = self.count + 1
-    local waiting = self.waiting
-    self.waiting = {}
-    for handle in pairs(waiting) do
-        task.wake(handle)
-    end
-end
-
-local function park(self)
-    local handle = task.current()
-    self.waiting[handle] = true
-    task.park(function() self.waiting[handle] = nil end)
+    self.waiting:wake()
 end
 
 ---Waits until `count` differs from `seen`, or the time is over.
@@ -49,7 +41,7 @@ end
 ---@return integer count
 function Changes:wait(seen, seconds)
     if self.count == seen then
-        task.timeout(seconds, park, self)
+        self.waiting:wait(scheduler.clock() + seconds)
     end
     return self.count
 end
