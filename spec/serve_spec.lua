@@ -687,7 +687,10 @@ describe("ponder serve", function()
                 >$OUT 2>$ERR & pid=$!
             until grep -q ' at unix' $ERR; do sleep 0.01; done
             stat -c %%a s.sock
-            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
+            page=$(curl -s -o page -w '%%{http_code}' --unix-socket s.sock http://localhost/)
+            kill -TERM $pid; wait $pid; status=$?
+            [ "$page" = 404 ] && [ ! -e s.sock ] && exit $status]]):format(dir.path,
+            shell.quote(shell.executable),
             shell.quote(shell.root .. "/scripts/models/arithmetic.lua")))
         assert.equal(0, r.status)
         assert.equal("", r.out)

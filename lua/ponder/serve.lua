@@ -236,6 +236,10 @@ function Server:drain()
         return self:cancel_all()
     end
     self.draining = true
+    local socket = self.address:match "^unix:(.*)"
+    if socket then
+        os.remove(socket)
+    end
     self.http:stop_listening()
     if self.opts.page then
         self.opts.page:drain()

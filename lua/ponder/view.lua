@@ -81,6 +81,9 @@ end
 local function respond(server, r, status, kind, body)
     local headers = table.move(HEADERS, 1, #HEADERS, 1, {})
     headers[#headers + 1] = kind
+    if status == 405 then
+        table.move({ "Allow", "GET, HEAD" }, 1, 2, #headers + 1, headers)
+    end
     server:reply(r, status, body, headers)
 end
 

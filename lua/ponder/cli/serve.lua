@@ -191,7 +191,7 @@ function serve.run(given, operands, arguments)
         return status, refused
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
-    local made, problem = prepare(given, operands, shown)
+    local made, problem = prepare(given, operands, given.log and shown)
     if not made then
         return nil, problem
     end
