@@ -59,6 +59,9 @@ describe("ponder log", function()
             return names
         end)())
         assert.same({ "inner 2 2", "inner 3 3" }, list(path, "--grep", '"set":"b"'))
+        assert.matches("  run: inner 2  ", shell.ponder({ "log", path }).out)
+        assert.matches("\nname      inner 3\nlabels    set=b\nwithin    run 1\n",
+            shell.ponder({ "show", path .. "#3" }).out)
         local result = shell.ponder { "show", "--json", path .. "#3" }
         assert.same({ 0, "" }, { result.status, result.err })
         result = shell.ponder { "show", path .. "#4" }

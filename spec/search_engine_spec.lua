@@ -182,6 +182,7 @@ E]]):format(more)
         assert.matches("^ponder: search.run: no terminal node was found; max_depth = 8 kept 256 ",
             err_of "k = 2,")
         assert.equal("", err_of "k = 2, max_depth = 3,")
+        assert.equal("", err_of 'search = "uct", max_depth = 1,') -- its k is all children
     end)
 
     it("is not printed otherwise", function()

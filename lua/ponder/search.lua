@@ -328,9 +328,9 @@ local function check_options(opts)
     check_callbacks(checked, 3)
     check_rest(checked, 3)
     -- `ponder run` warns only of limits that the caller did not choose.
-    checked.cut_by_default = not checked.max_depth or not checked.k
+    checked.cut_by_default = not checked.max_depth
     if not checked.k and not USES_ALL_CHILDREN[checked.search] then
-        checked.k = 1
+        checked.k, checked.cut_by_default = 1, true
     end
     checked.max_depth = checked.max_depth or HAS_NO_MAX_DEPTH[checked.search] and MAX_DEPTH or 8
     return checked

@@ -131,7 +131,8 @@ local function print_table(list)
             run.error and "-"
                 or amount.short_cost { cost = run.cost, unpriced = run.unpriced_calls },
             run.duration_s and amount.seconds(run.duration_s) or "-",
-            text.line(run.command:gsub("^ponder ", "")), text.line(run.path) }
+            text.line(run.command:gsub("^ponder ", "")
+                .. (run.run_name and ": " .. run.run_name or "")), text.line(run.path) }
     end
     local columns = { { "#", right = true }, { "WHEN" }, { "STATUS" },
         { "CALLS", right = true, drop = 3 }, { "TOKENS", right = true, drop = 5 },

@@ -126,6 +126,14 @@ local function settings_of(run)
     return table.concat(parts, ", ")
 end
 
+local function labels_of(run)
+    local parts = {}
+    for i, name in ipairs(options.names(run.labels or {})) do
+        parts[i] = ("%s=%s"):format(name, tostring(run.labels[name]))
+    end
+    return parts[1] and table.concat(parts, ", ")
+end
+
 local function models_table(totals, style)
     local rows = {}
     for i, model in ipairs(totals.models) do
@@ -194,6 +202,9 @@ function summary.lines(log, style)
         end
     end
     add("run", amount.command(run))
+    add("name", run.name)
+    add("labels", labels_of(run))
+    add("within", run.parent and ("run %d"):format(run.parent))
     add("directory", run.directory)
     add("status", status_of(log, run, totals))
     add("error", run.error, "red", style.is_terminal and MAX_LINES or nil)
