@@ -55,7 +55,11 @@ local function slot_context(run, slot, node, count)
     if context then
         return context
     end
-    local steps, depth = run.core:texts(node, MAX_STEPS_SHOWN, run.contents)
+    local _, _, depth = run.core:node(node)
+    local steps = run.core:path(node, math.min(depth, MAX_STEPS_SHOWN)) -- without the root
+    for i = 1, #steps do
+        steps[i] = run.contents[steps[i]]
+    end
     context = run:new_context {
         prompt = run.prompt,
         steps = steps,
@@ -185,7 +189,8 @@ end
 --- Selects the nodes of the next round. Returns their calls by slot, or nil and the reason why the
 --- run ends.
 local function select_nodes(run, turn)
-    local select = run.core:frontier_size() > 0 and run.options.select
+    local _, frontier_size = run.core:counts()
+    local select = frontier_size > 0 and run.options.select
     local ids = select and select(views.view(run, turn.now)) or nil
     if ids == nil then
         return run.core:take()

@@ -48,6 +48,13 @@ static void *allocate(void *ud, void *ptr, size_t osize, size_t nsize)
 
 static const Alloc alloc = {allocate, NULL};
 
+static void init(Got *got)
+{
+    memset(got, 0, sizeof *got);
+    machine_init(&got->machine, &alloc, &got_kind);
+    got_init(got);
+}
+
 static uint32_t some_node(Input *in, const Got *got)
 {
     return next(in) % got->graph.node_count;
@@ -164,8 +171,8 @@ static GotOptions some_options(Input *in)
 static void replace_by_copy(Got *got)
 {
     Got copy;
-    got_init(&copy, &alloc);
-    if (got_copy(&copy, got)) {
+    init(&copy);
+    if (machine_copy(&copy.machine, &got->machine) && got_copy(&copy, got)) {
         got_free(got);
         *got = copy;
     } else {
@@ -180,7 +187,7 @@ static void run_one(Input *in, Got *got, bool *by_hand)
     if (op < 160 && machine_is_busy(&got->machine)) {
         take(got, answer(in, got));
     } else if (op < 170) {
-        if (machine_start(&got->machine, GOT_GENERATING, MACHINE_NO_NUMBER, GOT_GENERATE, 0, 0))
+        if (machine_start(&got->machine, MACHINE_NO_NUMBER, 0))
             take(got, got_begin(got));
     } else if (op < 185 && g->node_count < MAX_NODES / 2) {
         *by_hand = graph_add_node(g, some_score(in), next(in) % 4) != GRAPH_NONE || *by_hand;
@@ -199,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Got got;
     bool by_hand = false;
     allocation_fails = false;
-    got_init(&got, &alloc);
+    init(&got);
     GotOptions options = some_options(&in);
     got_configure(&got, &options);
     while (in.at < in.end && got.graph.node_count < MAX_NODES - 10 &&

@@ -226,7 +226,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (next(&in) % 2) {
         load(&t, &in);
     } else if (tot_init_root(&t) == TOT_DONE) {
-        CHECK(machine_start(&t.machine, TOT_GENERATING, next(&in), TOT_CALL_GENERATE, 0, 0));
+        CHECK(machine_start(&t.machine, next(&in), 0));
         CHECK(tot_open_calls(&t) == TOT_DONE);
         go_on(&t, &in);
     }

@@ -48,20 +48,15 @@ static int m_configure(lua_State *L)
 /* new() -> core */
 static int f_new(lua_State *L)
 {
-    Got *got = (Got *)machine_new_userdata(L, sizeof *got, &got_kind);
-    Alloc alloc = got->machine.alloc;
-    got_init(got, &alloc);
+    got_init((Got *)machine_new_userdata(L, sizeof(Got), &got_kind));
     return 1;
 }
 
 static int m_clone(lua_State *L)
 {
     const Got *from = got_self(L);
-    Got *to = (Got *)machine_new_userdata(L, sizeof *to, &got_kind); /* [..., copy] */
-    Alloc alloc = to->machine.alloc;
-    got_init(to, &alloc);
-    lua_getiuservalue(L, 1, 1);
-    lua_setiuservalue(L, -2, 1);
+    Got *to = (Got *)machine_new_copy(L, sizeof *to);
+    got_init(to);
     if (!got_copy(to, from))
         luaL_error(L, "not enough memory");
     return 1;
@@ -103,9 +98,8 @@ static Got *moving_after_call(lua_State *L, uint8_t from)
 /* core:start(call_id, now) */
 static int m_start(lua_State *L)
 {
-    Got *got = moving(L, MACHINE_IDLE);
-    double now = luaL_checknumber(L, 3);
-    machine_start_with(L, &got->machine, 2, GOT_GENERATING, GOT_GENERATE, 0, now);
+    Got *got = got_self(L);
+    machine_start_self(L);
     return push_step(L, got, got_begin(got));
 }
 
@@ -130,11 +124,9 @@ static int m_scored(lua_State *L)
     uint32_t min_nodes = check_min_nodes(L, 3);
     luaL_checktype(L, 2, LUA_TTABLE);
     for (uint32_t i = 0; i < got->pending_count; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
-        double score = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
+        double score = machine_score_at(L, 2, i);
         if (!isnan(score))
-            got->graph.nodes[got->pending[i].node].score = fmin(fmax(score, 0.0), 1.0);
-        lua_pop(L, 1);
+            got->graph.nodes[got->pending[i].node].score = score;
     }
     GotStep step = lua_toboolean(L, 4) ? got_unscored(got) : GOT_WAIT;
     return push_step(L, got, step != GOT_WAIT ? step : got_scored(got, min_nodes));
@@ -160,7 +152,7 @@ static int m_voted(lua_State *L)
     Got *got = moving(L, GOT_AGGREGATING);
     uint32_t node = lua_isnil(L, 2) ? GRAPH_NONE : got_check_node(L, got, 2);
     push_step(L, got, got_voted(got, node));
-    got_push_index(L, got->winner);
+    machine_push_index(L, got->winner);
     return 3;
 }
 
@@ -177,9 +169,9 @@ static int m_refined(lua_State *L)
 static int m_state(lua_State *L)
 {
     const Got *got = got_self(L);
-    got_push_index(L, got->graph.root);
-    got_push_index(L, got->current);
-    got_push_index(L, got->result);
+    machine_push_index(L, got->graph.root);
+    machine_push_index(L, got->current);
+    machine_push_index(L, got->result);
     lua_pushinteger(L, got->generation_count);
     lua_pushinteger(L, got->refinements);
     return 5;
@@ -188,13 +180,6 @@ static int m_state(lua_State *L)
 static uint32_t opt_node(lua_State *L, const Got *got, int arg)
 {
     return lua_isnoneornil(L, arg) ? GRAPH_NONE : got_check_node(L, got, arg);
-}
-
-static uint32_t check_count(lua_State *L, int arg)
-{
-    lua_Integer n = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, n >= 0 && n <= INT32_MAX, arg, "out of range");
-    return (uint32_t)n;
 }
 
 static void load_pending(lua_State *L, Got *got, int nodes, int votes)
@@ -207,7 +192,7 @@ static void load_pending(lua_State *L, Got *got, int nodes, int votes)
         lua_rawgeti(L, nodes, (lua_Integer)i + 1);
         lua_rawgeti(L, votes, (lua_Integer)i + 1); /* [..., node, votes] */
         got->pending[i].node = got_check_node(L, got, lua_gettop(L) - 1);
-        got->pending[i].votes = check_count(L, lua_gettop(L));
+        got->pending[i].votes = machine_check_count(L, lua_gettop(L));
         lua_pop(L, 2);
     }
 }
@@ -224,9 +209,9 @@ static int m_restore_state(lua_State *L)
     got->graph.root = opt_node(L, got, 2);
     got->current = opt_node(L, got, 3);
     got->result = opt_node(L, got, 4);
-    got->generation_count = check_count(L, 5);
-    got->refinements = check_count(L, 6);
-    got->thoughts_in = check_count(L, 7);
+    got->generation_count = machine_check_count(L, 5);
+    got->refinements = machine_check_count(L, 6);
+    got->thoughts_in = machine_check_count(L, 7);
     load_pending(L, got, 8, 9);
     lua_pushstring(L, got_incoherence(got));
     return 1;
@@ -239,7 +224,7 @@ static int m_pending(lua_State *L)
     lua_createtable(L, (int)got->pending_count, 0);
     lua_createtable(L, (int)got->pending_count, 0); /* [nodes, votes] */
     for (uint32_t i = 0; i < got->pending_count; i++) {
-        got_push_index(L, got->pending[i].node);
+        machine_push_index(L, got->pending[i].node);
         lua_rawseti(L, -3, (lua_Integer)i + 1);
         lua_pushinteger(L, got->pending[i].votes);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -252,12 +237,10 @@ static int m_open_calls(lua_State *L)
 {
     const Machine *m = machine_self(L);
     int kind = m->call_count > 0 ? (int)m->calls[0].kind : -1;
-    lua_createtable(L, (int)m->call_count, 0); /* [ids] */
+    machine_push_calls(L, m); /* [ids] */
     lua_pushstring(L, kind < 0 ? NULL : m->kind->calls[kind]);
     lua_createtable(L, (int)m->call_count, 0); /* [ids, kind, subjects] */
     for (uint32_t i = 0; i < m->call_count; i++) {
-        machine_push_id(L, m->calls[i].number);
-        lua_rawseti(L, -4, (lua_Integer)i + 1);
         lua_pushinteger(L, m->calls[i].subject);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
@@ -291,7 +274,6 @@ PONDER_MODULE(luaopen_ponder_core_got)
         {"rank", m_rank},
         {NULL, NULL},
     };
-    static const luaL_Reg functions[] = {{"new", f_new}, {NULL, NULL}};
-    machine_new_class(L, &got_kind, methods, got_graph_methods, functions, m_gc);
+    machine_new_class(L, &got_kind, methods, got_graph_methods, f_new, m_gc);
     return 1;
 }

@@ -1,7 +1,5 @@
 /*
  * l_got.h -- what l_got.c (the machine) and l_got_graph.c (its graph) share.
- *
- * Indexes of nodes and edges count from 1 in Lua, and from 0 in the core.
  */
 #ifndef PONDER_API_L_GOT_H
 #define PONDER_API_L_GOT_H
@@ -15,10 +13,10 @@ static inline Got *got_self(lua_State *L)
 }
 
 /* Argument `arg`, which must be the index of a node. */
-uint32_t got_check_node(lua_State *L, const Got *got, int arg);
-
-/* Pushes an index; nil for GRAPH_NONE. */
-void got_push_index(lua_State *L, uint32_t index);
+static inline uint32_t got_check_node(lua_State *L, const Got *got, int arg)
+{
+    return machine_check_index(L, arg, got->graph.node_count);
+}
 
 /* The methods that query the graph or add to it. */
 extern const luaL_Reg got_graph_methods[];

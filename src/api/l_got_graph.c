@@ -3,24 +3,7 @@
 
 #include <math.h>
 
-#define MAX_DEPTH (INT32_MAX - 1)
-
 static const char *const edge_types[] = {"generates", "refines", "aggregates", "connects", NULL};
-
-uint32_t got_check_node(lua_State *L, const Got *got, int arg)
-{
-    lua_Integer i = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, i >= 1 && (lua_Unsigned)i <= got->graph.node_count, arg, "no such node");
-    return (uint32_t)(i - 1);
-}
-
-void got_push_index(lua_State *L, uint32_t index)
-{
-    if (index == GRAPH_NONE)
-        lua_pushnil(L);
-    else
-        lua_pushinteger(L, (lua_Integer)index + 1);
-}
 
 static int m_node_count(lua_State *L)
 {
@@ -39,12 +22,10 @@ static int m_add_node(lua_State *L)
 {
     Got *got = got_self(L);
     double score = lua_isnil(L, 2) ? NAN : luaL_checknumber(L, 2);
-    lua_Integer depth = luaL_checkinteger(L, 3);
-    luaL_argcheck(L, depth >= 0 && depth <= MAX_DEPTH, 3, "out of range");
-    uint32_t index = graph_add_node(&got->graph, score, (uint32_t)depth);
+    uint32_t index = graph_add_node(&got->graph, score, machine_check_count(L, 3));
     if (index == GRAPH_NONE)
         luaL_error(L, "not enough memory");
-    got_push_index(L, index);
+    machine_push_index(L, index);
     return 1;
 }
 
@@ -58,7 +39,7 @@ static int m_add_edge(lua_State *L)
     if (type == GRAPH_CONNECTS ? !got_link(got, from, to, &added)
                                : !graph_add_edge(&got->graph, from, to, type))
         luaL_error(L, "not enough memory");
-    got_push_index(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
+    machine_push_index(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
     return 1;
 }
 
@@ -76,11 +57,9 @@ static int m_node(lua_State *L)
 static int m_edge(lua_State *L)
 {
     const Got *got = got_self(L);
-    lua_Integer i = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, i >= 1 && (lua_Unsigned)i <= got->graph.edge_count, 2, "no such edge");
-    const GraphEdge *e = &got->graph.edges[i - 1];
-    got_push_index(L, e->end[GRAPH_OUT]);
-    got_push_index(L, e->end[GRAPH_IN]);
+    const GraphEdge *e = &got->graph.edges[machine_check_index(L, 2, got->graph.edge_count)];
+    machine_push_index(L, e->end[GRAPH_OUT]);
+    machine_push_index(L, e->end[GRAPH_IN]);
     lua_pushstring(L, edge_types[e->type]);
     return 3;
 }
@@ -104,17 +83,11 @@ static int m_edges(lua_State *L)
     uint32_t at = n->newest[direction];
     lua_createtable(L, (int)count, 0);
     for (; i < count; i++, at = g->edges[at].older[direction]) {
-        got_push_index(L,
-                       ends ? g->edges[at].end[direction == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT] : at);
+        machine_push_index(L, ends ? g->edges[at].end[direction == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT]
+                                   : at);
         lua_rawseti(L, -2, ends ? i + 1 : count - i);
     }
     return 1;
-}
-
-/* Pushes a userdata with room for `factor` numbers for each node. */
-static uint32_t *push_work(lua_State *L, const Got *got, size_t factor)
-{
-    return lua_newuserdatauv(L, got->graph.node_count * factor * sizeof(uint32_t) + 1, 0);
 }
 
 /* core:reach(node, "out"|"in") -> descendants or ancestors, in order of creation */
@@ -123,13 +96,8 @@ static int m_reach(lua_State *L)
     Got *got = got_self(L);
     uint32_t node = got_check_node(L, got, 2);
     GraphDirection direction = check_direction(L, 3);
-    uint32_t *found = push_work(L, got, 1);
-    uint32_t count = graph_reach(&got->graph, node, direction, found);
-    lua_createtable(L, (int)count, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        got_push_index(L, found[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    uint32_t *found = machine_push_room(L, got->graph.node_count);
+    machine_push_indexes(L, found, graph_reach(&got->graph, node, direction, found));
     return 1;
 }
 
@@ -144,7 +112,7 @@ static int m_trace_path(lua_State *L)
         length = limit;
     lua_createtable(L, (int)length, 0);
     for (lua_Integer i = length; i >= 1; i--) {
-        got_push_index(L, node);
+        machine_push_index(L, node);
         lua_rawseti(L, -2, i);
         node = got->graph.nodes[node].parent;
     }
@@ -165,7 +133,7 @@ static int m_leaves(lua_State *L)
     lua_Integer n = 0;
     lua_newtable(L);
     for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1)) {
-        got_push_index(L, i);
+        machine_push_index(L, i);
         lua_rawseti(L, -2, ++n);
     }
     return 1;
@@ -173,14 +141,14 @@ static int m_leaves(lua_State *L)
 
 static int m_best_leaf(lua_State *L)
 {
-    got_push_index(L, graph_best_leaf(&got_self(L)->graph));
+    machine_push_index(L, graph_best_leaf(&got_self(L)->graph));
     return 1;
 }
 
 static int m_has_cycle(lua_State *L)
 {
     const Got *got = got_self(L);
-    uint32_t *work = push_work(L, got, 2);
+    uint32_t *work = machine_push_room(L, 2 * (size_t)got->graph.node_count);
     lua_pushboolean(L, graph_has_cycle(&got->graph, work));
     return 1;
 }

@@ -12,27 +12,14 @@
 
 #define MAX_NEW_LIST 10000 /* items that new_list allocates at most */
 
-static Machine *of_class(lua_State *L, int arg)
-{
-    Machine *m = lua_touserdata(L, arg);
-    if (m == NULL || !lua_getmetatable(L, arg))
-        return NULL;
-    bool same = lua_rawequal(L, -1, lua_upvalueindex(1));
-    lua_pop(L, 1);
-    return same ? m : NULL;
-}
-
-Machine *machine_check(lua_State *L, int arg)
-{
-    Machine *m = of_class(L, arg);
-    if (m == NULL)
-        luaL_typeerror(L, arg, "machine core");
-    return m;
-}
-
 Machine *machine_self(lua_State *L)
 {
-    return machine_check(L, 1);
+    Machine *m = lua_touserdata(L, 1);
+    bool same = lua_getmetatable(L, 1) && lua_rawequal(L, -1, lua_upvalueindex(1));
+    if (m == NULL || !same)
+        luaL_typeerror(L, 1, "machine core");
+    lua_pop(L, 1);
+    return m;
 }
 
 Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
@@ -74,6 +61,50 @@ void machine_push_score(lua_State *L, double value)
         lua_pushnil(L);
     else
         lua_pushnumber(L, value);
+}
+
+void machine_push_index(lua_State *L, uint32_t index)
+{
+    if (index == UINT32_MAX)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, (lua_Integer)index + 1);
+}
+
+void machine_push_indexes(lua_State *L, const uint32_t *indexes, uint32_t count)
+{
+    lua_createtable(L, (int)count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        machine_push_index(L, indexes[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+uint32_t machine_check_index(lua_State *L, int arg, uint32_t count)
+{
+    lua_Integer i = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, i >= 1 && i <= count, arg, "no such number");
+    return (uint32_t)(i - 1);
+}
+
+uint32_t machine_check_count(lua_State *L, int arg)
+{
+    lua_Integer n = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, n >= 0 && n <= INT32_MAX, arg, "out of range");
+    return (uint32_t)n;
+}
+
+double machine_score_at(lua_State *L, int list, uint32_t i)
+{
+    bool is_number = lua_rawgeti(L, list, (lua_Integer)i + 1) == LUA_TNUMBER;
+    double score = is_number ? lua_tonumber(L, -1) : NAN;
+    lua_pop(L, 1);
+    return isnan(score) ? NAN : score <= 0 ? 0 : score >= 1 ? 1 : score;
+}
+
+uint32_t *machine_push_room(lua_State *L, size_t count)
+{
+    return lua_newuserdatauv(L, count * sizeof(uint32_t) + 1, 0);
 }
 
 uint64_t machine_number_of(const char *id)
@@ -119,24 +150,27 @@ void machine_push_id(lua_State *L, uint64_t number)
         machine_push_numbered(L, 'c', number);
 }
 
-void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject)
+void machine_push_calls(lua_State *L, const Machine *m)
 {
-    luaL_checkstack(L, 1, NULL);
-    if (!machine_reserve(m, 1))
-        luaL_error(L, "not enough memory");
-    machine_push_id(L, machine_open(m, kind, subject));
+    lua_createtable(L, (int)m->call_count, 0);
+    for (uint32_t i = 0; i < m->call_count; i++) {
+        machine_push_id(L, m->calls[i].number);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
 }
 
-void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
-                        uint32_t subject, double now)
+int machine_start_self(lua_State *L)
 {
-    uint64_t reserved = machine_number_of(luaL_checkstring(L, id_arg));
+    Machine *m = machine_self(L);
+    uint64_t reserved = machine_number_of(luaL_checkstring(L, 2));
+    double now = luaL_checknumber(L, 3);
     if (m->status != MACHINE_IDLE)
         luaL_error(L, "%s: start: the machine is not idle", m->kind->name);
-    if (!machine_start(m, to, reserved, kind, subject, now))
+    if (!machine_start(m, reserved, now))
         luaL_error(L, "not enough memory");
-    lua_pushvalue(L, id_arg);
+    lua_pushvalue(L, 2);
     lua_setiuservalue(L, 1, 1);
+    return 0;
 }
 
 uint32_t machine_index_of(lua_State *L, int arg, const char *const *names)
@@ -203,7 +237,9 @@ static int m_open_call(lua_State *L)
     lua_Integer subject = luaL_checkinteger(L, 3);
     luaL_argcheck(L, subject >= 0 && subject <= UINT32_MAX, 3, "out of range");
     luaL_argcheck(L, machine_is_busy(m), 1, "not running");
-    machine_push_open(L, m, kind, (uint32_t)subject);
+    if (!machine_reserve(m, 1))
+        luaL_error(L, "not enough memory");
+    machine_push_id(L, machine_open(m, kind, (uint32_t)subject));
     return 1;
 }
 
@@ -281,7 +317,7 @@ static void push_transitions(lua_State *L, const MachineKind *kind)
 }
 
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc)
+                       const luaL_Reg *more, lua_CFunction new, lua_CFunction gc)
 {
     const luaL_Reg *const lists[] = {shared_methods, methods, more};
     lua_newtable(L); /* [metatable] */
@@ -301,11 +337,14 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_setfield(L, metatable, "__index");
     lua_newtable(L); /* [metatable, library] */
     lua_pushvalue(L, metatable);
-    luaL_setfuncs(L, functions, 1);
+    lua_pushcclosure(L, new, 1);
+    lua_setfield(L, -2, "new");
     push_transitions(L, kind);
     lua_setfield(L, -2, "transitions");
     lua_remove(L, metatable); /* [library] */
 }
+
+/* ---- the module ---- */
 
 /* unique_id(prefix) -> a string unique in this process */
 static int unique_id(lua_State *L)

@@ -27,32 +27,27 @@
 #include "core/machine.h"
 
 /* Pushes a new userdata of `size` bytes that begins with an idle Machine; its metatable is the
- * class in upvalue 1 (of a constructor registered by machine_new_class). */
+ * class in upvalue 1. */
 Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind);
 
 /* Pushes a copy of the Machine at argument 1; the rest is zero, for the caller to copy. */
 Machine *machine_new_copy(lua_State *L, size_t size);
 
-/* Pushes a library table: `new` and the functions of `functions`, and `transitions`, a list of
- * {from=, to=, on=}. The metatable gets `methods`, `more` of them (or NULL), those above, and `gc`
- * as __gc. */
+/* Pushes a library table: `new` and `transitions`, a list of {from=, to=, on=}. The metatable gets
+ * `methods`, `more` of them (or NULL), those above, and `gc` as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *more, const luaL_Reg *functions, lua_CFunction gc);
+                       const luaL_Reg *more, lua_CFunction new, lua_CFunction gc);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 Machine *machine_self(lua_State *L);
-
-/* Argument `arg`, which must be a userdata of the class in upvalue 1. */
-Machine *machine_check(lua_State *L, int arg);
 
 /* The call number of the id at `arg` in the machine at argument 1; MACHINE_NO_NUMBER if the machine
  * cannot have made that id. */
 uint64_t machine_check_id(lua_State *L, int arg);
 
-/* Starts the idle machine `m` at argument 1: moves to `to` and opens call 0, whose id is the string
- * at `id_arg`. Raises if it is not idle. */
-void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
-                        uint32_t subject, double now);
+/* core:start(call_id, now): starts the machine, whose call 0 has that id; raises if it is not idle.
+ */
+int machine_start_self(lua_State *L);
 
 /* Pushes "n7" and the like, several times as fast as lua_pushfstring. */
 void machine_push_numbered(lua_State *L, char letter, uint64_t number);
@@ -60,8 +55,25 @@ void machine_push_numbered(lua_State *L, char letter, uint64_t number);
 /* Pushes the id of a call of the machine at argument 1. */
 void machine_push_id(lua_State *L, uint64_t number);
 
-/* Opens a call of the machine at argument 1 and pushes its id. */
-void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject);
+/* Pushes the list of the ids of all open calls. */
+void machine_push_calls(lua_State *L, const Machine *m);
+
+/* Nodes, edges and slots count from 0 in the core and from 1 in Lua: pushes such an index, nil for
+ * UINT32_MAX; a list of them. */
+void machine_push_index(lua_State *L, uint32_t index);
+void machine_push_indexes(lua_State *L, const uint32_t *indexes, uint32_t count);
+
+/* Argument `arg` as an index of the core, below `count`. */
+uint32_t machine_check_index(lua_State *L, int arg, uint32_t count);
+
+/* Argument `arg`, a number from 0 to INT32_MAX. */
+uint32_t machine_check_count(lua_State *L, int arg);
+
+/* Item i (from 0) of the list of scores at `list`, clamped; NaN if missing. */
+double machine_score_at(lua_State *L, int list, uint32_t i);
+
+/* Pushes a userdata with room for `count` numbers. */
+uint32_t *machine_push_room(lua_State *L, size_t count);
 
 /* Pushes a number, whole ones as integers; nil for NaN. */
 void machine_push_number(lua_State *L, double value);

@@ -18,36 +18,6 @@ static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
         luaL_error(L, "tot: %s does not fit the state", what);
 }
 
-uint32_t tot_check_node(lua_State *L, const Tot *t, int arg)
-{
-    lua_Integer i = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, i >= 1 && i <= t->node_count, arg, "no such node");
-    return (uint32_t)(i - 1);
-}
-
-const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg)
-{
-    lua_Integer i = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, i >= 1 && i <= t->slot_count, arg, "no such slot");
-    return &t->slots[i - 1];
-}
-
-/* Pushes a list of node numbers. */
-static void push_nodes(lua_State *L, const uint32_t *ids, uint32_t count)
-{
-    lua_createtable(L, (int)count, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        lua_pushinteger(L, (lua_Integer)ids[i] + 1);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-}
-
-/* Pushes a userdata with room for `count` numbers. */
-static uint32_t *push_room(lua_State *L, size_t count)
-{
-    return lua_newuserdatauv(L, count * sizeof(uint32_t) + 1, 0);
-}
-
 /* ---- new{...}: the options, which lua/ponder/tot.lua has checked ---- */
 
 static uint32_t count_option(lua_State *L, const char *name)
@@ -97,26 +67,15 @@ static int m_clone(lua_State *L)
 
 /* ---- messages ---- */
 
-/* Pushes the ids of the open calls, which are those of the round. */
-static int push_calls(lua_State *L, const Tot *t)
-{
-    lua_createtable(L, (int)t->machine.call_count, 0);
-    for (uint32_t i = 0; i < t->machine.call_count; i++) {
-        machine_push_id(L, t->machine.calls[i].number);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    return 1;
-}
-
 /* start(call_id, now) -> list of the call ids of the first round */
 static int m_start(lua_State *L)
 {
     Tot *t = tot_self(L);
     check_outcome(L, tot_init_root(t), "start");
-    machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
-                       luaL_checknumber(L, 3));
+    machine_start_self(L);
     check_outcome(L, tot_open_calls(t), "start");
-    return push_calls(L, t);
+    machine_push_calls(L, &t->machine);
+    return 1;
 }
 
 /* thoughts(call_id, count) -> call_id of the evaluation, how many thoughts are used */
@@ -147,12 +106,8 @@ static int m_repair(lua_State *L)
 
 double tot_check_score(lua_State *L, int list, uint32_t i)
 {
-    double score =
-        lua_rawgeti(L, list, (lua_Integer)i + 1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
-    lua_pop(L, 1);
-    if (isnan(score))
-        return 0.5;
-    return score <= 0 ? 0 : score >= 1 ? 1 : score;
+    double score = machine_score_at(L, list, i);
+    return isnan(score) ? 0.5 : score;
 }
 
 /* scores(call_id, list) -> whether the round is complete */
@@ -204,7 +159,7 @@ uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
     luaL_checktype(L, arg, LUA_TTABLE);
     lua_Unsigned length = lua_rawlen(L, arg);
     luaL_argcheck(L, length < TOT_NONE, arg, "too long");
-    uint32_t *ids = push_room(L, (size_t)length);
+    uint32_t *ids = machine_push_room(L, (size_t)length);
     for (lua_Unsigned i = 0; i < length; i++) {
         lua_rawgeti(L, arg, (lua_Integer)i + 1);
         lua_Integer id = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
@@ -232,7 +187,8 @@ static int m_take(lua_State *L)
         return 2;
     }
     check_outcome(L, outcome, "take");
-    return push_calls(L, t);
+    machine_push_calls(L, &t->machine);
+    return 1;
 }
 
 /* ---- reading ---- */
@@ -240,12 +196,6 @@ static int m_take(lua_State *L)
 static int m_node_count(lua_State *L)
 {
     lua_pushinteger(L, tot_self(L)->node_count);
-    return 1;
-}
-
-static int m_depth_reached(lua_State *L)
-{
-    lua_pushinteger(L, tot_self(L)->depth_reached);
     return 1;
 }
 
@@ -258,12 +208,6 @@ static int m_counts(lua_State *L)
     lua_pushinteger(L, t->depth_reached);
     machine_push_score(L, t->best_score);
     return 4;
-}
-
-static int m_frontier_size(lua_State *L)
-{
-    lua_pushinteger(L, tot_frontier_size(tot_self(L)));
-    return 1;
 }
 
 /* node(i) -> parent (0: none), score or nil, depth; visits and value if the search has them */
@@ -316,62 +260,16 @@ static int m_path(lua_State *L)
     return 1;
 }
 
-/* texts(i, limit, list) -> the items of `list` for the last `limit` nodes on the path to i, without
- * the root, and the depth of i */
-static int m_texts(lua_State *L)
-{
-    const Tot *t = tot_self(L);
-    uint32_t node = tot_check_node(L, t, 2);
-    lua_Integer depth = t->nodes[node].depth, limit = luaL_checkinteger(L, 3);
-    luaL_checktype(L, 4, LUA_TTABLE);
-    limit = limit < depth ? (limit < 0 ? 0 : limit) : depth;
-    lua_createtable(L, (int)limit, 0);
-    for (lua_Integer i = limit; i > 0; i--) {
-        lua_rawgeti(L, 4, (lua_Integer)node + 1);
-        lua_rawseti(L, -2, i);
-        node = t->nodes[node].parent;
-    }
-    lua_pushinteger(L, depth);
-    return 2;
-}
-
-static int m_leaves(lua_State *L)
-{
-    const Tot *t = tot_self(L);
-    lua_Integer count = 0;
-    lua_newtable(L);
-    for (uint32_t i = 0; i < t->node_count; i++) {
-        if (!tot_is_leaf(t, i))
-            continue;
-        lua_pushinteger(L, (lua_Integer)i + 1);
-        lua_rawseti(L, -2, ++count);
-    }
-    return 1;
-}
-
-static int push_node_or_nil(lua_State *L, uint32_t node)
-{
-    if (node == TOT_NONE)
-        lua_pushnil(L);
-    else
-        lua_pushinteger(L, (lua_Integer)node + 1);
-    return 1;
-}
-
 static int m_best_leaf(lua_State *L)
 {
-    return push_node_or_nil(L, tot_best_leaf(tot_self(L)));
-}
-
-/* best() -> the answer that passed the threshold, else the best leaf, or nil */
-static int m_best(lua_State *L)
-{
-    return push_node_or_nil(L, tot_best(tot_self(L)));
+    machine_push_index(L, tot_best_leaf(tot_self(L)));
+    return 1;
 }
 
 static int m_answer(lua_State *L)
 {
-    return push_node_or_nil(L, tot_self(L)->answer);
+    machine_push_index(L, tot_self(L)->answer);
+    return 1;
 }
 
 /* candidates(k) -> the first k leaves by rank */
@@ -380,8 +278,8 @@ static int m_candidates(lua_State *L)
     const Tot *t = tot_self(L);
     lua_Integer k = luaL_checkinteger(L, 2);
     k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
-    uint32_t *ids = push_room(L, (size_t)k);
-    push_nodes(L, ids, tot_candidates(t, ids, (uint32_t)k));
+    uint32_t *ids = machine_push_room(L, (size_t)k);
+    machine_push_indexes(L, ids, tot_candidates(t, ids, (uint32_t)k));
     return 1;
 }
 
@@ -389,9 +287,9 @@ static int m_candidates(lua_State *L)
 static int m_frontier(lua_State *L)
 {
     const Tot *t = tot_self(L);
-    uint32_t count = tot_frontier_size(t), *ids = push_room(L, count);
+    uint32_t count = tot_frontier_size(t), *ids = machine_push_room(L, count);
     check_outcome(L, tot_list_frontier(t, ids), "frontier");
-    push_nodes(L, ids, count);
+    machine_push_indexes(L, ids, count);
     return 1;
 }
 
@@ -435,16 +333,11 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"join", m_join},
         {"take", m_take},
         {"node_count", m_node_count},
-        {"depth_reached", m_depth_reached},
-        {"frontier_size", m_frontier_size},
         {"counts", m_counts},
         {"node", m_node},
         {"children", m_children},
         {"path", m_path},
-        {"texts", m_texts},
-        {"leaves", m_leaves},
         {"best_leaf", m_best_leaf},
-        {"best", m_best},
         {"answer", m_answer},
         {"candidates", m_candidates},
         {"frontier", m_frontier},
@@ -463,7 +356,6 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"load_end", l_tot_load_end},
         {NULL, NULL},
     };
-    static const luaL_Reg functions[] = {{"new", tot_new}, {NULL, NULL}};
-    machine_new_class(L, &tot_kind, methods, NULL, functions, m_gc);
+    machine_new_class(L, &tot_kind, methods, NULL, tot_new, m_gc);
     return 1;
 }

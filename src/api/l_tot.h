@@ -11,10 +11,16 @@ static inline Tot *tot_self(lua_State *L)
 }
 
 /* The node whose number, counted from 1, is argument `arg`. */
-uint32_t tot_check_node(lua_State *L, const Tot *t, int arg);
+static inline uint32_t tot_check_node(lua_State *L, const Tot *t, int arg)
+{
+    return machine_check_index(L, arg, t->node_count);
+}
 
 /* The slot whose number, counted from 1, is argument `arg`. */
-const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg);
+static inline const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg)
+{
+    return &t->slots[machine_check_index(L, arg, t->slot_count)];
+}
 
 /* The list of node numbers at `arg`, copied to a userdata that is pushed; other values become
  * TOT_NONE. */

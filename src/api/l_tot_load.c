@@ -92,17 +92,14 @@ int l_tot_load_slot(lua_State *L)
     Tot *t = check_loading(L);
     TotSlot slot = {.node = tot_check_node(L, t, 2)};
     slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, tot_phases);
-    lua_Integer count = luaL_checkinteger(L, 4), retries = luaL_checkinteger(L, 5);
-    luaL_argcheck(L, count >= 0 && count < TOT_NONE, 4, "out of range");
-    luaL_argcheck(L, retries >= 0 && retries < TOT_NONE, 5, "out of range");
-    slot.thought_count = (uint32_t)count;
-    slot.retries = (uint32_t)retries;
+    slot.thought_count = machine_check_count(L, 4);
+    slot.retries = machine_check_count(L, 5);
     double *scores = NULL;
     if (slot.phase == TOT_SLOT_DONE) {
         luaL_checktype(L, 6, LUA_TTABLE);
-        if ((lua_Integer)lua_rawlen(L, 6) != count)
+        if (lua_rawlen(L, 6) != slot.thought_count)
             return loaded(L, TOT_REFUSED);
-        scores = lua_newuserdatauv(L, (size_t)count * sizeof *scores + 1, 0);
+        scores = lua_newuserdatauv(L, slot.thought_count * sizeof *scores + 1, 0);
         for (uint32_t i = 0; i < slot.thought_count; i++)
             scores[i] = tot_check_score(L, 6, i);
     }
@@ -123,9 +120,7 @@ int l_tot_load_recent(lua_State *L)
 
 int l_tot_load_expansion(lua_State *L)
 {
-    lua_Integer children = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, children >= 0 && children < TOT_NONE, 2, "out of range");
-    return loaded(L, tot_load_expansion(check_loading(L), (uint32_t)children));
+    return loaded(L, tot_load_expansion(check_loading(L), machine_check_count(L, 2)));
 }
 
 /* load_end(answer or nil, generation retries, evaluation retries) */
@@ -133,9 +128,7 @@ int l_tot_load_end(lua_State *L)
 {
     Tot *t = check_loading(L);
     uint32_t answer = lua_isnil(L, 2) ? TOT_NONE : tot_check_node(L, t, 2);
-    lua_Integer generation = luaL_checkinteger(L, 3), evaluation = luaL_checkinteger(L, 4);
-    luaL_argcheck(L, generation >= 0 && evaluation >= 0, 3, "out of range");
-    t->generation_retries = (uint64_t)generation;
-    t->evaluation_retries = (uint64_t)evaluation;
+    t->generation_retries = machine_check_count(L, 3);
+    t->evaluation_retries = machine_check_count(L, 4);
     return loaded(L, tot_load_end(t, answer));
 }

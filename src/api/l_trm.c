@@ -5,7 +5,6 @@
 #include "api/l_machine.h"
 
 enum { REASONING = MACHINE_BUSY, SUPERVISING, IMPROVING };
-enum { CALL_REASON }; /* Lua opens the others by name */
 
 static const char *const statuses[] = {"idle",        "completed", "error", "reasoning",
                                        "supervising", "improving", NULL};
@@ -39,17 +38,10 @@ static int m_clone(lua_State *L)
     return 1;
 }
 
-/* start(call_id, now) */
-static int m_start(lua_State *L)
-{
-    machine_start_with(L, machine_self(L), 2, REASONING, CALL_REASON, 0, luaL_checknumber(L, 3));
-    return 0;
-}
-
 PONDER_MODULE(luaopen_ponder_core_trm)
 {
-    static const luaL_Reg methods[] = {{"clone", m_clone}, {"start", m_start}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"new", trm_new}, {NULL, NULL}};
-    machine_new_class(L, &trm_kind, methods, NULL, functions, m_gc);
+    static const luaL_Reg methods[] = {
+        {"clone", m_clone}, {"start", machine_start_self}, {NULL, NULL}};
+    machine_new_class(L, &trm_kind, methods, NULL, trm_new, m_gc);
     return 1;
 }

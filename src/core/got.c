@@ -44,11 +44,9 @@ static const MachineMove moves[] = {
 
 const MachineKind got_kind = {"got", statuses, calls, moves, sizeof moves / sizeof moves[0]};
 
-void got_init(Got *got, const Alloc *alloc)
+void got_init(Got *got)
 {
-    memset(got, 0, sizeof *got);
-    machine_init(&got->machine, alloc, &got_kind);
-    graph_init(&got->graph, alloc, false);
+    graph_init(&got->graph, &got->machine.alloc, false);
     got->current = got->result = got->winner = GRAPH_NONE;
 }
 
@@ -78,8 +76,7 @@ bool got_copy(Got *to, const Got *from)
     to->generation_count = from->generation_count;
     to->refinements = from->refinements;
     to->reason = from->reason;
-    if (!machine_copy(&to->machine, &from->machine) || !graph_copy(&to->graph, &from->graph) ||
-        !got_set_pending(to, 0, from->pending_count))
+    if (!graph_copy(&to->graph, &from->graph) || !got_set_pending(to, 0, from->pending_count))
         return false;
     for (uint32_t i = 0; i < from->pending_count; i++)
         to->pending[i] = from->pending[i];

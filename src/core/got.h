@@ -118,8 +118,11 @@ typedef struct Got {
 
 extern const MachineKind got_kind;
 
-void got_init(Got *got, const Alloc *alloc);
+/* Call it after machine_init; the rest of `got` must be zero. */
+void got_init(Got *got);
 void got_free(Got *got);
+
+/* Copies all but the Machine to `to`, fresh from got_init. False: no memory. */
 bool got_copy(Got *to, const Got *from);
 
 /* Call it before the first node is added. */

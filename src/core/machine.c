@@ -40,7 +40,7 @@ bool machine_copy(Machine *to, const Machine *from)
     return true;
 }
 
-bool machine_may_move(const Machine *m, uint8_t to)
+static bool may_move(const Machine *m, uint8_t to)
 {
     if (m->status == to)
         return machine_is_busy(m);
@@ -52,21 +52,20 @@ bool machine_may_move(const Machine *m, uint8_t to)
 
 bool machine_move(Machine *m, uint8_t to)
 {
-    if (!machine_may_move(m, to))
+    if (!may_move(m, to))
         return false;
     m->status = to;
     return true;
 }
 
-bool machine_start(Machine *m, uint8_t to, uint64_t reserved, uint32_t kind, uint32_t subject,
-                   double now)
+bool machine_start(Machine *m, uint64_t reserved, double now)
 {
-    if (m->status != MACHINE_IDLE || !machine_may_move(m, to) || !machine_reserve(m, 1))
+    if (m->status != MACHINE_IDLE || !machine_reserve(m, 1))
         return false;
-    m->status = to;
+    m->status = MACHINE_BUSY;
     m->started_at = now;
     m->next_number = 0;
-    machine_open(m, kind, subject);
+    machine_open(m, 0, 0);
     m->reserved_number = reserved;
     return true;
 }

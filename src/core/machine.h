@@ -83,16 +83,14 @@ static inline bool machine_is_busy(const Machine *m)
     return m->status >= MACHINE_BUSY;
 }
 
-/* Whether the kind's table has this move. A busy machine may always stay in its status. */
-bool machine_may_move(const Machine *m, uint8_t to);
-
-/* False: the table does not have the move; nothing is changed. */
+/* False: the kind's table does not have the move; nothing is changed. A busy machine may always
+ * stay in its status. */
 bool machine_move(Machine *m, uint8_t to);
 
-/* Moves from idle to `to` and opens call 0. `reserved` is the N of a caller's id "cN", else
- * MACHINE_NO_NUMBER. False: not idle, no such move, or out of memory; nothing is changed. */
-bool machine_start(Machine *m, uint8_t to, uint64_t reserved, uint32_t kind, uint32_t subject,
-                   double now);
+/* Moves from idle to the first busy status and opens call 0, of the first kind, with subject 0.
+ * `reserved` is the N of a caller's id "cN", else MACHINE_NO_NUMBER. False: not idle, or out of
+ * memory; nothing is changed. */
+bool machine_start(Machine *m, uint64_t reserved, double now);
 
 /* Reserves room for `more` calls, so that opening them cannot fail. False: out of memory. */
 bool machine_reserve(Machine *m, uint32_t more);

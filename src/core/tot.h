@@ -186,9 +186,6 @@ static inline bool tot_is_leaf(const Tot *t, uint32_t node)
 /* The leaf with the highest score, then the deeper, then the older; TOT_NONE before the first. */
 uint32_t tot_best_leaf(const Tot *t);
 
-/* The result: the answer that passed the threshold, else the best leaf. */
-uint32_t tot_best(const Tot *t);
-
 /* Writes the first `k` leaves in that order to `ids`; returns how many. */
 uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
 

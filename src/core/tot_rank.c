@@ -21,11 +21,6 @@ uint32_t tot_best_leaf(const Tot *t)
     return best;
 }
 
-uint32_t tot_best(const Tot *t)
-{
-    return t->answer != TOT_NONE ? t->answer : tot_best_leaf(t);
-}
-
 typedef struct Ranking { /* the last-ranked leaf first */
     HEAP_OF(uint32_t);
     const Tot *tot;

@@ -120,10 +120,10 @@ local view_fields = {
         return run.core:node_count()
     end,
     frontier_size = function(run)
-        return run.core:frontier_size()
+        return (select(2, run.core:counts()))
     end,
     depth_reached = function(run)
-        return run.core:depth_reached()
+        return (select(3, run.core:counts()))
     end,
     best_score = function(run)
         return (select(4, run.core:counts()))
@@ -194,8 +194,13 @@ local function round(run)
     return slots
 end
 
+--- The answer that passed the threshold, else the best leaf, or nil.
+local function best_of(run)
+    return run.core:answer() or run.core:best_leaf()
+end
+
 local function solution_path(run)
-    local best = run.core:status() == "completed" and run.core:best()
+    local best = run.core:status() == "completed" and best_of(run)
     return best and ids_of(run.core:path(best)) or array {}
 end
 
@@ -234,7 +239,7 @@ local function result(run)
         return nil
     end
     local core, opts = run.core, run.options
-    local best = core:best()
+    local best, node_count, frontier_size, depth_reached = best_of(run), core:counts()
     local candidates = array {}
     for i, node in ipairs(core:candidates(opts.top_k)) do
         candidates[i] = candidate(run, node)
@@ -245,13 +250,13 @@ local function result(run)
         termination = {
             reason = run.reason,
             status = core:status(),
-            depth_reached = core:depth_reached(),
-            node_count = core:node_count(),
+            depth_reached = depth_reached,
+            node_count = node_count,
             duration_ms = run:duration(),
         },
         tree = {
-            node_count = core:node_count(),
-            frontier_size = core:frontier_size(),
+            node_count = node_count,
+            frontier_size = frontier_size,
             traversal_strategy = views.order(run),
             max_depth = opts.max_depth,
             branching_factor = opts.branching_factor,
@@ -274,8 +279,7 @@ end
 
 ---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
-    local core = run.core
-    local best = core:best()
+    local core, best = run.core, best_of(run)
     local _, score, depth = 0, nil, -1
     if best then
         _, score, depth = core:node(best)
@@ -348,7 +352,13 @@ views.methods = {
     end,
     ---@return TotNode[] in order of creation
     find_leaves = function(run)
-        return nodes_of(run, run.core:leaves())
+        local leaves = {}
+        for node = 1, run.core:node_count() do
+            if #run.core:children(node) == 0 then
+                leaves[#leaves + 1] = views.node(run, node)
+            end
+        end
+        return leaves
     end,
     ---@return TotNode? the highest score; ties to the deeper, then the older
     find_best_leaf = function(run)
