@@ -6,7 +6,7 @@ local model = require "ponder.model"
 
 local name, question = ...
 if not question then
-    io.stderr:write("chat: expected a model and a question\n")
+    io.stderr:write("chat: expected a model and a question: chat.lua MODEL QUESTION\n")
     os.exit(2)
 end
 

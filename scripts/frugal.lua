@@ -1,5 +1,5 @@
---- A list of questions, one a line, answered as far as a dollar and a minute go. Asked again, what
---- was answered before comes from the cache and costs nothing.
+--- Answers questions, one a line, within a dollar and a minute. A second run takes earlier answers
+--- from the cache, which costs nothing.
 ---
 ---     ponder run scripts/frugal.lua openai:gpt-4o-mini questions.txt
 ---
@@ -12,11 +12,11 @@ local task = require "ponder.task"
 
 local name, path = ...
 if not path then
-    io.stderr:write("frugal: expected a model and a file of questions\n")
+    io.stderr:write("frugal: expected a model and a file of questions: frugal.lua MODEL FILE\n")
     os.exit(2)
 end
 
--- Recorded: a run that is resumed goes on with the questions that it began with.
+-- Recorded: a resumed run continues with the questions that it began with.
 local questions = log.record("questions", path, function()
     local lines = {}
     for line in io.lines(path) do

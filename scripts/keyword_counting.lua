@@ -119,5 +119,5 @@ policy.main("keyword_counting", { ... }, {
     if run.operands[1] then run:fail("unexpected argument " .. run.operands[1], 2) end
     local text = run.opts.file and run:read_file(run.opts.file) or TEXT
     local best = run:graph(methods.graph(run.opts.method, task_for(text, run.opts)))
-    return run:report(json.encode(best.state.counts), ("score: %d mistakes"):format(best.score))
+    return run:report(json.encode(best.state.counts), ("mistakes: %d"):format(best.score))
 end)

@@ -9,7 +9,7 @@ local task = require "ponder.task"
 
 local name = ...
 if not name then
-    io.stderr:write("questions: expected a model\n")
+    io.stderr:write("questions: expected a model: questions.lua MODEL < FILE\n")
     os.exit(2)
 end
 

@@ -14,7 +14,7 @@ if file then
     file:close()
 end
 if not text then
-    io.stderr:write("route: ", path and message or "expected a file with a map", "\n")
+    io.stderr:write("route: ", path and message or "expected a map: route.lua MAP", "\n")
     os.exit(2)
 end
 local rows, places = {}, {}
@@ -27,7 +27,7 @@ for line in text:gmatch("([^\n]*)\n?") do
     end
 end
 if not places.S or not places.G then
-    io.stderr:write("route: ", path, ": expected one S and one G\n")
+    io.stderr:write("route: ", path, ": expected a start S and a goal G in the map\n")
     os.exit(2)
 end
 

@@ -111,5 +111,5 @@ policy.main("set_intersection", { ... }, {
     local first, second = random_set(run.opts.size), random_set(run.opts.size)
     print("first: " .. show(first) .. "\nsecond: " .. show(second))
     local best = run:graph(methods.graph(run.opts.method, task_for(first, second, run.opts)))
-    return run:report(show(best.state.found), ("score: %d mistakes"):format(best.score))
+    return run:report(show(best.state.found), ("mistakes: %d"):format(best.score))
 end)

@@ -98,5 +98,5 @@ policy.main("sorting", { ... }, {
     for i = 1, #list == 0 and run.opts.length or 0 do list[i] = math.random(0, 9) end
     print("list: " .. show(list))
     local best = run:graph(methods.graph(run.opts.method, task_for(list, run.opts)))
-    return run:report(show(best.state.sorted), ("score: %d mistakes"):format(best.score))
+    return run:report(show(best.state.sorted), ("mistakes: %d"):format(best.score))
 end)

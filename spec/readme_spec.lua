@@ -53,6 +53,26 @@ describe("README.md", function()
         assert.matches("\nAnswer: %d+\t0.%d\nAnswer: %d+\t0.%d\n$", r.out)
     end)
 
+    it("has the results of the scripts that follow papers", function()
+        for _, case in ipairs { { "crosswords", "crosswords", "", "25 of 25 letters" },
+            { "creative", "creative", "", "4 of 4 paragraphs" },
+            { "sorting", "lists", "", "mistakes: 0" }, { "sorting", "lists", "io", "1" },
+            { "set_intersection", "lists", "", "mistakes: 0" },
+            { "set_intersection", "lists", "io", "1" },
+            { "keyword_counting", "countries", "", "mistakes: 0" },
+            { "keyword_counting", "countries", "io", "1" },
+            { "document_merging", "agreements", "", "10.00 of 10" },
+            { "document_merging", "agreements", "io", "9.47" } } do
+            local script, model, method, result = table.unpack(case)
+            local r = shell.ponder { "run", "scripts/" .. script .. ".lua", "--model",
+                ("script:scripts/models/%s.lua"):format(model),
+                method ~= "" and "--method=" .. method or nil }
+            assert.matches(": " .. result:gsub("^mistakes: ", ""), r.out, 1, true)
+            local row = readme:match("\n(| `[^\n]*" .. script .. "%.lua`[^\n]*)")
+            assert.matches(method == "" and result or "`io`: " .. result, row, 1, true)
+        end
+    end)
+
     it("says when to use each search", function()
         local names = require("ponder.searches").NAMES
         assert.equal(11, #names)
