@@ -344,6 +344,25 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_remove(L, metatable); /* [library] */
 }
 
+static int plain_gc(lua_State *L)
+{
+    machine_free(machine_self(L));
+    return 0;
+}
+
+static int plain_clone(lua_State *L)
+{
+    machine_new_copy(L, sizeof(Machine));
+    return 1;
+}
+
+void machine_new_plain_class(lua_State *L, const MachineKind *kind, lua_CFunction new)
+{
+    static const luaL_Reg methods[] = {
+        {"clone", plain_clone}, {"start", machine_start_self}, {NULL, NULL}};
+    machine_new_class(L, kind, methods, NULL, new, plain_gc);
+}
+
 /* ---- the module ---- */
 
 /* unique_id(prefix) -> a string unique in this process */

@@ -1,5 +1,5 @@
 /*
- * l_machine.h -- the Lua side that l_tot.c, l_got.c and l_trm.c share.
+ * l_machine.h -- the Lua side that l_tot.c, l_got.c, l_trm.c and l_cot.c share.
  *
  * Each machine is a full userdata that begins with a Machine and has one user value: the id (a
  * string) that the caller passed to start. A kind of machine makes its metatable with
@@ -37,6 +37,10 @@ Machine *machine_new_copy(lua_State *L, size_t size);
  * `methods`, `more` of them (or NULL), those above, and `gc` as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
                        const luaL_Reg *more, lua_CFunction new, lua_CFunction gc);
+
+/* The same for a kind without data and methods of its own; `new` makes a userdata of a Machine's
+ * size. */
+void machine_new_plain_class(lua_State *L, const MachineKind *kind, lua_CFunction new);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 Machine *machine_self(lua_State *L);

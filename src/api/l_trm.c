@@ -26,22 +26,8 @@ static int trm_new(lua_State *L)
     return 1;
 }
 
-static int m_gc(lua_State *L)
-{
-    machine_free(machine_self(L));
-    return 0;
-}
-
-static int m_clone(lua_State *L)
-{
-    machine_new_copy(L, sizeof(Machine));
-    return 1;
-}
-
 PONDER_MODULE(luaopen_ponder_core_trm)
 {
-    static const luaL_Reg methods[] = {
-        {"clone", m_clone}, {"start", machine_start_self}, {NULL, NULL}};
-    machine_new_class(L, &trm_kind, methods, NULL, trm_new, m_gc);
+    machine_new_plain_class(L, &trm_kind, trm_new);
     return 1;
 }

@@ -11,13 +11,63 @@
 --- | answer                   | generate | llm_result |
 ---
 --- The answer is the marked section of the reply, or the whole reply if nothing is marked.
+---
+--- The machine makes this one call, so that the baseline runs by the same rules as the strategies
+--- it is compared with:
+---
+--- | from      | to        | on                                            |
+--- |-----------|-----------|-----------------------------------------------|
+--- | idle      | answering | start                                         |
+--- | answering | completed | llm_result                                    |
+--- | answering | error     | llm_result that failed or holds nothing       |
 
-local single_call = require "ponder.strategy.single_call"
+local answers = require "ponder.parse.answer"
+local core = require "ponder.core.cot"
+local machine = require "ponder.machine"
 local strategy = require "ponder.strategy"
+
+local function begin(run, turn, msg)
+    run.core:start(msg.call_id, turn.now)
+    run:add_event(turn, "start", {}, { call_id = msg.call_id,
+        prompt_length = utf8.len(run.prompt) })
+    run:add_directive(turn, { type = "answer", call_id = msg.call_id,
+        context = run:render(turn, "generate", { prompt = run.prompt }) })
+end
+
+local function accept(run, turn, call, text)
+    run.reply, run.result = text, answers.read(text)
+    run:complete(turn, "success", call.id)
+end
+
+local class = machine.class {
+    name = "cot",
+    core = core,
+    options = {},
+    prompts = { generate = "generation_prompt" },
+    replies = { llm_result = { "answer" } },
+    fields = {
+        reply = function(run) return run.reply end, -- all that the model wrote
+        result = function(run) return run.result end, -- the answer in it
+    },
+    methods = {},
+    create = function() end,
+    begin = begin,
+    parse = function(_, _, text) return text:find "%S" and text or nil end,
+    accept = accept,
+    unreadable = function(run, turn, call) run:fail(turn, call.id, "the reply is empty") end,
+    complete_event = function() return {}, {} end,
+    copy = function(run, copy) copy.reply, copy.result = run.reply, run.result end,
+    save = function(run, map) map.reply, map.result = run.reply, run.result end,
+    load = function(run, reader)
+        local map = reader.map
+        run.reply = map.reply and reader:text("reply", map.reply)
+        run.result = map.result and reader:text("result", map.result)
+    end,
+}
 
 return strategy.new {
     name = "cot",
-    machine = single_call,
+    machine = class,
     roles = { answer = "generate" },
     first_role = "generate",
     fallback = { generate = "generate" },
