@@ -190,7 +190,7 @@ describe("ponder eval", function()
     for _, case in ipairs {
         { {}, "expected one file" },
         { { "--compare", "a.db" }, "--compare takes two evaluations" },
-        { { "--fail-on-regression", "x.lua" }, "goes with --compare" },
+        { { "--fail-on-regression", "x.lua" }, "needs --compare" },
         { { "--retry-errors", "x.lua" }, "--retry-errors needs the log" },
         { { "--threshold", "accuracy(io)", "x.lua" }, "expected FIGURE OPERATOR NUMBER" },
         { { "--threshold", "acuracy(io) > 1", "x.lua" }, "did you mean accuracy" },

@@ -37,8 +37,8 @@ describe("ponder export", function()
             ["--content is for otlp"] = { "--format", "dot", "--content", path },
             ["--full is for html"] = { "--format", "json", "--full", path },
             [("expected one run (got %s)"):format(path)] = { "--format", "dot", path, path },
-            ["--otlp sends traces; it goes with neither --output nor another format"] = { "--otlp",
-                "http://x", "--output", "f", path },
+            ["--otlp sends traces; it cannot be combined with --output or another format"] = {
+                "--otlp", "http://x", "--output", "f", path },
         } do
             local r = ponder(table.unpack(words))
             assert.same({ 2, "", "ponder export: " .. message .. "\n" }, { r.status, r.out, r.err })

@@ -319,7 +319,7 @@ describe("the config file", function()
         end
         local ok, message = opens("a", nil, KEY, { aliases = aliases })
         assert.is_false(ok)
-        assert.truthy(message:find("leads back to itself", 1, true))
+        assert.truthy(message:find("is part of a cycle", 1, true))
     end)
 end)
 

@@ -307,7 +307,7 @@ describe("ponder.core.net, with many calls", function()
                 outcome = attempt(pump.poll, pump, 0, {})
                 pump:cancel(pump:submit { url = s.url })
             end, pump.poll, pump, 1000, batch)
-            assert.equal("net.poll: a batch is being handed over", outcome)
+            assert.equal("net.poll: a batch is being delivered", outcome)
             assert.is_true(n >= 3)
             local count = n // 3
             while pump:pending() > 0 do
@@ -322,7 +322,7 @@ describe("ponder.core.net, with many calls", function()
             assert.equal(2000, with_finalizer(function()
                 outcome = attempt(reader.feed, reader, "data: x\n\n", {})
             end, reader.feed, reader, bytes, batch))
-            assert.equal("net.feed: a batch is being handed over", outcome)
+            assert.equal("net.feed: a batch is being delivered", outcome)
             assert.equal("y", batch[2000])
             assert.equal(2000, with_finalizer(function()
                 local _ <close> = reader

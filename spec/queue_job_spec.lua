@@ -57,7 +57,7 @@ describe("a job", function()
             local head = "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", 0, 0)
             local function text(s) return ("<Bs4"):pack(3, s) end
             for damaged, expected in pairs {
-                [head:sub(1, -2)] = "data string too short", [head] = "it ends too early",
+                [head:sub(1, -2)] = "data string too short", [head] = "unexpected end",
                 [head .. text "runs"] = "no such table",
                 [head .. text "events" .. text "at) SELECT 1, mac FROM files --"
                     .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "near \"SELECT\"",

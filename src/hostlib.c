@@ -137,7 +137,7 @@ static int host_go_on(lua_State *L)
     return 0;
 }
 
-/* host.limit_time(seconds): stops the run after so much wall time. */
+/* host.limit_time(seconds): stops the run after that much wall time. */
 static int host_limit_time(lua_State *L)
 {
     double seconds = luaL_checknumber(L, 1);

@@ -151,7 +151,7 @@ static void free_last(void *block)
     free(block); /* else it would be a leak */
 }
 #else
-/* Whether the process may grow by so much. Trims free memory before it says no. */
+/* Whether the process may grow by that much. Trims free memory before it refuses. */
 static bool fits(Memory *m, size_t growth)
 {
     m->unchecked += growth;

@@ -81,7 +81,7 @@ local function guarded_metatables()
         elseif meta ~= nil and type(meta) ~= "table" then
             error("bad argument #2 to 'setmetatable' (nil or table expected)", 2)
         elseif any_metatable(t) ~= nil and not own[t] then
-            error("cannot change a metatable that is not this file's", 2)
+            error("cannot change a metatable of another file", 2)
         elseif meta and rawget(meta, "__gc") ~= nil then
             error("cannot set a finalizer (__gc) here", 2)
         end

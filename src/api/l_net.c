@@ -215,7 +215,7 @@ static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
     if (!lua_istable(L, batch))
         luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
     if (p->handing_over)
-        luaL_error(L, "%s: a batch is being handed over", where);
+        luaL_error(L, "%s: a batch is being delivered", where);
     return p;
 }
 
@@ -276,7 +276,7 @@ static LuaReader *to_reader(lua_State *L, const char *where)
     if (r->closed)
         luaL_error(L, "%s: the reader is closed", where);
     if (r->handing_over)
-        luaL_error(L, "%s: a batch is being handed over", where);
+        luaL_error(L, "%s: a batch is being delivered", where);
     return r;
 }
 

@@ -204,7 +204,7 @@ typedef struct Search {
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* chunks also hold other data */
     bool has_policy_score;
-    bool has_plain_children;   /* see search_is_range; search_begin knows */
+    bool has_plain_children;   /* see search_is_range; set by search_begin */
     SearchCall first_call;     /* of them */
     uint32_t count, room;      /* nodes, and their capacity */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */

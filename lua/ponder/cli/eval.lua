@@ -390,11 +390,11 @@ local function misuse(given, operands)
     elseif #operands ~= 1 then
         return "expected one file: ponder eval FILE"
     elseif given.fail_on_regression then
-        return "--fail-on-regression goes with --compare"
+        return "--fail-on-regression needs --compare"
     elseif given.retry_errors and not given.log then
         return "--retry-errors needs the log of the evaluation: --log FILE"
     elseif given.watch and (given.log or given.rescore) then
-        return "--watch goes neither with --log nor with --rescore"
+        return "--watch cannot be combined with --log or --rescore"
     end
     return confined.mistake(given, BUDGETS)
 end

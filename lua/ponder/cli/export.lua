@@ -64,7 +64,7 @@ local function check(opts)
     elseif opts.full and opts.format ~= "html" then
         return "--full is for html"
     elseif opts.otlp and (opts.format ~= "otlp" or opts.output) then
-        return "--otlp sends traces; it goes with neither --output nor another format"
+        return "--otlp sends traces; it cannot be combined with --output or another format"
     end
 end
 

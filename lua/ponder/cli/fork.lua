@@ -62,7 +62,7 @@ end
 -- Replaces the script among the arguments.
 local function with_script(past, list, script)
     if past.run.command ~= "run" or past.run.script == "-e" then
-        return nil, "--script is for runs of a script file"
+        return nil, "--script applies only to runs of a script file"
     end
     list[count_own(past, list) + 1] = script
     return list

@@ -153,9 +153,9 @@ local function prepare(given, operands, page)
     elseif mistake then
         return nil, mistake
     elseif given.log_max_runs and not given.log then
-        return nil, "--log-max-runs is for --log"
+        return nil, "--log-max-runs needs --log"
     elseif given.untrusted and given.reload then
-        return nil, "--reload does not go with --untrusted"
+        return nil, "--reload cannot be combined with --untrusted"
     end
     local keys, list, message
     if given.key_file then

@@ -143,7 +143,7 @@ local function view_of(opts)
         end
     end
     if opts.search and chosen ~= "tree" and chosen ~= "node" then
-        return nil, "--search is for --tree and --node"
+        return nil, "--search needs --tree or --node"
     end
     return chosen or "summary"
 end

@@ -30,7 +30,7 @@ grow. FILE#3 opens the page of that run; so does the log of a single run.
 Only this machine can reach the page, and only with the token in its URL, which is new each time.
 Ctrl-C ends it.]]
 
-local IDLE_S = 3 -- without a page for so long: the last one was closed, not reloaded
+local IDLE_S = 3 -- after this long without a page, the last one was closed, not reloaded
 local FIRST_S = 120 -- how long the first page may take to open
 
 -- Drains the server once the last page is closed.

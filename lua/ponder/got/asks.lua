@@ -5,7 +5,7 @@
 local graph = require "ponder.got.graph"
 
 local MAX_PATH = 12 -- a generation shows the last thoughts of the path
-local MAX_LINKABLE = 20 -- links are looked for among the newest thoughts
+local MAX_LINKABLE = 20 -- only the newest thoughts are linked
 
 local asks = {}
 

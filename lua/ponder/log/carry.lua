@@ -46,7 +46,7 @@ local FORMS = { "<i8", "<d", "<s4" }
 -- Returns a function that reads one value after the other.
 local function reader(text, at)
     return function()
-        local form = FORMS[text:byte(at) or error("it ends too early", 0)]
+        local form = FORMS[text:byte(at) or error("unexpected end", 0)]
         at = at + 1
         if form then
             local value

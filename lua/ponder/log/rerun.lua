@@ -43,7 +43,7 @@ local function read(db, path, number)
         file.check(path, "files", one)
         local is_masked = one.text:find(redact.MARK, 1, true)
         if not is_masked and store.sha256(one.text) ~= one.hash then
-            error(("%s: damaged: the text of %s is not the one of its hash"):format(path,
+            error(("%s: damaged: the text of %s does not match its hash"):format(path,
                 tostring(one.path):gsub("%c", "?")), 0)
         end
         list[one.path] = one

@@ -133,7 +133,7 @@ end
 --- Reserves the cost of a call within the caller's own limits.
 ---@param cost ponder.model.Cost
 ---@param now_ms number
----@return number wait_ms until the call may leave
+---@return number wait_ms until the call may start
 function Gate:book(cost, now_ms)
     local wait = 0
     for kind, bucket in pairs(self.buckets) do

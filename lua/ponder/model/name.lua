@@ -252,7 +252,7 @@ function name.follow_aliases(text, aliases)
         end
         text = target
     end
-    return nil, ("the config file's alias %s leads back to itself"):format(options.show(text))
+    return nil, ("the config file's alias %s is part of a cycle"):format(options.show(text))
 end
 
 return name

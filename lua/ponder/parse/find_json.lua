@@ -10,7 +10,7 @@
 
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub
 
-local MAX_DEPTH <const>, MAX_PARTS <const> = 1000, 10000 -- the search stops after so many parts
+local MAX_DEPTH <const>, MAX_PARTS <const> = 1000, 10000 -- limits of the search
 
 local QUOTE <const>, COMMA <const>, COLON <const>, BACKSLASH <const> = 34, 44, 58, 92
 local OPEN_LIST <const>, CLOSE_LIST <const> = 91, 93

@@ -38,7 +38,7 @@ local function attempt(f, ...)
     elseif type(results[2]) == "table" then
         return nil, results[2][1], results[2][2]
     end
-    return nil, "what Redis has of the queue has another form: " .. tostring(results[2]), "PROTOCOL"
+    return nil, "the queue's data in Redis has another format: " .. tostring(results[2]), "PROTOCOL"
 end
 
 -- When Redis added an entry, in seconds since 1970.

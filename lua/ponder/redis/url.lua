@@ -96,7 +96,7 @@ local function parse(text)
     end
     if scheme:find "unix" then
         if host ~= "" or path == "" then
-            return nil, "the Redis URL must name a socket by its whole path: redis+unix:///path"
+            return nil, "the Redis URL must name a socket by its absolute path: redis+unix:///path"
         end
         place.socket_path, place.base_url = quote.percent_decode(path), "http://localhost"
         place.at = "redis+unix://" .. path

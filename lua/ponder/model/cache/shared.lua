@@ -103,7 +103,7 @@ local function ask(self, f, ...)
         self.retry_at = task.now() + RETRY_S
     elseif self.retry_at then
         self.retry_at = nil
-        self.warn(("%s: the shared cache is back"):format(self.client.name))
+        self.warn(("%s: the shared cache is available again"):format(self.client.name))
     end
     return reply
 end
