@@ -11,8 +11,10 @@
  *   debug.getregistry         returns a copy: C code looks up its metatables in the registry
  *
  *   io.open, popen, lines     add a hint when descriptors have run out; so do loadfile and dofile
+ *   io.open for writing, io.output, popen, tmpfile, os.execute, remove, rename, tmpname,
+ *   package.loadlib           refused in a replay: see api/offline.h
  *
- * package.loadlib stays: machine code can crash the process anyway.
+ * Otherwise package.loadlib stays: machine code can crash the process anyway.
  */
 #include "guard.h"
 
@@ -20,13 +22,16 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/offline.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
 /* The replaced functions. The guards call them directly from C: in an upvalue or a Lua frame, the
  * debug library would find them. */
 static struct {
-    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, open, popen, lines;
+    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, io_lines;
+    lua_CFunction io_open, io_output, io_popen, io_tmpfile;
+    lua_CFunction os_execute, os_remove, os_rename, os_tmpname, package_loadlib;
 } original;
 
 /* ---- errors ---- */
@@ -82,20 +87,18 @@ static int hint_at_results(lua_State *L, int results)
     return results;
 }
 
-static int guard_open(lua_State *L)
+/* Reading is allowed in a replay: it has no effect outside. */
+static int guard_io_open(lua_State *L)
 {
-    return hint_at_results(L, original.open(L));
+    if (strpbrk(luaL_optstring(L, 2, "r"), "wa+") != NULL)
+        offline_refuse(L, "io.open for writing");
+    return hint_at_results(L, original.io_open(L));
 }
 
-static int guard_popen(lua_State *L)
-{
-    return hint_at_results(L, original.popen(L));
-}
-
-static int guard_lines(lua_State *L)
+static int guard_io_lines(lua_State *L)
 {
     int count = lua_gettop(L);
-    lua_pushcfunction(L, original.lines);
+    lua_pushcfunction(L, original.io_lines);
     lua_insert(L, 1);
     errno = 0;
     if (lua_pcall(L, count, LUA_MULTRET, 0) == LUA_OK)
@@ -105,6 +108,35 @@ static int guard_lines(lua_State *L)
     add_hint(L, errno);
     return luaL_error(L, "%s", lua_tostring(L, -1));
 }
+
+static int guard_io_popen(lua_State *L)
+{
+    offline_refuse(L, "io.popen");
+    return hint_at_results(L, original.io_popen(L));
+}
+
+/* ---- replays ---- */
+
+static int guard_io_output(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TSTRING)
+        offline_refuse(L, "io.output");
+    return original.io_output(L);
+}
+
+#define REFUSED(library, name)                                                                     \
+    static int guard_##library##_##name(lua_State *L)                                              \
+    {                                                                                              \
+        offline_refuse(L, #library "." #name);                                                     \
+        return original.library##_##name(L);                                                       \
+    }
+
+REFUSED(io, tmpfile)
+REFUSED(os, execute)
+REFUSED(os, remove)
+REFUSED(os, rename)
+REFUSED(os, tmpname)
+REFUSED(package, loadlib)
 
 /* ---- text only ---- */
 
@@ -225,8 +257,17 @@ void guard_library(lua_State *L)
     api_replace(L, "sethook", guard_sethook, &original.sethook);
     api_replace(L, "getregistry", copy_registry, NULL);
     lua_getglobal(L, "io");
-    api_replace(L, "open", guard_open, &original.open);
-    api_replace(L, "popen", guard_popen, &original.popen);
-    api_replace(L, "lines", guard_lines, &original.lines);
-    lua_pop(L, 3);
+    api_replace(L, "open", guard_io_open, &original.io_open);
+    api_replace(L, "lines", guard_io_lines, &original.io_lines);
+    api_replace(L, "output", guard_io_output, &original.io_output);
+    api_replace(L, "popen", guard_io_popen, &original.io_popen);
+    api_replace(L, "tmpfile", guard_io_tmpfile, &original.io_tmpfile);
+    lua_getglobal(L, "os");
+    api_replace(L, "execute", guard_os_execute, &original.os_execute);
+    api_replace(L, "remove", guard_os_remove, &original.os_remove);
+    api_replace(L, "rename", guard_os_rename, &original.os_rename);
+    api_replace(L, "tmpname", guard_os_tmpname, &original.os_tmpname);
+    lua_getglobal(L, "package");
+    api_replace(L, "loadlib", guard_package_loadlib, &original.package_loadlib);
+    lua_pop(L, 5);
 }

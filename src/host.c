@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/offline.h"
+#include "api/api.h"
 #include "guard.h"
 #include "hostlib.h"
 #include "loop/loop.h"
@@ -109,10 +109,8 @@ static void set_searchers(lua_State *L)
     lua_pushnil(L);
     lua_rawseti(L, -2, 4);
     lua_pop(L, 1);
-    lua_pushliteral(L, "");
-    lua_setfield(L, -2, "path");
-    lua_pushliteral(L, "");
-    lua_setfield(L, -2, "cpath");
+    api_set_string(L, "path", "");
+    api_set_string(L, "cpath", "");
     lua_pop(L, 1);
 }
 
@@ -131,7 +129,6 @@ static int open_libraries(lua_State *L)
     luaL_openlibs(L);
     set_searchers(L);
     guard_library(L);
-    offline_guard(L);
     preload(L, "cjson", luaopen_cjson);
     preload(L, "cjson.safe", luaopen_cjson_safe);
     preload(L, "ponder.core.host", hostlib_open);

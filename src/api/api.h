@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 
@@ -22,10 +25,29 @@ static inline Alloc api_alloc(lua_State *L)
     return a;
 }
 
-/* Sets a field of the table on top of the stack. */
+/* Set a field of the table on top of the stack. */
 static inline void api_set_integer(lua_State *L, const char *name, lua_Integer value)
 {
     lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static inline void api_set_number(lua_State *L, const char *name, lua_Number value)
+{
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static inline void api_set_boolean(lua_State *L, const char *name, bool value)
+{
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+/* NULL: nil. */
+static inline void api_set_string(lua_State *L, const char *name, const char *value)
+{
+    lua_pushstring(L, value);
     lua_setfield(L, -2, name);
 }
 
@@ -44,6 +66,35 @@ static inline int api_fail_errno(lua_State *L, const char *path, int error)
                        : error == EEXIST                   ? "EXISTS"
                                                            : "IO";
     return api_fail_file(L, path, strerror(error), code);
+}
+
+static inline int api_close_file(lua_State *L)
+{
+    luaL_Stream *file = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(file->f) == 0, NULL);
+}
+
+/* Pushes a Lua file, closed until api_open_file gives it a descriptor. That takes the descriptor,
+ * and fails with errno. */
+static inline luaL_Stream *api_new_file(lua_State *L)
+{
+    luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
+    *file = (luaL_Stream){NULL, NULL};
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    return file;
+}
+
+static inline bool api_open_file(luaL_Stream *file, int fd, const char *mode)
+{
+    file->f = fdopen(fd, mode);
+    if (file->f == NULL) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return false;
+    }
+    file->closef = api_close_file;
+    return true;
 }
 
 /* Replaces a C function in the table on top of the stack; stores the old one in *out if given. */

@@ -31,11 +31,10 @@ static lua_Integer add_file(lua_State *L, DIR *directory, const char *name, lua_
     if (fstatat(dirfd(directory), name, &about, 0) != 0 || !S_ISREG(about.st_mode))
         return count;
     lua_createtable(L, 0, 3);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "name");
+    api_set_string(L, "name", name);
     api_set_integer(L, "bytes", (lua_Integer)about.st_size);
-    lua_pushnumber(L, (lua_Number)about.st_mtim.tv_sec + (lua_Number)about.st_mtim.tv_nsec / 1e9);
-    lua_setfield(L, -2, "modified_at");
+    api_set_number(L, "modified_at",
+                   (lua_Number)about.st_mtim.tv_sec + (lua_Number)about.st_mtim.tv_nsec / 1e9);
     lua_rawseti(L, -2, count + 1);
     return count + 1;
 }
@@ -63,12 +62,6 @@ static int directory_files(lua_State *L)
 
 /* ---- one file ---- */
 
-static int close_file(lua_State *L)
-{
-    luaL_Stream *file = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-    return luaL_fileresult(L, fclose(file->f) == 0, NULL);
-}
-
 /* Whether it is a regular file, but not one of /proc, which describes this and other processes. */
 static bool is_file(int fd)
 {
@@ -94,20 +87,16 @@ static bool push_path(lua_State *L, int fd)
 static int directory_open(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
-    luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
-    *file = (luaL_Stream){NULL, NULL};
-    luaL_setmetatable(L, LUA_FILEHANDLE);
+    luaL_Stream *file = api_new_file(L);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return api_fail_errno(L, path, errno);
-    bool found = is_file(fd);
-    if (!found || !push_path(L, fd) || (file->f = fdopen(fd, "rb")) == NULL) {
-        int error = errno;
+    if (!is_file(fd)) {
         close(fd);
-        return found ? api_fail_errno(L, path, error)
-                     : api_fail_file(L, path, "not a regular file", "IO");
+        return api_fail_file(L, path, "not a regular file", "IO");
     }
-    file->closef = close_file;
+    if (!api_open_file(file, fd, "rb") || !push_path(L, fd))
+        return api_fail_errno(L, path, errno);
     return 2;
 }
 

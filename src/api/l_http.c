@@ -137,24 +137,18 @@ static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
 static void push_request(lua_State *L, const HttpRequest *r)
 {
     lua_createtable(L, 0, 16); /* ponder.serve adds as many fields */
-    lua_pushinteger(L, r->id);
-    lua_setfield(L, -2, "id");
-    lua_pushstring(L, r->method);
-    lua_setfield(L, -2, "method");
-    lua_pushstring(L, r->path);
-    lua_setfield(L, -2, "path");
+    api_set_integer(L, "id", r->id);
+    api_set_string(L, "method", r->method);
+    api_set_string(L, "path", r->path);
     push_pairs(L, r->query, false);
     lua_setfield(L, -2, "query");
     push_pairs(L, r->headers, true);
     lua_setfield(L, -2, "headers");
     lua_pushlstring(L, r->body->size > 0 ? r->body->data : "", r->body->size);
     lua_setfield(L, -2, "body");
-    lua_pushstring(L, r->address);
-    lua_setfield(L, -2, "address");
-    if (r->refusal != 0) {
-        lua_pushinteger(L, r->refusal);
-        lua_setfield(L, -2, "refusal");
-    }
+    api_set_string(L, "address", r->address);
+    if (r->refusal != 0)
+        api_set_integer(L, "refusal", r->refusal);
 }
 
 /* server:take() -> the next request, or nil. */

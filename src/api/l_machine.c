@@ -306,12 +306,9 @@ static void push_transitions(lua_State *L, const MachineKind *kind)
     lua_createtable(L, (int)kind->move_count, 0);
     for (size_t i = 0; i < kind->move_count; i++) {
         lua_createtable(L, 0, 3);
-        lua_pushstring(L, kind->statuses[kind->moves[i].from]);
-        lua_setfield(L, -2, "from");
-        lua_pushstring(L, kind->statuses[kind->moves[i].to]);
-        lua_setfield(L, -2, "to");
-        lua_pushstring(L, kind->moves[i].by);
-        lua_setfield(L, -2, "on");
+        api_set_string(L, "from", kind->statuses[kind->moves[i].from]);
+        api_set_string(L, "to", kind->statuses[kind->moves[i].to]);
+        api_set_string(L, "on", kind->moves[i].by);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
 }

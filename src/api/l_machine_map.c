@@ -12,20 +12,16 @@ static void save_call(lua_State *L, const Machine *m, const MachineCall *call)
     lua_createtable(L, 0, 3); /* [call] */
     machine_push_id(L, call->number);
     lua_setfield(L, -2, "id");
-    lua_pushstring(L, m->kind->calls[call->kind]);
-    lua_setfield(L, -2, "kind");
-    lua_pushinteger(L, call->subject);
-    lua_setfield(L, -2, "subject");
+    api_set_string(L, "kind", m->kind->calls[call->kind]);
+    api_set_integer(L, "subject", call->subject);
 }
 
 int machine_save(lua_State *L)
 {
     const Machine *m = machine_self(L);
     lua_createtable(L, 0, 8); /* [saved] */
-    lua_pushstring(L, m->kind->statuses[m->status]);
-    lua_setfield(L, -2, "status");
-    lua_pushinteger(L, (lua_Integer)m->next_number);
-    lua_setfield(L, -2, "next_call");
+    api_set_string(L, "status", m->kind->statuses[m->status]);
+    api_set_integer(L, "next_call", (lua_Integer)m->next_number);
     lua_getiuservalue(L, 1, 1);
     lua_setfield(L, -2, "start_call_id");
     machine_push_number(L, m->started_at);

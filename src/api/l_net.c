@@ -401,7 +401,6 @@ PONDER_MODULE(luaopen_ponder_core_net)
     api_new_class(L, PUMP, pump_methods, pump_l_close);
     api_new_class(L, READER, reader_methods, reader_l_free);
     luaL_newlib(L, functions);
-    lua_pushstring(L, net_curl_version());
-    lua_setfield(L, -2, "curl_version");
+    api_set_string(L, "curl_version", net_curl_version());
     return 1;
 }

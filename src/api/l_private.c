@@ -27,9 +27,8 @@ static void set_absolute_path(lua_State *L, const char *path)
     char *absolute = realpath(path, NULL);
     if (absolute == NULL)
         return;
-    lua_pushstring(L, absolute);
+    api_set_string(L, "path", absolute);
     free(absolute);
-    lua_setfield(L, -2, "path");
 }
 
 /* private.about(path, follow) -> {kind=, mode=, uid=, is_own=, links=}, with follow also path=; or
@@ -44,16 +43,11 @@ static int private_about(lua_State *L)
     lua_createtable(L, 0, 6);
     if (follow)
         set_absolute_path(L, path);
-    lua_pushstring(L, kind_of(file.st_mode));
-    lua_setfield(L, -2, "kind");
-    lua_pushinteger(L, (lua_Integer)(file.st_mode & PERMISSIONS));
-    lua_setfield(L, -2, "mode");
-    lua_pushinteger(L, (lua_Integer)file.st_uid);
-    lua_setfield(L, -2, "uid");
-    lua_pushboolean(L, file.st_uid == geteuid());
-    lua_setfield(L, -2, "is_own");
-    lua_pushinteger(L, (lua_Integer)file.st_nlink);
-    lua_setfield(L, -2, "links");
+    api_set_string(L, "kind", kind_of(file.st_mode));
+    api_set_integer(L, "mode", (lua_Integer)(file.st_mode & PERMISSIONS));
+    api_set_integer(L, "uid", (lua_Integer)file.st_uid);
+    api_set_boolean(L, "is_own", file.st_uid == geteuid());
+    api_set_integer(L, "links", (lua_Integer)file.st_nlink);
     return 1;
 }
 
@@ -136,32 +130,17 @@ static int private_write(lua_State *L)
     return 1;
 }
 
-static int close_file(lua_State *L)
-{
-    luaL_Stream *file = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-    return luaL_fileresult(L, fclose(file->f) == 0, NULL);
-}
-
 /* private.open(path) -> a Lua file, truncated for writing; or nil, message, code */
 static int private_open_file(lua_State *L)
 {
     offline_refuse(L, "private.open");
     const char *path = luaL_checkstring(L, 1), *why;
-    luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
-    file->closef = NULL;
-    luaL_setmetatable(L, LUA_FILEHANDLE);
+    luaL_Stream *file = api_new_file(L);
     int fd = private_open(path, &why);
     if (fd < 0)
         return why != NULL ? api_fail_file(L, path, why, "NOT_PRIVATE")
                            : api_fail_errno(L, path, errno);
-    file->f = fdopen(fd, "w");
-    if (file->f == NULL) {
-        int error = errno;
-        close(fd);
-        return api_fail_errno(L, path, error);
-    }
-    file->closef = close_file;
-    return 1;
+    return api_open_file(file, fd, "w") ? 1 : api_fail_errno(L, path, errno);
 }
 
 /* Removes others' permissions of our own directory; NULL, or why it cannot. */

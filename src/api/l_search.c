@@ -149,8 +149,7 @@ static int core_new(lua_State *L)
     lua_pushvalue(L, 2);
     lua_pushcclosure(L, core_node_index, 1);
     lua_setfield(L, -2, "__index");
-    lua_pushliteral(L, "ponder.search.node");
-    lua_setfield(L, -2, "__name");
+    api_set_string(L, "__name", "ponder.search.node");
     if (search_add(&core->search, SEARCH_NO_NODE, 1) != SEARCH_OK)
         return core_no_memory(L, core);
     core_push_table(L, 2, CORE_STATES);

@@ -275,7 +275,6 @@ PONDER_MODULE(luaopen_ponder_core_store)
     api_new_class(L, STORE, store_methods, store_l_finish);
     api_new_class(L, STORE_ROWS, no_methods, store_rows_close);
     luaL_newlib(L, functions);
-    lua_pushstring(L, sqlite3_libversion());
-    lua_setfield(L, -2, "sqlite_version");
+    api_set_string(L, "sqlite_version", sqlite3_libversion());
     return 1;
 }

@@ -56,28 +56,16 @@ void net_clear_rest(lua_State *L, int batch, lua_Integer n)
     lua_pop(L, 1);
 }
 
-static void set_string(lua_State *L, const char *name, const char *value)
-{
-    if (value != NULL) {
-        lua_pushstring(L, value);
-        lua_setfield(L, -2, name);
-    }
-}
-
 static void set_time(lua_State *L, const char *name, double ms)
 {
-    if (ms >= 0) {
-        lua_pushnumber(L, ms);
-        lua_setfield(L, -2, name);
-    }
+    if (ms >= 0)
+        api_set_number(L, name, ms);
 }
 
 static void set_flag(lua_State *L, const char *name, bool value)
 {
-    if (value) {
-        lua_pushboolean(L, 1);
-        lua_setfield(L, -2, name);
-    }
+    if (value)
+        api_set_boolean(L, name, true);
 }
 
 /* name NUL value NUL... -> table; a repeated name's values are joined by ", " */
@@ -113,9 +101,9 @@ static void push_result(lua_State *L, const Result *r)
         lua_setfield(L, -2, "body");
     }
     if (r->code != NULL) {
-        set_string(L, "code", r->code);
-        set_string(L, "error", r->error);
-        set_string(L, "timeout", r->timeout);
+        api_set_string(L, "code", r->code);
+        api_set_string(L, "error", r->error);
+        api_set_string(L, "timeout", r->timeout);
     }
     set_flag(L, "streamed", r->streamed);
     set_flag(L, "done", r->done);
@@ -134,7 +122,7 @@ static void push_result(lua_State *L, const Result *r)
     set_time(L, "first_byte_ms", r->first_byte_ms);
     set_time(L, "first_event_ms", r->first_event_ms);
     set_time(L, "total_ms", r->total_ms);
-    set_string(L, "http_version", r->http_version);
+    api_set_string(L, "http_version", r->http_version);
 }
 
 lua_Integer net_put_results(lua_State *L, int batch, lua_Integer n, Pump *pump)

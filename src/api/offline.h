@@ -7,10 +7,7 @@
 
 #include <lua.h>
 
-/* Guards the functions of Lua's library that do such things. */
-void offline_guard(lua_State *L);
-
-/* Refuses them from now on. */
+/* Refuses such things from now on; guard.c has those of Lua's library. */
 void offline_begin(void);
 
 /* Raises NOT_IN_REPLAY in a replay; `call` is the function's name in Lua. */

@@ -79,15 +79,13 @@ static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
     const Search *s = &core->search;
     lua_createtable(L, 0, 6);
     if (ask->call == SEARCH_PRUNED_EVENT) {
-        lua_pushliteral(L, "pruned");
-        lua_setfield(L, -2, "type");
+        api_set_string(L, "type", "pruned");
         core_push_ids(L, s->pruned.items, s->pruned.count);
         lua_setfield(L, -2, "ids");
         return 1;
     }
     const SearchNode *node = search_node(s, ask->node);
-    lua_pushstring(L, ask->call == SEARCH_EXPANDED_EVENT ? "expanded" : "scored");
-    lua_setfield(L, -2, "type");
+    api_set_string(L, "type", ask->call == SEARCH_EXPANDED_EVENT ? "expanded" : "scored");
     api_set_integer(L, "id", ask->node);
     api_set_integer(L, "depth", node->depth);
     if (ask->call == SEARCH_EXPANDED_EVENT) {
@@ -95,10 +93,8 @@ static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
         api_set_integer(L, "children", (lua_Integer)t->end - t->first);
         return 1;
     }
-    lua_pushnumber(L, node->score);
-    lua_setfield(L, -2, "score");
-    lua_pushboolean(L, node->terminal);
-    lua_setfield(L, -2, "terminal");
+    api_set_number(L, "score", node->score);
+    api_set_boolean(L, "terminal", node->terminal);
     push_state_of(L, self, ask->node);
     lua_setfield(L, -2, "state");
     return 1;

@@ -50,12 +50,6 @@ bool core_drop_states(lua_State *L, Core *core, int states)
     return dropped;
 }
 
-static void set_number(lua_State *L, const char *name, double value)
-{
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, name);
-}
-
 /* The fields that only some searches have. */
 static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
                       const SearchTicket *ticket)
@@ -66,10 +60,10 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
     if (facts.has_visits) {
         api_set_integer(L, "visits", (lua_Integer)facts.visits);
         if (!isnan(facts.value))
-            set_number(L, "value", facts.value);
+            api_set_number(L, "value", facts.value);
     }
     if (facts.has_g)
-        set_number(L, "g", facts.g);
+        api_set_number(L, "g", facts.g);
     if (facts.has_expansions)
         api_set_integer(L, "expansions", ticket != NULL ? ticket->expansions : facts.expansions);
     uint32_t action = ticket != NULL && s->options.actions > 0 ? ticket->arm : facts.action;
@@ -98,11 +92,9 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
     lua_pop(L, 1);
     api_set_integer(L, "depth", node->depth);
     if (!isnan(node->score))
-        set_number(L, "score", node->score);
-    if (node->evaluated || terminal_known) {
-        lua_pushboolean(L, node->terminal);
-        lua_setfield(L, -2, "terminal");
-    }
+        api_set_number(L, "score", node->score);
+    if (node->evaluated || terminal_known)
+        api_set_boolean(L, "terminal", node->terminal);
     set_facts(L, core, self, id, ticket);
     lua_getiuservalue(L, self, CORE_NODE_META);
     lua_setmetatable(L, -2);
