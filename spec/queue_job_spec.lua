@@ -56,17 +56,27 @@ describe("a job", function()
             r:call(q.map, q, { 1 }, "echo")
             local head = "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", 0, 0)
             local function text(s) return ("<Bs4"):pack(3, s) end
+            local function integer(n) return ("<Bi8"):pack(1, n) end
             for damaged, expected in pairs {
                 [head:sub(1, -2)] = "data string too short", [head] = "unexpected end",
                 [head .. text "runs"] = "no such table",
                 [head .. text "events" .. text "at) SELECT 1, mac FROM files --"
-                    .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "near \"SELECT\"",
+                    .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "events has no column SELECT",
+                [head .. text "events" .. text "id, name"] = "events lacks its column at",
+                [head .. text "events" .. text "id, at, name" .. integer(1) .. integer(1)
+                    .. text "late" .. text "name"] = "events.at is a string",
+                [head .. text "events" .. text "id, at, name" .. integer(1) .. "\0"]
+                    = "events.id is a nil",
             } do
                 local stored, message = carry.unpack(r.session, damaged)
                 assert(stored == nil and message:find("^cannot read what a worker recorded: .*"
                     .. expected), message)
             end
+            local event = integer(1) .. integer(99) .. integer(1) .. text "twice"
+            assert(carry.unpack(r.session, head .. text "events" .. text "id, at, name" .. event
+                .. event .. ("\0"):rep(3)))
             io.write "ok"]])
+        assert.equal("twice", lab:sql "SELECT name FROM events WHERE id = 99")
     end)
 
     it("is in the log with its worker, and how it ended", function()

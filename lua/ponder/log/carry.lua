@@ -7,6 +7,7 @@
 
 local budgets = require "ponder.task.budget"
 local host = require "ponder.core.host"
+local options = require "ponder.options"
 local tally = require "ponder.tally"
 local zlib = require "ponder.core.zlib"
 
@@ -59,13 +60,19 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Packing
 
-local columns = {} -- by table, of this schema version
+-- Values that a column of a STRICT table takes as they are.
+local ACCEPTED = { INTEGER = { integer = true }, REAL = { integer = true, float = true },
+    TEXT = { string = true }, ANY = { integer = true, float = true, string = true } }
+
+local columns = {} -- by table, of this schema version: names, and by name what they accept
 
 local function columns_of(db, name)
     if not columns[name] then
         local list = {}
-        for column in db:rows("SELECT name FROM pragma_table_info(?) WHERE name <> 'run'", name) do
+        for column, kind, required in db:rows([[SELECT name, type, "notnull"
+            FROM pragma_table_info(?) WHERE name <> 'run']], name) do
             list[#list + 1] = column
+            list[column] = options.merge({ ["nil"] = required == 0 }, ACCEPTED[kind])
         end
         columns[name] = list
     end
@@ -139,22 +146,41 @@ end
 
 local shapes = {} -- by table, the last one
 
--- How to write the received rows of a table, and the positions of its columns. Only identifiers of
--- the received names reach the SQL.
-local function shape_of(name, names)
+-- How to write the received rows of a table, what its columns accept, and their positions.
+local function shape_of(db, name, names)
     local shape = shapes[name]
     if shape and shape.names == names then
         return shape
     end
-    local list, at = {}, {}
+    local known, list, at, accepts = columns_of(db, name), {}, {}, {}
     for column in names:gmatch "[%w_]+" do
         list[#list + 1] = column
         at[column] = #list
+        accepts[#list] = known[column] or error(("%s has no column %s"):format(name, column), 0)
     end
-    shapes[name] = { name = name, names = names, at = at, count = #list,
-        sql = ("INSERT INTO %s (run, %s) VALUES (?%s)"):format(name, table.concat(list, ", "),
-            (", ?"):rep(#list)) }
+    for column, accepted in pairs(known) do
+        if not at[column] and not accepted["nil"] and math.type(column) == nil then
+            error(("%s lacks its column %s"):format(name, column), 0)
+        end
+    end
+    shapes[name] = { name = name, names = names, at = at, count = #list, columns = list,
+        accepts = accepts,
+        sql = ("INSERT OR IGNORE INTO %s (run, %s) VALUES (?%s)"):format(name,
+            table.concat(list, ", "), (", ?"):rep(#list)) }
     return shapes[name]
+end
+
+-- Reads a row whose values the columns accept: a wrong one would fail the whole log.
+local function read_row(read, shape)
+    local row, accepts = {}, shape.accepts
+    for i = 1, shape.count do
+        local value = read()
+        row[i] = value
+        if not accepts[i][math.type(value) or type(value)] then
+            error(("%s.%s is a %s"):format(shape.name, shape.columns[i], type(value)), 0)
+        end
+    end
+    return row
 end
 
 -- Counts a call made elsewhere in this run's account and the budgets in force.
@@ -173,12 +199,10 @@ end
 -- Reads the rows of one run. Rows ordered over all runs of the log are collected in `ordered`.
 local function read_rows(read, ordered, recorder, session)
     for name in read do
-        local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
+        local shape = shape_of(recorder.writer.db, assert(COUNTED[name] and name, "no such table"),
+            read())
         while read() do
-            local row, at = {}, shape.at
-            for i = 1, shape.count do
-                row[i] = read()
-            end
+            local row, at = read_row(read, shape), shape.at
             if at.session then
                 row[at.session] = session
             end
@@ -198,14 +222,22 @@ end
 local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions, %s) "
     .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
 
+local function shape_of_runs(db)
+    if not shapes.runs then
+        local known, accepts = columns_of(db, "runs"), {}
+        for i, column in ipairs(RUN) do
+            accepts[i] = known[column]
+        end
+        shapes.runs = { name = "runs", count = #RUN, columns = RUN, accepts = accepts }
+    end
+    return shapes.runs
+end
+
 local function read_runs(read, ordered, ids, recorder, parent)
     while read() do
-        local theirs, row = read(), {}
-        for i = 1, #RUN do
-            row[i] = read()
-        end
+        local theirs, row = read(), read_row(read, shape_of_runs(recorder.writer.db))
         local id = recorder.writer:next_run()
-        ids[theirs] = id
+        ids[theirs or 0] = id
         recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
         read_rows(read, ordered, setmetatable({ run = id }, { __index = recorder }), 1)
         read_runs(read, ordered, ids, recorder, id)
