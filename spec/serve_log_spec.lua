@@ -107,7 +107,9 @@ describe("a request on the log of a server", function()
             serve; ask a ann; ask wait bob & asking=$!
             until $ponder log run.db | grep -q '^3 '; do sleep 0.05; done
             kill -KILL $pid; wait $asking
-            serve; ask b bea; $ponder log run.db | sed 's/^\(.\).*:.. *\([a-z]*\) .*/\1 \2/'; stop
+            serve; ask b bea
+            $ponder log run.db | sed 's/^\(.\)  *[^ ]* [^ ]*  *\([a-z]*\) .*/\1 \2/'
+            stop
             serve; stop; $ponder log run.db | tail -1 | grep -o '^6.*completed'
             touch go; for i in 2 5; do $ponder replay run.db#$i; done; $ponder resume run.db#3]]
         local a, b, states, a2, b2 = r.out:match("^(re a, ann, %d+)\n\n(re b, bea, %d+)\n(.*)\n"

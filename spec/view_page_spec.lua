@@ -118,6 +118,22 @@ describe("the served page", function()
         assert.same({}, b:errors())
     end)
 
+    it("names a request to a server by its policy and question", function()
+        local path = sample("asked.db", function(db)
+            assert(db:execute [[INSERT INTO runs (id, uid, parent, name, labels, input, command,
+                arguments, seed, options, versions, started_at, ended_at, status) VALUES (2, 'b', 1,
+                'echo', '{"choice":1}', '{"prompt":"hi <b>"}', 'serve', '[]', 1, '{}', '{}',
+                1760000050.0, 1760000051.0, 'completed')]])
+        end)
+        local url = serve(path)
+        b:open(url())
+        b:wait "return document.querySelectorAll('#runs .row').length === 2"
+        assert.matches("echo: hi <b>", rows("runs")[1], 1, true)
+        b:open(url("&run=" .. path .. "%232"))
+        assert.equal("hi <b>", b:text "#title")
+        assert.matches("Question.*hi <b>.*Name.*echo.*Labels.*choice=1", b:text "#details")
+    end)
+
     it("links to nodes and calls", function()
         local path = sample "links.db"
         local url = serve(path)

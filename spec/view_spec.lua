@@ -173,6 +173,29 @@ describe("the page's server", function()
         end)
     end)
 
+    it("says what runs were asked", function()
+        local path = sample("asked.db", function(db)
+            assert(db:execute "UPDATE runs SET script = NULL, command = 'tot'")
+            for id, input in pairs { [2] = '{"prompt":"hi <b>","model":"m"}', [3] = "from a pipe",
+                [4] = '{"prompt":"","arguments":{"a":1}}' } do
+                assert(db:execute([[INSERT INTO runs (id, uid, parent, name, input, command,
+                    arguments, seed, options, versions, started_at) VALUES (?, 'b', 1, 'inner', ?,
+                    'serve', '[]', 1, '{}', '{}', 1760000005.0)]], id, input))
+            end
+        end)
+        with_page({ path }, function(_, get_json)
+            local asked = {}
+            for i, row in ipairs(rows_of(get_json "/view/runs")) do
+                asked[i] = row.question or false
+            end
+            assert.same({ "4 4 6 8", "hi <b>", false, '{"a":1}' }, asked)
+            local run = get_json("/view/data", { run = path .. "#2" }).run
+            assert.same({ "inner", "hi <b>" }, { run.name, run.question })
+        end)
+        local r = shell.ponder { "show", path .. "#2" }
+        assert.matches("\nrequest   hi <b>\n", r.out)
+    end)
+
     it("lists all stored runs if no log is named, and says which are damaged", function()
         local place <close> = shell.directory { ["ponder/x"] = "" }
         sample_log.write(place.path .. "/ponder/good.db")

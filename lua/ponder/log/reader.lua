@@ -102,6 +102,22 @@ function Reader:run()
         "arguments", "options", "versions", "answer"))
 end
 
+--- SQL of what a run was asked, as text: the prompt of a request to a server, or a tool's arguments
+--- as JSON; the question of `ponder tot` and the like.
+reader.QUESTION = [[CAST(CASE
+    WHEN runs.parent IS NOT NULL AND json_valid(CAST(runs.input AS TEXT)) THEN coalesce(
+        nullif(json_extract(CAST(runs.input AS TEXT), '$.prompt'), ''),
+        json_extract(CAST(runs.input AS TEXT), '$.arguments'))
+    WHEN runs.parent IS NULL AND runs.script IS NULL THEN (
+        SELECT question FROM searches WHERE searches.run = runs.id ORDER BY searches.id LIMIT 1)
+    END AS TEXT)]]
+
+---Returns what the run was asked.
+---@return string? question nil: it is a script, or within one
+function Reader:question()
+    return (self.db:row(("SELECT %s FROM runs WHERE id = ?"):format(reader.QUESTION), self.number))
+end
+
 ---Returns the ids of all runs in the file.
 ---@return integer[]
 function Reader:numbers()

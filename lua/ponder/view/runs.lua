@@ -13,7 +13,8 @@ local runs = {}
 -- log may be infinite. Long texts are truncated.
 local FIELDS = {
     { "id", "id" }, { "parent", "parent" }, { "name", "CAST(name AS TEXT)" },
-    { "labels", "labels" }, { "command", "command" }, { "arguments", "arguments" },
+    { "labels", "labels" }, { "question", ("substr(%s, 1, 300)"):format(reader.QUESTION) },
+    { "command", "command" }, { "arguments", "arguments" },
     { "started_at", "min(max(started_at, 0), 1e11)" },
     { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
     { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", "substr(answer, 1, 300)" },
@@ -33,8 +34,8 @@ local names, columns = {}, {}
 for i, field in ipairs(FIELDS) do
     names[i], columns[i] = field[1], field[2]
 end
-local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) LEFT JOIN (%s) AS c "
-    .. "ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
+local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) AS runs "
+    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
 
 -- The fields of a log's JSON object, encoded: {"runs":[[1,null,...],...],"unended":"running"}, or
 -- {"damage":"..."}; nil if the file is not a log.

@@ -313,7 +313,9 @@ end
 
 local function read_run(log)
     local row = log:run()
-    return { id = row.id, command = row.command, arguments = json.array(row.arguments or {}),
+    return { id = row.id, name = row.name and tostring(row.name), labels = row.labels,
+        question = log:question(), command = row.command,
+        arguments = json.array(row.arguments or {}),
         script = row.script, directory = row.directory,
         seed = tostring(row.seed), versions = row.versions, -- too large for JavaScript's numbers
         started_at = row.started_at, ended_at = row.ended_at, status = log:state(),

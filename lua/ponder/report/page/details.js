@@ -387,6 +387,8 @@ function searchFacts(search) {
 function runFacts({ run, sessions, totals }) {
   return facts([
     ['Run', run.id],
+    ['Name', run.name],
+    ['Labels', Object.entries(run.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(' ')],
     ['Command', commandLine(run)],
     ['Directory', run.directory],
     ['Started', showDate(run.started_at)],
@@ -416,7 +418,7 @@ function lead(text, kind) {
 function runDetails(run, search) {
   const answer = search?.answer ?? run.run.answer;
   const parts = [
-    ...titled('Question', lead(search?.question, '')),
+    ...titled('Question', lead(run.run.question ?? search?.question, '')),
     ...titled('Answer', lead(answer === undefined ? '' : indentJson(answer), 'answer')),
     run.run.error ? element('p', { class: 'error' }, run.run.error) : null,
     ...(search ? titled('Search', searchFacts(search)) : []),

@@ -337,13 +337,15 @@ function watchControls() {
 
 function showTop() {
   const {
-    run: { command, script, status, started_at: started },
+    run: { name: own, question: asked, command, script, status, started_at: started },
     searches,
     totals,
   } = run;
-  const question = searches.find((search) => search.question)?.question;
-  const name = script && !['-', '-e'].includes(script) ? `${command} ${script}` : command;
-  const title = question && searches.length === 1 ? firstLine(question, 120) : `ponder ${name}`;
+  const question = asked ?? searches.find((search) => search.question)?.question;
+  const typed = script && !['-', '-e'].includes(script) ? `${command} ${script}` : command;
+  const name = own ?? `ponder ${typed}`;
+  const isOne = asked !== undefined || searches.length === 1;
+  const title = question && isOne ? firstLine(question, 120) : name;
   document.title = `${title} – ponder`;
   byElementId('title').replaceChildren(title);
   byElementId('title').title = question ?? name;

@@ -31,6 +31,7 @@ function readRunRow(row, at, log, unended) {
     parent: row[at.parent],
     name: row[at.name],
     labels: row[at.labels],
+    question: row[at.question],
     command: row[at.command],
     arguments: row[at.arguments],
     status: row[at.status] ?? unended,
@@ -100,7 +101,16 @@ function labelsOf(run) {
 }
 
 function textOf(run) {
-  run.text ??= [run.command, run.arguments, run.name, run.labels, run.answer, run.error, run.run]
+  run.text ??= [
+    run.command,
+    run.arguments,
+    run.name,
+    run.labels,
+    run.question,
+    run.answer,
+    run.error,
+    run.run,
+  ]
     .filter(Boolean)
     .join('\n')
     .toLowerCase();
@@ -136,12 +146,18 @@ function cell(kind, ...words) {
   return element('span', { class: kind }, ...words);
 }
 
+/* What was asked tells runs apart, else their labels. */
+function headOf(run) {
+  const { question } = run;
+  return question ? `${run.name ?? run.command}: ${question}` : `${titleOf(run)}  ${labelsOf(run)}`;
+}
+
 function whatOf(run) {
-  const words = firstLine([titleOf(run), labelsOf(run)].filter(Boolean).join('  '), 200);
+  const words = firstLine(headOf(run).trim(), 200);
   const result = firstLine(run.error ?? answerOf(run), 160);
   return element(
     'span',
-    { title: `${commandOf(run)}\n${result}` },
+    { title: [commandOf(run), labelsOf(run), result].filter(Boolean).join('\n') },
     ...markText(words, filter.query),
     result ? element('span', { class: 'inner' }, '  ', ...markText(result, filter.query)) : null,
   );
