@@ -193,6 +193,8 @@ describe("ponder completion", function()
                 ["ponder tot --max-d"] = "--max-depth\n--max-duration-ms",
                 ["ponder tot --traversal-strategy b"] = "best_first\nbfs",
                 ["ponder completion b"] = "bash", ["ponder help tut"] = "tutorial",
+                ["ponder help rep"] = "repl\nreplay",
+                ["ponder doc search.ru"] = "search.run",
                 ["ponder tot --max-depth "] = "", ["ponder script.lua --max"] = "",
                 ["ponder tot --model fa"] = "fast",
                 ["ponder tot --model openai:gpt-4o-m"] = "gpt-4o-mini",

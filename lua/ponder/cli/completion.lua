@@ -124,6 +124,12 @@ local function operands_of(name, command)
     for _, run in ipairs(RUNS[name] and kept.list() or {}) do
         list[#list + 1] = run.name
     end
+    for _, other in ipairs(name == "help" and cli.commands() or {}) do
+        list[#list + 1] = { other.name, other.summary }
+    end
+    if name == "doc" then
+        list = require("ponder.cli.doc").names()
+    end
     return list, command.files
 end
 

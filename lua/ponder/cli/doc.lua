@@ -89,6 +89,16 @@ local function read_index()
     return index
 end
 
+---The names of modules and of their functions.
+---@return string[]
+function doc.names()
+    local names = {}
+    for _, name in ipairs(read_index().names) do
+        names[#names + 1] = name:find("^%l[%w_.]*$") and name or nil
+    end
+    return names
+end
+
 local function find(index, name)
     return index.by_name[name] or index.by_name[name:gsub("^ponder%.", "")]
         or index.by_name[name:gsub(":", ".")]
