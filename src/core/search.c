@@ -127,14 +127,14 @@ static void note_added(Search *s, uint32_t id)
 SearchStatus search_add(Search *s, uint32_t parent, uint32_t count)
 {
     uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
-    SearchNode node = {.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
     for (; count > 0; count--) {
         uint32_t id = s->count;
         if (id >= s->options.max_nodes || s->ended)
             return SEARCH_FULL;
         if (id == s->room && !add_room(s, id))
             return SEARCH_NO_MEMORY;
-        *search_node(s, id) = node;
+        *search_node(s, id) =
+            (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
         s->count = id + 1;
         if (s->has_more_than_nodes)
             note_added(s, id);
@@ -213,7 +213,7 @@ static bool is_better(const Search *s, uint32_t a, uint32_t b)
 
 void search_update_best(Search *s, uint32_t end)
 {
-    for (; s->considered < end; s->considered++) {
+    for (; s->considered < end && s->promising; s->considered++) {
         uint32_t id = s->considered;
         const SearchNode *node = search_node(s, id);
         bool promising = node->terminal || node->score >= s->best_score;
@@ -226,6 +226,8 @@ void search_update_best(Search *s, uint32_t end)
         if (s->policy->better == NULL)
             s->best_score = node->terminal ? INFINITY : node->score;
     }
+    s->considered = end;
+    s->promising = end < s->count;
 }
 
 /* Whether max_depth alone keeps an evaluated node from being expanded. */

@@ -211,6 +211,7 @@ typedef struct Search {
     uint32_t considered;       /* all nodes below it were considered for the best */
     uint32_t best;             /* of them; SEARCH_NO_NODE if there are none */
     double best_score;         /* below it only a terminal node can be the best */
+    bool promising;            /* a node from `considered` on may be better */
     uint32_t answer;           /* the terminal node that ended the search (astar, idastar) */
     SearchKeys keys;
 
@@ -400,6 +401,7 @@ static inline void search_set_evaluated(Search *s, uint32_t id)
     /* The flags share a word with the depth: it is read before the store, which a load waits for.
      */
     s->depth_limited += !node->terminal && node->depth == s->options.max_depth;
+    s->promising |= node->terminal || node->score >= s->best_score;
     node->evaluated = true;
     if (s->options.window > 1)
         search_advance_prefix(s);
