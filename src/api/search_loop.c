@@ -38,13 +38,15 @@ static inline void call(lua_State *L, Core *core, int arguments)
     lua_callk(L, arguments, 3, 0, advance);
 }
 
-static void check_deadline(lua_State *L, Core *core)
+static bool is_late(lua_State *L, const Core *core)
 {
+    if (isinf(core->deadline))
+        return false;
     lua_pushvalue(L, NOW_FN);
     lua_call(L, 0, 1);
-    if (lua_tonumber(L, -1) >= core->deadline)
-        search_end(&core->search, OUTCOME_MAX_DURATION, core->search.committed);
+    double now = lua_tonumber(L, -1);
     lua_pop(L, 1);
+    return now >= core->deadline;
 }
 
 /* A stop ends the search even if the callback has caught its error. */
@@ -58,6 +60,10 @@ static void expand(lua_State *L, Core *core)
 {
     const SearchAsk *ask = &core->ask;
     check_stop(L, core);
+    if (is_late(L, core)) {
+        search_end(&core->search, OUTCOME_MAX_DURATION, core->search.committed);
+        return;
+    }
     lua_settop(L, LIST - 1);
     lua_pushvalue(L, EXPAND_FN);
     if (core->wants_node[SEARCH_EXPAND]) {
@@ -97,7 +103,6 @@ static void do_step(lua_State *L, Core *core)
     core->calling_node = core->ask.node;
     switch (core->ask.call) {
     case SEARCH_EXPAND: expand(L, core); break;
-    case SEARCH_TURN: check_deadline(L, core); break;
     case SEARCH_MAKE: core_make_children(L, core, &core->ask, LIST, STATE, STATES, CHUNK); break;
     default: call_other(L, core);
     }

@@ -31,7 +31,6 @@ Core *core_start(lua_State *L, bool one_at_a_time)
     core_read_callbacks(L, core, 1, 2);
     lua_getfield(L, 2, "deadline");
     core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
-    o->wants_turns = !isinf(core->deadline);
     o->window = one_at_a_time ? 1 : o->window;
     search_begin(&core->search);
     core->started = true;
@@ -68,10 +67,9 @@ static lua_Integer add_unit(lua_State *L, Core *core, const SearchAsk *ask)
     return (lua_Integer)i + 1;
 }
 
-/* core:ask() -> "wait", "turn" or "done"; or the number of a unit. */
+/* core:ask() -> "wait" or "done"; or the number of a unit. */
 int core_ask(lua_State *L)
 {
-    static const char *const idle[] = {"turn", "wait", "done"};
     Core *core = check_started(L);
     SearchAsk ask;
     lua_settop(L, 1);
@@ -80,8 +78,8 @@ int core_ask(lua_State *L)
     if (!search_ask(&core->search, &ask))
         return core_no_memory(L, core);
     core_update_memory(L, core, 1);
-    if (ask.call >= SEARCH_TURN)
-        lua_pushstring(L, idle[ask.call - SEARCH_TURN]);
+    if (ask.call >= SEARCH_WAIT)
+        lua_pushstring(L, ask.call == SEARCH_WAIT ? "wait" : "done");
     else
         lua_pushinteger(L, add_unit(L, core, &ask));
     return 1;

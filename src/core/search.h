@@ -88,7 +88,6 @@ typedef struct SearchOptions {
     /* which callbacks exist */
     bool has_stop, has_key, has_cost, has_evaluate, evaluates_all, has_simulate, has_features;
     bool has_reflect, has_events, has_spent;
-    bool wants_turns;     /* to be asked SEARCH_TURN before each ticket */
     bool retain_path;     /* dfs, idastar: a node is freed once nothing open descends from it */
     bool expandable_only; /* best_first: what cannot be expanded is not selected */
     /* uct, puct */
@@ -171,7 +170,6 @@ typedef enum SearchCall {
     SEARCH_EXPANDED_EVENT,
     SEARCH_SCORED_EVENT,
     SEARCH_PRUNED_EVENT,
-    SEARCH_TURN, /* a ticket's turn begins: look at the clock */
     SEARCH_WAIT, /* nothing can start before a unit in flight is finished */
     SEARCH_DONE
 } SearchCall;
@@ -189,7 +187,7 @@ typedef struct SearchAsk {
     uint32_t last; /* evaluate_all and prior: the last child */
 } SearchAsk;
 
-typedef enum SearchTurn { TURN_BEGIN, TURN_STOP, TURN_WORK, TURN_SCORED } SearchTurn;
+typedef enum SearchTurn { TURN_STOP, TURN_WORK, TURN_SCORED } SearchTurn;
 typedef enum SearchRoundStep { ROUND_OVER, ROUND_BACKED_UP, ROUND_SPENT } SearchRoundStep;
 
 struct SearchPolicy;

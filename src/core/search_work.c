@@ -247,7 +247,7 @@ bool search_continue(Search *s, SearchAsk *ask)
 
 static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t node)
 {
-    s->turning = call != SEARCH_TURN;
+    s->turning = true;
     set_ask(ask, call, s->head, node, node);
     return true;
 }
@@ -275,7 +275,7 @@ static void commit(Search *s, const SearchTicket *t)
     s->committed = t->end;
     s->full = s->full || t->full;
     s->head++;
-    s->turn = TURN_BEGIN;
+    s->turn = TURN_STOP;
     if (evaluated)
         search_update_best(s, s->committed);
     if (s->full && evaluated)
@@ -335,11 +335,6 @@ static bool take_turn(Search *s, SearchAsk *ask)
         const SearchTicket *t = &s->tickets.items[s->head];
         bool of_node = t->node != SEARCH_NO_NODE;
         switch ((SearchTurn)s->turn) {
-        case TURN_BEGIN:
-            s->turn = TURN_STOP;
-            if (s->options.wants_turns)
-                return ask_in_turn(s, ask, SEARCH_TURN, t->node);
-            /* fall through */
         case TURN_STOP:
             s->turn = TURN_WORK;
             if (s->policy->terminal_ends && of_node && search_node(s, t->node)->terminal)
@@ -409,7 +404,7 @@ static void end_round(Search *s, SearchStatus status)
     if (status != SEARCH_OK)
         search_end(s, outcomes[status], s->count);
     s->head = s->opened = s->maker = 0;
-    s->turn = TURN_BEGIN;
+    s->turn = TURN_STOP;
 }
 
 /* Moves from a finished round to the next one; true: *ask is set. */

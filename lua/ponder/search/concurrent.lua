@@ -112,13 +112,12 @@ function Driver:loop()
     local core, callbacks = self.core, self.callbacks
     core:begin(callbacks)
     while true do
+        if callbacks.deadline and callbacks.now() >= callbacks.deadline then
+            core:finish "max_duration"
+        end
         local unit = self.running < callbacks.concurrency and core:ask() or "wait"
         if unit == "done" then
             return self:outcome()
-        elseif unit == "turn" then
-            if callbacks.now() >= callbacks.deadline then
-                core:finish "max_duration"
-            end
         elseif unit ~= "wait" then
             self:start(unit)
         else
