@@ -214,8 +214,10 @@ static void tell_number(lua_State *L, Core *core, const SearchAsk *ask, int inde
 {
     Search *s = &core->search;
     double x = core_check_score(L, core, ask->call, index);
-    if (ask->call == SEARCH_SIMULATE)
-        search_tell_value(s, ask->node, x);
+    if (ask->call == SEARCH_EVALUATE)
+        search_tell_score(s, ask->node, x);
+    else if (ask->call == SEARCH_SIMULATE)
+        *search_simulated(s, ask->node) = x;
     else if (ask->call == SEARCH_COST && !(x >= 0))
         core_wrong_result(L, core, ask->call, "a number >= 0", index);
     else if (ask->call == SEARCH_COST)
@@ -238,6 +240,8 @@ void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int ind
 {
     Search *s = &core->search;
     index = lua_absindex(L, index);
+    if (s->ended)
+        return;
     switch (ask->call) {
     case SEARCH_STOP: search_tell_stop(s, core_check_boolean(L, core, ask->call, index)); break;
     case SEARCH_EXPAND:
@@ -249,11 +253,9 @@ void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int ind
     case SEARCH_PRIOR: tell_list(L, core, ask, index); break;
     case SEARCH_KEY: tell_key(L, core, ask, index); break;
     case SEARCH_COST:
+    case SEARCH_EVALUATE:
     case SEARCH_SIMULATE:
     case SEARCH_SPENT: tell_number(L, core, ask, index); break;
-    case SEARCH_EVALUATE:
-        search_tell_score(s, ask->node, core_check_score(L, core, ask->call, index));
-        break;
     case SEARCH_IS_TERMINAL:
         search_tell_terminal(s, ask->node, core_check_boolean(L, core, ask->call, index));
         break;

@@ -152,7 +152,7 @@ int core_tell_result(lua_State *L)
         lua_pushvalue(L, 3);
         lua_rawseti(L, 4, 2 * (lua_Integer)ask.ticket + 1);
     }
-    if (!core->search.ended && ask.call != SEARCH_MAKE)
+    if (ask.call != SEARCH_MAKE)
         core_tell(L, core, 1, &ask, 3);
     else if (!core->search.ended)
         make_children(L, core, &ask);

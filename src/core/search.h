@@ -298,13 +298,13 @@ bool search_ask(Search *s, SearchAsk *ask);
 /* The next callback of a unit, after the last one's result was told; false: the unit is over. */
 bool search_continue(Search *s, SearchAsk *ask);
 
+/* The result, unless the search has ended. */
 void search_tell_stop(Search *s, bool stop);
 void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length);
 void search_tell_cost(Search *s, const SearchAsk *ask, double cost);
 bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key);  /* false: no memory */
 static inline void search_tell_score(Search *s, uint32_t node, double score); /* or heuristic */
 static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal);
-void search_tell_value(Search *s, uint32_t node, double value); /* simulate */
 void search_tell_cell(Search *s, uint32_t node, int64_t cell);  /* features */
 void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child */
 
@@ -347,6 +347,7 @@ static inline void *search_extra(const Search *s, uint32_t id)
            (id & (SEARCH_CHUNK_SIZE - 1)) * s->node_size;
 }
 
+/* Where the result of simulate goes. */
 static inline double *search_simulated(const Search *s, uint32_t id)
 {
     char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
@@ -383,13 +384,13 @@ static inline void search_tell_score(Search *s, uint32_t node, double score)
 {
     if (s->has_policy_score)
         search_tell_policy_score(s, node, score);
-    else if (!s->ended)
+    else
         search_node(s, node)->score = score;
 }
 
 static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
 {
-    if (terminal && !s->ended) /* it is false so far: a store less to wait for */
+    if (terminal) /* it is false so far: a store less to wait for */
         search_node(s, node)->terminal = true;
 }
 

@@ -326,8 +326,7 @@ static bool members_of(const Search *s, uint32_t i, const uint32_t **ids, size_t
 
 void search_tell_cell(Search *s, uint32_t node, int64_t cell)
 {
-    if (!s->ended)
-        stats_of(s, node)->cell = cell;
+    stats_of(s, node)->cell = cell;
 }
 
 static void free_data(Search *s)

@@ -1,19 +1,16 @@
 /*
- * search_tell.c -- stores the result of a callback; search_work.c decides what follows. A search
- * that has ended ignores it.
+ * search_tell.c -- stores the result of a callback; search_work.c decides what follows.
  */
 #include "core/search_policy.h"
 
 void search_tell_stop(Search *s, bool stop)
 {
-    if (stop && !s->ended)
+    if (stop)
         search_end(s, OUTCOME_STOP, s->committed);
 }
 
 void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length)
 {
-    if (s->ended)
-        return;
     SearchTicket *t = &s->tickets.items[ask->ticket];
     t->last = length < t->width ? (uint32_t)length : t->width;
     t->dropped = length - t->last;
@@ -24,8 +21,6 @@ void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length)
 
 void search_tell_cost(Search *s, const SearchAsk *ask, double cost)
 {
-    if (s->ended)
-        return;
     SearchTicket *t = &s->tickets.items[ask->ticket];
     t->cost = cost;
     t->cost_known = true;
@@ -33,8 +28,6 @@ void search_tell_cost(Search *s, const SearchAsk *ask, double cost)
 
 bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
 {
-    if (s->ended)
-        return true;
     SearchTicket *t = &s->tickets.items[ask->ticket];
     KeyFound found = search_keys_add(&s->keys, &s->alloc, key, &t->key_entry);
     t->key_known = true;
@@ -50,14 +43,7 @@ bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
 
 void search_tell_policy_score(Search *s, uint32_t node, double score)
 {
-    if (!s->ended)
-        s->policy->score(s, node, score);
-}
-
-void search_tell_value(Search *s, uint32_t node, double value)
-{
-    if (!s->ended)
-        *search_simulated(s, node) = value;
+    s->policy->score(s, node, score);
 }
 
 /* Whether the callback is made in its ticket's turn, so that nothing may overtake it. */

@@ -375,8 +375,7 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 
 void search_tell_prior(Search *s, uint32_t node, double prior)
 {
-    if (!s->ended)
-        stats_of(s, node)->more->prior = prior;
+    stats_of(s, node)->more->prior = prior;
 }
 
 const SearchPolicy search_uct = {
