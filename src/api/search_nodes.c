@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/l_search.h"
+#include "core/frontier.h"
 
 void core_push_table(lua_State *L, int index, int which)
 {
@@ -132,24 +133,17 @@ static void push_inspirations(lua_State *L, const Core *core, uint32_t id)
         lua_pushnil(L);
         return;
     }
-    uint32_t *sorted = lua_newuserdatauv(L, (count + 1) * sizeof *sorted, 0);
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (ids[i] == id || ids[i] >= s->count)
-            continue;
-        double score = search_node(s, ids[i])->score;
-        size_t at = kept++;
-        for (; at > 0; at--) {
-            double other = search_node(s, sorted[at - 1])->score;
-            if (other > score || (other == score && sorted[at - 1] < ids[i]))
-                break;
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = ids[i];
-    }
-    lua_createtable(L, (int)kept, 0);
-    for (size_t i = 0; i < kept; i++) {
-        core_push_node(L, core, lua_upvalueindex(1), sorted[i], NULL, true);
+    Frontier others = {
+        .items = lua_newuserdatauv(L, (count + 1) * sizeof *others.items, 0),
+        .capacity = count + 1,
+    };
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] != id && ids[i] < s->count)
+            vec_push(&others, ((FrontierEntry){search_node(s, ids[i])->score, ids[i]}));
+    frontier_sort(&others, others.count);
+    lua_createtable(L, (int)others.count, 0);
+    for (size_t i = 0; i < others.count; i++) {
+        core_push_node(L, core, lua_upvalueindex(1), others.items[i].id, NULL, true);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
 }
