@@ -1,16 +1,27 @@
 /*
  * search_idastar.c -- IDA* (Korf 1985): depth-first passes over the nodes with f <= limit; the next
- * limit is the least f next_limit it.
+ * limit is the least f beyond it.
  *
  * The tree is kept, so nothing is expanded twice and a pass walks it again. With retain_path each
  * pass expands again what it needs, in flat memory; only the root stays.
  */
 #include "core/search_path.h"
 
+typedef struct IdastarNode {
+    PathNode path;
+    uint32_t first;
+    uint32_t child_count : 30, expanded : 1, processed : 1;
+} IdastarNode;
+
 typedef struct Idastar {
     IdList stack; /* the next node last */
     double limit, next_limit;
 } Idastar;
+
+static IdastarNode *idastar_node(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
 
 static bool push_children(Search *s, uint32_t first, uint32_t count)
 {
@@ -33,7 +44,7 @@ static bool back_up(Search *s)
     }
     for (size_t i = s->tickets.count; i-- > 0;) {
         const SearchTicket *t = &s->tickets.items[i];
-        PathNode *node = path_node(s, t->node);
+        IdastarNode *node = idastar_node(s, t->node);
         node->expanded = t->expands && !s->options.retain_path;
         node->first = t->first;
         node->child_count = t->end - t->first;
@@ -50,8 +61,8 @@ typedef enum Popped { POPPED_DROP, POPPED_WALK, POPPED_TICKET, POPPED_LATER } Po
 
 static Popped classify(const Search *s, uint32_t id, double limit)
 {
-    const PathNode *node = path_node(s, id);
-    if (path_is_stale(s, node) || path_f(s, node) > limit)
+    const IdastarNode *node = idastar_node(s, id);
+    if (path_is_stale(s, &node->path) || path_f(s, &node->path) > limit)
         return POPPED_DROP;
     if (node->expanded)
         return POPPED_WALK;
@@ -76,7 +87,7 @@ static bool fill_round(Search *s)
     Idastar *ida = s->data;
     while (ida->stack.count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = ida->stack.items[--ida->stack.count];
-        PathNode *node = path_node(s, id);
+        IdastarNode *node = idastar_node(s, id);
         switch (classify(s, id, ida->limit)) {
         case POPPED_DROP: drop(s, id); break;
         case POPPED_WALK:
@@ -122,7 +133,7 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_idastar = {
-    .node_size = sizeof(PathNode),
+    .node_size = sizeof(IdastarNode),
     .data_size = sizeof(Idastar),
     .back_up = back_up,
     .select = select_next,

@@ -8,9 +8,7 @@
 
 typedef struct PathNode {
     double g, h;
-    uint32_t key_entry;          /* with keys: the entry with the least g of its key */
-    uint32_t first, child_count; /* idastar */
-    bool expanded, processed;    /* idastar */
+    uint32_t key_entry; /* with keys: the entry with the least g of its key */
 } PathNode;
 
 static inline PathNode *path_node(const Search *s, uint32_t id)
