@@ -6,7 +6,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
-local environment = require "ponder.cli.shared.environment"
+local environment = require "ponder.environment"
 local directories = require "ponder.core.directory"
 local health = require "ponder.redis.health"
 local host = require "ponder.core.host"
@@ -90,11 +90,11 @@ end
 
 local function check_environment()
     local set = {}
-    for _, variable in ipairs(environment) do
+    for _, variable in ipairs(environment.LIST) do
         local value = os.getenv(variable.name)
         if value and value:find("%S") then
             local is_url = value:find("://", 1, true)
-            set[#set + 1] = variable.name .. ((variable.secret or is_url) and " (set)"
+            set[#set + 1] = variable.name .. ((variable.kind == "key" or is_url) and " (set)"
                 or "=" .. value)
         end
     end

@@ -2,7 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local environment = require "ponder.cli.shared.environment"
+local environment = require "ponder.environment"
 local host = require "ponder.core.host"
 
 local man = { expects = { 0, 0, "no argument" } }
@@ -96,7 +96,7 @@ local function page()
         add_options(out, command)
     end
     out[#out + 1] = ".SH ENVIRONMENT"
-    for _, variable in ipairs(environment) do
+    for _, variable in ipairs(environment.LIST) do
         out[#out + 1] = (".TP\n.B %s\n%s"):format(variable.name, escape(variable.about))
     end
     out[#out + 1] = REST

@@ -13,15 +13,17 @@ local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
+local variables = require "ponder.environment"
 local writer = require "ponder.log.writer"
 
 local session = {}
 
 --- Environment variables that influence a run.
-session.ENVIRONMENT = { "PONDER_MODEL", "PONDER_PROVIDER", "PONDER_PROMPTS", "OPENAI_BASE_URL",
-    "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
+session.ENVIRONMENT = variables.names "run"
+for _, name in ipairs(variables.names "address") do
+    table.insert(session.ENVIRONMENT, name)
+end
 
-local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN" }
 local KEEP = 100
 local NONE = {}
 
@@ -52,7 +54,7 @@ Session.__index = Session
 
 local function note_environment_keys()
     local keys = {}
-    for _, name in ipairs(KEYS) do
+    for _, name in ipairs(variables.names "key") do
         keys[#keys + 1] = os.getenv(name)
     end
     redact.new(keys)

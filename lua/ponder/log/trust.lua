@@ -5,6 +5,7 @@
 ---
 --- Inputs of a run (replies, results of tools, clocks) are not signed: they are data.
 
+local environment = require "ponder.environment"
 local file = require "ponder.log.file"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
@@ -126,14 +127,12 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What a log would run
 
-local SERVERS = { "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
-
 ---Returns the server addresses that the log of a run names.
 ---@param run table row of `runs`, decoded
 ---@return string[]
 function trust.servers(run)
     local list = {}
-    for _, name in ipairs(SERVERS) do
+    for _, name in ipairs(environment.names "address") do
         local value = run.options[name]
         list[#list + 1] = type(value) == "string" and ("%s (%s)"):format(value, name) or nil
     end

@@ -7,6 +7,7 @@ local name = require "ponder.model.name"
 local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 local trust = require "ponder.log.trust"
+local variables = require "ponder.environment"
 
 local consent = {}
 
@@ -16,14 +17,6 @@ consent.RULES = {
         help = "run a log that someone else wrote or that was modified, and sign it" },
     base_url = { "base_url", value = "URL", many = true,
         help = "allow sending the key to a server that only the log names" },
-}
-
--- Variables with the address of a server, and those with keys for it.
-local ADDRESSES = {
-    { name = "OPENAI_BASE_URL", provider = "openai", keys = { "OPENAI_API_KEY" } },
-    { name = "ANTHROPIC_BASE_URL", provider = "anthropic",
-        keys = { "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN" } },
-    { name = "OLLAMA_HOST", provider = "ollama", keys = { "OLLAMA_API_KEY" } },
 }
 
 local function env(variable)
@@ -36,9 +29,9 @@ local function holds_key(settings)
     return type(settings) == "table" and (settings.api_key or settings.headers) ~= nil
 end
 
--- Whether the user has a key for the provider of an address; nil: of any.
-local function has_key(config, address)
-    for _, variable in ipairs(address and address.keys or {}) do
+-- Whether the user has a key for a provider; nil: for any.
+local function has_key(config, provider)
+    for _, variable in ipairs(variables.names("key", provider)) do
         if env(variable) then
             return true
         end
@@ -48,15 +41,12 @@ local function has_key(config, address)
             return true
         end
     end
-    if address then
-        return holds_key(config.defaults) or holds_key((config.providers or {})[address.provider])
-    end
-    for _, one in ipairs(ADDRESSES) do
-        if has_key(config, one) then
+    for known, settings in pairs(config.providers or {}) do
+        if (not provider or known == provider) and holds_key(settings) then
             return true
         end
     end
-    return false
+    return holds_key(config.defaults)
 end
 
 -- The addresses that are named at present, in the forms that a log may have.
@@ -70,8 +60,8 @@ local function named_now(config, given)
     for _, url in ipairs(given or {}) do
         add(url)
     end
-    for _, address in ipairs(ADDRESSES) do
-        add(env(address.name))
+    for _, variable in ipairs(variables.names "address") do
+        add(env(variable))
     end
     local sections = { config.providers or {}, config.aliases or {}, { config.defaults } }
     for _, section in ipairs(sections) do
@@ -85,11 +75,11 @@ end
 -- The first address that only the log names and to which a key would be sent.
 local function unnamed(log, config, command, opts)
     local named = named_now(config, opts.base_url)
-    for _, address in ipairs(ADDRESSES) do
-        local before = log.run.options[address.name]
+    for _, variable in ipairs(variables.LIST) do
+        local before = variable.kind == "address" and log.run.options[variable.name]
         local is_whole = before and not before:find(redact.MARK, 1, true)
-        if before and before ~= "" and not env(address.name) and not named[before]
-            and (not is_whole or has_key(config, address)) then
+        if before and before ~= "" and not env(variable.name) and not named[before]
+            and (not is_whole or has_key(config, variable.provider)) then
             return before
         end
     end
