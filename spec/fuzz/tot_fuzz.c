@@ -181,17 +181,19 @@ static void go_on(Tot *t, Input *in)
 /* A saved machine, part by part; what does not fit is refused. */
 static void load(Tot *t, Input *in)
 {
-    MachineCall calls[4];
-    MachineSaved saved = {.status = next(in) % 6,
-                          .calls = calls,
-                          .call_count = next(in) % 5,
-                          .next_number = 9,
-                          .reserved_number = MACHINE_NO_NUMBER};
-    for (uint32_t i = 0; i < saved.call_count; i++)
-        calls[i] = (MachineCall){i + next(in) % 2, next(in) % 2, next(in) % 4};
-    saved.current = (MachineCall){next(in) % 9, next(in) % 2, next(in) % 4};
-    if (!machine_restore(&t->machine, &saved))
+    Machine *m = &t->machine;
+    m->status = next(in) % 6;
+    m->next_number = 9;
+    uint8_t open = next(in) % 5;
+    if (!machine_reserve(m, open))
         return;
+    for (uint8_t i = 0; i < open; i++)
+        m->calls[m->call_count++] = (MachineCall){i + next(in) % 2, next(in) % 2, next(in) % 4};
+    m->current = (MachineCall){next(in) % 9, next(in) % 2, next(in) % 4};
+    if (!machine_is_coherent(m))
+        return;
+    if (open > 0)
+        m->current = m->calls[0];
     for (uint8_t i = next(in) % 16; i > 0; i--) {
         uint8_t parent = next(in);
         tot_load_node(t, parent == 255 ? TOT_NONE : parent % 8,

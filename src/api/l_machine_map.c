@@ -1,6 +1,6 @@
 /*
  * l_machine_map.c -- core:save and core:restore of a machine (see l_machine.h): status and calls to
- * a plain table, and back from one that may be hostile.
+ * a plain table, and back from one whose types lua/ponder/machine/map.lua has checked.
  */
 #include "api/l_machine.h"
 
@@ -61,8 +61,8 @@ static int refuse_call(lua_State *L, lua_Integer i, const char *field, const cha
     return 3;
 }
 
-/* Reads the call in the table on top of the stack, the i-th (0: the current one). Returns 0, or
- * what refuse returned. */
+/* Reads the call in the table on top of the stack, the i-th (0: the current one), and pops it.
+ * Returns 0, or what refuse returned. */
 static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall *call)
 {
     int at = lua_gettop(L);
@@ -75,33 +75,25 @@ static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall 
     if (m->kind->calls[call->kind] == NULL)
         return refuse_call(L, i, "kind", "a kind of call");
     lua_getfield(L, at, "subject");
-    lua_Integer subject = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
-    if (subject < 0 || subject > UINT32_MAX)
-        return refuse_call(L, i, "subject", "an integer >= 0");
-    call->subject = (uint32_t)subject;
-    lua_settop(L, at);
+    call->subject = (uint32_t)luaL_checkinteger(L, at + 3);
+    lua_settop(L, at - 1);
     return 0;
 }
 
-/* Reads saved.calls, on top of the stack, into a userdata that replaces it. */
-static int load_calls(lua_State *L, const Machine *m, MachineSaved *saved)
+/* The list of open calls is on top of the stack. */
+static int load_calls(lua_State *L, Machine *m)
 {
     lua_Unsigned count = lua_rawlen(L, -1);
-    if (count > 1000000)
-        return refuse(L, "calls", "at most 1000000 calls");
-    int list = lua_gettop(L);
-    MachineCall *calls = lua_newuserdatauv(L, (size_t)count * sizeof *calls + 1, 0);
-    for (lua_Unsigned i = 0; i < count; i++) {
-        if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE)
-            return refuse_call(L, (lua_Integer)i + 1, "id", "a table");
-        int refused = load_call(L, m, (lua_Integer)i + 1, &calls[i]);
+    if (count > UINT32_MAX || !machine_reserve(m, (uint32_t)count))
+        luaL_error(L, "not enough memory");
+    while (m->call_count < count) {
+        lua_Integer i = (lua_Integer)m->call_count + 1;
+        lua_rawgeti(L, -1, i);
+        int refused = load_call(L, m, i, &m->calls[m->call_count]);
         if (refused)
             return refused;
-        lua_pop(L, 1);
+        m->call_count++;
     }
-    lua_replace(L, list);
-    saved->calls = calls;
-    saved->call_count = (uint32_t)count;
     return 0;
 }
 
@@ -112,57 +104,51 @@ static double field_time(lua_State *L, const char *name)
     return time;
 }
 
-static int load_numbers(lua_State *L, const Machine *m, MachineSaved *saved)
+static int load_numbers(lua_State *L, Machine *m)
 {
     lua_getfield(L, 2, "status");
-    saved->status = (uint8_t)machine_index_of(L, -1, m->kind->statuses);
-    if (m->kind->statuses[saved->status] == NULL)
+    uint32_t status = machine_index_of(L, -1, m->kind->statuses);
+    if (m->kind->statuses[status] == NULL)
         return refuse(L, "status", "a status of this machine");
+    m->status = (uint8_t)status;
     lua_getfield(L, 2, "next_call");
-    lua_Integer next = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
+    lua_Integer next = luaL_checkinteger(L, -1);
     if (next < 1 || next > MACHINE_NUMBER_LIMIT)
-        return refuse(L, "next_call", "an integer >= 1");
-    saved->next_number = (uint64_t)next;
-    saved->reserved_number = MACHINE_NO_NUMBER;
+        return refuse(L, "next_call", "an integer from 1 to 2^53");
+    m->next_number = (uint64_t)next;
     if (lua_getfield(L, 2, "start_call_id") == LUA_TSTRING)
-        saved->reserved_number = machine_number_of(lua_tostring(L, -1));
-    else if (saved->status != MACHINE_IDLE)
+        m->reserved_number = machine_number_of(lua_tostring(L, -1));
+    else if (status != MACHINE_IDLE)
         return refuse(L, "start_call_id", "a string");
     lua_setiuservalue(L, 1, 1);
-    saved->started_at = field_time(L, "started_at");
-    saved->finished_at = field_time(L, "finished_at");
-    if (saved->status != MACHINE_IDLE && isnan(saved->started_at))
+    m->started_at = field_time(L, "started_at");
+    m->finished_at = field_time(L, "finished_at");
+    if (status != MACHINE_IDLE && isnan(m->started_at))
         return refuse(L, "started_at", "a number");
     return 0;
 }
 
+/* A machine that was refused is in no state to be used. */
 int machine_load(lua_State *L)
 {
     Machine *m = machine_self(L);
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_argcheck(L, m->status == MACHINE_IDLE && m->call_count == 0, 1, "not fresh");
-    MachineSaved saved;
-    memset(&saved, 0, sizeof saved);
-    saved.current.number = MACHINE_NO_NUMBER;
-    int refused = load_numbers(L, m, &saved);
-    if (refused)
-        return refused;
-    if (lua_getfield(L, 2, "current_call") == LUA_TTABLE) {
-        refused = load_call(L, m, 0, &saved.current);
-        if (refused)
-            return refused;
-    } else if (saved.status != MACHINE_IDLE) {
-        return refuse(L, "current_call", "a table");
+    int refused = load_numbers(L, m);
+    if (!refused && lua_getfield(L, 2, "current_call") == LUA_TTABLE)
+        refused = load_call(L, m, 0, &m->current);
+    else if (!refused && m->status != MACHINE_IDLE)
+        refused = refuse(L, "current_call", "a table");
+    if (!refused) {
+        lua_getfield(L, 2, "calls");
+        refused = load_calls(L, m);
     }
-    if (lua_getfield(L, 2, "calls") != LUA_TTABLE)
-        return refuse(L, "calls", "a list");
-    refused = load_calls(L, m, &saved);
     if (refused)
         return refused;
-    if (!machine_reserve(m, saved.call_count))
-        return luaL_error(L, "not enough memory");
-    if (!machine_restore(m, &saved))
+    if (!machine_is_coherent(m))
         return refuse(L, "calls", "the open calls of that status, oldest first");
+    if (m->call_count > 0)
+        m->current = m->calls[0];
     lua_pushboolean(L, true);
     return 1;
 }

@@ -191,17 +191,24 @@ static double poll_timeout(lua_State *L, int arg)
     return timeout_ms;
 }
 
+/* Calls `convert` with `from` and the list at `batch`; returns what lua_pcall does. */
+static int hand(lua_State *L, lua_CFunction convert, void *from, int batch, bool *handing_over)
+{
+    lua_pushcfunction(L, convert);
+    lua_pushlightuserdata(L, from);
+    lua_pushvalue(L, batch);
+    *handing_over = true;
+    int status = lua_pcall(L, 2, 1, 0);
+    *handing_over = false;
+    return status;
+}
+
 /* Fills the list at `batch` with new events and results: n */
 static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
 {
     if (pump_take(p->pump) != PUMP_OK)
         return luaL_error(L, "%s: not enough memory", where);
-    lua_pushcfunction(L, hand_over);
-    lua_pushlightuserdata(L, p);
-    lua_pushvalue(L, batch);
-    p->handing_over = true;
-    int status = lua_pcall(L, 2, 1, 0);
-    p->handing_over = false;
+    int status = hand(L, hand_over, p, batch, &p->handing_over);
     if (p->close_later)
         pump_l_close(L);
     else
@@ -209,11 +216,16 @@ static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
     return status == LUA_OK ? 1 : lua_error(L);
 }
 
+static void check_batch(lua_State *L, int batch, const char *where)
+{
+    if (!lua_istable(L, batch))
+        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
+}
+
 static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
 {
     LuaPump *p = to_pump(L, where);
-    if (!lua_istable(L, batch))
-        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
+    check_batch(L, batch, where);
     if (p->handing_over)
         luaL_error(L, "%s: a batch is being delivered", where);
     return p;
@@ -317,12 +329,7 @@ static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus step)
 {
     if (step != SSE_OK)
         return fail_read(L, step);
-    lua_pushcfunction(L, hand_over_read);
-    lua_pushlightuserdata(L, r);
-    lua_pushvalue(L, batch);
-    r->handing_over = true;
-    int status = lua_pcall(L, 2, 1, 0);
-    r->handing_over = false;
+    int status = hand(L, hand_over_read, r, batch, &r->handing_over);
     if (r->closed)
         reader_l_free(L);
     return status == LUA_OK ? 1 : lua_error(L);
@@ -334,8 +341,7 @@ static int reader_l_feed(lua_State *L)
     LuaReader *r = to_reader(L, "net.feed");
     if (lua_type(L, 2) != LUA_TSTRING)
         return luaL_error(L, "net.feed: bytes must be a string (got %s)", luaL_typename(L, 2));
-    if (!lua_istable(L, 3))
-        return luaL_error(L, "net.feed: batch must be a table (got %s)", luaL_typename(L, 3));
+    check_batch(L, 3, "net.feed");
     size_t n;
     const char *bytes = lua_tolstring(L, 2, &n);
     event_list_reset(&r->events, &r->alloc);
@@ -346,8 +352,7 @@ static int reader_l_feed(lua_State *L)
 static int reader_l_finish(lua_State *L)
 {
     LuaReader *r = to_reader(L, "net.finish");
-    if (!lua_istable(L, 2))
-        return luaL_error(L, "net.finish: batch must be a table (got %s)", luaL_typename(L, 2));
+    check_batch(L, 2, "net.finish");
     event_list_reset(&r->events, &r->alloc);
     return give_batch(L, r, 2, sse_finish(&r->reader, &r->alloc, &r->events, 0));
 }

@@ -318,31 +318,27 @@ void core_update_memory(lua_State *L, Core *core, int self)
     if (!core->has[SEARCH_REFLECT] || core->memory_round == s->rounds)
         return;
     core->memory_round = s->rounds;
-    int top = lua_gettop(L);
+    int old = lua_gettop(L) + 1, added = old + 1, list = old + 2;
     core_push_table(L, self, CORE_MEMORY);
     core_push_table(L, self, CORE_REFLECTIONS);
     lua_newtable(L); /* a new list: a callback may still use the old one */
-    lua_Integer old = (lua_Integer)lua_rawlen(L, top + 1), count = 0, skip;
-    lua_newtable(L); /* all of them, oldest first */
-    for (lua_Integer i = 1; i <= old; i++) {
-        lua_rawgeti(L, top + 1, i);
-        lua_rawseti(L, top + 4, ++count);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, old);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, old, i);
+        lua_rawseti(L, list, i);
     }
-    for (uint32_t id = core->reflected; id < s->committed; id++) {
-        if (lua_rawgeti(L, top + 2, id) != LUA_TNIL)
-            lua_rawseti(L, top + 4, ++count);
+    for (; core->reflected < s->committed; core->reflected++)
+        if (lua_rawgeti(L, added, core->reflected) != LUA_TNIL)
+            lua_rawseti(L, list, ++count);
         else
             lua_pop(L, 1);
+    lua_Integer excess = count > core->memory_size ? count - core->memory_size : 0;
+    for (lua_Integer i = 1; i <= count; i++) { /* drops the oldest */
+        lua_rawgeti(L, list, i + excess);
+        lua_rawseti(L, list, i);
     }
-    core->reflected = s->committed;
-    skip = count > core->memory_size ? count - core->memory_size : 0;
-    for (lua_Integer i = skip + 1; i <= count; i++) {
-        lua_rawgeti(L, top + 4, i);
-        lua_rawseti(L, top + 3, i - skip);
-    }
-    lua_pushvalue(L, top + 3);
     lua_setiuservalue(L, self, CORE_MEMORY);
     lua_newtable(L);
     lua_setiuservalue(L, self, CORE_REFLECTIONS);
-    lua_settop(L, top);
+    lua_settop(L, old - 1);
 }

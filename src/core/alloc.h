@@ -9,6 +9,7 @@
 #define PONDER_CORE_ALLOC_H
 
 #include <stddef.h>
+#include <string.h>
 
 typedef struct Alloc {
     /* nsize == 0 frees `ptr`; else (re)allocates. `osize` is the size `ptr` was allocated with. */
@@ -25,6 +26,13 @@ static inline void alloc_free(const Alloc *a, void *ptr, size_t osize)
 {
     if (ptr != NULL)
         a->fn(a->ud, ptr, osize, 0);
+}
+
+/* A copy of `size` bytes; NULL for none, and if memory is short. */
+static inline void *alloc_copy(const Alloc *a, const void *bytes, size_t size)
+{
+    void *copy = size > 0 ? alloc_resize(a, NULL, 0, size) : NULL;
+    return copy != NULL ? memcpy(copy, bytes, size) : NULL;
 }
 
 #endif

@@ -114,22 +114,14 @@ bool graph_add_edge(Graph *g, uint32_t from, uint32_t to, GraphEdgeType type)
     return true;
 }
 
-static void *copy_array(const Alloc *a, const void *array, size_t bytes)
-{
-    void *p = bytes == 0 ? NULL : alloc_resize(a, NULL, 0, bytes);
-    if (p != NULL)
-        memcpy(p, array, bytes);
-    return p;
-}
-
 bool graph_copy(Graph *dst, const Graph *src)
 {
     Alloc alloc = dst->alloc;
     *dst = *src;
     dst->alloc = alloc;
-    dst->nodes = copy_array(&alloc, src->nodes, src->node_capacity * sizeof *src->nodes);
-    dst->edges = copy_array(&alloc, src->edges, src->edge_capacity * sizeof *src->edges);
-    dst->links = copy_array(&alloc, src->links, src->link_capacity * sizeof *src->links);
+    dst->nodes = alloc_copy(&alloc, src->nodes, src->node_capacity * sizeof *src->nodes);
+    dst->edges = alloc_copy(&alloc, src->edges, src->edge_capacity * sizeof *src->edges);
+    dst->links = alloc_copy(&alloc, src->links, src->link_capacity * sizeof *src->links);
     bool ok = (dst->nodes != NULL || src->node_capacity == 0) &&
               (dst->edges != NULL || src->edge_capacity == 0) &&
               (dst->links != NULL || src->link_capacity == 0);

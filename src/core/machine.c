@@ -128,23 +128,11 @@ bool machine_finish(Machine *m, uint8_t status, double now)
     return true;
 }
 
-bool machine_restore(Machine *m, const MachineSaved *saved)
+bool machine_is_coherent(const Machine *m)
 {
-    bool busy = saved->status >= MACHINE_BUSY;
-    if (busy != (saved->call_count > 0) || !machine_reserve(m, saved->call_count))
-        return false;
-    for (uint32_t i = 0; i < saved->call_count; i++) {
-        const MachineCall *call = &saved->calls[i];
-        if (call->number >= saved->next_number || (i > 0 && call->number <= call[-1].number))
+    for (uint32_t i = 0; i < m->call_count; i++)
+        if (m->calls[i].number >= m->next_number ||
+            (i > 0 && m->calls[i].number <= m->calls[i - 1].number))
             return false;
-        m->calls[i] = *call;
-    }
-    m->call_count = saved->call_count;
-    m->status = saved->status;
-    m->next_number = saved->next_number;
-    m->reserved_number = saved->reserved_number;
-    m->current = busy ? m->calls[0] : saved->current;
-    m->started_at = saved->started_at;
-    m->finished_at = saved->finished_at;
-    return true;
+    return machine_is_busy(m) == (m->call_count > 0);
 }

@@ -107,18 +107,8 @@ bool machine_close(Machine *m, uint64_t number);
 /* Ends the run (`status` is completed or error) and drops open calls. False: no such move. */
 bool machine_finish(Machine *m, uint8_t status, double now);
 
-/* A saved machine. The caller has checked that status and kinds exist. */
-typedef struct MachineSaved {
-    uint8_t status;
-    const MachineCall *calls;
-    uint32_t call_count;
-    uint64_t next_number, reserved_number;
-    MachineCall current;
-    double started_at, finished_at;
-} MachineSaved;
-
-/* Restores a fresh machine. False: out of memory, or the parts are inconsistent (a busy machine
- * without open calls, the reverse, or numbers out of order). */
-bool machine_restore(Machine *m, const MachineSaved *saved);
+/* Whether a machine that was filled in from outside is in a possible state: only a busy one has
+ * open calls, in the order of their numbers. */
+bool machine_is_coherent(const Machine *m);
 
 #endif

@@ -205,7 +205,7 @@ TotOutcome tot_load_recent(Tot *t, double measure);
 /* TOT_SEARCH: the number of children of the next slot of an earlier round. */
 TotOutcome tot_load_expansion(Tot *t, uint32_t children);
 
-/* Checks slots against open calls (machine_restore), and derives the rest of the state. */
+/* Checks slots against open calls, and derives the rest of the state. */
 TotOutcome tot_load_end(Tot *t, uint32_t answer);
 
 /* ---- shared by tot.c and tot_load.c; reserve before tot_record and tot_add_node ---- */

@@ -9,19 +9,6 @@
 #include "core/tot.h"
 
 #include <math.h>
-#include <string.h>
-
-/* Copies `count` items into a new block; *to stays NULL for none. */
-static bool copy_array(const Alloc *alloc, void **to, const void *from, size_t count, size_t size)
-{
-    if (count == 0)
-        return true;
-    *to = alloc_resize(alloc, NULL, 0, count * size);
-    if (*to == NULL)
-        return false;
-    memcpy(*to, from, count * size);
-    return true;
-}
 
 static TotOutcome copy_parts(Tot *to, const Tot *from)
 {
@@ -116,11 +103,13 @@ TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores)
         (slot->phase == TOT_SLOT_DONE) != (scores != NULL) ||
         slot->retries > t->options.max_parse_retries)
         return TOT_REFUSED;
-    void *copy = NULL;
-    if (!tot_reserve_slots(t, t->slot_count + 1) ||
-        (scores != NULL &&
-         !copy_array(&t->machine.alloc, &copy, scores, slot->thought_count, sizeof *scores)))
+    double *copy = NULL;
+    if (scores != NULL)
+        copy = alloc_copy(&t->machine.alloc, scores, slot->thought_count * sizeof *scores);
+    if ((scores != NULL && copy == NULL) || !tot_reserve_slots(t, t->slot_count + 1)) {
+        alloc_free(&t->machine.alloc, copy, slot->thought_count * sizeof *scores);
         return TOT_NO_MEMORY;
+    }
     t->slots[t->slot_count] = *slot;
     t->slots[t->slot_count++].scores = copy;
     return TOT_DONE;

@@ -57,12 +57,11 @@ static NetHost *host_new(Pump *p, const char *origin)
     if (h == NULL)
         return NULL;
     *h = (NetHost){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
-    h->origin = alloc_resize(&p->alloc, NULL, 0, h->origin_size);
+    h->origin = alloc_copy(&p->alloc, origin, h->origin_size);
     if (h->origin == NULL) {
         alloc_free(&p->alloc, h, sizeof *h);
         return NULL;
     }
-    memcpy(h->origin, origin, h->origin_size);
     return h;
 }
 

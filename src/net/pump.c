@@ -37,12 +37,8 @@ static bool start_libcurl(void)
 
 static bool copy_string(Pump *p, const char *s, char **out)
 {
-    size_t size = s != NULL ? strlen(s) + 1 : 0;
-    if (size > 0)
-        *out = alloc_resize(&p->alloc, NULL, 0, size);
-    if (*out != NULL)
-        memcpy(*out, s, size);
-    return size == 0 || *out != NULL;
+    *out = s != NULL ? alloc_copy(&p->alloc, s, strlen(s) + 1) : NULL;
+    return s == NULL || *out != NULL;
 }
 
 static void free_string(Pump *p, char *s)
