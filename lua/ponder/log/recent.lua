@@ -14,10 +14,16 @@ Recent.__index = Recent
 
 local DIGITS = 15
 
+---@param hash string hexadecimal
+---@return integer
+function recent.key_of_hash(hash)
+    return tonumber(hash:sub(1, DIGITS), 16)
+end
+
 ---@param text string
 ---@return integer
 function recent.key(text)
-    return tonumber(store.sha256(text):sub(1, DIGITS), 16)
+    return recent.key_of_hash(store.sha256(text))
 end
 
 ---@return ponder.log.Recent

@@ -1,6 +1,7 @@
 --- Records one run: makes its rows (ponder.log.schema), which ponder.log.writer writes together
 --- with those of the other runs in the file.
 
+local readings = require "ponder.log.readings"
 local tally = require "ponder.tally"
 local writer = require "ponder.log.writer"
 
@@ -68,29 +69,20 @@ function Recorder:write(sql, ...)
     self.writer:write(sql, ...)
 end
 
-local READINGS_A_ROW = 200 -- few enough for table.unpack and string.pack
-
-local function write_readings(self, clock, list)
-    local form = clock == "seed" and "<i8" or "<d"
-    for first = 1, #list, READINGS_A_ROW do
-        local last = math.min(first + READINGS_A_ROW - 1, #list)
-        self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)",
-            self.run, self.writer:next_seq(), clock,
-            string.pack(form:rep(last - first + 1), table.unpack(list, first, last)))
-    end
-end
-
 --- See ponder.log.Sink.
 function Recorder:expect(tape)
     self.writer:expect(tape)
 end
 
 --- See ponder.log.Sink.
-function Recorder:put(entries, readings)
+function Recorder:put(entries, by_clock)
     self.tape_rows = self.tape_rows + #entries
-    for clock, list in pairs(readings) do
-        self.tape_rows = self.tape_rows + 1
-        write_readings(self, clock, list)
+    for clock, list in pairs(by_clock) do
+        for _, bytes in ipairs(readings.pack(clock, list)) do
+            self.tape_rows = self.tape_rows + 1
+            self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)",
+                self.run, self.writer:next_seq(), clock, bytes)
+        end
     end
     for _, entry in ipairs(entries) do
         self:write("INSERT INTO tape (run, seq, round, kind, what) VALUES (?, ?, ?, ?, ?)",

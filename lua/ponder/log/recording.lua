@@ -6,12 +6,15 @@ local call = require "ponder.log.call"
 local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
 local file = require "ponder.log.file"
+local readings = require "ponder.log.readings"
 local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
 
 local recording = {}
 
 local LOAD = { call = call.results, effect = effect.results }
+local math_type = math.type
+
 local BATCH = 256 -- rows of the tape read at once
 
 ---@class ponder.log.Answered a recorded operation, answered or not
@@ -36,6 +39,7 @@ local BATCH = 256 -- rows of the tape read at once
 ---@field first_now number?
 ---@field last_now number?
 ---@field last_cpu number?
+---@field private clocks ponder.log.Readings
 local Recording = {}
 Recording.__index = Recording
 
@@ -111,14 +115,16 @@ local FIND = {
     call = "FROM calls WHERE run = ?1 AND identity = ?2",
     effect = "FROM effects WHERE run = ?1 AND kind = ?2 AND name = ?3 AND key = ?4",
 }
+-- The plus in these statements keeps SQLite from scanning all rows by id. Beside max() it gives the
+-- other columns of that row.
 local IN_ORDER = {
-    call = "SELECT id, status, code, within " .. FIND.call
-        .. " AND within IS ?3 AND occurrence = ?4 ORDER BY +id DESC LIMIT 1",
-    effect = "SELECT id, status, NULL, within " .. FIND.effect
-        .. " AND within IS ?5 AND occurrence = ?6 ORDER BY +id DESC LIMIT 1",
+    call = "SELECT max(+id), status, code, within " .. FIND.call
+        .. " AND within IS ?3 AND occurrence = ?4",
+    effect = "SELECT max(+id), status, NULL, within " .. FIND.effect
+        .. " AND within IS ?5 AND occurrence = ?6",
 }
 -- In the log of another run: first the script's operations, then those of its tools, each after
--- the last one found. (The plus keeps SQLite from scanning all rows by id.)
+-- the last one found.
 local OUTSIDE_AFTER = {
     call = "SELECT id, status, code, within, occurrence " .. FIND.call .. " AND within IS NULL "
         .. "AND occurrence >= ?3 AND (occurrence > ?3 OR id > ?4) ORDER BY occurrence, id LIMIT 1",
@@ -223,12 +229,20 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The tape
 
-local KINDS = { call = true, effect = true, run = true, timers = true }
+local ANSWERS = { call = true, effect = true, run = true }
+local MAX_COUNT = 1 << 53
 
+local function is_count(value)
+    return math_type(value) == "integer" and value >= 0 and value <= MAX_COUNT
+end
+
+-- `file.check` says what is wrong with a row, but is slow.
 local function check_entry(self, seq, round, kind, what)
+    if ANSWERS[kind] and is_count(seq) and is_count(round) and is_count(what) then
+        return
+    end
     file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
-    if not KINDS[kind] or math.type(what) ~= "integer"
-        and not (kind == "timers" and type(what) == "number") then
+    if kind ~= "timers" or type(what) ~= "number" then
         damaged(self, "tape %s is invalid", seq)
     end
 end
@@ -244,7 +258,13 @@ local NEXT_OF_TAPE = TAPE
     .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
 -- Leaves invalid rows out: playing the tape reports them.
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
-local ANSWERS_OF_TAPE = TAPE .. NAMES_ANSWER .. "ORDER BY seq "
+local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? " .. NAMES_ANSWER .. "ORDER BY seq"
+local FAILURES_FIRST = TAPE .. NAMES_ANSWER .. "ORDER BY seq DESC"
+local STATE = {
+    run = "SELECT id FROM runs WHERE parent = ? AND id = ?",
+    call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
+    effect = "SELECT id, status, NULL, within FROM effects WHERE run = ? AND id = ?",
+}
 
 -- Returns the operation that a row of the tape names, or nil if the log does not hold it.
 local function answered_by(self, kind, what, id, status, code, within)
@@ -298,10 +318,11 @@ function Recording:left()
         return 0
     end
     local left, first, counted = 0, nil, sets()
-    for _, _, kind, what, id, status, code, within in self.db:rows(ANSWERS_OF_TAPE, self.run) do
+    for kind, what in self.db:rows(NAMES_OF_TAPE, self.run) do
         local is_new = what <= self.last[kind] and not self.found[kind]:has(what)
             and not counted[kind]:has(what)
-        local known = is_new and answered_by(self, kind, what, id, status, code, within)
+        local known = is_new and answered_by(self, kind, what,
+            self.db:row(STATE[kind], self.run, what))
         if known and known.answered then
             counted[kind]:add(what)
             left, first = left + 1, first or known
@@ -313,55 +334,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Clocks
 
-local function unpack_readings(self, clock, seq, bytes)
-    file.check(self.path, "readings", { clock = clock, seq = seq, readings = bytes })
-    if #bytes % 8 ~= 0 then
-        damaged(self, "readings of the clock %s are cut off", clock)
-    end
-    local list, form = {}, clock == "seed" and "<i8" or "<d"
-    for at = 1, #bytes, 8 do
-        local value = string.unpack(form, bytes, at)
-        if clock ~= "seed" and not (value > -1e15 and value < 1e15) then
-            damaged(self, "readings of the clock %s are out of range", clock)
-        end
-        list[#list + 1] = value
-    end
-    return list
-end
-
 ---Returns the next recorded reading of a clock.
 ---@param clock string
 ---@return number? nil after the last one
 function Recording:reading(clock)
-    local on = self.clocks[clock]
-    if not on then
-        on = { list = {}, at = 1, seq = -1 }
-        self.clocks[clock] = on
-    end
-    while not on.list[on.at] and not on.ended do
-        local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? "
-            .. "AND clock = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 1", self.run, clock,
-            on.seq, self.last_seq)
-        on.ended, on.seq = seq == nil, seq or on.seq
-        on.list, on.at = seq and unpack_readings(self, clock, seq, bytes) or {}, 1
-    end
-    local value = on.list[on.at]
-    on.at = on.at + 1
-    return value
-end
-
-local function end_of_readings(self, clock, order)
-    local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? AND clock = ? "
-        .. "ORDER BY seq " .. order .. " LIMIT 1", self.run, clock)
-    local list = seq and unpack_readings(self, clock, seq, bytes) or {}
-    return list[order == "" and 1 or #list]
+    return self.clocks:next(clock)
 end
 
 -- Sets the first and last times of the scheduler's clock, and the last CPU time.
 local function set_times(self)
-    self.first_now, self.last_now = end_of_readings(self, "now", ""),
-        end_of_readings(self, "now", "DESC")
-    self.last_cpu = end_of_readings(self, "cpu", "DESC")
+    self.first_now, self.last_now = self.clocks:first "now", self.clocks:last "now"
+    self.last_cpu = self.clocks:last "cpu"
     local fired = self.db:row("SELECT what FROM tape WHERE run = ? AND kind = 'timers' "
         .. "ORDER BY seq DESC LIMIT 1", self.run)
     if type(fired) == "number" then
@@ -376,7 +359,7 @@ end
 -- Inner runs that succeeded may lie between failures: they are independent.
 local function first_failure(self, status_of_run)
     local first
-    for seq, _, kind, what, _, status in self.db:rows(ANSWERS_OF_TAPE .. "DESC", self.run) do
+    for seq, _, kind, what, _, status in self.db:rows(FAILURES_FIRST, self.run) do
         if kind == "run" then
             status = status_of_run[what]
         end
@@ -400,8 +383,7 @@ local function cut_failures(self, status_of_run)
                 self.run, clock, first)
         end
     end
-    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? " .. NAMES_ANSWER,
-        self.run) do
+    for kind, id in self.db:rows(NAMES_OF_TAPE, self.run) do
         self.on_tape[kind]:add(id)
     end
 end
@@ -434,7 +416,7 @@ function recording.new(db, run, how)
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
         runs = {}, found = sets(), on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
-        last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Recording)
+        last_found = recent.new(), entries = {}, next = 1, read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
@@ -444,6 +426,7 @@ function recording.new(db, run, how)
         cut_failures(self, status_of_run)
     end
     count_rows(self)
+    self.clocks = readings.new(db, how.path, run, self.last_seq)
     keep_runs(self, runs)
     if how.ordered then
         set_times(self)

@@ -48,7 +48,7 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 
 ---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
----@field identity string equal requests have equal identities
+---@field identity string equal requests have equal identities; of a call, a hash
 ---@field describe fun(self): string in a few words, for people
 ---@field charge_played fun(self, results: table, log: ponder.log.Sink) charges a recorded answer
 ---@field id integer? id of its row
@@ -333,9 +333,15 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
--- Names where an operation is asked. (Drawing on the screen is outside too, but has no row.)
-local function place_of(within)
-    return type(within) == "table" and within.kind .. within.id or ""
+-- Returns the key by which an operation is counted in its place. (Drawing on the screen is outside
+-- too, but has no row.)
+local function key_of(what)
+    local within = what.within
+    local place = type(within) == "table" and within.kind .. within.id
+    if what.kind == "call" and not place then
+        return recent.key_of_hash(what.identity)
+    end
+    return recent.key(("%s %s %s"):format(place or "", what.kind, what.identity))
 end
 
 -- Counts how often an operation was asked in its place, this time included. Counts that `recent`
@@ -343,7 +349,7 @@ end
 local function times_asked(self, what, inside)
     local asked = self.asked or recent.new()
     self.asked = asked
-    local key = recent.key(place_of(what.within) .. " " .. what.kind .. " " .. what.identity)
+    local key = key_of(what)
     local times = asked:get(key)
     if not times and asked.forgets and what.kind ~= "run" then
         times = self.past.ordered and self.past:count_found(what, inside)
