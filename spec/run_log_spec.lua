@@ -108,7 +108,7 @@ describe("runs within a logged run", function()
             local writer = log.writer().writer
             local write, counts = writer.write, {}
             function writer:write(sql, ...)
-                local what = sql:match "^(%a+ %a+ runs)" or sql:match "^(%a+ %a+ sessions)"
+                local what = sql:match "^(%a+ %a+ runs)" or sql:match " INTO (sessions)"
                     or sql:match "^(UPDATE runs)" or sql:match "^(UPDATE sessions)"
                 if what then counts[what] = (counts[what] or 0) + 1 end
                 return write(self, sql, ...)
@@ -119,7 +119,7 @@ describe("runs within a logged run", function()
                 local r = run.new { name = "r" .. i, labels = { n = i } }
                 return (r:call(function() return i end))
             end, { concurrency = 8 })
-            say(counts["INSERT INTO runs"], counts["INSERT INTO sessions"], counts["UPDATE runs"],
+            say(counts["INSERT INTO runs"], counts.sessions, counts["UPDATE runs"],
                 counts["UPDATE sessions"])
         ]]
         assert.equal("100\t100\tnil\tnil\n", w:run().out)

@@ -1,5 +1,6 @@
 --- Opens a log to run it again: ponder resume, replay and fork.
 
+local command = require "ponder.log.command"
 local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
@@ -9,7 +10,6 @@ local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
 local run = require "ponder.log.run"
 local runs = require "ponder.run"
-local session = require "ponder.log.session"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 local version1 = require "ponder.log.version1"
@@ -157,7 +157,7 @@ function Rerun:changes()
         list[#list + 1] = change
         gone = gone or is_gone or false
     end
-    for _, name in ipairs(session.ENVIRONMENT) do
+    for _, name in ipairs(command.ENVIRONMENT) do
         local before, now = self.run.options[name], os.getenv(name)
         now = now ~= "" and now or nil
         now = now and redact.address(now)
@@ -171,7 +171,7 @@ end
 
 -- Restores environment variables that are not set now; `all`: the others, too.
 local function restore_environment(self, all)
-    for _, name in ipairs(session.ENVIRONMENT) do
+    for _, name in ipairs(command.ENVIRONMENT) do
         local before = self.run.options[name]
         local is_whole = not before or not before:find(redact.MARK, 1, true)
         if is_whole and (all or (os.getenv(name) or "") == "") then

@@ -1,28 +1,20 @@
 --- A run with its tape, and with its recorder if it writes a log.
 
 local call = require "ponder.log.call"
+local command = require "ponder.log.command"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local random = require "ponder.core.random"
 local recorder = require "ponder.log.recorder"
-local redact = require "ponder.redact"
 local rotate = require "ponder.log.rotate"
 local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
-local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
-local variables = require "ponder.environment"
 local writer = require "ponder.log.writer"
 
 local session = {}
-
---- Environment variables that influence a run.
-session.ENVIRONMENT = variables.names "run"
-for _, name in ipairs(variables.names "address") do
-    table.insert(session.ENVIRONMENT, name)
-end
 
 local KEEP = 100
 local NONE = {}
@@ -43,100 +35,21 @@ local NONE = {}
 ---@field is_chosen boolean? it is the one that continues alone
 ---@field has_begun boolean? of the root: whether the chosen run has begun
 ---@field ended {status: string, message: string?}? of the root: how the chosen run ended
----@field private keys integer? keys known when files were last written; nil: never written
----@field private files ponder.log.File[]
+---@field private texts ponder.log.Texts? of the root, if it writes a log
 local Session = {}
 Session.__index = Session
 
 ---------------------------------------------------------------------------------------------------
--- Secrets: keys known to redactors never reach the file (see ponder.log.writer). A script may
--- contain the key of a model that it opens: files are written with the first call or at the end.
-
-local function note_environment_keys()
-    local keys = {}
-    for _, name in ipairs(variables.names "key") do
-        keys[#keys + 1] = os.getenv(name)
-    end
-    redact.new(keys)
-end
-
-local function write_file(self, file)
-    self.recorder.writer:write_signed(self.recorder.run, [[INSERT OR REPLACE INTO files (run, path,
-        absolute, kind, hash, text) VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
-        not file.piped and host.absolute(file.path) or nil, file.kind,
-        store.sha256(file.text), file.kind == "data" and file.text or redact.script(file.text))
-end
-
--- Writes the files held back, and rewrites those with a key that became known since.
-local function write_files(self)
-    local before = self.keys
-    if redact.count_keys() == before then
-        return
-    end
-    self.keys = redact.count_keys()
-    for _, file in ipairs(self.files) do
-        if not before or redact.keep(file.text) ~= file.text then
-            write_file(self, file)
-        end
-    end
-end
-
--- `--headers '{"authorization": "Bearer ..."}'`
-local function without_secret_headers(text)
-    local headers = json.decode(text)
-    return type(headers) == "table" and json.encode(redact.without_values(headers)) or text
-end
-
--- Returns the command line without secrets.
-local function arguments_of(about)
-    local arguments = {}
-    for i, argument in ipairs(about.arguments) do
-        local flag, value = argument:match("^(%-%-[%w-]+=)(.*)$")
-        flag, value = flag or "", value or argument
-        if flag == "--headers=" or about.arguments[i - 1] == "--headers" then
-            value = without_secret_headers(value)
-        elseif about.arguments[i - 1] == "-e" then
-            value = redact.script(value)
-        elseif value:find("^%a[%w+.-]*://%S+$") then
-            value = redact.address(value, redact.MARK)
-        end
-        arguments[i] = flag .. value
-    end
-    return json.array(arguments)
-end
-
----------------------------------------------------------------------------------------------------
 -- The file
 
-local function environment()
-    local values = {}
-    for _, name in ipairs(session.ENVIRONMENT) do
-        local value = os.getenv(name)
-        values[name] = value and redact.address(value)
-    end
-    return values
-end
-
-local function write_run(self)
-    local run, about = self.run, self.run.about
-    local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
-        curl = require("ponder.core.net").curl_version }
-    self.recorder.writer:write_signed(self.recorder.run, [[INSERT INTO runs (id, uid, command,
-        arguments, script, directory, input, seed, options, versions, started_at, source)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
-        self.recorder.run, ("%016x"):format(run.uid), about.command,
-        json.encode(arguments_of(about)), about.script, (host.directory()), about.input, run.seed,
-        json.encode(environment()), json.encode(versions), run.started_at,
-        run.play and run.play.source)
-end
-
-local function write_session(self, started_at, ended_at)
+-- Writes the row of this process. The end of the run replaces it.
+local function write_session(self, ended_at)
     local pid, name = host.process()
     local by = self.elsewhere or NONE
-    self.has_session_row = true
-    self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at, ended_at) "
-        .. "VALUES (?, ?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
-        self.run.kind, by.pid or pid, by.host or name, by.started_at or started_at, ended_at)
+    self.recorder:write("INSERT OR REPLACE INTO sessions (run, id, kind, pid, host, started_at, "
+        .. "ended_at) VALUES (?, ?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
+        self.run.kind, by.pid or pid, by.host or name, by.started_at or self.run.started_at,
+        ended_at)
 end
 
 -- Returns a name that sorts by time: 20261122-021033-game24-4f2a91c0.
@@ -207,7 +120,7 @@ end
 ---Creates the file, if there is to be one, and writes the files of the run.
 function Session:prepare_call()
     if self.root.recorder then
-        write_files(self.root)
+        self.root.texts:write()
         open_late(self.root)
     end
 end
@@ -275,8 +188,8 @@ local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = N
 ---@param before? ponder.log.EarlyTape the tape recorded so far
 ---@return ponder.log.Session
 function session.start(run, before)
-    note_environment_keys()
-    local self = setmetatable({ run = run, wanted = false, files = {} }, Session)
+    command.note_environment_keys()
+    local self = setmetatable({ run = run, wanted = false }, Session)
     self.root, self.recorder = self, open_recorder(self)
     self.rows = self.recorder and self.recorder.writer or run.play and run.play.rows
     self.is_frozen = run.play ~= nil and run.play.only ~= nil
@@ -284,17 +197,14 @@ function session.start(run, before)
     if self.recorder then
         self.rows.arguments = run.about.arguments
         if run.kind ~= "resume" then
-            write_run(self)
+            command.write_run(self.recorder, run)
         else
             self.recorder:write(REOPEN, self.recorder.run)
         end
-        write_session(self, host.time())
+        write_session(self)
+        self.texts = command.texts(self.recorder)
         files.listen(function(file)
-            table.insert(self.files, file)
-            redact.script(file.kind ~= "data" and file.text or "") -- learn its keys before any call
-            if self.keys then
-                write_file(self, file)
-            end
+            self.texts:add(file)
         end)
     end
     return self
@@ -318,7 +228,7 @@ function Session:write_held()
         by.started_at or run.started_at, ended.at, ended.status, ended.exit_status, ended.answer,
         ended.message)
     if ended.at or not self.elsewhere then
-        write_session(self, run.started_at, ended.at)
+        write_session(self, ended.at)
     end
 end
 
@@ -336,7 +246,7 @@ local function open_inner_rows(self, rows, about)
     end
     if not self.keeps_row and not self.is_held then
         self.recorder:write(REOPEN, what.id)
-        write_session(self, host.time())
+        write_session(self)
     end
 end
 
@@ -352,7 +262,7 @@ function Session:within(about)
     local inner = setmetatable({ root = root, outer = self, what = what,
         is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen, -- room for the others:
         past = nil, keeps_row = nil, run = nil, recorder = nil, about = nil, is_held = nil,
-        tape = nil, end_of_run = nil, elsewhere = nil, has_session_row = nil }, Session)
+        tape = nil, end_of_run = nil, elsewhere = nil }, Session)
     inner.past = known and self.tape.past:within(known, is_chosen and root.rows ~= nil)
     inner.keeps_row = known ~= nil and known.answered and ordered and not is_chosen
     inner.run = { kind = run.kind, uid = random.draw(), about = run.about,
@@ -393,12 +303,7 @@ local function write_end(self, ended)
         .. "ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? WHERE id = ?",
         by.seed, by.started_at, ended.at, ended.status, ended.exit_status, ended.answer,
         ended.message, rows.run)
-    if not self.has_session_row then
-        return write_session(self, self.run.started_at, ended.at)
-    end
-    rows:write("UPDATE sessions SET pid = coalesce(?, pid), host = coalesce(?, host), "
-        .. "started_at = coalesce(?, started_at), ended_at = ? WHERE run = ? AND id = ?",
-        by.pid, by.host, by.started_at, ended.at, rows.run, rows.session)
+    write_session(self, ended.at)
 end
 
 ---Ends an inner run.
@@ -496,15 +401,15 @@ function Session:finish(status)
     elseif not rows or not rows.writer.db then
         return nil, not self.is_frozen and remark(self, status) or nil
     end
-    write_files(self)
+    self.texts:write()
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved or writer.nothing_saved()
     rows:write(SAVED, rows.run, saved.calls, saved.unpriced == 0 and saved.cost or nil)
+    local at = host.time()
     rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? "
-        .. "WHERE id = ?", host.time(), STATUS[status] or "failed", status,
+        .. "WHERE id = ?", at, STATUS[status] or "failed", status,
         run.answer ~= nil and readable and answer or nil, run.error, rows.run)
-    rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(), rows.run,
-        rows.session)
+    write_session(self, at)
     local _, problem = self.tape:commit()
     local note = remark(self, status)
     rows.writer:close()
