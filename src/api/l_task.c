@@ -43,7 +43,7 @@ static int raise_at_script(lua_State *L, const char *who, const char *message)
     return lua_error(L);
 }
 
-enum { MAX_SPARE = 64 };
+enum { MAX_SPARE = 256 };
 
 /* Pushes a spare coroutine or a new one. The list of spares is the upvalue. */
 static lua_State *get_coroutine(lua_State *L)
