@@ -123,9 +123,7 @@ function run.unchecked(opts, limits)
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
         labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
         follower = opts.follower, status = "new", budget = budgets.new(limits or NO_LIMITS),
-        -- room for the others:
-        outer = nil, group = nil, session = nil, caller = nil, results = nil, reported = nil,
-        exit_status = nil, cancelled = nil, is_late = nil }, Run)
+        group = nil }, Run) -- more than 8 fields: room for 16
 end
 
 ---The run of the current task; nil outside of tasks, and in a `task.run` of a stock lua5.4 without
@@ -148,7 +146,7 @@ end
 -- The tasks of a run
 
 local function context_within(self, context)
-    local inner = { run = nil, budget = nil, follower = nil, ["task.limit"] = nil } -- room
+    local inner = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil } -- room
     for name, value in pairs(context or inner) do
         if not NOT_INHERITED[name] then
             inner[name] = value

@@ -173,7 +173,7 @@ local function item_of(value)
     if type(value) ~= "table" then
         return { question = value }
     end
-    local copy = {}
+    local copy = { id = nil, question = nil, target = nil } -- room for the usual fields
     for name, field in pairs(value) do
         copy[name] = field ~= json.null and field or nil
     end

@@ -48,7 +48,7 @@ function chat.read(body, server)
             response_format = fields.format(given.response_format, "response_format"),
             params = params,
         },
-        id = nil, created = nil, -- room
+        id = nil, -- more than 8 fields: room for 16
     }
 end
 

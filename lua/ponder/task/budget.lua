@@ -65,15 +65,15 @@ budget.LIMITS = {
 ---@field private holds table<integer, ponder.task.Hold>? calls in flight, by number
 ---@field private in_flight integer number of calls in flight
 ---@field private room ponder.task.Waiters? tasks that wait for reservations
-local Budget = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0, busy = 0,
-    reserved_tokens = 0, reserved_cost = 0, in_flight = 0 } -- until the first call
+local Budget = { busy = 0 }
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 
 ---@param limits ponder.task.Limits
 ---@return ponder.task.Budget
 function budget.new(limits)
-    return setmetatable({ limits = limits }, Budget)
+    return setmetatable({ limits = limits, calls = 0, failed = 0, tokens = 0, cost = 0,
+        unpriced = 0, in_flight = 0, reserved_tokens = 0, reserved_cost = 0 }, Budget)
 end
 
 ---The innermost budget of the current task.

@@ -336,8 +336,7 @@ end
 function engine.begin(outer, context, random, on_end, f, ...)
     local group = { outer = outer, inner = 0, random = random, rounds = 0,
         shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = { false },
-        live = 0, ready = { false }, ready_count = 0, place = 0,
-        main = nil, queued = nil, spare = nil, tape = nil } -- room
+        live = 0, ready = { false }, ready_count = 0, place = 0 } -- 12 fields: room for 16
     group.main = life.new(group, context, nil, nil, f, ...)
     groups.add(group)
     return group

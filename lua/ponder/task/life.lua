@@ -357,8 +357,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The beginning
 
----Makes a task, which runs in the group's next round; see spawn. Its table has room for 16 fields;
----with more it would have twice the size.
+---Makes a task, which runs in the group's next round; see spawn. Its table, made with more than 8
+---fields, has room for 16; with more it would have twice the size.
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1
@@ -367,8 +367,7 @@ function life.new(group, context, scope, index, f, ...)
         id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
         serial = last_serial + 1, group = group, state = "ready",
         co = core_create(limit, f, ...), scope = scope, index = index, values = false,
-        slot = false, place = live, context = context, -- room for the others:
-        on_cancel = nil, waits = nil, deadline = nil, results = nil, timer_id = nil,
+        slot = false, place = live, context = context,
     }, Task)
     local ready = group.ready or {}
     ready[count] = t

@@ -37,11 +37,11 @@ Restore.__close = function(before)
     before.task.context = before.context
 end
 
----See task.with_context; call it within a task.
+---See task.with_context; call it within a task. The table has room for the usual names.
 ---@return any ... the results of `f`
 function scheduler.with_context(name, value, f, ...)
     local t = scheduler.current()
-    local context = { run = nil, budget = nil, outside = nil, asker = nil } -- room for these
+    local context = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil }
     for known, its in pairs(t.context or context) do
         context[known] = its
     end
