@@ -23,15 +23,6 @@ local compare = {}
 ---@field cost_difference ponder.eval.Difference? USD per run, of runs whose cost is known
 ---@field outcomes table<string, integer> after
 
-local function by_policy(records)
-    local lists = {}
-    for _, record in ipairs(records) do
-        lists[record.policy] = lists[record.policy] or {}
-        table.insert(lists[record.policy], record)
-    end
-    return lists
-end
-
 -- The policies to compare, as {before, after}: those with the same name; or the only policy of
 -- each.
 local function pairs_of(before, after)
@@ -67,11 +58,7 @@ local function count_changes(change, matched)
 end
 
 local function figure(records)
-    local xs, clusters = {}, {}
-    for i, record in ipairs(records) do
-        xs[i], clusters[i] = record.score or 0, record.cluster ~= nil and record.cluster
-            or record.id
-    end
+    local xs, clusters = estimate.scores(records)
     return estimate.mean(xs, clusters), estimate.is_binary(xs)
 end
 
@@ -115,9 +102,10 @@ end
 ---@param after {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
 ---@return ponder.eval.Change[] changes empty: no policy is in both
 function compare.new(before, after)
-    local old, new, changes = by_policy(before.records), by_policy(after.records), {}
+    local old = summary.group(before.records, before.meta.policies)
+    local new, changes = summary.group(after.records, after.meta.policies), {}
     for i, names in ipairs(pairs_of(before.meta, after.meta)) do
-        changes[i] = change_of(names, old[names[1]] or {}, new[names[2]] or {}, after.meta)
+        changes[i] = change_of(names, old[names[1]], new[names[2]], after.meta)
     end
     return changes
 end

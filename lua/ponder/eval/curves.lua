@@ -172,10 +172,7 @@ local function is_fraction(value)
 end
 
 local function curve_of(records, changes, limits)
-    local points, xs, clusters = {}, {}, {}
-    for i, record in ipairs(records) do
-        xs[i], clusters[i] = 0, record.cluster ~= nil and record.cluster or record.id
-    end
+    local points, xs, clusters = {}, estimate.scores(records, function() return 0 end)
     local state = { ones = 0, fractions = 0, repeated = estimate.repeats(clusters) }
     local lists = by_limit(changes, limits)
     for step, limit in ipairs(limits) do
@@ -190,19 +187,6 @@ local function curve_of(records, changes, limits)
             upper = figure.upper }
     end
     return points
-end
-
-local function without_failed(by_policy)
-    local kept = {}
-    for name, records in pairs(by_policy) do
-        kept[name] = {}
-        for _, record in ipairs(records) do
-            if record.outcome ~= "failed" then
-                table.insert(kept[name], record)
-            end
-        end
-    end
-    return kept
 end
 
 -- Whether any run has an amount on an axis.
@@ -224,9 +208,6 @@ end
 ---  without any amount is absent
 function curves.new(meta, by_policy)
     local all, cache = {}, {}
-    if meta.exclude_errors then
-        by_policy = without_failed(by_policy)
-    end
     for _, axis in ipairs(AXES) do
         local changes, min, max = {}, math.huge, 0
         for _, name in ipairs(has_any(by_policy, axis) and meta.policies or NONE) do

@@ -44,21 +44,18 @@ function estimate.repeats(clusters)
     return false
 end
 
-local function sum(xs)
-    local total = 0.0
-    for _, x in ipairs(xs) do
-        total = total + x
+---The scores of records and their clusters.
+---@param records ponder.eval.Record[]
+---@param of? fun(record: ponder.eval.Record): number instead of the score
+---@return number[] xs
+---@return any[] clusters
+function estimate.scores(records, of)
+    local xs, clusters = {}, {}
+    for i, record in ipairs(records) do
+        xs[i] = of and of(record) or not of and record.score or 0
+        clusters[i] = record.cluster ~= nil and record.cluster or record.id
     end
-    return total
-end
-
-local function count_clusters(clusters)
-    local seen, n = {}, 0
-    for _, cluster in ipairs(clusters) do
-        n = n + (seen[cluster] and 0 or 1)
-        seen[cluster] = true
-    end
-    return n
+    return xs, clusters
 end
 
 -- Whether all scores are from 0 to 1, so that their mean is too.
@@ -76,7 +73,7 @@ end
 local function clustered(xs, clusters, binary)
     local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
     if binary and (not se or se == 0) then
-        local n = count_clusters(clusters)
+        local n = #moments.cluster_sums(xs, clusters, 0.0)
         local interval = stats.wilson(math.tointeger(mean * n // 1 | 0), n, estimate.CONFIDENCE)
         return { value = mean, lower = interval[1], upper = interval[2],
             method = "wilson over clusters" }
@@ -105,7 +102,7 @@ function estimate.mean(xs, clusters, repeated)
     end
     local binary = estimate.is_binary(xs)
     if binary and not repeated then
-        local k = math.tointeger(sum(xs))
+        local k = math.tointeger(moments.sum(xs))
         local interval = stats.wilson(k, #xs, estimate.CONFIDENCE)
         return { value = k / #xs, lower = interval[1], upper = interval[2], method = "wilson" }
     end
@@ -118,18 +115,9 @@ end
 -- How many more items a significant difference would need, given the variance over clusters; nil:
 -- none, or no number is enough.
 local function more_items(xs, ys, clusters, alpha)
-    local by_cluster, order = {}, {}
-    for i, cluster in ipairs(clusters) do
-        local one = by_cluster[cluster]
-        if not one then
-            one = { sum = 0.0, n = 0 }
-            by_cluster[cluster], order[#order + 1] = one, one
-        end
-        one.sum, one.n = one.sum + xs[i] - ys[i], one.n + 1
-    end
-    local means = {}
-    for i, one in ipairs(order) do
-        means[i] = one.sum / one.n
+    local means, sizes = moments.cluster_sums(moments.differences(xs, ys), clusters, 0.0)
+    for i, size in ipairs(sizes) do
+        means[i] = means[i] / size
     end
     local delta, se = stats.mean(means), stats.se_clt(means)
     if not se or delta == 0 then
@@ -200,24 +188,10 @@ function estimate.amounts(xs)
     if not xs[1] then
         return nil
     end
-    local total, sorted = sum(xs), table.move(xs, 1, #xs, 1, {})
+    local total, sorted = moments.sum(xs), table.move(xs, 1, #xs, 1, {})
     table.sort(sorted)
     return { total = total, mean = total / #xs, p50 = moments.sorted_quantile(sorted, 0.5),
         p95 = moments.sorted_quantile(sorted, 0.95) }
-end
-
--- Sums by cluster, in order of first appearance.
-local function cluster_sums(xs, clusters)
-    local place, sums = {}, {}
-    for i, x in ipairs(xs) do
-        local at = place[clusters[i]]
-        if not at then
-            at = #sums + 1
-            place[clusters[i]], sums[at] = at, 0.0
-        end
-        sums[at] = sums[at] + x
-    end
-    return sums
 end
 
 ---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.
@@ -229,10 +203,11 @@ end
 function estimate.cost_per_right(costs, scores, clusters, seed)
     if not costs[1] then
         return { method = "none" }
-    elseif sum(costs) == 0 then
+    elseif moments.sum(costs) == 0 then
         return { value = 0.0, lower = 0.0, upper = 0.0, method = "none" }
     end
-    local tops, bottoms = cluster_sums(costs, clusters), cluster_sums(scores, clusters)
+    local tops = moments.cluster_sums(costs, clusters, 0.0)
+    local bottoms = moments.cluster_sums(scores, clusters, 0.0)
     local replicates = math.max(MIN_REPLICATES, math.min(MAX_REPLICATES, MAX_DRAWS // #tops))
     local ratio = stats.bootstrap_ratio(tops, bottoms, replicates, seed, estimate.CONFIDENCE)
     local function finite(x)

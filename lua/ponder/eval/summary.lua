@@ -51,16 +51,25 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field records ponder.eval.Record[]
 ---@field skipped integer runs that did not start because the budget was spent
 
-local function cluster_of(record)
-    return record.cluster ~= nil and record.cluster or record.id
-end
-
 -- Whether the record is part of the accuracy.
 local function counts(record, meta)
     return not (meta.exclude_errors and record.outcome == "failed")
 end
 
-local function group(records, names)
+-- The records that are part of the accuracy.
+local function counted(records, meta)
+    local list = {}
+    for _, record in ipairs(records) do
+        list[#list + 1] = counts(record, meta) and record or nil
+    end
+    return list
+end
+
+---The records of each policy.
+---@param records ponder.eval.Record[]
+---@param names string[]
+---@return table<string, ponder.eval.Record[]> by_policy
+function summary.group(records, names)
     local by_policy = {}
     for _, name in ipairs(names) do
         by_policy[name] = {}
@@ -98,25 +107,13 @@ local function count_outcomes(records)
     return outcomes, stopped_right, failure
 end
 
--- Scores and clusters of the records that count.
-local function scored(records, meta, of)
-    local xs, clusters = {}, {}
-    for _, record in ipairs(records) do
-        if counts(record, meta) then
-            xs[#xs + 1] = of and of(record) or not of and record.score or 0
-            clusters[#clusters + 1] = cluster_of(record)
-        end
-    end
-    return xs, clusters
-end
-
 local function by_scorer(records, meta)
     if #meta.scorers < 2 then
         return nil
     end
     local figures = {}
     for _, name in ipairs(meta.scorers) do
-        figures[name] = estimate.mean(scored(records, meta, function(record)
+        figures[name] = estimate.mean(estimate.scores(counted(records, meta), function(record)
             return record.scores and record.scores[name] or 0
         end))
     end
@@ -124,14 +121,12 @@ local function by_scorer(records, meta)
 end
 
 local function cost_per_right(records, meta)
-    local costs, scores, clusters = {}, {}, {}
-    for _, record in ipairs(records) do
-        if record.cost and counts(record, meta) then
-            costs[#costs + 1], scores[#scores + 1] = record.cost, record.score or 0
-            clusters[#clusters + 1] = cluster_of(record)
-        end
+    local priced = {}
+    for _, record in ipairs(counted(records, meta)) do
+        priced[#priced + 1] = record.cost and record or nil
     end
-    return estimate.cost_per_right(costs, scores, clusters, meta.seed)
+    local scores, clusters = estimate.scores(priced)
+    return estimate.cost_per_right(column(priced, "cost"), scores, clusters, meta.seed)
 end
 
 -- The probabilities that at least one of k runs, and all k, are right: means over the items.
@@ -168,7 +163,7 @@ local function sum_of(records, name)
 end
 
 local function describe(name, records, meta)
-    local xs, clusters = scored(records, meta)
+    local xs, clusters = estimate.scores(counted(records, meta))
     local outcomes, stopped_right, failure = count_outcomes(records)
     local costs = column(records, "cost")
     return { name = name, n = #xs, outcomes = outcomes, stopped_right = stopped_right,
@@ -211,12 +206,12 @@ end
 ---@param comparisons? integer number of compared pairs
 ---@return ponder.eval.Difference
 function summary.difference(matched, comparisons)
-    local xs, ys, clusters = {}, {}, {}
+    local first, second = {}, {}
     for i, two in ipairs(matched) do
-        xs[i], ys[i] = two[1].score or 0, two[2].score or 0
-        clusters[i] = cluster_of(two[1])
+        first[i], second[i] = two[1], two[2]
     end
-    return estimate.difference(xs, ys, clusters, comparisons)
+    local xs, clusters = estimate.scores(first)
+    return estimate.difference(xs, (estimate.scores(second)), clusters, comparisons)
 end
 
 local function compare_pairs(by_policy, meta)
@@ -252,7 +247,7 @@ end
 ---@param skipped? integer
 ---@return ponder.eval.Result
 function summary.new(meta, records, skipped)
-    local by_policy = group(records, meta.policies)
+    local by_policy = summary.group(records, meta.policies)
     local result = { meta = meta, policies = json.array {},
         records = json.array(records), skipped = skipped or 0 }
     for i, name in ipairs(meta.policies) do
@@ -275,7 +270,7 @@ function summary.new(meta, records, skipped)
             end
         end
     end
-    result.curves = curves.new(meta, by_policy)
+    result.curves = curves.new(meta, summary.group(counted(records, meta), meta.policies))
     return result
 end
 
