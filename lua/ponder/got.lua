@@ -427,7 +427,7 @@ local got = machine.class {
         return {
             node_count = #run.ids,
             edge_count = run.core:edge_count(),
-            path_length = run.core:path_length(result),
+            path_length = #run.core:trace_path(result),
             best_score = (run.core:node(result)),
         }, {}
     end,

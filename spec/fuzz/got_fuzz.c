@@ -146,8 +146,6 @@ static void check_graph(Graph *g)
     for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1))
         leaves--;
     CHECK(leaves == 0);
-    uint32_t best = graph_best_leaf(g);
-    CHECK(best == GRAPH_NONE || (graph_is_leaf(g, best) && graph_is_scored(g, best)));
 }
 
 static GotOptions some_options(Input *in)

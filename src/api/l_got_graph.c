@@ -119,14 +119,6 @@ static int m_trace_path(lua_State *L)
     return 1;
 }
 
-/* core:path_length(node) */
-static int m_path_length(lua_State *L)
-{
-    Got *got = got_self(L);
-    lua_pushinteger(L, graph_path_length(&got->graph, got_check_node(L, got, 2)));
-    return 1;
-}
-
 static int m_leaves(lua_State *L)
 {
     Graph *g = &got_self(L)->graph;
@@ -136,12 +128,6 @@ static int m_leaves(lua_State *L)
         machine_push_index(L, i);
         lua_rawseti(L, -2, ++n);
     }
-    return 1;
-}
-
-static int m_best_leaf(lua_State *L)
-{
-    machine_push_index(L, graph_best_leaf(&got_self(L)->graph));
     return 1;
 }
 
@@ -163,9 +149,7 @@ const luaL_Reg got_graph_methods[] = {
     {"edges", m_edges},
     {"reach", m_reach},
     {"trace_path", m_trace_path},
-    {"path_length", m_path_length},
     {"leaves", m_leaves},
-    {"best_leaf", m_best_leaf},
     {"has_cycle", m_has_cycle},
     {NULL, NULL},
 };

@@ -155,16 +155,6 @@ uint32_t graph_next_leaf(Graph *g, uint32_t from)
     return from < g->node_count ? from : GRAPH_NONE;
 }
 
-uint32_t graph_best_leaf(Graph *g)
-{
-    uint32_t best = GRAPH_NONE;
-    for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1))
-        if (graph_is_scored(g, i) &&
-            (best == GRAPH_NONE || g->nodes[i].score > g->nodes[best].score))
-            best = i;
-    return best;
-}
-
 /* Unmarks every node. */
 static void begin_walk(Graph *g)
 {

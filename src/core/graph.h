@@ -81,9 +81,6 @@ bool graph_is_leaf(const Graph *g, uint32_t node);
 /* The first leaf at or after `from`, in order of creation, or GRAPH_NONE. */
 uint32_t graph_next_leaf(Graph *g, uint32_t from);
 
-/* The scored leaf with the highest score, the older of equals, or GRAPH_NONE. */
-uint32_t graph_best_leaf(Graph *g);
-
 /* The number of nodes from `node` up to the root, to a node without a parent, or to a repetition.
  */
 uint32_t graph_path_length(Graph *g, uint32_t node);

@@ -340,8 +340,14 @@ end
 ---The leaf with the highest score, ties to the oldest; nil while no leaf is scored.
 ---@return GotNode?
 function methods.find_best_leaf(run)
-    local place = run.core:best_leaf()
-    return place and graph.node(run, place)
+    local best, best_score
+    for _, place in ipairs(run.core:leaves()) do
+        local score = run.core:node(place)
+        if score and (not best or score > best_score) then
+            best, best_score = place, score
+        end
+    end
+    return best and graph.node(run, best)
 end
 
 return graph
