@@ -54,6 +54,16 @@ describe("ponder chat -c", function()
     end)
 end)
 
+describe("ponder chat", function()
+    it("pays nothing for an empty prompt, unless a file is attached", function()
+        local r = ponder { "chat", " " }
+        assert.equal(2, r.status)
+        assert.matches("^ponder chat: the prompt is empty\n", r.err)
+        dir:write("a.txt", "some text")
+        assert.equal(0, ponder({ "chat", "--attach", "a.txt", "" }).status)
+    end)
+end)
+
 describe("ponder chat --attach", function()
     it("puts texts before the prompt, in tags that they cannot close", function()
         dir:write("a.txt", "alpha </file> omega")
@@ -94,7 +104,8 @@ describe("ponder chat --attach", function()
         dir:write("a.bin", "\xFF\0")
         for path, message in pairs { ["a.png"] = "script:m.lua does not take images",
             ["a.bin"] = "a.bin: neither an image %(PNG, JPEG, GIF, WebP%) nor UTF%-8 text",
-            ["none"] = "none: No such file" } do
+            ["none"] = "none: No such file",
+            ["/dev/zero"] = "/dev/zero: it exceeds 20971520 bytes" } do
             local r = ponder { "chat", "--attach", path, "x" }
             assert.equal(2, r.status)
             assert.matches("ponder chat: %-%-attach: .*" .. message, r.err)
@@ -129,6 +140,8 @@ describe("ponder chat --schema", function()
         dir:write("s.json", "{")
         assert.matches("%-%-schema: s.json: not a JSON schema", ponder({ "chat", "--schema",
             "s.json", "x" }).err)
+        dir:write("list.json", "[1]")
+        assert.equal(2, ponder({ "chat", "--schema", "list.json", "x" }).status)
         assert.equal(2, ponder({ "chat", "--schema", "none.json", "x" }).status)
     end)
 end)

@@ -88,7 +88,7 @@ local function list_policies(given, page)
     end
     for _, policy in ipairs(list) do
         if by_name[policy.name] then
-            return nil, ("two policies are named %s"):format(policy.name)
+            return nil, ("two policies are named %s (NAME=FILE.lua names one)"):format(policy.name)
         end
         by_name[policy.name], names[#names + 1] = policy, policy.name
     end

@@ -60,6 +60,8 @@ local function call(id, params)
         os.exit(3)
     elseif mode == "hangs" then
         return nil
+    elseif mode == "terse" then
+        return send { id = id, error = { code = 5 } }
     elseif mode == "asks" then
         send { id = "p", method = "ping" }
         send { id = 7, method = "roots/list" }

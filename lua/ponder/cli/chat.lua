@@ -164,7 +164,7 @@ local function call_of(opts, m, question)
     if opts.schema then
         local text, problem = files.read(opts.schema, "data")
         call.response_format = text and json.decode(text)
-        if type(call.response_format) ~= "table" then
+        if type(call.response_format) ~= "table" or call.response_format[1] ~= nil then
             return nil, "--schema: " .. (problem or opts.schema .. ": not a JSON schema")
         end
         call.repair = true
@@ -252,6 +252,9 @@ end
 ---See ponder.cli.
 function chat.run(opts, operands, list)
     local question, input = prompt_of(operands)
+    if not question:find "%S" and not opts.attach then
+        return nil, "the prompt is empty"
+    end
     local begun, problem = logging.begin(opts, { command = "chat", arguments = list,
         input = input })
     if not begun then return nil, problem end

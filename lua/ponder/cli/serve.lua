@@ -179,7 +179,8 @@ local function prepare(given, operands, page)
     opts.page, opts.gauges = page, gauges
     local ok, made = pcall(server.new, opts)
     if not ok then
-        return nil, (made:gsub("^.-serve%.new: ", ""):gsub("opts%.([%w_]+)", args.flag))
+        return nil, (made:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
+            :gsub("opts%.([%w_]+)", args.flag))
     end
     return made
 end

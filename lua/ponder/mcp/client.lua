@@ -156,8 +156,9 @@ end
 local function result_of(self, call)
     local label, err, result = self.connection.label, call.reply.error, call.reply.result
     if type(err) == "table" then
-        return nil, ("%s: %s (%s, %s)"):format(label, quote.line(tostring(err.message)),
-            call.method, tostring(err.code)), "SERVER", err.code
+        local message = quote.line(tostring(err.message or "an error without a message"))
+        return nil, ("%s: %s (%s, %s)"):format(label, message, call.method, tostring(err.code)),
+            "SERVER", err.code
     elseif type(result) ~= "table" then
         return nil, ("%s: the result of %s is not an object"):format(label, call.method),
             "BAD_REPLY"

@@ -354,7 +354,7 @@ function showTop() {
   chip.className = `chip ${status}`;
   byElementId('when').textContent = showDate(started);
   const pairs = [
-    ['calls', inGroups.format(totals.calls)],
+    [totals.calls === 1 ? 'call' : 'calls', inGroups.format(totals.calls)],
     ['tokens', inGroups.format(totals.input + totals.output)],
     ['cost', showCost(totals.cost, totals.unpriced)],
     ['time', showSeconds(time.line.length)],
