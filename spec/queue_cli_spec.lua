@@ -20,7 +20,7 @@ describe("ponder queue", function()
 
     setup(function()
         lab = workers.lab { ["job.lua"] = JOB }
-        lab:worker()
+        lab:worker { "--lease", "4s" }
     end)
     teardown(function()
         lab:__close()
@@ -72,6 +72,9 @@ describe("ponder queue", function()
 
     it("lists dead letters, drops them, and retries them if a coordinator waits", function()
         lab:coordinate [[q:map({ 1, 2 }, "raise", { max_attempts = 1 })]]
+        workers.eventually("the worker announces them", function()
+            return queue().out:find(", 2 dead, up ", 1, true)
+        end)
         local letters = json.decode(queue("--queue", "t", "--dead", "--json").out).dead
         assert.equal(2, #letters)
         assert.same({ "raise[1]", "1", 1 }, { letters[1].name, letters[1].item,

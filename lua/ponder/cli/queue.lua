@@ -103,9 +103,9 @@ end
 
 local function line_of_worker(worker)
     local lease_s = (tonumber(worker.lease_ms) or 60000) / 1000
-    return ("  %s %d of %d running, %d done, %d failed, up %s%s"):format(worker.name,
+    return ("  %s %d of %d running, %d done, %d failed, %d dead, up %s%s"):format(worker.name,
         worker.running or 0, worker.concurrency or 0, worker.done or 0, worker.failed or 0,
-        span(os.time() - (worker.started_at or os.time())),
+        worker.dead or 0, span(os.time() - (worker.started_at or os.time())),
         worker.silent_s > lease_s and (", silent for " .. span(worker.silent_s)) or "")
 end
 

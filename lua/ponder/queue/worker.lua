@@ -62,6 +62,7 @@ local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four
 ---@field running integer jobs
 ---@field done integer
 ---@field failed integer
+---@field dead integer jobs that it made dead letters
 local Worker = {}
 Worker.__index = Worker
 
@@ -71,7 +72,7 @@ function worker.new(opts)
     local prefix = redis.prefix(opts.queue)
     local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
-        done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
+        done = 0, failed = 0, dead = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
         concluded = {}, events = waiters.new "a worker", files = {}, sent_files = 0 }, Worker)
@@ -177,6 +178,7 @@ local function bury(self, job, message, record)
         item = fields.item, code = self.opts.script.code, error = message,
         attempts = job.attempt - (job.begun and 0 or 1), at = os.time(), worker = self.name }
     local value = payload.failure(message, "DEAD", nil, record)
+    self.dead = self.dead + 1
     persist(self, function()
         return self.client:eval(moves.BURY, { self.jobs, key(self, "state"),
             key(self, "results:" .. fields.map), key(self, "dead"), key(self, "errors"),
