@@ -159,6 +159,37 @@ describe("memory", function()
     end)
 end)
 
+describe("a limit at its end", function()
+    it("of dvts asks for as many children as there can be", function()
+        for _, width in ipairs { 65536, 4000000000 } do
+            local result = search.run(options { search = "dvts", subtrees = width, k = width,
+                max_depth = 2 })
+            assert.equal(7, #result.tree.nodes)
+        end
+    end)
+
+    it("of beta posteriors refuses scores that have no beta distribution", function()
+        for name, value in pairs { evaluate = math.huge, simulate = -3, evaluate_all = 1.5 } do
+            for _, concurrency in ipairs { 1, 2 } do
+                local opts = options { search = "ab_mcts", posterior = "beta",
+                    concurrency = concurrency, evaluate = function() return 1 end }
+                opts[name] = function() return name == "evaluate_all" and { value } or value end
+                opts.evaluate = name ~= "evaluate_all" and opts.evaluate or nil
+                local ok, message = pcall(task.run, search.run, opts)
+                assert.is_false(ok)
+                assert.matches(name .. ' must return a number from 0 to 1 (posterior = "beta")',
+                    message, 1, true)
+            end
+        end
+    end)
+
+    it("of actions needs names", function()
+        local ok, message = pcall(search.run, options { search = "ab_mcts", actions = { "a", 2 } })
+        assert.is_false(ok)
+        assert.matches("opts.actions must be a list of names %(got 2 at index 2%)", message)
+    end)
+end)
+
 describe("the hint", function()
     it("names the limit if no terminal node was found", function()
         local result = search.run(options { search = "bfs", k = 1, max_depth = 3 })

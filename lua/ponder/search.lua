@@ -308,6 +308,12 @@ local function check_rest(checked, level)
     if checked.actions and #checked.actions == 0 then
         wrong(level + 1, "opts.actions must be a list of names (got an empty one)")
     end
+    for i = 1, checked.actions and #checked.actions or 0 do
+        if type(checked.actions[i]) ~= "string" then
+            wrong(level + 1, "opts.actions must be a list of names (got %s at index %d)",
+                options.show(checked.actions[i]), i)
+        end
+    end
     if checked.retain == "path" then
         if checked.search ~= "dfs" and checked.search ~= "idastar" then
             wrong(level + 1, 'opts.retain = "path" is for dfs and idastar (got search = %q)',

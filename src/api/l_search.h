@@ -41,6 +41,7 @@ typedef struct Core {
     bool started;  /* by either driver: a search runs once */
     bool awaiting; /* the results of a callback are on top of the stack */
     SearchAsk ask;
+    double least_score, most_score; /* what evaluate may return: 0 and 1 for beta posteriors */
     double deadline;              /* by the caller's clock, in seconds; infinity if there is none */
     bool stopped_before;          /* by a Ctrl-C that the script has caught */
     uint32_t chunk, parent_chunk; /* which tables of states are in CHUNK and PARENT */
@@ -93,6 +94,11 @@ int core_node_index(lua_State *L);
 void core_push_ids(lua_State *L, const uint32_t *ids, size_t count);
 
 /* ---- checks of callbacks' results, which raise (search_check.c) ---- */
+
+static inline bool core_in_range(const Core *core, double score) /* false: NaN */
+{
+    return score >= core->least_score && score <= core->most_score;
+}
 
 double core_check_score(lua_State *L, Core *core, SearchCall call, int index);
 bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index);

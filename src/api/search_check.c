@@ -47,6 +47,10 @@ double core_check_score(lua_State *L, Core *core, SearchCall call, int index)
     double score = lua_tonumber(L, index);
     if (isnan(score))
         core_wrong_result(L, core, call, "a number that is not NaN", index);
+    bool is_score =
+        call == SEARCH_EVALUATE || call == SEARCH_EVALUATE_ALL || call == SEARCH_SIMULATE;
+    if (is_score && !core_in_range(core, score))
+        core_wrong_result(L, core, call, "a number from 0 to 1 (posterior = \"beta\")", index);
     return score;
 }
 

@@ -154,7 +154,7 @@ static void evaluate_range(lua_State *L, Core *core)
         if (ask->call == SEARCH_EVALUATE) {
             call_for_child(L, core, SEARCH_EVALUATE, EVALUATE_FN);
             double score = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
-            if (!isnan(score))
+            if (core_in_range(core, score))
                 search_tell_score(s, ask->node, score);
             else if (!take_results(L, core))
                 return;

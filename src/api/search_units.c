@@ -31,6 +31,9 @@ Core *core_start(lua_State *L, bool one_at_a_time)
     core_read_callbacks(L, core, 1, 2);
     lua_getfield(L, 2, "deadline");
     core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
+    bool is_beta = o->strategy == SEARCH_AB_MCTS && o->posterior == POSTERIOR_BETA;
+    core->least_score = is_beta ? 0 : -INFINITY;
+    core->most_score = is_beta ? 1 : INFINITY;
     o->window = one_at_a_time ? 1 : o->window;
     search_begin(&core->search);
     core->started = true;

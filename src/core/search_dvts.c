@@ -79,8 +79,9 @@ static SearchStatus select_level(Search *s)
         return SEARCH_NO_MEMORY;
     for (size_t i = 0; i < dvts->level.count; i++) {
         SearchTicket *t = search_select(s, dvts->level.items[i]);
+        uint64_t width = (uint64_t)s->options.subtrees * s->options.k;
         if (t->node == 0)
-            t->width = s->options.subtrees * s->options.k;
+            t->width = width < SEARCH_ALL ? (uint32_t)width : SEARCH_ALL - 1;
     }
     return SEARCH_OK;
 }

@@ -66,7 +66,8 @@ local function describe(self)
     return json.encode { host = machine, pid = pid, code = self.opts.script.code,
         script = self.opts.script.path, concurrency = self.opts.concurrency,
         running = self.running, done = self.done, failed = self.failed,
-        dead = self.dead, started_at = self.started_at, seen_at = os.time(), lease_ms = self.opts.lease_ms }
+        dead = self.dead, started_at = self.started_at, seen_at = os.time(),
+        lease_ms = self.opts.lease_ms }
 end
 
 -- Jobs for another version of the script belong to other workers.
