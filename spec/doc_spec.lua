@@ -68,6 +68,19 @@ describe("ponder doc", function()
         assert.matches("act_threshold%?  number\n +a grade", ponder("strategy.trm.new"))
     end)
 
+    it("shows the functions of machines, which one function makes", function()
+        for _, name in ipairs { "tot", "got", "trm" } do
+            assert.matches("\n  opts%?  %u%l+Options\n", ponder(name .. ".new"))
+            assert.matches("\n  map  table\n", ponder(name .. ".from_map"))
+            assert.matches("\n  " .. name .. ".new(opts) -> machine\n", ponder(name), 1, true)
+            local machine = require("ponder." .. name).new()
+            for method in ponder("ponder.Machine"):gmatch("ponder%.Machine:([%w_]+)%(") do
+                assert.is_function(machine[method])
+            end
+        end
+        assert.matches("\n  msg  MachineMessage\n", ponder("Machine:update"))
+    end)
+
     it("shows modules, classes and methods", function()
         assert.matches("^ponder.template\n\nText templates", ponder("template"))
         assert.matches("\n  id  integer\n      0 for the root;", ponder("SearchNode"))
@@ -193,7 +206,7 @@ describe("the reference", function()
         ["model.chat"] = "ponder.model.Model:chat",
         ["model.complete"] = "ponder.model.Model:complete", ["operations.run"] =
         "ponder.operations.Graph:run", ["tot.new"] = "TotOptions", ["got.new"] = "GotOptions",
-        ["trm.new"] = "TrmOptions" }
+        ["trm.new"] = "TrmOptions" } -- their pages show these classes
 
     it("has every option of every function, with its default", function()
         local count, missing = 0, {}
@@ -252,8 +265,8 @@ describe("each example of the reference", function()
         template = 'local template = require "ponder.template"',
     }
     -- Diagrams, errors and shell output; examples that need a server have their own specs.
-    local NO_LUA = { ["operations.methods"] = 1, options = 1, queue = 2, ["quote.tagged"] = 1,
-        redis = 1, run = 1, serve = 1, strategy = 2, task = 1 }
+    local NO_LUA = { machine = 2, ["operations.methods"] = 1, options = 1, queue = 2,
+        ["quote.tagged"] = 1, redis = 1, run = 1, serve = 1, strategy = 2, task = 1 }
     local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true }
 
     -- The blocks of code in a comment: lines of four blanks, after an empty line.

@@ -331,8 +331,9 @@ options.merge(fields, graph.fields)
 ---@field connect? boolean default true: look for links between thoughts
 ---@field min_nodes_for_aggregation? integer default 3; `env` may override it for one update
 ---@field max_aggregated? integer how many of the best leaves are merged, default 5, at most 1000
----@field aggregation_strategy? "synthesis"|"voting"|"weighted" one text made of all; the thought
----with the most votes; one text, each thought weighted by its share of the scores
+---@field aggregation_strategy? "synthesis"|"voting"|"weighted" default synthesis: one text
+---made of all; the thought with the most votes; one text, each thought weighted by its share of the
+---scores
 ---@field votes? integer requested at once, default 3, at most 1000
 ---@field refine_rounds? integer default 1
 ---@field max_parse_retries? integer how often missing scores are requested again, for each scoring;

@@ -1,9 +1,9 @@
 --- The base of the three reasoning machines: `machine.class` makes the classes `ponder.tot`,
 --- `ponder.got` and `ponder.trm`.
 ---
----     local machine = tot.new { branching_factor = 3 }
+---     local machine = require("ponder.tot").new { branching_factor = 3 }
 ---     local directives, events =
----         machine:update({ type = "start", prompt = p, call_id = "c0" }, env)
+---         machine:update { type = "start", prompt = "Why?", call_id = "c0" }
 ---
 --- A machine does no I/O. `update` takes a message and returns directives, which say what to do
 --- next (each has the id of a call, which the reply must carry), and events, which say what

@@ -36,8 +36,8 @@ local model = {}
 ---@field max_in_flight? integer concurrent calls to the host, default 64, at most 16384; all models
 ---of a host share the limit, set by the last one opened with it
 ---@field adaptive? boolean adapt the number of concurrent calls: from 20, up to max_in_flight
----@field requests_per_minute? integer
----@field tokens_per_minute? integer of prompts and replies together
+---@field requests_per_minute? integer default: no limit
+---@field tokens_per_minute? integer of prompts and replies together; default: no limit
 ---@field ca_file? string PEM file of authorities to trust besides the system's
 ---@field proxy? string URL; default: http_proxy, https_proxy, all_proxy, no_proxy
 
@@ -106,7 +106,7 @@ local model = {}
 ---@field logprobs {token: string, logprob: number, top: table[]?}[]?
 ---@field blocks table? content as the provider sent it, if it must be returned unchanged
 
----@class ponder.model.Reply the fields of the first sample, and:
+---@class ponder.model.Reply a reply: the fields of the first sample, and those of all samples
 ---@field text string "" if there is none (tool calls)
 ---@field texts string[] of all samples
 ---@field samples ponder.model.Sample[]

@@ -115,13 +115,13 @@ end
 ---@field max_cost? number USD, of all requests together
 ---@field max_cost_per_request? number USD
 ---@field max_calls_per_request? integer
----@field max_connections? integer see ponder.http.Options for the defaults from here on
----@field max_connections_per_address? integer
----@field max_header_bytes? integer
----@field max_body_bytes? integer
----@field header_timeout_ms? integer
----@field body_timeout_ms? integer
----@field idle_timeout_ms? integer
+---@field max_connections? integer default 10,000
+---@field max_connections_per_address? integer default 10,000
+---@field max_header_bytes? integer of the path and the headers, default 16,384
+---@field max_body_bytes? integer default 16 MiB
+---@field header_timeout_ms? integer to receive the headers, default 10,000
+---@field body_timeout_ms? integer to receive the body, default 60,000
+---@field idle_timeout_ms? integer between requests, default 75,000
 
 ---Creates a server, which does not listen yet.
 ---@param opts ponder.serve.Options

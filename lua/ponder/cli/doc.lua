@@ -37,7 +37,7 @@ local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "mo
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
     "eval.score", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template", "prompt",
-    "parse", "json", "args", "options", "policy", "quote" }
+    "parse", "machine", "json", "args", "options", "policy", "quote" }
 for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end
@@ -220,7 +220,10 @@ local function add_functions(page, title, entries)
     end
     for _, entry in ipairs(entries) do
         page:fill(entry.kind == "function" and signature(entry) or entry.name, 6, "  ")
-        page:fill(first_sentence(entry.text), 6)
+        local sentence = first_sentence(entry.text)
+        if sentence ~= "" then
+            page:fill(sentence, 6)
+        end
     end
 end
 

@@ -16,14 +16,14 @@ local tot_options = {}
 ---@field top_k? integer candidates in the result, default 3
 ---@field min_depth? integer a score ends the run only from this depth on, default 2
 ---@field max_nodes? integer hard cap, including the root, default 100
----@field max_duration_ms? number
+---@field max_duration_ms? number default: no limit
 ---@field beam_width? integer best_first: a cap on the frontier; nodes kept per level of beam
 ---(default branching_factor) and per subtree of dvts (default 1)
 ---@field early_success_threshold? number a score that ends the run, default 1.0
 ---@field convergence_window? integer rounds; 1 turns it off; default 2
 ---@field min_score_improvement? number a smaller gain over the window means convergence, default
 ---0.02
----@field convergence_measure? "best_so_far"|"best_leaf"
+---@field convergence_measure? "best_so_far"|"best_leaf" default "best_so_far"
 ---@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
 ---@field max_parse_retries? integer repairs for each reply, default 1
 ---@field batch? integer nodes expanded per round, default 1; beam and dvts: always a level

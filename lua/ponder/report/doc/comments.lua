@@ -255,9 +255,10 @@ end
 ---@param module table of `read`
 ---@param lines string[] without dashes
 ---@param code string the line below it
-function comments.add(module, lines, code)
+---@param classes? table<string, string> class by the variable in `code`
+function comments.add(module, lines, code, classes)
     for _, entry in ipairs(parse(module.module, lines, code)) do
-        name_entry(entry, "return " .. module.variable, {})
+        name_entry(entry, "return " .. module.variable, classes or {})
         table.insert(module.entries, entry)
     end
 end

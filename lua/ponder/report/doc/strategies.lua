@@ -1,7 +1,8 @@
 --- Documents the options of the built-in strategies from their tables of options, as the flags of
---- `ponder tot` are; no doc comment repeats them.
+--- `ponder tot` are; no doc comment repeats them. Likewise what `machine.class` gives each machine.
 
 local comments = require "ponder.report.doc.comments"
+local options = require "ponder.options"
 local strategy = require "ponder.strategy"
 
 local strategies = {}
@@ -31,13 +32,62 @@ local function about(option)
     return table.concat(parts, "; ")
 end
 
----Adds `new` and its options to the modules of the strategies.
+-- What the library of each machine has; %s: the class of its options.
+local LIBRARY = {
+    new = { "(opts)", "An idle machine; mistakes in the options raise an error.",
+        "@param opts? %s", "@return ponder.Machine machine" },
+    from_map = { "(map, opts)", "The machine that `to_map` saved, in any state; an invalid field "
+        .. "raises an error.", "@param map table", "@param opts? %s override those of the map, "
+        .. "which has no functions", "@return ponder.Machine machine" },
+    generate_call_id = { "()", "A call id, unique in this process.", "@return string" },
+}
+
+local MACHINE = { "@class ponder.Machine a handle, whose fields are read-only: those below, the "
+    .. "options, and those that the module of the machine names", "@field status string",
+    "@field prompt? string the question", "@field result? table once it is completed",
+    "@field error? string why it failed, one line", "@field termination_reason? string",
+    "@field current_call_id? string", "@field streaming_text? string of the current call",
+    "@field usage table<string, number> sums of the token counts of replies",
+    "@field started_at? number milliseconds of `env.now_ms`", "@field duration_ms? number" }
+
+local METHODS = {
+    { "update(msg, env)", "Handles a message, and returns what to do next. Mistakes raise an "
+        .. "error; a reply to an unknown call is ignored.", "@param msg MachineMessage",
+        "@param env? MachineEnv", "@return MachineDirective[] directives",
+        "@return MachineEvent[] events" },
+    { "clone()", "A copy in the same state.", "@return ponder.Machine copy" },
+    { "to_map()", "The state as a plain table, without functions and prompts.",
+        "@return table map" },
+}
+
+local function add_machines(by_name)
+    local base = by_name.machine
+    local classes = {}
+    comments.add(base, MACHINE, "local Machine = {}", classes)
+    for _, method in ipairs(METHODS) do
+        comments.add(base, table.move(method, 2, #method, 1, {}), "function Machine:" .. method[1],
+            classes)
+    end
+    for _, name in ipairs(strategy.names) do
+        for _, key in ipairs(by_name[name] and options.names(LIBRARY) or {}) do
+            local lines, class = {}, name:gsub("^%l", string.upper) .. "Options"
+            for i = 2, #LIBRARY[key] do
+                lines[i - 1] = LIBRARY[key][i]:gsub("%%s", class)
+            end
+            comments.add(by_name[name], lines, ("function %s.%s%s"):format(name, key,
+                LIBRARY[key][1]))
+        end
+    end
+end
+
+---Adds `new` and its options to the modules of the strategies and machines.
 ---@param modules table[] of ponder.report.doc.comments
 function strategies.add(modules)
     local by_name = {}
     for _, module in ipairs(modules) do
         by_name[module.name] = module
     end
+    add_machines(by_name)
     for _, name in ipairs(strategy.names) do
         local module = by_name["strategy." .. name]
         local class = ("ponder.strategy.%s.Options"):format(name)
