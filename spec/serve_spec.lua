@@ -435,6 +435,30 @@ describe("the other endpoints", function()
         end)
     end)
 
+    it("stream reasoning between parts of an answer", function()
+        with_server({ policies = { p = function(request)
+            request:write "a"
+            request:think "hm"
+            request:write "b"
+        end } }, function(client)
+            local body = chat("p", "x", { stream = true, input = "x" })
+            local events = stream(client, "/v1/responses", body)
+            local seen, last = {}, events[#events].response.output
+            for i, item in ipairs(last) do
+                seen[i] = item.type .. " " .. (item.content or item.summary)[1].text
+                assert.is_nil(seen[item.id])
+                seen[item.id] = true
+            end
+            assert.same({ "message a", "reasoning hm", "message b" }, { table.unpack(seen) })
+            seen = {}
+            for _, event in ipairs(stream(client, "/v1/messages", body)) do
+                local delta = event.type == "content_block_delta" and event.delta
+                seen[#seen + 1] = delta and event.index .. (delta.text or delta.thinking) or nil
+            end
+            assert.same({ "0a", "1hm", "2b" }, seen)
+        end)
+    end)
+
     it("take back their own answers, without the reasoning", function()
         local seen
         local turns = { { role = "user", content = "a" }, { role = "assistant", content = "yes" } }

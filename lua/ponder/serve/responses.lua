@@ -3,7 +3,6 @@
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local json = require "ponder.json"
-local options = require "ponder.options"
 
 local responses = {}
 
@@ -69,13 +68,15 @@ local function frame(job, status, output, spent)
         tools = json.array {}, usage = spent and usage_of(spent) or json.null }
 end
 
-local function reasoning_item(job, text)
-    return { id = "rs_" .. job.id, type = "reasoning",
-        summary = json.array { { type = "summary_text", text = text } } }
+-- Output items; one without a text has only begun.
+local function reasoning_item(id, text)
+    return { id = "rs_" .. id, type = "reasoning",
+        summary = json.array(text and { { type = "summary_text", text = text } } or {}) }
 end
 
-local function message_item(job, text, status)
-    return { id = "msg_" .. job.id, type = "message", role = "assistant", status = status,
+local function message_item(id, text)
+    return { id = "msg_" .. id, type = "message", role = "assistant",
+        status = text and "completed" or "in_progress",
         content = json.array(text and { { type = "output_text", text = text,
             annotations = json.array {} } } or {}) }
 end
@@ -93,13 +94,14 @@ end
 function responses.whole(job, results, spent)
     local output = {}
     if results[1].reasoning ~= "" then
-        output[1] = reasoning_item(job, results[1].reasoning)
+        output[1] = reasoning_item(job.id, results[1].reasoning)
     end
-    output[#output + 1] = message_item(job, results[1].answer, "completed")
+    output[#output + 1] = message_item(job.id, results[1].answer)
     return ended(job, output, results[1], spent)
 end
 
--- One output item at a time is open: the reasoning, if there is any, then the message.
+-- One output item at a time is open: the reasoning, if there is any, then the message; more of both
+-- for a policy that thinks again after it began to write.
 local Stream = {}
 Stream.__index = Stream
 
@@ -114,6 +116,19 @@ function Stream:open()
     self:event("response.in_progress", { response = frame(self.job, "in_progress") })
 end
 
+-- The open item, done if it has its text.
+function Stream:item(text)
+    local id = #self.output == 0 and self.job.id or ("%s_%d"):format(self.job.id, #self.output)
+    return (self.kind == "message" and message_item or reasoning_item)(id, text)
+end
+
+-- Sends an event about the open item.
+function Stream:item_event(name, data)
+    data.item_id, data.output_index = self.item_id, #self.output
+    data[self.kind == "message" and "content_index" or "summary_index"] = 0
+    self:event(name, data)
+end
+
 local PART = { reasoning = "response.reasoning_summary_part", message = "response.content_part" }
 
 function Stream:begin(kind)
@@ -122,14 +137,11 @@ function Stream:begin(kind)
     end
     self:close_item()
     self.kind, self.parts = kind, {}
-    local is_message = kind == "message"
-    local item = is_message and message_item(self.job, nil, "in_progress")
-        or { id = "rs_" .. self.job.id, type = "reasoning", summary = json.array {} }
+    local item = self:item()
+    self.item_id = item.id
     self:event("response.output_item.added", { output_index = #self.output, item = item })
-    self:event(PART[kind] .. ".added", { item_id = item.id, output_index = #self.output,
-        content_index = is_message and 0 or nil, summary_index = not is_message and 0 or nil,
-        part = is_message and { type = "output_text", text = "", annotations = json.array {} }
-            or { type = "summary_text", text = "" } })
+    self:item_event(PART[kind] .. ".added", { part = kind == "message" and { type = "output_text",
+        text = "", annotations = json.array {} } or { type = "summary_text", text = "" } })
 end
 
 local TEXT = { reasoning = "response.reasoning_summary_text", message = "response.output_text" }
@@ -137,10 +149,7 @@ local TEXT = { reasoning = "response.reasoning_summary_text", message = "respons
 function Stream:delta(kind, text)
     self:begin(kind)
     self.parts[#self.parts + 1] = text
-    self:event(TEXT[kind] .. ".delta", { output_index = #self.output, delta = text,
-        item_id = (kind == "message" and "msg_" or "rs_") .. self.job.id,
-        content_index = kind == "message" and 0 or nil,
-        summary_index = kind ~= "message" and 0 or nil })
+    self:item_event(TEXT[kind] .. ".delta", { delta = text })
 end
 
 function Stream:close_item()
@@ -148,18 +157,10 @@ function Stream:close_item()
     if not kind then
         return
     end
-    local text, is_message = table.concat(self.parts), kind == "message"
-    local item = is_message and message_item(self.job, text, "completed")
-        or reasoning_item(self.job, text)
-    local at = { item_id = item.id, output_index = #self.output,
-        content_index = is_message and 0 or nil, summary_index = not is_message and 0 or nil }
-    local function with(more)
-        options.merge(more, at)
-        return more
-    end
-    self:event(TEXT[kind] .. ".done", with { text = text })
-    self:event(PART[kind] .. ".done", with { part = is_message and item.content[1]
-        or item.summary[1] })
+    local text = table.concat(self.parts)
+    local item = self:item(text)
+    self:item_event(TEXT[kind] .. ".done", { text = text })
+    self:item_event(PART[kind] .. ".done", { part = (item.content or item.summary)[1] })
     self:event("response.output_item.done", { output_index = #self.output, item = item })
     self.output[#self.output + 1], self.kind = item, nil
 end
