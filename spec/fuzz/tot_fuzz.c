@@ -89,6 +89,19 @@ static TotOptions some_options(Input *in)
     return options;
 }
 
+static void check_candidates(const Tot *t)
+{
+    uint32_t *ids = malloc(t->node_count * sizeof *ids + 1);
+    uint32_t count = tot_candidates(t, ids, 8);
+    for (uint32_t i = 1; i < t->node_count; i++)
+        if (tot_is_leaf(t, i))
+            CHECK(count > 0 && t->nodes[i].score <= t->nodes[ids[0]].score);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK(tot_is_leaf(t, ids[i]) &&
+              (i == 0 || t->nodes[ids[i]].score <= t->nodes[ids[i - 1]].score));
+    free(ids);
+}
+
 static void check_tree(const Tot *t)
 {
     for (uint32_t i = 1; i < t->node_count; i++) {
@@ -100,9 +113,7 @@ static void check_tree(const Tot *t)
         CHECK(node->depth == parent->depth + 1);
     }
     CHECK(t->machine.call_count == 0 || machine_is_busy(&t->machine));
-    uint32_t best = tot_best_leaf(t), ids[8];
-    uint32_t count = tot_candidates(t, ids, 8);
-    CHECK((best == TOT_NONE) == (count == 0) && (count == 0 || ids[0] == best));
+    check_candidates(t);
 }
 
 static void check_frontier(const Tot *t)

@@ -260,12 +260,6 @@ static int m_path(lua_State *L)
     return 1;
 }
 
-static int m_best_leaf(lua_State *L)
-{
-    machine_push_index(L, tot_best_leaf(tot_self(L)));
-    return 1;
-}
-
 static int m_answer(lua_State *L)
 {
     machine_push_index(L, tot_self(L)->answer);
@@ -278,7 +272,7 @@ static int m_candidates(lua_State *L)
     const Tot *t = tot_self(L);
     lua_Integer k = luaL_checkinteger(L, 2);
     k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
-    uint32_t *ids = machine_push_room(L, (size_t)k);
+    uint32_t *ids = machine_push_room(L, t->node_count);
     machine_push_indexes(L, ids, tot_candidates(t, ids, (uint32_t)k));
     return 1;
 }
@@ -337,7 +331,6 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"node", m_node},
         {"children", m_children},
         {"path", m_path},
-        {"best_leaf", m_best_leaf},
         {"answer", m_answer},
         {"candidates", m_candidates},
         {"frontier", m_frontier},

@@ -213,13 +213,6 @@ HEAP_STATIC void HEAP(keep)(HEAP_TYPE *h, size_t count)
     h->ready = 0;
 }
 
-/* Makes one heap of all entries, for a caller that pops them all. */
-HEAP_STATIC void HEAP(order)(HEAP_TYPE *h)
-{
-    h->max_ready = SIZE_MAX;
-    HEAP(order_ready)(h, h->count);
-}
-
 #undef HEAP_TYPE
 #undef HEAP_ENTRY
 #undef HEAP_BEFORE

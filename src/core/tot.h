@@ -183,10 +183,8 @@ static inline bool tot_is_leaf(const Tot *t, uint32_t node)
     return t->nodes[node].child_count == 0;
 }
 
-/* The leaf with the highest score, then the deeper, then the older; TOT_NONE before the first. */
-uint32_t tot_best_leaf(const Tot *t);
-
-/* Writes the first `k` leaves in that order to `ids`; returns how many. */
+/* Writes the first `k` leaves (the higher score first, then the deeper, then the older; not the
+ * root) to `ids`, which has room for node_count; returns how many. */
 uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
 
 /* ---- a saved machine (tot_load.c) ---- */

@@ -196,7 +196,7 @@ end
 
 --- The answer that passed the threshold, else the best leaf, or nil.
 local function best_of(run)
-    return run.core:answer() or run.core:best_leaf()
+    return run.core:answer() or run.core:candidates(1)[1]
 end
 
 local function solution_path(run)
@@ -362,7 +362,7 @@ views.methods = {
     end,
     ---@return TotNode? the highest score; ties to the deeper, then the older
     find_best_leaf = function(run)
-        local best = run.core:best_leaf()
+        local best = run.core:candidates(1)[1]
         return best and views.node(run, best)
     end,
 }
