@@ -159,6 +159,21 @@ describe("memory", function()
     end)
 end)
 
+describe("a node of a callback", function()
+    it("has no value before its callbacks have returned", function()
+        for _, name in ipairs { "uct", "ab_mcts", "dvts" } do
+            local values = {}
+            local function note(n, node)
+                values[#values + 1] = tostring(node.value)
+                return n % 2
+            end
+            search.run(options { search = name, max_depth = 2, max_iterations = 4, evaluate = note,
+                simulate = note })
+            assert.equal(("nil"):rep(#values), table.concat(values), name)
+        end
+    end)
+end)
+
 describe("a limit at its end", function()
     it("of dvts asks for as many children as there can be", function()
         for _, width in ipairs { 65536, 4000000000 } do
@@ -330,6 +345,40 @@ describe("search.vote", function()
         assert.equal(0.8, winner.weight)
         assert.equal(nodes[1], winner.best)
         assert.equal(3, #groups)
+    end)
+
+    it("sums in order of id, and takes the oldest of the heaviest", function()
+        local list = {}
+        for i, weight in ipairs { 0.1, 1e16, -1e16 } do
+            list[4 - i] = { id = i, state = i, score = weight }
+        end
+        list[4] = { id = 0, state = 0, score = 1e16 }
+        local _, winner = search.vote(list, { key = function() return 1 end })
+        assert.equal((1e16 + 0.1) + 1e16 - 1e16, winner.weight)
+        assert.equal(list[4], winner.best)
+    end)
+
+    it("refuses what has no weight or key", function()
+        local function complaint(opts, list)
+            return select(2, pcall(search.vote, list or nodes, opts))
+        end
+        assert.matches("the weight of node nil must be a number %(got nil%)$",
+            complaint({ weight = function() end }))
+        assert.matches("node nil has no key %(got %-?nan%)$",
+            complaint({ key = function() return 0 / 0 end }))
+        assert.matches("nodes must be a list of nodes %(got 1%)$", complaint({}, { 1 }))
+    end)
+
+    it("weighs by the result of simulate, where there is one", function()
+        local result = search.run(options { search = "dvts", max_depth = 1, subtrees = 1,
+            simulate = function(n)
+                return -n
+            end })
+        local list = {}
+        for i = 2, 4 do
+            list[i - 1] = result.tree.nodes[i]
+        end
+        assert.equal(2, (search.vote(list)))
     end)
 
     it("counts heads, ties to the first; or takes the best of n", function()

@@ -58,11 +58,10 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
     const Search *s = &core->search;
     SearchFacts facts;
     search_facts(s, id, &facts);
-    if (facts.has_visits) {
+    if (facts.has_visits)
         api_set_integer(L, "visits", (lua_Integer)facts.visits);
-        if (!isnan(facts.value))
-            api_set_number(L, "value", facts.value);
-    }
+    if (!isnan(facts.value))
+        api_set_number(L, "value", facts.value);
     if (facts.has_g)
         api_set_number(L, "g", facts.g);
     if (facts.has_expansions)

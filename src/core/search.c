@@ -347,9 +347,13 @@ void search_end(Search *s, SearchOutcome outcome, uint32_t keep)
 
 void search_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
+    bool known = search_node(s, id)->evaluated;
     memset(facts, 0, sizeof *facts);
+    facts->value = s->options.has_simulate && known ? search_value(s, id) : NAN;
     if (s->policy->facts != NULL)
         s->policy->facts(s, id, facts);
+    if (!known)
+        facts->value = NAN;
 }
 
 bool search_group(const Search *s, uint32_t i, const uint32_t **ids, size_t *count)

@@ -339,7 +339,6 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
     const AbNode *node = stats_of(s, id);
     facts->has_visits = facts->has_expansions = true;
     facts->visits = node->self.n;
-    facts->value = NAN;
     facts->expansions = node->expansions;
     facts->action = node->action;
 }

@@ -311,7 +311,6 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     facts->has_expansions = true;
     facts->expansions = stats_of(s, id)->expansions;
-    facts->value = NAN;
 }
 
 static bool members_of(const Search *s, uint32_t i, const uint32_t **ids, size_t *count)
