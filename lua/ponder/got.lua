@@ -154,31 +154,26 @@ function replies.find_connections(run, turn, _, found)
     return run.core:connected(min_nodes(run, turn))
 end
 
-function replies.aggregate(run, _, _, text)
+-- Takes a step of the core. A node that it adds gets the text; without one, that of the winner.
+local function add_node(run, text, method, ...)
     local before = run.core:node_count()
-    local step, reason = run.core:aggregated(is_usable(text))
+    local step, reason, winner = run.core[method](run.core, ...)
     if run.core:node_count() > before then
-        graph.name_node(run, text)
+        graph.name_node(run, text or run.contents[winner])
     end
     return step, reason
+end
+
+function replies.aggregate(run, _, _, text)
+    return add_node(run, text, "aggregated", is_usable(text))
 end
 
 function replies.vote(run, _, _, choice)
-    local before = run.core:node_count()
-    local step, reason, winner = run.core:voted(run.places[choice])
-    if run.core:node_count() > before then
-        graph.name_node(run, run.contents[winner])
-    end
-    return step, reason
+    return add_node(run, nil, "voted", run.places[choice])
 end
 
 function replies.refine(run, _, _, text)
-    local before = run.core:node_count()
-    local step, reason = run.core:refined(is_usable(text))
-    if run.core:node_count() > before then
-        graph.name_node(run, text)
-    end
-    return step, reason
+    return add_node(run, text, "refined", is_usable(text))
 end
 
 local function begin(run, turn, msg)

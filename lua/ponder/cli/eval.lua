@@ -107,14 +107,10 @@ local function load_file(path, given)
     if given.untrusted then
         return confined.load(path, "evaluation", { model = given.model }, given)
     end
-    local source, message = files.read(path, "script")
-    if not source then
-        return nil, message
-    end
     host.set_script_directory(cli.directory_of(path))
-    local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path, "t")
+    local chunk, message = files.load(path, "script")
     if not chunk then
-        return nil, problem
+        return nil, message
     end
     local evaluation = chunk(given)
     if type(evaluation) ~= "table" then

@@ -64,9 +64,11 @@ end
 
 local REPLACEMENT = "\u{FFFD}" -- of bytes that are not UTF-8
 
--- JSON has no infinity or NaN; a server's raw reply may. Also returns whether decoding the text
--- gives back the same draft.
-local function encode(draft)
+---Encodes a reply, without the server's own form if that is not JSON: it may hold an infinity.
+---@param draft ponder.model.Draft
+---@return string text
+---@return boolean exact whether decoding the text gives back the same draft
+function call.encode(draft)
     local ok, text = pcall(json.encode, draft)
     if ok then
         return text, not text:find(REPLACEMENT, 1, true)
@@ -176,11 +178,11 @@ function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
     if not draft then
-        write_answer(self, log, "error", partial and (encode(partial)), self.asked:answer(partial),
-            message, code)
+        local text = partial and (call.encode(partial))
+        write_answer(self, log, "error", text, self.asked:answer(partial), message, code)
         return results
     end
-    local row, encoded, exact = self.asked:answer(draft), encode(draft)
+    local row, encoded, exact = self.asked:answer(draft), call.encode(draft)
     if draft.origin then
         log:count_saved(row.saved_cost)
     end
@@ -258,7 +260,7 @@ function Call:copy(log, results)
     end
     local row = self.asked:answer(reply)
     row.cost = 0.0
-    write_answer(self, log, draft and "ok" or "error", reply and (encode(reply)), row, message,
+    write_answer(self, log, draft and "ok" or "error", reply and (call.encode(reply)), row, message,
         code)
 end
 

@@ -15,6 +15,7 @@
 --- (ponder.model.cache.shared). If that fails, one line on standard error says so, and the run
 --- continues without a cache.
 
+local calls = require "ponder.log.call"
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
 local files = require "ponder.log.files"
@@ -111,11 +112,7 @@ local function encode(draft)
     end
     local kept = { samples = draft.samples, usage = draft.usage, model = draft.model,
         id = draft.id, scripted = draft.scripted, raw = draft.raw }
-    local ok, text = pcall(json.encode, kept)
-    if not ok then
-        kept.raw = nil -- a server may have sent an Infinity
-        ok, text = pcall(json.encode, kept)
-    end
+    local ok, text = pcall(calls.encode, kept)
     return ok and text or nil
 end
 

@@ -4,11 +4,11 @@
 --- A reply is found by its call's identity and its number among equal calls, as in a log
 --- (ponder.log.call); a script that asks something else the second time gets a new answer.
 
+local calls = require "ponder.log.call"
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local moves = require "ponder.queue.moves"
-local options = require "ponder.options"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
@@ -52,17 +52,6 @@ function journal.read(self)
     return true
 end
 
--- A reply in its stored form, with its cost.
-local function encode(draft)
-    local ok, text = pcall(json.encode, draft)
-    if not ok then
-        local copy = options.merge({}, draft)
-        copy.raw = nil -- may hold an Infinity
-        text = json.encode(copy)
-    end
-    return redact.keep(text)
-end
-
 -- The journal of the job within which the current task runs.
 local function current()
     local run = runs.current()
@@ -89,7 +78,7 @@ local function answer(request, next)
     local message, code, partial
     draft, message, code, partial = next(request)
     if draft then
-        local text = encode(draft)
+        local text = redact.keep((calls.encode(draft)))
         redis.persist(self.on_trouble, function()
             return self.client:eval(moves.JOURNAL, { self.prefix .. "state", key(self) }, self.id,
                 call, text)

@@ -13,27 +13,25 @@ Model.__index = Model
 Model.__name = "ponder.model.Model"
 Model.__tostring = function(self) return "model " .. self.name end
 
-local function is_callable(f)
-    return type(f) == "function"
+local function data_of(fields)
+    local data = {}
+    for name, value in pairs(fields) do
+        if type(value) ~= "function" then
+            data[name] = value
+        end
+    end
+    return data
 end
 
 -- Functions stay in this process: the parent receives only data.
 local function without_functions(opts)
-    local call = {}
-    for name, value in pairs(opts) do
-        if not is_callable(value) then
-            call[name] = value
-        end
-    end
+    local call = data_of(opts)
     if type(call.tools) == "table" then
-        call.tools = table.move(call.tools, 1, #call.tools, 1, {})
+        local tools = {}
         for i, tool in ipairs(call.tools) do
-            local own = {}
-            for name, value in pairs(type(tool) == "table" and tool or {}) do
-                own[name] = not is_callable(value) and value or nil
-            end
-            call.tools[i] = own
+            tools[i] = data_of(type(tool) == "table" and tool or {})
         end
+        call.tools = tools
     end
     return call
 end
