@@ -34,7 +34,8 @@ typedef struct Uct {
     double rho, mean_depth; /* for guide, as of the beginning of the round */
     uint64_t terminals, terminal_depths;
     uint32_t deepest;
-    uint32_t extended; /* greedy: tickets of this round that the next wave has continued */
+    bool counts_pending; /* several tickets a round: their descents see each other */
+    uint32_t extended;   /* greedy: tickets of this round that the next wave has continued */
 } Uct;
 
 static UctNode *stats_of(const Search *s, uint32_t id)
@@ -121,6 +122,7 @@ static double bound_of(const Search *s, const Parent *parent, const UctNode *u, 
 /* The leaf of a descent; o counts along its path. */
 static uint32_t descend(Search *s)
 {
+    const Uct *uct = s->data;
     uint32_t v = 0;
     for (;;) {
         UctNode *u = stats_of(s, v);
@@ -129,7 +131,7 @@ static uint32_t descend(Search *s)
         Parent parent = parent_terms(s, u);
         uint32_t best = SEARCH_NO_NODE;
         double highest = 0;
-        u->pending++;
+        u->pending += uct->counts_pending;
         for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
             const UctNode *child = stats_of(s, id);
             if (!child->open)
@@ -145,11 +147,11 @@ static uint32_t descend(Search *s)
         }
         v = best;
     }
-    stats_of(s, v)->pending++;
+    stats_of(s, v)->pending += uct->counts_pending;
     return v;
 }
 
-static void begin_round(Search *s)
+static void begin_round(Search *s, uint64_t tickets)
 {
     Uct *uct = s->data;
     double depth = uct->terminals > 0 ? (double)uct->terminal_depths / (double)uct->terminals
@@ -158,6 +160,7 @@ static void begin_round(Search *s)
     uct->rho =
         s->options.has_spent ? s->spent : (double)s->iterations / (double)s->options.max_iterations;
     uct->extended = 0;
+    uct->counts_pending = tickets > 1;
 }
 
 static SearchStatus select_leaves(Search *s)
@@ -167,7 +170,7 @@ static SearchStatus select_leaves(Search *s)
     uint64_t limit = search_round_limit(s);
     if (limit == 0)
         return SEARCH_LIMIT;
-    begin_round(s);
+    begin_round(s, limit);
     for (; limit > 0 && stats_of(s, 0)->open; limit--) {
         if (!search_reserve_tickets(s, 1))
             return SEARCH_NO_MEMORY;
@@ -318,7 +321,8 @@ static void update_ranges(Search *s)
 /* Ends a descent: it is no longer pending. */
 static void end_descent(Search *s, const SearchTicket *t)
 {
-    for (uint32_t v = t->node;; v = stats_of(s, v)->parent) {
+    const Uct *uct = s->data;
+    for (uint32_t v = t->node; uct->counts_pending; v = stats_of(s, v)->parent) {
         stats_of(s, v)->pending--;
         if (v == 0)
             break;
