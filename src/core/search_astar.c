@@ -83,7 +83,8 @@ void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place
     node->key_entry = ticket->key_entry;
     if (s->options.has_key)
         search_keys_set_cost(&s->keys, node->key_entry, node->g);
-    path_score(s, id, 0);
+    if (!s->options.has_evaluate)
+        path_score(s, id, 0);
 }
 
 void path_score(Search *s, uint32_t id, double h)
