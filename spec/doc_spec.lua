@@ -68,6 +68,31 @@ describe("ponder doc", function()
         assert.matches("act_threshold%?  number\n +a grade", ponder("strategy.trm.new"))
     end)
 
+    it("has a page for each function of these modules", function()
+        local names = {}
+        for name in pairs(PUBLIC) do
+            names[#names + 1] = ("%q"):format(name)
+        end
+        local found = shell.ponder { "-e", ([[
+            local known, count = {}, 0
+            for _, name in ipairs(require("ponder.cli.doc").names()) do known[name] = true end
+            for _, name in ipairs { %s } do
+                local library = require("ponder." .. name)
+                for key, value in pairs(type(library) == "table" and library or {}) do
+                    count = count + (type(value) == "function" and 1 or 0)
+                    if type(value) == "function" and not known[name .. "." .. key] then
+                        print(name .. "." .. key)
+                    end
+                end
+            end
+            assert(count > 200, count)]]):format(table.concat(names, ", ")) }
+        assert.same({ 0, "" }, { found.status, found.err })
+        for name in found.out:gmatch("%S+") do
+            assert.is_true(name:find("^strategy%.%l%l%l%.") ~= nil -- ponder.strategy.Library
+                or name == "eval.score.all" or name == "eval.score.any", name) -- in its table
+        end
+    end)
+
     it("shows the functions of machines, which one function makes", function()
         for _, name in ipairs { "tot", "got", "trm" } do
             assert.matches("\n  opts%?  %u%l+Options\n", ponder(name .. ".new"))

@@ -3,6 +3,7 @@
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local comments = require "ponder.report.doc.comments"
+local exports = require "ponder.report.doc.exports"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
@@ -53,6 +54,7 @@ local function read_index()
     local index = { modules = comments.read(host.embedded("doc/comments.txt")), by_name = {},
         names = {} }
     strategies.add(index.modules)
+    exports.add(index.modules, PUBLIC)
     local function add(name, value, is_alias)
         if not index.by_name[name] then
             index.by_name[name] = value
