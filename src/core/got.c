@@ -83,14 +83,9 @@ bool got_copy(Got *to, const Got *from)
     return true;
 }
 
-static bool reserve_pending(Got *got, uint32_t count)
-{
-    return array_reserve(got->pending, 0, got->pending_capacity, &got->machine.alloc, count);
-}
-
 bool got_set_pending(Got *got, uint32_t first, uint32_t count)
 {
-    if (!reserve_pending(got, count))
+    if (!array_reserve(got->pending, 0, got->pending_capacity, &got->machine.alloc, count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         got->pending[i] = (GotPending){.node = first + i};
@@ -206,39 +201,26 @@ static bool best_unexpanded(Got *got, uint32_t *best)
     return true;
 }
 
-/* Inserts a leaf into `pending`, best first, and drops the worst beyond `limit`. */
-static void insert_pending(Got *got, uint32_t node, uint32_t limit)
-{
-    double rank = got_rank(got, node);
-    uint32_t at = got->pending_count;
-    while (at > 0 && got->pending[at - 1].rank < rank)
-        at--;
-    if (at == limit)
-        return;
-    if (got->pending_count < limit)
-        got->pending_count++;
-    memmove(&got->pending[at + 1], &got->pending[at],
-            (got->pending_count - 1 - at) * sizeof *got->pending);
-    got->pending[at] = (GotPending){.node = node, .rank = rank};
-}
-
 /* Makes the leaves to aggregate `pending`: the best, or in chain mode the oldest. */
 static bool choose_sources(Got *got)
 {
     Graph *g = &got->graph;
-    uint32_t limit = got->options.max_aggregated;
-    if (limit > g->node_count)
-        limit = g->node_count;
-    if (!reserve_pending(got, limit))
+    const Alloc *alloc = &got->machine.alloc;
+    bool chain = got->options.chain;
+    Frontier leaves = {0};
+    if (!vec_reserve(&leaves, alloc, g->node_count))
         return false;
-    got->pending_count = 0;
-    for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1)) {
-        if (!got->options.chain && i != got->graph.root)
-            insert_pending(got, i, limit);
-        else if (got->options.chain && got->pending_count < limit)
-            got->pending[got->pending_count++] = (GotPending){.node = i};
-    }
-    return true;
+    for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1))
+        if (chain || i != g->root)
+            vec_push(&leaves, ((FrontierEntry){chain ? 0 : got_rank(got, i), i}));
+    uint32_t limit = got->options.max_aggregated;
+    uint32_t count = limit < leaves.count ? limit : (uint32_t)leaves.count;
+    frontier_sort(&leaves, count);
+    bool ok = got_set_pending(got, 0, count);
+    for (uint32_t i = 0; i < count && ok; i++)
+        got->pending[i].node = leaves.items[i].id;
+    vec_free(&leaves, alloc);
+    return ok;
 }
 
 static GotStep ask_aggregate(Got *got)

@@ -95,7 +95,6 @@ typedef enum GotStep {
 typedef struct GotPending {
     uint32_t node;
     uint32_t votes;
-    double rank;
 } GotPending;
 
 typedef struct Got {
