@@ -88,14 +88,12 @@ local Wait = { __close = function(wait)
     end
 end }
 
----Waits for a free slot; an error if none is free in time.
-function Server:admit()
-    if self.in_flight < self.opts.concurrency then
-        return self.permits:acquire()
-    elseif self.queued >= self.opts.max_queue then
+-- Waits in the queue for a permit; returns an error if none is free in time.
+local function wait_for_permit(self)
+    if self.queued >= self.opts.max_queue then
         local err = errors.new(429, "queue_full", "too many requests are waiting; try again later")
         err.retry_after = 1
-        return nil, err
+        return err
     end
     self.queued = self.queued + 1
     local wait <close> = setmetatable({ server = self }, Wait)
@@ -106,13 +104,8 @@ function Server:admit()
     if not wait.permit then
         local err = errors.new(429, "queue_timeout", "no slot was free in time; try again later")
         err.retry_after = 5
-        return nil, err
+        return err
     end
-    return wait.permit
-end
-
-local function request_id()
-    return ("%016x"):format(random.draw())
 end
 
 local Slot = { __close = function(slot)
@@ -121,23 +114,25 @@ local Slot = { __close = function(slot)
 end }
 
 ---@param server ponder.serve.Server
----@return table slot to be closed after a request that `admit` has admitted
+---@return table slot what `admit` returns
 function Server.new_slot(server)
     return setmetatable({ server = server }, Slot)
 end
 
----Calls `f(...)` once a slot is free, which it holds meanwhile; refuses the request if none is free
----in time.
----@param r ponder.http.Request
----@param f function
-function Server:in_slot(r, f, ...)
-    local permit, full = self:admit()
-    if not permit then
-        return self:refuse(r, full)
+---Waits for a free slot, which the request holds until it closes it.
+---@return table? slot nil: none is free in time
+---@return ponder.serve.Error? err
+function Server:admit()
+    if self.in_flight < self.opts.concurrency then
+        self.permits:acquire()
+    else
+        local err = wait_for_permit(self)
+        if err then
+            return nil, err
+        end
     end
     self.in_flight = self.in_flight + 1
-    local _ <close> = self.slot
-    return f(...)
+    return self.slot
 end
 
 ---Calls `f(...)` within the budgets of the server and of the key.
@@ -187,13 +182,11 @@ end
 function Server:answer(r, endpoint, key)
     local job = endpoint.read(fields.body(r.body), self)
     r.policy = job.policy.name
-    job.id, job.created = request_id(), os.time()
-    return self:in_slot(r, self.perform, self, r, endpoint, job, key)
-end
-
----Runs the job of a request and answers with the outcome.
-function Server:perform(r, endpoint, job, key)
-    if job.stream then
+    job.id, job.created = ("%016x"):format(random.draw()), os.time()
+    local slot <close>, full = self:admit()
+    if not slot then
+        return self:refuse(r, full)
+    elseif job.stream then
         return self:answer_stream(r, endpoint, job, key)
     end
     local results, failed, spent = self:run(job, nil, key)

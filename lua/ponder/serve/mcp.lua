@@ -175,8 +175,11 @@ function Mcp:post(server, r, key)
         return answer(server, r, session, message, headers)
     end
     r.policy = self.server:policy_name(message.params)
-    return server:in_slot(r, server.within_budgets, server, key, answer, server, r, session,
-        message, headers)
+    local slot <close>, full = server:admit()
+    if not slot then
+        return server:refuse(r, full)
+    end
+    return server:within_budgets(key, answer, server, r, session, message, headers)
 end
 
 ---Answers a request to /mcp.

@@ -380,10 +380,11 @@ end
 ---@return number
 function engine.now()
     local current = get_current()
-    if current and current.group.tape and not is_outside(current) then
-        return current.group.tape:now()
+    local group = current and current.group
+    if group and group.tape and not is_outside(current) then
+        return group.tape:now()
     end
-    return engine.clock()
+    return group and clock() + group.shift or clock()
 end
 
 ---Seconds on the clock of a group.
