@@ -108,20 +108,14 @@ static int server_port(lua_State *L)
 
 /* ---- receiving ---- */
 
-/* Pushes a table of "name NUL value NUL" pairs, with names in lower case if `lower`. The first of
- * equal names counts. */
-static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
+/* Pushes a table of "name NUL value NUL" pairs. The first of equal names counts. */
+static void push_pairs(lua_State *L, const Buffer *pairs)
 {
     const char *at = pairs->data, *end = at + pairs->size;
     lua_createtable(L, 0, pairs->size > 0 ? 8 : 0);
     while (at < end) {
-        luaL_Buffer name;
-        size_t length = strlen(at);
-        char *copy = luaL_buffinitsize(L, &name, length);
-        for (size_t i = 0; i < length; i++)
-            copy[i] = lower && at[i] >= 'A' && at[i] <= 'Z' ? (char)(at[i] + 32) : at[i];
-        luaL_pushresultsize(&name, length);
-        at += length + 1;
+        lua_pushstring(L, at);
+        at += strlen(at) + 1;
         lua_pushvalue(L, -1);
         if (lua_rawget(L, -3) == LUA_TNIL) {
             lua_pop(L, 1);
@@ -140,9 +134,9 @@ static void push_request(lua_State *L, const HttpRequest *r)
     api_set_integer(L, "id", r->id);
     api_set_string(L, "method", r->method);
     api_set_string(L, "path", r->path);
-    push_pairs(L, r->query, false);
+    push_pairs(L, r->query);
     lua_setfield(L, -2, "query");
-    push_pairs(L, r->headers, true);
+    push_pairs(L, r->headers);
     lua_setfield(L, -2, "headers");
     lua_pushlstring(L, r->body->size > 0 ? r->body->data : "", r->body->size);
     lua_setfield(L, -2, "body");

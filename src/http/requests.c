@@ -13,7 +13,11 @@
 
 #include "http/parts.h"
 
-enum { WATCH_EVERY_MS = 10, SLOT_BITS = 32 };
+enum {
+    WATCH_EVERY_MS = 10,
+    SLOT_BITS = 32,
+    PAIRS_ROOM = 512 /* bytes: the headers of most requests need no more */
+};
 
 /* ---- ids ---- */
 
@@ -194,14 +198,17 @@ static enum MHD_Result add_pair(void *list, enum MHD_ValueKind kind, const char 
                                 const char *value)
 {
     PairList *to = list;
-    (void)kind;
+    size_t start = to->buffer->size;
     if (value == NULL)
         value = "";
-    if (!buffer_append(to->buffer, to->alloc, name, strlen(name) + 1) ||
+    if ((start == 0 && !buffer_reserve(to->buffer, to->alloc, PAIRS_ROOM)) ||
+        !buffer_append(to->buffer, to->alloc, name, strlen(name) + 1) ||
         !buffer_append(to->buffer, to->alloc, value, strlen(value) + 1)) {
         to->failed = true;
         return MHD_NO;
     }
+    for (char *c = to->buffer->data + start; kind == MHD_HEADER_KIND && *c != '\0'; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
     return MHD_YES;
 }
 

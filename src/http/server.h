@@ -43,9 +43,9 @@ typedef struct HttpOptions {
 typedef struct HttpRequest {
     int64_t id;
     const char *method;
-    const char *path;    /* percent-decoded, without the query */
-    const Buffer *query; /* name NUL value NUL..., decoded */
-    const Buffer *headers;
+    const char *path;      /* percent-decoded, without the query */
+    const Buffer *query;   /* name NUL value NUL..., decoded */
+    const Buffer *headers; /* the same, the names in lower case */
     const Buffer *body;
     const char *address; /* "127.0.0.1", "unix" */
     int refusal; /* the status to refuse it with: 400 (a NUL in the path), 413, 414, 431; or 0 */
