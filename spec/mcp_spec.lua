@@ -293,7 +293,7 @@ describe("what an MCP server offers besides tools", function()
             assert.equal("hello", session:call("p", { prompt = "hello" }).text)
             local list = assert(session.client:request("resources/list", {})).resources
             assert.same({ "ponder://runs/2", "ponder://runs/1" }, { list[1].uri, list[2].uri })
-            assert.same({ "p", "completed" }, { list[1].title, list[1].description })
+            assert.same({ "p: hello", "completed" }, { list[1].title, list[1].description })
             local read = assert(session.client:request("resources/read", { uri = list[1].uri }))
             local text = read.contents[1].text
             assert.equal("hello", json.decode(text).run.answer.answer)

@@ -4,21 +4,29 @@
 local amount = require "ponder.report.amount"
 local export = require "ponder.report.export.json"
 local file = require "ponder.log.file"
+local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
 
 local resources = {}
 
 local MAX_RUNS = 1000 -- the newest are listed
+local MAX_TITLE = 100 -- bytes of a question
 local MAX_BYTES = 8 * 1024 * 1024
 local TYPE = "application/json"
 local PREFIX = "ponder://runs/"
 
-local RUNS = "SELECT id, name, command, arguments, script, status FROM runs ORDER BY id DESC "
-    .. "LIMIT " .. MAX_RUNS
+local RUNS = ("SELECT id, name, command, arguments, script, status, %s AS question FROM runs "
+    .. "ORDER BY id DESC LIMIT %d"):format(reader.QUESTION, MAX_RUNS)
+
+local function title_of(row)
+    local name = row.name or row.command
+    return row.question and ("%s: %s"):format(name, quote.line(row.question, MAX_TITLE))
+        or row.name or amount.command(file.decode("runs", row, "arguments"))
+end
 
 local function describe(row, log)
     return { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
-        title = row.name or amount.command(file.decode("runs", row, "arguments")),
+        title = title_of(row),
         description = row.status or log:other(row.id):state() }
 end
 
