@@ -330,7 +330,11 @@ describe("ponder mcp", function()
     it("writes only JSON on standard output, and ends with its input", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             print "loading"
-            return { run = function(r) print("x") io.write("y") return r.prompt end }]] }
+            os.execute "echo a program"
+            return { run = function(r)
+                print "x" io.write "y" io.stdout:write "z"
+                return r.prompt
+            end }]] }
         local r = shell.ponder({ "mcp", "p.lua" }, { cwd = dir.path, input = json.encode(
             call(1, "p", { prompt = "hello" })) .. "\nnonsense\n" })
         assert.equal(0, r.status)
@@ -342,7 +346,7 @@ describe("ponder mcp", function()
         assert.equal("hello", answers[1].result.content[1].text)
         assert.equal(-32700, answers.junk.error.code)
         assert.matches("loading", r.err)
-        assert.matches("x", r.err)
+        assert.matches("a program\nx\nyz", r.err)
     end)
 
     it("reads lines of megabytes, and skips those that are too long", function()

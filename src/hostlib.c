@@ -1,8 +1,11 @@
 /* hostlib.c -- see hostlib.h. */
 #include "hostlib.h"
 
+#include <fcntl.h>
 #include <lauxlib.h>
+#include <lualib.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -201,6 +204,28 @@ static int host_process(lua_State *L)
     return 2;
 }
 
+static int close_file(lua_State *L)
+{
+    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+/* host.take_output() -> a file that is standard output, or nil, message. Whatever else this process
+ * and its children write there goes to standard error from now on. */
+static int host_take_output(lua_State *L)
+{
+    luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
+    stream->closef = NULL; /* closed */
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    fflush(stdout);
+    int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    stream->f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (stream->f == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return luaL_fileresult(L, 0, "standard output");
+    stream->closef = close_file;
+    return 1;
+}
+
 /* host.begin_replay(): from now on refuses operations that a log has no results for; offline.h. */
 static int host_begin_replay(lua_State *L)
 {
@@ -228,6 +253,7 @@ int hostlib_open(lua_State *L)
         {"set_environment", host_set_environment},
         {"set_script_directory", host_set_script_directory},
         {"stop_status", host_stop_status},
+        {"take_output", host_take_output},
         {"time", host_time},
         {"time_is_up", host_time_is_up},
         {NULL, NULL},

@@ -54,6 +54,10 @@ function mcp.run(given, operands, arguments)
     if status or refused then
         return status, refused
     end
+    local out, problem = host.take_output() -- policies and their programs write elsewhere
+    if not out then
+        return 1, problem
+    end
     local list, message = policies.load(operands, given)
     if not list then
         return nil, message
@@ -61,7 +65,7 @@ function mcp.run(given, operands, arguments)
     local opts = policies.limits(given)
     opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog
     opts.resources = given.log and resources.of(given.log) or nil
-    stdio.serve(server.new(opts))
+    stdio.serve(server.new(opts), out)
     return 0
 end
 

@@ -60,11 +60,11 @@ local function lines(on_line, on_too_long)
     end
 end
 
----Serves one client over standard input and output until the input ends; running requests then
----have two seconds to finish.
+---Serves one client over standard input until it ends; running requests then have two seconds to
+---finish.
 ---@param server ponder.mcp.Server
-function stdio.serve(server)
-    local out = io.stdout
+---@param out file* gets the messages for the client
+function stdio.serve(server, out)
     local function send(message)
         out:write(json.encode(message), "\n")
         out:flush()
