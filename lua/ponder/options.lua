@@ -15,6 +15,8 @@
 --- Which mistake is reported does not depend on the order of `pairs`: unknown names first, then
 --- options by name.
 
+local head = require("ponder.quote").head
+
 local options = {}
 
 ---@alias OptionType
@@ -57,8 +59,7 @@ local MAX_NAME = 64 -- bytes of a name that options.nearest compares
 
 local function quote(text)
     if #text > MAX_SHOWN then
-        -- Drops an incomplete character.
-        text = text:sub(1, MAX_SHOWN):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
+        text = head(text, MAX_SHOWN) .. "..."
     end
     return '"' .. text:gsub('[%c"\\]', function(c)
         return c == "\n" and "\\n" or (c == '"' or c == "\\") and "\\" .. c

@@ -1,6 +1,8 @@
 --- The options of searches besides callbacks: rules for `search.run` and the Tree of Thoughts
 --- machine, and their conversion for the engine (ponder.core.search).
 
+local options = require "ponder.options"
+
 local searches = {}
 
 searches.NAMES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar", "idastar",
@@ -71,10 +73,7 @@ function searches.core_options(opts, more)
         population = opts.population, migrate = opts.migrate, migrate_every = opts.migrate_every,
         sharpness = opts.sharpness,
     }
-    for name, value in pairs(more) do
-        core[name] = value
-    end
-    return core
+    return options.merge(core, more)
 end
 
 ---The figures of a node besides its score: "12 visits, value 0.53"; "cost 7".

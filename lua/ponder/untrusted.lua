@@ -15,6 +15,7 @@
 
 local confine = require "ponder.core.confine"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local requests = require "ponder.untrusted.requests"
 local scheduler = require "ponder.task.scheduler"
 local waiters = require "ponder.task.waiters"
@@ -142,18 +143,10 @@ end
 -------------------------------------------------------------------------------
 -- Calls
 
-local function encode(answer, id)
-    local copy = { id = id }
-    for name, value in pairs(answer) do
-        copy[name] = value
-    end
-    return json.encode(copy)
-end
-
 local function queue_answer(call, id, answer)
-    local text = encode(answer, id)
+    local text = json.encode(options.merge({ id = id }, answer))
     call.exchanged = call.exchanged + #text
-    text = #text <= MAX_BYTES and text or encode(TOO_LONG, id)
+    text = #text <= MAX_BYTES and text or json.encode(options.merge({ id = id }, TOO_LONG))
     call.answers[#call.answers + 1], call.answer_bytes = text, call.answer_bytes + #text
 end
 

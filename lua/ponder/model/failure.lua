@@ -7,6 +7,7 @@
 ---     anything else                                             the first words of the body
 
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
 
@@ -76,7 +77,7 @@ end
 
 local function shorten(message)
     if #message <= MAX_MESSAGE_BYTES then return message end
-    return message:sub(1, MAX_MESSAGE_BYTES):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
+    return quote.head(message, MAX_MESSAGE_BYTES) .. "..."
 end
 
 --- The failure that an HTTP status and a body report.

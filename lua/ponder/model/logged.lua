@@ -5,6 +5,7 @@ local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
+local quote = require "ponder.quote"
 local tally = require "ponder.tally"
 
 local count = tally.count
@@ -34,7 +35,7 @@ function Logged:describe()
     local content = messages[#messages].content or ""
     local text = (type(content) == "string" and content or json.encode(content)):gsub("%s+", " ")
     if #text > LABEL_BYTES then
-        text = text:sub(1, utf8.offset(text, 0, LABEL_BYTES - 2) - 1) .. "..."
+        text = quote.head(text, LABEL_BYTES - 3) .. "..."
     end
     return ("the call to %s (%s)"):format(self.one.target.label, text)
 end
