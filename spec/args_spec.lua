@@ -16,6 +16,16 @@ local function mistake(f)
 end
 
 describe("args.parse", function()
+    it("says how to write a time, whatever its range", function()
+        local rules = { wait = { value = "TIME", type = "duration", unit = "ms", min = 1 } }
+        local _, message = parse({ "--wait", "0s" }, rules)
+        assert.equal('cmd: --wait must be a time above 0, such as 30s, 500ms or 2m (got "0s")',
+            message)
+        rules.wait.min = 0
+        _, message = parse({ "--wait", "5x" }, rules)
+        assert.equal('cmd: --wait must be a time such as 30s, 500ms or 2m (got "5x")', message)
+    end)
+
     it("takes a negative number as an operand, unless an option has that name", function()
         local opts, operands = parse({ "-5", "-v", "-.5", "-1e3", "--n", "-7" },
             { v = {}, n = { value = "N", type = "integer" } })

@@ -151,6 +151,8 @@ describe("a usage error of ponder", function()
     for _, case in ipairs {
         { "ponder: runn: No such file or directory (did you mean the command run?)", "runn" },
         { "ponder: rpel: No such file or directory (did you mean the command repl?)", "rpel" },
+        { "ponder: xyzzyx: No such file or directory (ponder --help lists the commands)",
+            "xyzzyx" },
         { "ponder: ./run.lua: No such file or directory", "./run.lua" },
         { "ponder: : No such file or directory", "" },
         { "ponder: /: expected a script (got: Is a directory)", "/" },

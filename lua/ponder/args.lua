@@ -81,7 +81,9 @@ local function expectation(rule)
         return "one of " .. table.concat(rule.enum, ", ")
     end
     local kind = KINDS[rule.type]
-    if rule.min and rule.max then
+    if rule.type == "duration" then
+        return (rule.min or 0) > 0 and kind:gsub("time", "time above 0,") or kind
+    elseif rule.min and rule.max then
         return ("%s from %s to %s"):format(kind, rule.min, rule.max)
     elseif rule.min or rule.max then
         return ("%s %s %s"):format(kind, rule.min and ">=" or "<=", rule.min or rule.max)

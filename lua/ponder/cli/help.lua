@@ -62,7 +62,7 @@ function help.run(_, operands)
     if not usage and not options.has(help.words, name) then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
         return nil, ("no such command or topic: %s%s"):format(options.show(name),
-            near and (" (did you mean %s?)"):format(near) or "")
+            near and (" (did you mean %s?)"):format(near) or "; ponder help help lists the topics")
     end
     if usage then
         print(usage)

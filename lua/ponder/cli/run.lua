@@ -93,9 +93,11 @@ end
 
 -- Reports a missing file; suggests a command if the name looks like one.
 local function report_missing(path, message)
-    local near = not path:find("[./]") and cli.nearest_command(path)
+    local is_word = path:find("^[%w_-]+$")
+    local near = is_word and cli.nearest_command(path)
     return cli.usage_error(("ponder: %s%s"):format(message,
-        near and (" (did you mean the command %s?)"):format(near) or ""))
+        near and (" (did you mean the command %s?)"):format(near)
+        or is_word and " (ponder --help lists the commands)" or ""))
 end
 
 local MAX_FLOAT = 1.7976931348623157e308

@@ -78,7 +78,9 @@ end
 ---@return table
 function model.open(name, opts)
     name = name or model.default_name()
-    if not name or not allowed[name] then
+    if not name then
+        error("model.open: no model is allowed here: name one in --allow-model", 2)
+    elseif not allowed[name] then
         error(("model.open: %s is not allowed here: name it in --allow-model"):format(
             options.show(name)), 2)
     end
