@@ -121,7 +121,7 @@ SearchOptions search_read_options(lua_State *L)
     o.max_iterations = options_integer(L, 1, "max_iterations", UINT64_MAX);
     o.retain_path = options_flag(L, 1, "retain_path");
     o.expandable_only = options_flag(L, 1, "expandable_only");
-    o.has_simulate = options_flag(L, 1, "has_simulate");
+    o.asks[SEARCH_SIMULATE] = options_flag(L, 1, "has_simulate");
     o.weight = options_number(L, 1, "weight", 1);
     o.subtrees = at_least_one(field(L, "subtrees", UINT32_MAX));
     read_statistics(L, &o);

@@ -29,7 +29,6 @@ typedef struct Core {
     uint32_t calling_node;
     const char *call_names[SEARCH_DONE];
     bool wants_node[SEARCH_DONE]; /* whether a callback has a parameter for the node */
-    bool has[SEARCH_DONE];        /* which callbacks there are */
     lua_Integer memory_size;
     uint64_t memory_round; /* in which the memory was last brought up to date */
     uint32_t reflected;    /* nodes below it had their part in the memory */

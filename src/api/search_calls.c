@@ -35,6 +35,7 @@ const char *core_call_name(const Core *core, SearchCall call)
 /* Reads the callbacks and {wants_node = {name = boolean}}. */
 void core_read_callbacks(lua_State *L, Core *core, int self, int index)
 {
+    bool *asks = core->search.options.asks;
     index = lua_absindex(L, index);
     lua_createtable(L, SEARCH_DONE, 0);
     lua_getfield(L, index, "wants_node");
@@ -47,22 +48,13 @@ void core_read_callbacks(lua_State *L, Core *core, int self, int index)
         core->wants_node[call] = lua_toboolean(L, -1);
         lua_pop(L, 1);
         lua_getfield(L, index, name);
-        core->has[call] = !lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING;
+        bool exists = !lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING;
+        /* For what simulate returns, nodes have room only if the options said so. */
+        asks[call] = exists && (call != SEARCH_SIMULATE || asks[call]);
         lua_rawseti(L, -3, call + 1);
     }
     lua_pop(L, 1);
     lua_setiuservalue(L, self, CORE_CALLBACKS);
-    SearchOptions *o = &core->search.options;
-    o->has_stop = core->has[SEARCH_STOP];
-    o->has_key = core->has[SEARCH_KEY];
-    o->has_cost = core->has[SEARCH_COST];
-    o->has_evaluate = core->has[SEARCH_EVALUATE];
-    o->evaluates_all = core->has[SEARCH_EVALUATE_ALL];
-    o->has_features = core->has[SEARCH_FEATURES];
-    o->has_reflect = core->has[SEARCH_REFLECT];
-    o->has_events = core->has[SEARCH_EXPANDED_EVENT];
-    o->has_spent = core->has[SEARCH_SPENT];
-    o->has_simulate = o->has_simulate && core->has[SEARCH_SIMULATE];
 }
 
 /* ---- arguments ---- */
@@ -315,7 +307,7 @@ void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list
 void core_update_memory(lua_State *L, Core *core, int self)
 {
     const Search *s = &core->search;
-    if (!core->has[SEARCH_REFLECT] || core->memory_round == s->rounds)
+    if (!s->options.asks[SEARCH_REFLECT] || core->memory_round == s->rounds)
         return;
     core->memory_round = s->rounds;
     int old = lua_gettop(L) + 1, added = old + 1, list = old + 2;

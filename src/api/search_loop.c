@@ -93,7 +93,7 @@ static void ask_next(lua_State *L, Core *core)
         core->chunk = core->parent_chunk = UINT32_MAX;
     if (!search_ask(s, &core->ask))
         core_no_memory(L, core);
-    if (s->options.has_reflect && core->ask.call != SEARCH_DONE)
+    if (s->options.asks[SEARCH_REFLECT] && core->ask.call != SEARCH_DONE)
         core_update_memory(L, core, SELF);
 }
 

@@ -71,7 +71,7 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
         api_set_integer(L, "action", action);
     if (ticket != NULL && s->options.strategy == SEARCH_EVOLVE)
         api_set_integer(L, "island", (lua_Integer)ticket->arm + 1);
-    if (core->has[SEARCH_REFLECT] && core->started && !s->ended) {
+    if (s->options.asks[SEARCH_REFLECT] && core->started && !s->ended) {
         lua_getiuservalue(L, self, CORE_MEMORY);
         lua_setfield(L, -2, "memory");
     }

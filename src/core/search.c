@@ -49,7 +49,7 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     if (options->prior >= PRIOR_SOFTMAX || !isnan(options->guide))
         s->node_size += s->policy->more_size;
     s->value_offset = SEARCH_CHUNK_SIZE * (sizeof(SearchNode) + s->node_size);
-    s->refs_offset = s->value_offset + (options->has_simulate ? SEARCH_CHUNK_SIZE * 8 : 0);
+    s->refs_offset = s->value_offset + (options->asks[SEARCH_SIMULATE] ? SEARCH_CHUNK_SIZE * 8 : 0);
     s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);
     s->has_more_than_nodes = s->node_size > 0 || options->retain_path;
     s->has_policy_score = s->policy->score != NULL;
@@ -144,7 +144,7 @@ SearchStatus search_add(Search *s, uint32_t parent, uint32_t count)
 
 SearchStatus search_make(Search *s, SearchTicket *t)
 {
-    bool is_asked = s->options.has_key || s->options.has_cost;
+    bool is_asked = s->options.asks[SEARCH_KEY] || s->options.asks[SEARCH_COST];
     uint32_t first = s->count;
     SearchStatus status = search_add(s, t->node, is_asked ? 1 : t->last - t->next);
     if (status == SEARCH_FULL)
@@ -349,7 +349,7 @@ void search_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     bool known = search_node(s, id)->evaluated;
     memset(facts, 0, sizeof *facts);
-    facts->value = s->options.has_simulate && known ? search_value(s, id) : NAN;
+    facts->value = s->options.asks[SEARCH_SIMULATE] && known ? search_value(s, id) : NAN;
     if (s->policy->facts != NULL)
         s->policy->facts(s, id, facts);
     if (!known)

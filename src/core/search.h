@@ -76,6 +76,28 @@ typedef enum SearchOutcome {
     OUTCOME_NO_MEMORY
 } SearchOutcome;
 
+/* A unit of work. The first are callbacks about a ticket, then those about a new node. */
+typedef enum SearchCall {
+    SEARCH_STOP,
+    SEARCH_EXPAND,
+    SEARCH_COST,
+    SEARCH_KEY,
+    SEARCH_MAKE, /* search_make, then store the states of the new nodes */
+    SEARCH_EVALUATE_ALL,
+    SEARCH_PRIOR,
+    SEARCH_SPENT,
+    SEARCH_EVALUATE,
+    SEARCH_IS_TERMINAL,
+    SEARCH_SIMULATE,
+    SEARCH_FEATURES,
+    SEARCH_REFLECT,
+    SEARCH_EXPANDED_EVENT,
+    SEARCH_SCORED_EVENT,
+    SEARCH_PRUNED_EVENT,
+    SEARCH_WAIT, /* nothing can start before a unit in flight is finished */
+    SEARCH_DONE
+} SearchCall;
+
 typedef struct SearchOptions {
     SearchStrategy strategy;
     uint32_t k;          /* children used of an expansion; SEARCH_ALL */
@@ -85,11 +107,9 @@ typedef struct SearchOptions {
     uint32_t batch;      /* tickets per round */
     uint32_t window;     /* tickets worked on at the same time */
     uint64_t max_iterations;
-    /* which callbacks exist */
-    bool has_stop, has_key, has_cost, has_evaluate, evaluates_all, has_simulate, has_features;
-    bool has_reflect, has_events, has_spent;
-    bool retain_path;     /* dfs, idastar: a node is freed once nothing open descends from it */
-    bool expandable_only; /* best_first: what cannot be expanded is not selected */
+    bool asks[SEARCH_DONE]; /* which callbacks exist */
+    bool retain_path;       /* dfs, idastar: a node is freed once nothing open descends from it */
+    bool expandable_only;   /* best_first: what cannot be expanded is not selected */
     /* uct, puct */
     double c, c_init, c_base, guide; /* c is evolve's too; guide is NaN for none */
     SearchPrior prior;
@@ -151,28 +171,6 @@ typedef struct SearchTicket {
     bool fails_at_once;                  /* does not wait for the children before failed_from */
     bool full;                           /* max_nodes refused a child */
 } SearchTicket;
-
-/* A unit of work. The first are callbacks about a ticket, then those about a new node. */
-typedef enum SearchCall {
-    SEARCH_STOP,
-    SEARCH_EXPAND,
-    SEARCH_COST,
-    SEARCH_KEY,
-    SEARCH_MAKE, /* store the state at `place` as node `node` after search_make */
-    SEARCH_EVALUATE_ALL,
-    SEARCH_PRIOR,
-    SEARCH_SPENT,
-    SEARCH_EVALUATE,
-    SEARCH_IS_TERMINAL,
-    SEARCH_SIMULATE,
-    SEARCH_FEATURES,
-    SEARCH_REFLECT,
-    SEARCH_EXPANDED_EVENT,
-    SEARCH_SCORED_EVENT,
-    SEARCH_PRUNED_EVENT,
-    SEARCH_WAIT, /* nothing can start before a unit in flight is finished */
-    SEARCH_DONE
-} SearchCall;
 
 /* Whether it is about one new node. */
 static inline bool search_is_about_child(SearchCall call)
@@ -357,8 +355,8 @@ static inline double *search_simulated(const Search *s, uint32_t id)
 static inline double search_value(const Search *s, uint32_t id)
 {
     const SearchNode *node = search_node(s, id);
-    return s->options.has_simulate && id > 0 && !node->terminal ? *search_simulated(s, id)
-                                                                : node->score;
+    return s->options.asks[SEARCH_SIMULATE] && id > 0 && !node->terminal ? *search_simulated(s, id)
+                                                                         : node->score;
 }
 
 static inline bool search_expandable(const Search *s, uint32_t id)

@@ -81,9 +81,9 @@ void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place
     (void)place;
     node->g = id == 0 ? 0 : path_node(s, ticket->node)->g + ticket->cost;
     node->key_entry = ticket->key_entry;
-    if (s->options.has_key)
+    if (s->options.asks[SEARCH_KEY])
         search_keys_set_cost(&s->keys, node->key_entry, node->g);
-    if (!s->options.has_evaluate)
+    if (!s->options.asks[SEARCH_EVALUATE])
         path_score(s, id, 0);
 }
 

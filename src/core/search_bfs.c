@@ -32,7 +32,7 @@ static bool add_tickets(Search *s, uint32_t max)
 /* Adds all evaluated nodes, except with reflect, whose results count from the next round on. */
 static SearchStatus select_next(Search *s)
 {
-    uint32_t max = s->options.has_reflect ? s->options.batch : MAX_ROUND;
+    uint32_t max = s->options.asks[SEARCH_REFLECT] ? s->options.batch : MAX_ROUND;
     return add_tickets(s, max) ? SEARCH_OK : SEARCH_NO_MEMORY;
 }
 

@@ -206,7 +206,7 @@ static void leave(IdList *island, size_t i)
 
 static bool join(Search *s, IdList *island, uint32_t id)
 {
-    for (size_t i = 0; i < island->count && s->options.has_features; i++) {
+    for (size_t i = 0; i < island->count && s->options.asks[SEARCH_FEATURES]; i++) {
         if (stats_of(s, island->items[i])->cell != stats_of(s, id)->cell)
             continue;
         if (!(score_of(s, id) > score_of(s, island->items[i])))

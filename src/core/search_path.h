@@ -25,7 +25,7 @@ static inline double path_f(const Search *s, const PathNode *node)
 /* Whether a cheaper node with the same key exists; a stale node is never processed. */
 static inline bool path_is_stale(const Search *s, const PathNode *node)
 {
-    return s->options.has_key && search_keys_cost(&s->keys, node->key_entry) < node->g;
+    return s->options.asks[SEARCH_KEY] && search_keys_cost(&s->keys, node->key_entry) < node->g;
 }
 
 void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place);

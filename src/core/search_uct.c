@@ -157,8 +157,9 @@ static void begin_round(Search *s, uint64_t tickets)
     double depth = uct->terminals > 0 ? (double)uct->terminal_depths / (double)uct->terminals
                                       : (double)uct->deepest;
     uct->mean_depth = depth > 1 ? depth : 1;
-    uct->rho =
-        s->options.has_spent ? s->spent : (double)s->iterations / (double)s->options.max_iterations;
+    uct->rho = s->options.asks[SEARCH_SPENT]
+                   ? s->spent
+                   : (double)s->iterations / (double)s->options.max_iterations;
     uct->extended = 0;
     uct->counts_pending = tickets > 1;
 }

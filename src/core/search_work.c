@@ -20,7 +20,7 @@
 
 static bool scores_levels(const Search *s)
 {
-    return s->options.evaluates_all && s->policy->scores_levels;
+    return s->options.asks[SEARCH_EVALUATE_ALL] && s->policy->scores_levels;
 }
 
 /* ---- units that are ready ---- */
@@ -75,23 +75,15 @@ static bool pop_ready(Search *s, SearchAsk *ask)
 /* The callback after `done` in the unit of a new node; SEARCH_WAIT: none. */
 static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
 {
-    const SearchOptions *o = &s->options;
-    switch (done) {
-    case SEARCH_EVALUATE: return SEARCH_IS_TERMINAL;
-    case SEARCH_IS_TERMINAL:
-        if (o->has_simulate && id > 0 && !search_node(s, id)->terminal)
-            return SEARCH_SIMULATE;
-        /* fall through */
-    case SEARCH_SIMULATE:
-        if (o->has_features)
-            return SEARCH_FEATURES;
-        /* fall through */
-    case SEARCH_FEATURES:
-        if (o->has_reflect && search_node(s, id)->terminal)
-            return SEARCH_REFLECT;
-        /* fall through */
-    default: return SEARCH_WAIT;
+    for (SearchCall call = done + 1; search_is_about_child(call); call++) {
+        bool terminal = search_node(s, id)->terminal;
+        bool is_due = call == SEARCH_SIMULATE  ? id > 0 && !terminal
+                      : call == SEARCH_REFLECT ? terminal
+                                               : true;
+        if (is_due && s->options.asks[call])
+            return call;
     }
+    return SEARCH_WAIT;
 }
 
 /* ---- children ---- */
@@ -112,8 +104,8 @@ static bool begin_children(Search *s, uint32_t ticket, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ticket];
     t->stage = t->first == t->end ? STAGE_DONE : STAGE_EVALUATING;
-    set_ask(ask, s->options.evaluates_all ? SEARCH_EVALUATE_ALL : s->first_call, ticket, t->first,
-            t->end - 1);
+    set_ask(ask, s->options.asks[SEARCH_EVALUATE_ALL] ? SEARCH_EVALUATE_ALL : s->first_call, ticket,
+            t->first, t->end - 1);
     return t->stage == STAGE_EVALUATING;
 }
 
@@ -173,9 +165,9 @@ static bool continue_making(Search *s, SearchAsk *ask)
     SearchTicket *t = &s->tickets.items[ask->ticket];
     if (t->next == t->last || t->full)
         return finish_making(s, ask);
-    if (s->options.has_cost && !t->cost_known)
+    if (s->options.asks[SEARCH_COST] && !t->cost_known)
         ask->call = SEARCH_COST;
-    else if (s->options.has_key && !t->key_known)
+    else if (s->options.asks[SEARCH_KEY] && !t->key_known)
         ask->call = SEARCH_KEY;
     else
         ask->call = SEARCH_MAKE;
@@ -245,8 +237,11 @@ bool search_continue(Search *s, SearchAsk *ask)
 
 /* ---- turns ---- */
 
+/* Asks a callback that nothing may overtake; false: it was not given. */
 static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t node)
 {
+    if (!s->options.asks[call])
+        return false;
     s->turning = true;
     set_ask(ask, call, s->head, node, node);
     return true;
@@ -339,20 +334,22 @@ static bool take_turn(Search *s, SearchAsk *ask)
             s->turn = TURN_WORK;
             if (s->policy->terminal_ends && of_node && search_node(s, t->node)->terminal)
                 s->answer = t->node;
-            if (s->options.has_stop && of_node)
-                return ask_in_turn(s, ask, SEARCH_STOP, t->node);
+            if (of_node && ask_in_turn(s, ask, SEARCH_STOP, t->node))
+                return true;
             /* fall through */
         case TURN_WORK:
             if (!finish_expansion(s, t))
                 return false;
             s->turn = TURN_SCORED;
-            if (s->options.has_events && t->expands)
-                return ask_in_turn(s, ask, SEARCH_EXPANDED_EVENT, t->node);
+            if (t->expands && ask_in_turn(s, ask, SEARCH_EXPANDED_EVENT, t->node))
+                return true;
             /* fall through */
         case TURN_SCORED:
-            if (s->options.has_events && s->reported < t->end &&
-                search_node(s, s->reported)->evaluated)
-                return ask_in_turn(s, ask, SEARCH_SCORED_EVENT, s->reported++);
+            if (s->reported < t->end && search_node(s, s->reported)->evaluated &&
+                ask_in_turn(s, ask, SEARCH_SCORED_EVENT, s->reported)) {
+                s->reported++;
+                return true;
+            }
             if (!finish_ticket(s, t))
                 return false;
         }
@@ -364,7 +361,7 @@ static bool take_turn(Search *s, SearchAsk *ask)
 static bool open_ticket(Search *s, SearchAsk *ask)
 {
     if (s->opened == s->tickets.count && s->policy->extend != NULL && s->head < s->opened &&
-        s->opened - s->head < s->options.window && !s->options.has_reflect) {
+        s->opened - s->head < s->options.window && !s->options.asks[SEARCH_REFLECT]) {
         SearchStatus status = SEARCH_OK;
         if (!s->policy->extend(s, &status))
             return false;
@@ -384,7 +381,7 @@ static bool open_ticket(Search *s, SearchAsk *ask)
         advance_maker(s);
     } else {
         s->maker = s->opened;
-        if (s->rounds == 1 && s->options.has_key)
+        if (s->rounds == 1 && s->options.asks[SEARCH_KEY])
             return push_ready(s, SEARCH_KEY, ticket, 0, 0);
         if (s->rounds == 1)
             begin_root(s, ticket);
@@ -420,13 +417,13 @@ static bool step_round(Search *s, SearchAsk *ask)
             return false;
         }
         s->round_step = ROUND_BACKED_UP;
-        if (s->pruned.count > 0 && s->options.has_events)
-            return ask_in_turn(s, ask, SEARCH_PRUNED_EVENT, 0);
+        if (s->pruned.count > 0 && ask_in_turn(s, ask, SEARCH_PRUNED_EVENT, 0))
+            return true;
         /* fall through */
     case ROUND_BACKED_UP:
         s->round_step = ROUND_SPENT;
-        if (s->options.has_spent && s->rounds > 0)
-            return ask_in_turn(s, ask, SEARCH_SPENT, 0);
+        if (s->rounds > 0 && ask_in_turn(s, ask, SEARCH_SPENT, 0))
+            return true;
         /* fall through */
     case ROUND_SPENT: s->round_step = ROUND_OVER; end_round(s, search_next_round(s));
     }
@@ -436,9 +433,10 @@ static bool step_round(Search *s, SearchAsk *ask)
 void search_begin(Search *s)
 {
     const SearchOptions *o = &s->options;
-    s->has_plain_children =
-        o->window == 1 && !o->has_events && !o->has_simulate && !o->has_features && !o->has_reflect;
-    s->first_call = o->has_evaluate ? SEARCH_EVALUATE : SEARCH_IS_TERMINAL;
+    s->has_plain_children = o->window == 1 && !o->asks[SEARCH_SCORED_EVENT] &&
+                            !o->asks[SEARCH_SIMULATE] && !o->asks[SEARCH_FEATURES] &&
+                            !o->asks[SEARCH_REFLECT];
+    s->first_call = o->asks[SEARCH_EVALUATE] ? SEARCH_EVALUATE : SEARCH_IS_TERMINAL;
 }
 
 bool search_ask(Search *s, SearchAsk *ask)
