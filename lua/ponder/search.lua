@@ -99,7 +99,7 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field max_duration_ms? number default none; the search ends with what it has
 ---@field key? fun(state: any): string|number a state whose key is in the tree is not added again:
 ---  the first node stays, even if best_first would reach it by a better path later. astar and
---- idastar add a state again when they find a cheaper path to it
+---  idastar add a state again when they find a cheaper path to it
 ---@field retain? "tree"|"path" default "tree"; "path" (dfs, idastar): a node is freed once nothing
 ---  open descends from it, so memory stays flat; idastar then expands again in each pass. Not with
 ---  `key`

@@ -11,7 +11,10 @@ local tot_options = {}
 ---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
 ---@field search? string any search of `search.run` instead, with its options (c, prior, rollout,
 ---posterior, seed, subtrees, islands...; see ponder.searches): branching_factor is its `k`, a score
----its value. astar and idastar: each thought costs 1, and the heuristic is (1 - score) * max_depth
+---its value. astar and idastar: each thought costs 1, and the heuristic is (1 - score) * max_depth.
+---A machine is data between messages and asks only for thoughts and scores, so callbacks and the
+---`actions` of search.run have no place in it: for these call the model within search.run, as
+---scripts/game24_mcts.lua and scripts/refine.lua do. evolve draws its parents as "weighted" does
 ---@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
 ---@field top_k? integer candidates in the result, default 3
 ---@field min_depth? integer a score ends the run only from this depth on, default 2
