@@ -650,6 +650,8 @@ describe("limits", function()
                 end)
             handle:join()
             repeat task.sleep(0.001) until next(server.running) == nil
+            local _, text = client("GET", "/metrics")
+            assert.matches('ponder_requests_total{policy="wait",status="499"} 1\n', text)
         end)
         assert.is_true(cancelled)
     end)
@@ -808,6 +810,8 @@ describe("ponder serve", function()
                 "up.lua" },
             { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
                 "up.lua" },
+            { "%-%-cors: expected origins such as https://example.com %(got \"a.example\"%)",
+                "--cors", "*,http://localhost:3000,a.example", "up.lua" },
             { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
         } do
             local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })

@@ -139,6 +139,12 @@ function serve.new(opts)
         error(("serve.new: opts.listen: %s can be reached from other machines, which needs keys")
             :format(opts.listen), 2)
     end
+    for _, origin in ipairs(opts.cors or {}) do
+        if not guard.is_origin(origin) then
+            error(("serve.new: opts.cors: expected origins such as https://example.com (got %s)")
+                :format(options.show(origin)), 2)
+        end
+    end
     local key_budgets = {}
     for _, key in ipairs(opts.keys or {}) do
         key_budgets[key] = budgets.new { max_cost = key.max_cost }

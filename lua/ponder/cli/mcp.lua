@@ -37,7 +37,7 @@ ponder mcp [OPTION...] POLICY...
 
 Runs a server of the Model Context Protocol over standard input and output. Each policy is a tool;
 ponder serve --help describes POLICY. A policy's `parameters` is the JSON schema of its arguments
-(request.arguments), `returns` that of its result:
+(request.arguments), `returns` that of its result, `annotations` are hints (readOnlyHint...):
 
   return { run = function(request) return { sum = request.arguments.a + request.arguments.b } end,
       description = "adds", parameters = { type = "object", required = { "a", "b" },

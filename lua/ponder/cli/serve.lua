@@ -82,7 +82,8 @@ are MCP tools (ponder mcp --help), and with --log and at most one key the runs a
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
 --mcp and their own flags (ponder tot --help). A file returns function(request), a strategy, or a
 table of these by name. `request` has messages, prompt, model, params, and the methods think(text)
-and write(text):
+and write(text). The result is the answer: a text, or a table with `answer`, and `truncated = true`
+if it is cut at the length that the client allows; or nil, message, code:
 
   return function(request)
       return request.prompt:upper()

@@ -129,6 +129,13 @@ function guard.origin(opts, headers)
     end
 end
 
+---Whether a text is an origin as browsers send them; `*` stands for any.
+---@param text string
+---@return boolean
+function guard.is_origin(text)
+    return text == "*" or text:find "^%l[%w+.-]*://[^/%s]+$" ~= nil
+end
+
 ---@param opts {cors: string[]?}
 ---@param origin string?
 ---@return boolean

@@ -339,12 +339,20 @@ function Server:dispatch(r)
     get(self, r)
 end
 
+-- The status of a request for the metrics; that of a stream which was cut is why it was.
+local function final_status(r)
+    if r.stream then
+        return r.server.draining and 503 or 499
+    end
+    return r.status or 499
+end
+
 ---Counts a request in the metrics.
 function Server:count(r)
     local policy, now = r.policy or "", task.now()
     local stream = self.streams[r.id]
     self.streams[r.id] = nil
-    self.metrics:add("ponder_requests_total", 1, policy, r.status or 499)
+    self.metrics:add("ponder_requests_total", 1, policy, final_status(r))
     if r.code then
         self.metrics:add("ponder_errors_total", 1, r.code)
     end
