@@ -4,6 +4,7 @@ local json = require "ponder.json"
 local redis_server = require "redis_server"
 local screen = require "screen"
 local shell = require "shell"
+local store = require "ponder.core.store"
 local workers = require "workers"
 
 local JOB = [[
@@ -178,6 +179,20 @@ describe("ponder work", function()
         assert.equal(0, done.status, done.err)
         assert.is_nil(dir:read("w.db"):find("tr0ub4dor", 1, true))
         assert.is_nil(done.err:find("tr0ub4dor", 1, true))
+    end)
+
+    it("adds to its log when it starts again", function()
+        local server <close> = redis_server.start()
+        local dir <close> = shell.directory { ["job.lua"] = JOB }
+        local done = shell.run(([[cd %s
+            for i in 1 2; do
+                %s work %s --script job.lua --log w.db 2>err$i & pid=$!
+                until [ -s err$i ]; do sleep 0.05; done
+                kill -TERM $pid; wait $pid
+            done]]):format(dir.path, shell.executable, server.url))
+        assert.equal(0, done.status, dir:read "err2")
+        local log <close> = assert(store.open(dir.path .. "/w.db", { mode = "read" }))
+        assert.equal(2, (log:row "SELECT count(*) FROM runs WHERE parent IS NULL"))
     end)
 end)
 
