@@ -4,12 +4,13 @@
 --     lua5.4 scripts/bench/loop.lua        (`make bench` sets the paths)
 
 local loop = require "ponder.core.loop"
+local measure = require "measure"
 local net = require "ponder.core.net"
 local process = require "ponder.process"
 local server = require "server"
 local task = require "ponder.task"
 
-local median = require("measure").median
+local median = measure.median
 
 local ROUNDS, OTHERS = 300, 1000
 
@@ -87,6 +88,10 @@ measure_latency(1)
 measure_latency(OTHERS)
 measure_idle()
 local s <close> = server.start()
-local few, many = run_calls(s, 64, 20000, 20), run_calls(s, 10000, 40000, 1000)
+local ratio, many, few = measure.pairs(function()
+    return run_calls(s, 10000, 40000, 1000)
+end, function()
+    return run_calls(s, 64, 20000, 20)
+end)
 print(("calls        %.0f us of CPU at 64 in flight, %.0f at 10,000: %.2f (<= 1.5)"):format(few,
-    many, many / few))
+    many, ratio))
