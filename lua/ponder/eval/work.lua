@@ -96,6 +96,18 @@ local function log_record(record)
     end
 end
 
+local function in_order(by_key, evaluation, epochs)
+    local records = {}
+    for _, policy in ipairs(evaluation.policies) do
+        for _, item in ipairs(evaluation.items) do
+            for epoch = 1, epochs do
+                records[#records + 1] = by_key[work.key(policy.name, item.id, epoch)]
+            end
+        end
+    end
+    return records
+end
+
 ---Runs the jobs.
 ---@param evaluation ponder.eval.Evaluation
 ---@param opts table seed, epochs, concurrency, max_cost_per_item, timeout_ms_per_item, known
@@ -140,15 +152,7 @@ function work.run(evaluation, opts)
         end
         return true
     end, { concurrency = opts.concurrency })
-    local records = {}
-    for _, policy in ipairs(evaluation.policies) do
-        for _, item in ipairs(evaluation.items) do
-            for epoch = 1, opts.epochs do
-                records[#records + 1] = by_key[work.key(policy.name, item.id, epoch)]
-            end
-        end
-    end
-    return records, skipped
+    return in_order(by_key, evaluation, opts.epochs), skipped
 end
 
 return work

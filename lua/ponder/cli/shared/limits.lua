@@ -67,50 +67,18 @@ function limits.stopped(given)
     end
 end
 
--- Calls `f(...)`, then waits for the tasks that it has left running.
-local function with_tasks(f, ...)
+-- Calls f(...); where time or steps are limited, they count until the last task has ended.
+local function call_all(given, f, ...)
+    if not given.timeout and not given.max_steps then
+        return f(...)
+    end
     local results = table.pack(f(...))
     scheduler.join_others()
     return table.unpack(results, 1, results.n)
 end
 
----Calls `f(...)` within the limits of the flags. Time counts until the last task has ended.
----@param given table the flags
----@param handler fun(err: any): any for xpcall
----@param f function
----@param ... any
----@return boolean ok
----@return any result the first result of `f`, or the error
----@return string? refusal if a limit ended it: one line that names the limit
----@return string? reached if another error ended it: the limit that was reached before
-function limits.call(given, handler, f, ...)
-    local wanted, any = {}, false
-    for flag, name in pairs(NAMES) do
-        wanted[name] = given[flag]
-        any = any or given[flag] ~= nil
-    end
-    limits.begin(given)
-    local budget = budgets.new(wanted)
-    local ok, result, message
-    if not any then
-        if given.max_steps then
-            ok, result = xpcall(with_tasks, handler, f, ...)
-        else
-            ok, result = xpcall(f, handler, ...)
-        end
-        core.stop_obeyed()
-        return ok, result, not ok and limits.stopped(given)
-    end
-    if wanted.timeout then
-        ok, result, message = xpcall(budgets.within, handler, budget, with_tasks, f, ...)
-    else
-        ok, result, message = xpcall(budgets.within, handler, budget, f, ...)
-    end
-    core.stop_obeyed()
-    local stopped = not ok and limits.stopped(given)
-    if stopped then
-        return false, result, stopped .. " [BUDGET]"
-    end
+-- The results of limits.call, from those of a call within a budget.
+local function judge(budget, ok, result, message)
     local out_of_time = ok and budget.late and message == budget.spent
     for _, t in ipairs(out_of_time and scheduler.others() or {}) do
         scheduler.cancel(t)
@@ -127,6 +95,37 @@ function limits.call(given, handler, f, ...)
         return false, result, reached -- the script ignored the refusal, and called no model at all
     end
     return ok, result, nil, not ok and reached or nil
+end
+
+---Calls `f(...)` within the limits of the flags.
+---@param given table the flags
+---@param handler fun(err: any): any for xpcall
+---@param f function
+---@param ... any
+---@return boolean ok
+---@return any result the first result of `f`, or the error
+---@return string? refusal if a limit ended it: one line that names the limit
+---@return string? reached if another error ended it: the limit that was reached before
+function limits.call(given, handler, f, ...)
+    local wanted, any = {}, false
+    for flag, name in pairs(NAMES) do
+        wanted[name] = given[flag]
+        any = any or given[flag] ~= nil
+    end
+    limits.begin(given)
+    if not any then
+        local ok, result = xpcall(call_all, handler, given, f, ...)
+        core.stop_obeyed()
+        return ok, result, not ok and limits.stopped(given)
+    end
+    local budget = budgets.new(wanted)
+    local ok, result, message = xpcall(budgets.within, handler, budget, call_all, given, f, ...)
+    core.stop_obeyed()
+    local stopped = not ok and limits.stopped(given)
+    if stopped then
+        return false, result, stopped .. " [BUDGET]"
+    end
+    return judge(budget, ok, result, message)
 end
 
 return limits
