@@ -64,6 +64,8 @@ describe("ponder log", function()
             shell.ponder({ "show", path .. "#3" }).out)
         local result = shell.ponder { "show", "--json", path .. "#3" }
         assert.same({ 0, "" }, { result.status, result.err })
+        result = shell.ponder { "show", path .. "#99999999999999999999" }
+        assert.matches("holds no run 9223372036854775807", result.err)
         result = shell.ponder { "show", path .. "#4" }
         assert.same({ 1, ("ponder show: %s: holds no run 4\n"):format(path) },
             { result.status, result.err })

@@ -208,7 +208,7 @@ function file.split(what)
         existing:close()
         return what, nil
     end
-    return path, math.tointeger(tonumber(number))
+    return path, math.tointeger(tonumber(number)) or math.maxinteger
 end
 
 -- Turns an error into one line about the file.
