@@ -9,6 +9,12 @@ function served(path, query = {}) {
   return `${path}?${new URLSearchParams({ token, ...query })}`;
 }
 
+function showConnection(connected) {
+  const box = byElementId('lost');
+  box.hidden = connected;
+  box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
+}
+
 /* Replaces items with known ids and appends the others. */
 function mergeById(list, update, merge = (_, item) => item) {
   const places = new Map(list.map((item, i) => [item.id, i]));
@@ -35,36 +41,36 @@ function mergeUpdate(raw, { searches, calls, texts, cut, ...rest }) {
 const RETRY_MS = 2000;
 
 /*
- * Calls onUpdate(changes) with changes of the run, onUpdate(whole, true) with all data if the page
- * has missed changes, and onConnection(connected) when the connection is lost or back.
+ * Calls onUpdate(changes) with changes of the run, or onUpdate(whole, true) with all data if the page
+ * has missed changes.
  */
-function followRun(raw, onUpdate, onConnection) {
+function followRun(raw, onUpdate) {
   const source = new EventSource(served('/view/events', { follow: raw.follow }));
   const reconnect = () => {
     source.close();
-    setTimeout(() => reload(raw.name, onUpdate, onConnection), RETRY_MS);
+    setTimeout(() => reload(raw.name, onUpdate), RETRY_MS);
   };
   source.addEventListener('message', (event) => {
-    onConnection(true);
+    showConnection(true);
     onUpdate(JSON.parse(event.data), false);
   });
   source.addEventListener('lost', reconnect);
   source.addEventListener('error', () => {
-    onConnection(false);
+    showConnection(false);
     reconnect();
   });
 }
 
-async function reload(name, onUpdate, onConnection) {
+async function reload(name, onUpdate) {
   try {
     const answer = await fetch(served('/view/data', { run: name }));
     if (!answer.ok) throw new Error(answer.statusText);
     const whole = await answer.json();
-    onConnection(true);
+    showConnection(true);
     onUpdate(whole, true);
-    followRun(whole, onUpdate, onConnection);
+    followRun(whole, onUpdate);
   } catch {
-    onConnection(false);
-    setTimeout(() => reload(name, onUpdate, onConnection), RETRY_MS);
+    showConnection(false);
+    setTimeout(() => reload(name, onUpdate), RETRY_MS);
   }
 }

@@ -327,12 +327,6 @@ function watch() {
 
 /* ---- updates from the server ---- */
 
-function showConnection(connected) {
-  const box = byElementId('lost');
-  box.hidden = connected;
-  box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
-}
-
 async function refresh() {
   try {
     const answer = await fetch(served('/view/runs'));

@@ -49,12 +49,6 @@ function applyUpdate(update, isWhole) {
   redrawSoon();
 }
 
-function showConnection(connected) {
-  const box = byElementId('lost');
-  box.hidden = connected;
-  box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
-}
-
 /* Redraws each second, since the bars of calls in flight grow. */
 function tick() {
   if (run.run.status === 'running' && redrawTook < 50) redrawSoon();
@@ -64,6 +58,6 @@ function startFollowing() {
   if (raw.follow === undefined) return;
   byElementId('home').hidden = false;
   byElementId('home').href = served('/');
-  followRun(raw, applyUpdate, showConnection);
+  followRun(raw, applyUpdate);
   setInterval(tick, 1000);
 }
