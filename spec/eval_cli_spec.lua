@@ -167,6 +167,17 @@ describe("ponder eval", function()
         assert.same({ "i13", "i14", "i15" }, object.changes[2].broken)
     end)
 
+    it("has the recorded times in a replay", function()
+        local r = ponder { "--json", "--log", "k.db", "sums.lua" }
+        local again = shell.ponder({ "replay", "k.db" }, { cwd = dir.path, env = environment() })
+        assert.same({ 0, 0 }, { r.status, again.status }, again.err)
+        local first, second = json.decode(r.out).policies, json.decode(again.out).policies
+        for i, policy in ipairs(first) do
+            assert.same(policy.seconds, second[i].seconds)
+            assert.is_true(second[i].critical_seconds.mean >= 0)
+        end
+    end)
+
     it("resumes after a kill, and sends no answered request again", function()
         local killed = shell.run(("cd %s && { %s %s eval --log k.db --concurrency 2 sums.lua & "
             .. "pid=$!; until [ -e asked ] && [ $(wc -l <asked) -ge 5 ]; do sleep 0.02; done; "

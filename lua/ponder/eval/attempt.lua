@@ -4,6 +4,7 @@
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
 local runs = require "ponder.run"
+local scheduler = require "ponder.task.scheduler"
 local score = require "ponder.eval.score"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -114,7 +115,7 @@ local function new_run(job, limits)
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, samples
     run.on_samples = on_samples
-    run.budget.clock = task.now
+    run.budget.clock = scheduler.clock -- not task.now, whose readings a replay plays
     return run
 end
 
