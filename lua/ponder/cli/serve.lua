@@ -27,6 +27,28 @@ local function count(name, help, min)
     return { name, value = "N", type = "integer", min = min or 1, help = help }
 end
 
+-- Options that the server takes under the same names; durations in milliseconds.
+local LIMITS = { title = "Limits",
+    count("concurrency", "requests that run at once (default: 64)"),
+    count("max_queue", "requests that wait for a slot (default: 256)", 0),
+    duration("queue_timeout", "longest wait for a slot (default: 60s)"),
+    duration("timeout", "time limit of a request, waiting or computing (default: 10m)"),
+    { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all requests" },
+    { "max_cost_per_request", value = "USD", type = "number", min = 0,
+        help = "dollars of a request" },
+    count("max_calls_per_request", "model calls of a request"),
+    duration("drain", "how long running requests may finish after SIGTERM (default: 30s)"),
+}
+local CONNECTIONS = { title = "Connections",
+    count("max_connections", "open connections (default: 10000)"),
+    count("max_connections_per_address", "open connections from one address (default: 10000)"),
+    count("max_header_bytes", "headers of a request (default: 16384)", 1024),
+    count("max_body_bytes", "body of a request (default: 16 MiB)"),
+    duration("header_timeout", "time to receive headers (default: 10s)"),
+    duration("body_timeout", "time to receive a body (default: 60s)"),
+    duration("idle_timeout", "time between requests (default: 75s)"),
+}
+
 local RULES, SECTIONS = args.collect {
     { title = "Policies",
         { "model", value = "NAME",
@@ -44,26 +66,8 @@ local RULES, SECTIONS = args.collect {
             help = "allowed keys: KEY [NAME [USD]] per line" },
         { "cors", value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
     },
-    { title = "Limits",
-        count("concurrency", "requests that run at once (default: 64)"),
-        count("max_queue", "requests that wait for a slot (default: 256)", 0),
-        duration("queue_timeout", "longest wait for a slot (default: 60s)"),
-        duration("timeout", "time limit of a request, waiting or computing (default: 10m)"),
-        { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all requests" },
-        { "max_cost_per_request", value = "USD", type = "number", min = 0,
-            help = "dollars of a request" },
-        count("max_calls_per_request", "model calls of a request"),
-        duration("drain", "how long running requests may finish after SIGTERM (default: 30s)"),
-    },
-    { title = "Connections",
-        count("max_connections", "open connections (default: 10000)"),
-        count("max_connections_per_address", "open connections from one address (default: 10000)"),
-        count("max_header_bytes", "headers of a request (default: 16384)", 1024),
-        count("max_body_bytes", "body of a request (default: 16 MiB)"),
-        duration("header_timeout", "time to receive headers (default: 10s)"),
-        duration("body_timeout", "time to receive a body (default: 60s)"),
-        duration("idle_timeout", "time between requests (default: 75s)"),
-    },
+    LIMITS,
+    CONNECTIONS,
     { title = "Untrusted policies", confined.OPTIONS },
 }
 
@@ -102,10 +106,6 @@ status: 0 when all requests were answered, 143 (130 after Ctrl-C) when some were
 
 -------------------------------------------------------------------------------
 
-local function ms(seconds)
-    return seconds and math.max(math.floor(seconds * 1000 + 0.5), 1)
-end
-
 local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- short, since a scraper waits
 
 -- A function that returns the gauges of a Redis for /metrics; or nil, message if the URL is wrong.
@@ -119,20 +119,20 @@ end
 local function server_options(given, list, keys)
     -- With several keys, each would see the runs of the others.
     local shows_runs = given.log and (not keys or #keys == 1)
-    local limits = policies.limits(given)
-    return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
-        prompts = prompts.catalog, resources = shows_runs and resources.of(given.log) or nil,
-        version = host.version,
-        concurrency = given.concurrency, max_queue = given.max_queue,
-        queue_timeout_ms = ms(given.queue_timeout), timeout_ms = limits.timeout_ms,
-        drain_ms = ms(given.drain), max_cost = given.max_cost,
-        max_cost_per_request = given.max_cost_per_request,
-        max_calls_per_request = given.max_calls_per_request,
-        max_connections = given.max_connections,
-        max_connections_per_address = given.max_connections_per_address,
-        max_header_bytes = given.max_header_bytes, max_body_bytes = given.max_body_bytes,
-        header_timeout_ms = ms(given.header_timeout), body_timeout_ms = ms(given.body_timeout),
-        idle_timeout_ms = ms(given.idle_timeout) }
+    local opts = policies.limits(given)
+    opts.policies, opts.keys, opts.listen, opts.cors = list, keys, given.listen, given.cors
+    opts.prompts, opts.version = prompts.catalog, host.version
+    opts.resources = shows_runs and resources.of(given.log) or nil
+    for _, section in ipairs { LIMITS, CONNECTIONS } do
+        for _, rule in ipairs(section) do
+            local name, value = rule[1], given[rule[1]]
+            if value and rule.type == "duration" then
+                name, value = name .. "_ms", math.max(math.floor(value * 1000 + 0.5), 1)
+            end
+            opts[name] = value
+        end
+    end
+    return opts
 end
 
 local function read_keys(path)
