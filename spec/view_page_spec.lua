@@ -167,7 +167,17 @@ describe("the served page", function()
         b:run "document.querySelector('#details details.call').open = false"
         b:run "document.getElementById('tree').focus()"
         b:press("+", "+")
+        local function colours()
+            return b:run([[return Object.fromEntries([...document.querySelectorAll('#keys li')].map(
+                (li) => [li.textContent.split(' ')[0], li.firstChild.style.background]))]])
+        end
+        local before = colours()
         assert(writer:begin())
+        for id = 91, 140 do
+            assert(writer:execute([[INSERT INTO calls (id, session, identity, occurrence, provider,
+                model, sample, samples, request, asked_at, status, purpose) VALUES (?, 1, 'more',
+                ?, 'openai', 'm', 1, 1, '{}', 1760000020.0, 'ok', 'refine')]], id, id))
+        end
         assert(writer:execute [[INSERT INTO nodes (search, id, parent, depth, score, text) VALUES
             (2, 'n7', 'n6', 3, 0.5, 'one more')]])
         assert(writer:execute [[INSERT INTO calls (id, session, identity, occurrence, provider,
@@ -175,6 +185,7 @@ describe("the served page", function()
             1, 'openai', 'm', 1, 1, '{}', 1760000020.0, 2, 'n6', 'generate')]])
         assert(writer:commit())
         b:wait "return document.getElementById('tab-outline').textContent === 'Tree7'"
+        assert.same(before, colours())
         assert.is_truthy(rows("outline")[6]:find("one more", 1, true))
         assert.equal("Node n3", title())
         assert.equal(0, b:run

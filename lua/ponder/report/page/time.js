@@ -132,17 +132,16 @@ function revealCall(view, call) {
 
 const STATUS_COLOUR = { ok: 'good', error: 'bad', cancelled: 'muted' };
 
-/* Colours calls by purpose, model or status: view.keys is [{ name, count, colour }], most frequent
- * first, and view.keyOf has the index of each call in it. */
+/* Colours calls by purpose, model or status: view.keys is [{ name, count, colour }], in the order of
+ * their first calls, so that a growing run keeps its colours; view.keyOf has the index of each call
+ * in it. */
 function colourCalls(view, by) {
   const counts = new Map();
   for (const call of view.run.calls) {
     const name = valueOf(call, by);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  const names = [...counts.keys()].sort(
-    (a, b) => counts.get(b) - counts.get(a) || (a < b ? -1 : 1),
-  );
+  const names = [...counts.keys()];
   const { colours } = view;
   view.keys = names.map((name, i) => ({
     name,
