@@ -6,8 +6,7 @@
 --- In every context:
 ---   context.prompt            the question
 ---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
----   truncated
----                           to max_text_bytes, except for the question
+---                           truncated to max_text_bytes, except for the question
 
 local prompts = {}
 

@@ -7,8 +7,7 @@
 ---   context.prompt            the question
 ---   context.instructions      a string from the user: replaces the instructions below; or false
 ---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
----   truncated
----                           to max_text_bytes, except for the question
+---                           truncated to max_text_bytes, except for the question
 ---
 --- A thought in a context is {id, content, score, weight}; score and weight may be nil.
 

@@ -16,8 +16,7 @@
 ---   context.ungraded        the previous critique, if it has no grade on the requested scale
 ---   context.instructions    a string from the user: replaces the instructions below; or false
 ---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
----   truncated
----                           to max_text_bytes, except for the question
+---                           truncated to max_text_bytes, except for the question
 ---
 --- Quote everything that does not come from this file, so that a question or an earlier reply
 --- cannot pose as an instruction. `ponder.parse.critique` parses the replies.

@@ -179,7 +179,7 @@ local function measure_client()
         for _ = 1, 2000 do m:chat(hello()) end
         cpus[i] = (os.clock() - cpu) * 1e6 / 2000
     end
-    print(("client       %.1f us of CPU a call beside the transport"):format(median(cpus)))
+    print(("client       %.1f us of CPU a call besides the transport"):format(median(cpus)))
 end
 
 local s <close> = server.start()

@@ -86,11 +86,11 @@ local function compute(count)
         return (run(count, 1, COMPUTING, tostring(COMPUTE_STEPS), "compute"))
     end
 end
-report("a computation: 1 worker beside 2", measure.pairs(compute(1), compute(2), 3), ">=", 1.8)
+report("a computation: 1 worker relative to 2", measure.pairs(compute(1), compute(2), 3), ">=", 1.8)
 local naps = {}
 for i = 1, 3 do
     naps[i] = run(NAPPERS, PLACES, NAPPERS * PLACES * NAPS_EACH, tostring(NAP_S), "nap")
 end
-report("jobs of 50 ms: time beside the ideal", measure.median(naps) / (NAP_S * NAPS_EACH), "<=",
+report("jobs of 50 ms: time over the ideal", measure.median(naps) / (NAP_S * NAPS_EACH), "<=",
     1.10)
 os.exit(ok)

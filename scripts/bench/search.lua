@@ -197,7 +197,7 @@ local function small_trees()
 end
 
 local function keys()
-    print("search: what `key` costs a node at 10^6 nodes, beside the callback")
+    print("search: what `key` costs a node at 10^6 nodes, besides the callback")
     local function key(s) return "state " .. s end
     local function with(one)
         return function()
@@ -264,7 +264,7 @@ local function memory()
 end
 
 local function chain()
-    print("search: a chain 100,000 deep beside one 10,000 deep, time a node")
+    print("search: a chain 100,000 deep, relative to one 10,000 deep, time a node")
     local function deep(depth)
         return function()
             return measure.cpu(function()
@@ -293,7 +293,7 @@ local function wall(command)
 end
 
 local function start_up()
-    print("start-up: ponder -e '' beside a C program that links the same libraries and returns 0")
+    print("start-up: ponder -e '' and a C program that links the same libraries and returns 0")
     local empty = ponder():match("^(.*)/[^/]*$") .. "/empty"
     measure.report("ponder -e '' / empty program",
         (measure.pairs(wall(ponder() .. " -e ''"), wall(empty), 7)), "<=", 1.3)

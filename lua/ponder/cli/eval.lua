@@ -356,7 +356,7 @@ local function measure(given, path, mode)
     return show(given, result)
 end
 
--- When the file, or anything beside it, was last changed.
+-- When the file, or anything in its directory, was last changed.
 local function last_change(path)
     local latest = 0
     for _, file in ipairs(directories.files(cli.directory_of(path) or ".") or {}) do

@@ -26,10 +26,10 @@ json.null = nil
 ---unless `indent` says so.
 ---
 ---A table is an object if all its keys are strings, or it has none, and a list if its keys are
----1..n; `json.array` and `json.object` say it where that is not enough. A table or userdata whose
+---1..n; `json.array` and `json.object` decide where that is ambiguous. A table or userdata whose
 ---metatable has both `__len` and `__index` is a list that is read through them, item by item (such
 ---as the nodes of a search); with `__holes` as well an item that is nil is null (results of
----task.map). No other metamethod is heeded: tables are read raw, other userdata are
+---task.map). No other metamethod is used: tables are read raw, other userdata are
 ---refused.
 ---
 ---Bytes of a string that are not UTF-8 become U+FFFD.

@@ -1,4 +1,4 @@
---- A worker's housekeeping beside its jobs: it renews their leases, gives up jobs whose lease it
+--- A worker's housekeeping while its jobs run: it renews their leases, gives up jobs whose lease it
 --- could not renew, claims those of dead workers, and announces itself.
 
 local host = require "ponder.core.host"
