@@ -7,25 +7,22 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 
 local SCHEMA = {
-    concurrency = { type = "integer", min = 1 },
-    max_concurrent = { type = "integer", min = 1 }, -- former name
+    concurrency = { type = "integer", min = 1, default = 4, alias = "max_concurrent" },
     on_error = { type = "string", enum = { "raise", "collect", "skip", "fail_fast" },
         default = "collect" },
     on_progress = { type = "function" },
 }
 
-local CONCURRENCY = 4
-
 local STOP = {} -- raised to cancel the other items
 
 -- The verdict on one item; or nil, message, code.
 local function ask(judge, item, index, on_error)
+    local ok, verdict, message, code
     if on_error == "raise" then
-        local verdict, message, code = judge(item, index)
-        return verdict, verdict == nil and tostring(message or "the judge returned nothing") or nil,
-            verdict == nil and tostring(code or "BAD_RESULT") or nil
+        ok, verdict, message, code = true, judge(item, index)
+    else
+        ok, verdict, message, code = xpcall(judge, failures.with_traceback, item, index)
     end
-    local ok, verdict, message, code = xpcall(judge, failures.with_traceback, item, index)
     if not ok then
         return nil, failures.describe(verdict), "ERROR"
     elseif verdict == nil then
@@ -64,7 +61,7 @@ local function judge_all(state, items, judge, opts)
             error(STOP, 0)
         end
         return true
-    end, { concurrency = opts.concurrency or opts.max_concurrent or CONCURRENCY })
+    end, { concurrency = opts.concurrency })
 end
 
 ---See ponder.ensemble.parallel_judge.
