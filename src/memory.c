@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <malloc.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,21 +105,33 @@ Memory memory_new(void)
     map_at_start();
     long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
     size_t machine = pages > 0 && page_size > 0 ? (size_t)pages * (size_t)page_size : SIZE_MAX;
-    size_t group = memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    size_t limit = (group < machine ? group : machine) / 4 * 3;
-    return (Memory){.bytes_limit = limit, .resident_limit = limit};
+    return (Memory){.bytes_limit = machine / 4 * 3, .resident_limit = machine / 4 * 3};
 }
 
 /* ---- limits ---- */
 
+/* Lowers the limits to those of our control group. Reading them takes a fortieth of a start, so
+ * it waits until the process grows or a limit is set. */
+static void heed_group(Memory *m)
+{
+    if (m->group_known)
+        return;
+    size_t limit = memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup") / 4 * 3;
+    m->group_known = true;
+    m->bytes_limit = limit < m->bytes_limit ? limit : m->bytes_limit;
+    m->resident_limit = limit < m->resident_limit ? limit : m->resident_limit;
+}
+
 void memory_limit_bytes(Memory *m, size_t bytes)
 {
+    heed_group(m);
     m->bytes_limit = bytes > m->bytes ? bytes : m->bytes;
 }
 
 void memory_limit_resident(Memory *m, size_t bytes)
 {
     size_t now = memory_resident() + CHECK_EVERY;
+    heed_group(m);
     m->resident_limit = bytes > now ? bytes : now;
     m->unchecked = CHECK_EVERY;
 }
@@ -150,6 +161,7 @@ static bool fits(Memory *m, size_t growth)
     m->unchecked += growth;
     if (m->unchecked < CHECK_EVERY)
         return true;
+    heed_group(m);
     if (memory_resident() + growth > m->resident_limit) {
         malloc_trim(0);
         if (memory_resident() + growth > m->resident_limit)

@@ -2,6 +2,7 @@
 #ifndef PONDER_MEMORY_H
 #define PONDER_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Memory {
@@ -10,6 +11,7 @@ typedef struct Memory {
     size_t resident_limit; /* of the process's resident memory: allocations beyond it fail */
     size_t unchecked;      /* bytes requested since resident memory was last read */
     size_t peak;           /* of `bytes`, since free memory was last returned to the system */
+    bool group_known;      /* the limits heed our control group */
 } Memory;
 
 /* Limits default to three quarters of the machine's memory, or of our control group's: a runaway
