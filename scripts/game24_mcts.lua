@@ -127,7 +127,8 @@ policy.main("game24_mcts", { ... }, {
             end
             return priors
         end,
-        is_terminal = is_24, stop = function(node) return node.terminal end,
+        is_terminal = is_24, reflect = function() return true end, -- remembers a solution
+        stop = function(node) return #node.memory > 0 end,
         key = function(items)
             return #items == 1 and is_24(items) and items[1].text or join(items)
         end,

@@ -109,7 +109,8 @@ local result, message = search.run {
     end,
     evaluate = function(state) return state.text and verify(state.text) or 0 end,
     is_terminal = function(state) return state.text ~= nil and verify(state.text) == 1 end,
-    stop = function(node) return node.terminal end,
+    reflect = function() return true end, -- remembers that an attempt was right
+    stop = function(node) return #node.memory > 0 end,
     max_iterations = opts.tickets, max_depth = 40,
     batch = opts.concurrency, concurrency = opts.concurrency,
 }

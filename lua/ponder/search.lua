@@ -91,7 +91,7 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---  default 1; best_first: a cap on the frontier, only if given
 ---@field max_depth? integer deepest child; default 8, none in astar, idastar and evolve
 ---@field stop? fun(node: SearchNode): boolean called when a node is selected; return true to stop.
----  Only astar and idastar end at the first terminal node by themselves
+---  some searches never select a terminal node: see search.run
 ---@field concurrency? integer callbacks in flight, default 1; more than 1 needs a task
 ---@field batch? integer nodes per round, default 1; beam and dvts: always a level
 ---@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve), default 100
@@ -382,15 +382,16 @@ end
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
 ---which may overlap, and backs up the results. So `batch` changes the tree; `concurrency` never
----does.
----`ponder help search` says which search to use when.
+---does. `ponder help search` says which search to use when.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends
 ---the search: text gets the callback, the node and its depth added; a table is raised unchanged
 ---(see search.raised_by). A callback that returns `nil, message, code` ends it with
 ---`nil, message, code, partial`.
 ---
----Only astar and idastar end at the first terminal node; use `stop` to end the others there.
+---Only astar and idastar end at the first terminal node; use `stop` to end the others there. uct,
+---puct (without `revisit`), ab_mcts and evolve never select a terminal node: end them by `reflect =
+---function() return true end` and `stop = function(node) return #node.memory > 0 end`.
 ---@param opts SearchOptions
 ---@return SearchResult? result nil if a callback failed
 ---@return string? message
