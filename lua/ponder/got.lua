@@ -62,13 +62,12 @@
 ---   * An empty thought is not added. A round without thoughts proceeds to aggregation; if there is
 ---     no thought at all, the run fails. In a chain, empty thoughts count.
 ---   * If a reply lacks the score of a thought on the requested scale, the machine asks again, up
----   to
----     `max_parse_retries` times. Then (or if thoughts_scored omits it) the thought stays unscored
----     and ranks as 0.5.
+---     to `max_parse_retries` times. Then (or if thoughts_scored omits it) the thought stays
+---     unscored and ranks as 0.5.
 ---   * Links to unknown nodes, to the same node, or found twice are ignored.
 ---   * An unreadable vote is invalid. A tie goes to the higher score, then to the older thought.
 ---   * An empty aggregate ends the run with the best thought; an empty refinement uses up its
----   round.
+---     round.
 ---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
 local core = require "ponder.core.got"

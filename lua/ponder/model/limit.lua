@@ -1,8 +1,7 @@
 --- Rate limiting. A call may wait for three independent reasons, in this order:
 ---
----   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets with
----   a
----      capacity of one minute that refill continuously;
+---   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets
+---      with a capacity of one minute that refill continuously;
 ---   2. the server's headers (`x-ratelimit-*`, `anthropic-ratelimit-*`): if they report too little
 ---      left, calls wait for the reset;
 ---   3. a pause, after the server answered 429 with a wait.
