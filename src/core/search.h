@@ -296,7 +296,7 @@ bool search_ask(Search *s, SearchAsk *ask);
 /* The next callback of a unit, after the last one's result was told; false: the unit is over. */
 bool search_continue(Search *s, SearchAsk *ask);
 
-/* The result, unless the search has ended. */
+/* Each tells the result of a callback; not once the search has ended. */
 void search_tell_stop(Search *s, bool stop);
 void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length);
 void search_tell_cost(Search *s, const SearchAsk *ask, double cost);
