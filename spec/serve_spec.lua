@@ -1,10 +1,12 @@
 -- ponder.serve: the APIs as clients see them. The server and its clients are tasks of one process.
 
+local cot = require "ponder.strategy.cot"
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
 local models = require "ponder.model"
 local search = require "ponder.search"
 local serve = require "ponder.serve"
+local serve_policies = require "ponder.serve.policies"
 local shell = require "shell"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -259,6 +261,15 @@ describe("an invalid request", function()
             { ["content-type"] = "text/plain" })
         refused(415, "unsupported_media_type", nil, "POST", CHAT, "{}",
             { ["content-type"] = "application/jsonx" })
+    end)
+
+    it("is told that a strategy needs a question", function()
+        local made = cot.new { model = "script:none.lua" }
+        with_server({ policies = { cot = made } }, function(client)
+            local result, body = client("POST", CHAT, chat("cot", ""))
+            assert.same({ 400, "empty_prompt" }, { result.status, body.error.code })
+        end)
+        assert.equal(cot.summary, serve_policies.of("x", cot)[1].description)
     end)
 
     it("is told where its JSON is wrong, and which part is not text", function()

@@ -32,7 +32,7 @@ end
 local BY_CODE = {
     RATE_LIMITED = { 429, "rate_limit_exceeded" }, BUDGET = { 429, "insufficient_quota" },
     TIMEOUT = { 504, "timeout" }, CANCELLED = { 499, "cancelled" },
-    CONTEXT_LENGTH = { 400, "context_length_exceeded" },
+    CONTEXT_LENGTH = { 400, "context_length_exceeded" }, EMPTY_PROMPT = { 400, "empty_prompt" },
 }
 
 -- What clients are told instead of what a policy raised, and of messages of model calls, which name

@@ -51,6 +51,9 @@ end
 -- Makes a strategy a function of a request.
 local function run_strategy(made)
     return function(request)
+        if request.prompt == "" then
+            return nil, "there is no question: the last user message is empty", "EMPTY_PROMPT"
+        end
         local outcome, message, code = made:fresh():run(request.prompt,
             { on_event = thought_sender(request) })
         if not outcome then
@@ -109,7 +112,7 @@ end
 ---@return string? message
 function policies.of(name, value)
     if strategy.is_library(value) then
-        value = value.new()
+        value = { run = value.new(), description = value.summary }
     end
     if is_policy(value) or type(value) ~= "table" or next(value) == nil then
         local policy, message = policies.new(name, value)

@@ -58,7 +58,8 @@ local function strategy_policy(name, given, box)
     if not opened then
         return nil, problem
     end
-    return policies.of(name, { run = made, annotations = { readOnlyHint = not box.tools } })
+    return policies.of(name, { run = made, description = library.summary,
+        annotations = { readOnlyHint = not box.tools } })
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
