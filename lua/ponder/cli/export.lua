@@ -29,13 +29,14 @@ ponder export [OPTION...] [FILE|NAME|N]
 
 Writes the newest run, or the one with that log path, or that name or number in ponder log.
 
-  dot      search trees and thought graphs for Graphviz: ... --format dot | dot -Tsvg
-  mermaid  the same as a flow chart for Markdown; by default Mermaid draws at most 500 edges
+  dot      trees and thought graphs for Graphviz: ... --format dot | dot -Tsvg
+  mermaid  the same as a flow chart for Markdown (Mermaid's default limit: 500
+           edges)
   html     one page with the trees, calls and totals, to open in a browser
   json     everything in the log, as one object
-  otlp     traces that follow OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts
-           and replies only with --content; --otlp sends them with the headers in
-           $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id]]
+  otlp     traces that follow OpenTelemetry's conventions for generative AI, as
+           OTLP/JSON; prompts and replies only with --content; --otlp sends them
+           with the headers in $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id]]
 
 -- Calls write(file) with the file of --output, or with standard output, whose errors the host
 -- reports.

@@ -26,12 +26,12 @@ local prompts = { rules = RULES, sections = SECTIONS, words = { "check", "eject"
 prompts.summary = "list, show, copy and check the prompts"
 
 prompts.about = [[
-ponder prompts list                  every prompt, and the file it comes from
-ponder prompts show NAME             the file: ponder prompts show tot
-ponder prompts show NAME.FUNCTION    the messages, with sample data: ... show tot.generate
+ponder prompts list                every prompt, and the file it comes from
+ponder prompts show NAME           the file: ponder prompts show tot
+ponder prompts show NAME.FUNCTION  the messages, with sample data: tot.generate
 ponder prompts eject [OPTION...] [NAME]
-                                     copy the built-in files, or one, for editing
-ponder prompts check [NAME]          render every prompt with sample data, and report problems
+                                   copy the built-in files, or one, for editing
+ponder prompts check [NAME]        render every prompt with sample data
 
 --strategy FILE includes the prompts of your own strategy.
 

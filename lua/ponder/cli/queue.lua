@@ -32,8 +32,8 @@ Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, wor
 (how long the oldest job has waited) and dead letters. URL: see ponder work --help; it defaults to
 $PONDER_REDIS_URL.
 
-  ponder queue --queue NAME --dead          jobs that have failed for good, and why
-  ponder queue --queue NAME --retry all     run them again; recorded replies are free]]
+  ponder queue --queue NAME --dead       jobs that have failed for good, and why
+  ponder queue --queue NAME --retry all  run them again; replies stay paid for]]
 
 local SAMPLE_S = 1
 
