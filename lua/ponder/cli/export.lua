@@ -36,7 +36,7 @@ Writes the newest run, or the one with that log path, or that name or number in 
   json     everything in the log, as one object
   otlp     traces that follow OpenTelemetry's conventions for generative AI, as
            OTLP/JSON; prompts and replies only with --content; --otlp sends them
-           with the headers in $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id]]
+           with $OTEL_EXPORTER_OTLP_HEADERS as headers and prints the trace id]]
 
 -- Calls write(file) with the file of --output, or with standard output, whose errors the host
 -- reports.
