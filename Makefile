@@ -55,7 +55,7 @@ EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/pond
 # COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
 # they are in the reference but not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/run.lua \
+HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/command.lua log/run.lua \
               log/rotate.lua log/session.lua queue/keeper.lua queue/worker.lua)
 LIBRARY    := $(filter-out doc/% $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
