@@ -97,4 +97,16 @@ describe("the limit of a control group", function()
         assert.equal("", limit("", {}))
         assert.equal("", limit("nonsense\n0::/a\n", {}))
     end)
+
+    it("is what a script is told from its first line on", function()
+        if shell.run("unshare -rm true 2>/dev/null").status ~= 0 then
+            pending "no user namespaces here"
+        end
+        local dir <close> = shell.directory { ["memory.max"] = "209715200\n",
+            ["memory/memory.limit_in_bytes"] = "209715200\n" }
+        local code = "print((select(2, require([[ponder.core.host]]).memory())))"
+        local r = shell.run(("unshare -rm sh -c 'mount --bind %s /sys/fs/cgroup && %s -e \"%s\"' "
+            .. ">$OUT 2>$ERR"):format(dir.path, shell.executable, code))
+        assert.same({ "157286400\n", "" }, { r.out, r.err })
+    end)
 end)

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <lauxlib.h>
-#include <lualib.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "api/offline.h"
 #include "memory.h"
 #include "signals.h"
@@ -58,9 +58,9 @@ static int host_group_limit(lua_State *L)
 /* host.memory() -> bytes in use, limit in bytes, resident bytes of the process. */
 static int host_memory(lua_State *L)
 {
-    const Memory *m = this_memory(L);
+    Memory *m = this_memory(L);
     lua_pushinteger(L, (lua_Integer)m->bytes);
-    lua_pushinteger(L, (lua_Integer)m->bytes_limit);
+    lua_pushinteger(L, (lua_Integer)memory_bytes_limit(m));
     lua_pushinteger(L, (lua_Integer)memory_resident());
     return 3;
 }
@@ -204,25 +204,15 @@ static int host_process(lua_State *L)
     return 2;
 }
 
-static int close_file(lua_State *L)
-{
-    luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-    return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
-}
-
 /* host.take_output() -> a file that is standard output, or nil, message. Whatever else this process
  * and its children write there goes to standard error from now on. */
 static int host_take_output(lua_State *L)
 {
-    luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
-    stream->closef = NULL; /* closed */
-    luaL_setmetatable(L, LUA_FILEHANDLE);
+    luaL_Stream *file = api_new_file(L);
     fflush(stdout);
     int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    stream->f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (stream->f == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    if (fd < 0 || !api_open_file(file, fd, "w") || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return luaL_fileresult(L, 0, "standard output");
-    stream->closef = close_file;
     return 1;
 }
 

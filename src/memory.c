@@ -111,7 +111,7 @@ Memory memory_new(void)
 /* ---- limits ---- */
 
 /* Lowers the limits to those of our control group. Reading them takes a fortieth of a start, so
- * it waits until the process grows or a limit is set. */
+ * it waits until the process grows, or a limit is set or asked for. */
 static void heed_group(Memory *m)
 {
     if (m->group_known)
@@ -120,6 +120,12 @@ static void heed_group(Memory *m)
     m->group_known = true;
     m->bytes_limit = limit < m->bytes_limit ? limit : m->bytes_limit;
     m->resident_limit = limit < m->resident_limit ? limit : m->resident_limit;
+}
+
+size_t memory_bytes_limit(Memory *m)
+{
+    heed_group(m);
+    return m->bytes_limit;
 }
 
 void memory_limit_bytes(Memory *m, size_t bytes)

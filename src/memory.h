@@ -24,6 +24,9 @@ void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
 /* The same for a process that ends after lua_close: frees nothing, since the system is faster. */
 void *memory_resize_last(void *memory, void *block, size_t old_size, size_t new_size);
 
+/* The limit of `bytes`. */
+size_t memory_bytes_limit(Memory *m);
+
 /* A limit below current use is raised to it. */
 void memory_limit_bytes(Memory *m, size_t bytes);
 void memory_limit_resident(Memory *m, size_t bytes);
