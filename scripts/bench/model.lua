@@ -10,6 +10,7 @@ local model = require "ponder.model"
 local search = require "ponder.search"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
+package.preload.shell = assert(loadfile "spec/support/shell.lua")
 local server = dofile "spec/support/server.lua"
 
 local build = os.getenv("PONDER_BUILD") or "build"
