@@ -3,7 +3,7 @@
 local json = require "ponder.json"
 local fake = require "model_fake"
 local steps = require "steps"
-local tool = require "ponder.model.tool"
+local read = require "ponder.model.read"
 
 -- Whether `got` has everything in `wanted`; else where not.
 local function differs(wanted, got, path)
@@ -102,20 +102,21 @@ describe("tool calls in a stream", function()
 
     local function ids(calls)
         local list = {}
-        for i, call in ipairs(tool.merged(calls) or {}) do list[i] = call.id end
+        for i, call in ipairs(read.merged_calls(calls) or {}) do list[i] = call.id end
         return table.concat(list, " ")
     end
 
     it("are ordered by their numbers, equal numbers by arrival", function()
-        local calls = tool.new_calls()
-        assert.is_nil(tool.merged(calls))
+        local calls = read.new_calls()
+        assert.is_nil(read.merged_calls(calls))
         for _, one in ipairs { { 3, "c" }, { 1, "a" }, { 3, "d" }, { 2, "b" }, { 3, "c" } } do
-            assert.is_true(tool.merge(calls, piece(one[1], one[2])))
+            assert.is_true(read.merge_call(calls, piece(one[1], one[2])))
         end
-        assert.is_true(tool.merge(calls, { ["function"] = { arguments = " " } })) -- of the last
+        -- Of the last:
+        assert.is_true(read.merge_call(calls, { ["function"] = { arguments = " " } }))
         assert.equal("a b c d", ids(calls))
-        assert.equal("{}{}", tool.merged(calls)[3].arguments_json)
-        assert.equal("{} ", tool.merged(calls)[4].arguments_json)
+        assert.equal("{}{}", read.merged_calls(calls)[3].arguments_json)
+        assert.equal("{} ", read.merged_calls(calls)[4].arguments_json)
     end)
 
     it("cost the same each, however they are numbered", function()
@@ -127,8 +128,8 @@ describe("tool calls in a stream", function()
         }
         for name, way in pairs(ways) do
             assert.is_true(steps.is_linear(function(n)
-                local calls = tool.new_calls()
-                for i = 1, n do tool.merge(calls, way(i, n)) end
+                local calls = read.new_calls()
+                for i = 1, n do read.merge_call(calls, way(i, n)) end
             end, 1000), name)
         end
     end)

@@ -5,9 +5,9 @@
 local json = require "ponder.json"
 local budget = require "ponder.model.budget"
 local event = require "ponder.model.event"
-local failure = require "ponder.model.failure"
 local provider = require "ponder.model.provider"
 local quote = require "ponder.quote"
+local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
 local scheduler = require "ponder.task.scheduler"
 local tally = require "ponder.tally"
@@ -59,12 +59,12 @@ local function open_stream(request)
         if reader:plain(name, data) then return false end
         local decoded, message = reader:event(name, redactor:reply(data))
         if not decoded then
-            reading.stop = failure.new("BAD_REPLY", message, {}, 200)
+            reading.stop = retry.failure("BAD_REPLY", message, {}, 200)
             return true
         end
         reading.raw[#reading.raw + 1] = decoded
-        local object = failure.object(decoded)
-        if object then reading.stop = failure.from_object(decoded, object, {}) end
+        local object = read.error_object(decoded)
+        if object then reading.stop = read.failure(decoded, object, {}) end
         return object ~= nil
     end
     return reading
@@ -81,14 +81,14 @@ local function finish_stream(reading, result, redactor)
         return nil, reading.stop, draft
     end
     if result.code then
-        return nil, failure.new(result.code, result.error, result.headers, result.status), draft
+        return nil, retry.failure(result.code, result.error, result.headers, result.status), draft
     end
     if result.malformed then
-        return nil, failure.new("BAD_REPLY", "the reply is neither a stream of events nor JSON",
+        return nil, retry.failure("BAD_REPLY", "the reply is neither a stream of events nor JSON",
             result.headers, result.status), draft
     end
     if (is_complete or result.done) and draft.samples[1] then return draft end
-    local cut = failure.new("BAD_REPLY", "the stream ended before the reply did", result.headers,
+    local cut = retry.failure("BAD_REPLY", "the stream ended before the reply did", result.headers,
         result.status)
     cut.cut, draft.truncated = true, true
     return nil, cut, draft
@@ -98,18 +98,18 @@ local function read_reply(request, result)
     local target = request.target
     local body = target.redactor:reply(result.body or "")
     if result.status < 200 or result.status > 299 then
-        return nil, failure.from_reply(result.status, result.headers, body)
+        return nil, read.failed_reply(result.status, result.headers, body)
     end
     local decoded, message = json.decode(body)
     if type(decoded) ~= "table" then
-        return nil, failure.new("BAD_REPLY", "the reply is not a JSON object: "
+        return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object: "
             .. (message or "it is a " .. type(decoded)), result.headers, result.status)
     end
-    local object = failure.object(decoded)
-    if object then return nil, failure.from_object(decoded, object, result.headers) end
+    local object = read.error_object(decoded)
+    if object then return nil, read.failure(decoded, object, result.headers) end
     local draft, problem = target.provider.parse(decoded, request)
     if not draft then
-        return nil, failure.new("BAD_REPLY", problem, result.headers, result.status)
+        return nil, retry.failure("BAD_REPLY", problem, result.headers, result.status)
     end
     draft.raw = decoded
     if request.stream then request:emit_reply(draft) end
@@ -125,7 +125,7 @@ local function send(client, request, attempt)
         return result, finish_stream(reading, result, request.target.redactor)
     end
     if result.code then
-        return result, nil, failure.new(result.code, result.error, result.headers, result.status)
+        return result, nil, retry.failure(result.code, result.error, result.headers, result.status)
     end
     return result, read_reply(request, result)
 end
@@ -262,9 +262,9 @@ end
 
 local function answer_of_provider(request)
     local reply, message, code = request.target.provider.call(request)
-    if reply == nil then return nil, failure.new(code or "SERVER", message or "no reply") end
+    if reply == nil then return nil, retry.failure(code or "SERVER", message or "no reply") end
     local draft, problem = provider.draft(reply)
-    if not draft then return nil, failure.new("BAD_REPLY", problem) end
+    if not draft then return nil, retry.failure("BAD_REPLY", problem) end
     draft.usage = tally.clean(draft.usage)
     return draft
 end

@@ -2,8 +2,8 @@
 
 local json = require "ponder.json"
 local event = require "ponder.model.event"
-local failure = require "ponder.model.failure"
 local name = require "ponder.model.name"
+local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
 local quote = require "ponder.quote"
 
@@ -13,15 +13,15 @@ local TIMEOUT_MS = 30000
 
 -- The decoded reply, or nil and a failure.
 local function read_reply(target, result)
-    if result.code then return nil, failure.new(result.code, result.error) end
+    if result.code then return nil, retry.failure(result.code, result.error) end
     local body = target.redactor:reply(result.body or "")
     if result.status < 200 or result.status > 299 then
-        return nil, failure.from_reply(result.status, result.headers, body)
+        return nil, read.failed_reply(result.status, result.headers, body)
     end
     local decoded = json.decode(body)
     if type(decoded) == "table" then return decoded, nil, body end
-    return nil, failure.new("BAD_REPLY", "the list of models is not a JSON object", result.headers,
-        result.status)
+    return nil, retry.failure("BAD_REPLY", "the list of models is not a JSON object",
+        result.headers, result.status)
 end
 
 -- One attempt: the reply; or nil, a failure and the wait before the next attempt.

@@ -4,8 +4,8 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
+local schema = require "ponder.model.schema"
 local tally = require "ponder.tally"
-local tool = require "ponder.model.tool"
 
 local get, find = json.get, string.find
 
@@ -113,7 +113,7 @@ function ollama.build(call)
         format = call.format and (call.format.schema or "json"),
         logprobs = logprobs and true or nil,
         top_logprobs = type(logprobs) == "number" and logprobs or nil,
-        tools = options.tools and tool.functions(options.tools),
+        tools = options.tools and schema.functions(options.tools),
     }
 end
 
@@ -170,7 +170,7 @@ function Reader:take(event)
     read.append(self.text, text)
     if reasoning then self.emit(reasoning, "reasoning", 1) end
     if text then self.emit(text, "text", 1) end
-    tool.take_calls(self.calls, read.at(event, "message"))
+    read.tool_calls(self.calls, read.at(event, "message"))
     read.logprobs(self.logprobs, event, "logprobs")
     if read.at(event, "done") == true then
         self.done, self.usage = true, usage_of(event)

@@ -6,7 +6,6 @@ local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
 local tally = require "ponder.tally"
-local tool = require "ponder.model.tool"
 
 local get, null, find = json.get, json.null, string.find
 
@@ -104,7 +103,7 @@ function openai.build(call)
         body.logprobs = true
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
     end
-    body.tools = options.tools and tool.functions(options.tools)
+    body.tools = options.tools and schema.functions(options.tools)
     body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
     return body
 end
@@ -151,7 +150,7 @@ end
 
 local function sample_of(choice)
     local message = read.list(choice, "message")
-    local calls = tool.take_calls({}, message)
+    local calls = read.tool_calls({}, message)
     local finish, logprobs = read.text(choice, "finish_reason"), read.at(choice, "logprobs")
     local sample = { text = content_of(message), finish_reason = FINISH[finish] or finish }
     sample.reasoning, sample.refusal = reasoning_of(message), read.text(message, "refusal")
@@ -184,7 +183,7 @@ local function state_at(self, index)
     local state = self.states[index]
     if not state then
         state = { text = {}, reasoning = {}, refusal = {}, logprobs = {},
-            calls = tool.new_calls() }
+            calls = read.new_calls() }
         self.states[index] = state
     end
     return state
@@ -206,7 +205,7 @@ local function take_choice(self, choice)
     read.append(state.refusal, read.text(delta, "refusal"))
     read.logprobs(state.logprobs, choice, "logprobs", "content")
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
-        local ok, message = tool.merge(state.calls, piece)
+        local ok, message = read.merge_call(state.calls, piece)
         if not ok then return nil, message end
     end
     local finish = read.text(choice, "finish_reason")
@@ -253,7 +252,7 @@ local function sample_of_state(state)
     return {
         text = read.join(state.text), reasoning = read.join(state.reasoning),
         refusal = read.join(state.refusal), finish_reason = state.finish,
-        tool_calls = tool.merged(state.calls),
+        tool_calls = read.merged_calls(state.calls),
         logprobs = #state.logprobs > 0 and state.logprobs or nil,
     }
 end

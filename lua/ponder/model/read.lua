@@ -1,6 +1,10 @@
---- Reads untrusted decoded JSON: no value makes these functions raise.
+--- Reads what servers send: untrusted decoded JSON, tool calls in OpenAI's form (which most servers
+--- use), and the error objects of all providers and error pages of proxies. No value makes these
+--- functions raise.
 
 local json = require "ponder.json"
+local quote = require "ponder.quote"
+local retry = require "ponder.model.retry"
 local tally = require "ponder.tally"
 
 local read = {}
@@ -108,6 +112,9 @@ function read.join(pieces)
     if #pieces > 0 then return table.concat(pieces) end
 end
 
+---------------------------------------------------------------------------------------------------
+-- Tool calls
+
 --- The arguments of a tool call as JSON text, from either form in a message.
 ---@param call table
 ---@return string
@@ -145,6 +152,210 @@ function read.tool_call(id, name, arguments)
     local decoded = json.decode(call.arguments_json)
     if type(decoded) == "table" then call.arguments = decoded end
     return call
+end
+
+--- Appends the calls of a message (`tool_calls`) to a list.
+---@param calls ponder.model.ToolCall[]
+---@param message any as decoded
+---@return ponder.model.ToolCall[] calls
+function read.tool_calls(calls, message)
+    for _, call in ipairs(read.list(message, "tool_calls")) do
+        calls[#calls + 1] = read.tool_call(read.text(call, "id"),
+            read.text(call, "function", "name"), read.at(call, "function", "arguments"))
+    end
+    return calls
+end
+
+---------------------------------------------------------------------------------------------------
+-- Streamed calls
+
+local MAX_CALLS = 1 << 16 -- in one reply
+
+---@class ponder.model.MergedCalls
+---@field private list table[] in order of their first pieces
+---@field private slots table<integer, {by_id: table<string, table>, last: table}> by number
+---@field private highest integer? number
+
+---@return ponder.model.MergedCalls
+function read.new_calls()
+    return { list = {}, slots = {} }
+end
+
+local function begin_call(calls, slot, index)
+    local list = calls.list
+    if #list >= MAX_CALLS then return nil end
+    local call = { index = index, order = #list + 1, pieces = {} }
+    list[call.order], slot.last = call, call
+    calls.highest = math.max(index, calls.highest or index)
+    return call
+end
+
+-- The call that a piece belongs to. Most servers number calls, some from 1. Others send each call
+-- in one piece, without a number or with 0: there a new id with a name starts a new call.
+local function call_of(calls, id, named, index)
+    if not index then
+        index = calls.highest and calls.highest + (id and 1 or 0) or 0
+    end
+    local slot = calls.slots[index]
+    if not slot then
+        slot = { by_id = {} }
+        calls.slots[index] = slot
+    end
+    local call = slot.last
+    if call and named and id and call.id and call.id ~= id then call = slot.by_id[id] end
+    call = call or begin_call(calls, slot, index)
+    if call and id and not call.id then call.id, slot.by_id[id] = id, call end
+    return call
+end
+
+--- Adds a piece of a call. Its id and name come once, its arguments in pieces.
+---@param calls ponder.model.MergedCalls
+---@param piece any as decoded
+---@return boolean? ok nil: too many
+---@return string? message
+function read.merge_call(calls, piece)
+    local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
+    local call = call_of(calls, id, named, read.count(piece, "index"))
+    if not call then return nil, ("the reply has more than %d tool calls"):format(MAX_CALLS) end
+    call.name = call.name or named
+    local arguments = read.at(piece, "function", "arguments")
+    if type(arguments) == "table" then
+        arguments = read.tool_call(id, named, arguments).arguments_json
+    end
+    read.append(call.pieces, arguments)
+    return true
+end
+
+local function is_before(a, b)
+    if a.index ~= b.index then return a.index < b.index end
+    return a.order < b.order
+end
+
+--- The merged calls, by number; nil if there are none.
+---@param calls ponder.model.MergedCalls
+---@return ponder.model.ToolCall[]?
+function read.merged_calls(calls)
+    local sorted, out = table.move(calls.list, 1, #calls.list, 1, {}), {}
+    table.sort(sorted, is_before)
+    for i, call in ipairs(sorted) do
+        out[i] = read.tool_call(call.id, call.name, read.join(call.pieces))
+    end
+    return #out > 0 and out or nil
+end
+
+---------------------------------------------------------------------------------------------------
+-- Errors
+--
+--     {"error": {"message", "type", "code", "param"}}           OpenAI, Anthropic, most servers
+--     {"error": "text"}                                         Ollama
+--     {"object": "error", "message", "type", "code"}            older vLLM
+--     {"message"} or {"detail": "text" or [{"msg"}]}            gateways, FastAPI
+--     anything else                                             the first words of the body
+
+local MAX_MESSAGE_BYTES = 500
+
+-- The values of `type` or `code`. Failures with `final` are never retried.
+local BY_WORD = {
+    insufficient_quota = { code = "QUOTA", final = true },
+    billing_error = { code = "QUOTA", final = true },
+    billing_hard_limit_reached = { code = "QUOTA", final = true },
+    billing_not_active = { code = "QUOTA", final = true },
+    content_filter = { code = "CONTENT_FILTER", final = true },
+    content_policy_violation = { code = "CONTENT_FILTER", final = true },
+    authentication_error = { code = "AUTH" },
+    invalid_api_key = { code = "AUTH" },
+    permission_error = { code = "AUTH" },
+    not_found_error = { code = "NOT_FOUND" },
+    model_not_found = { code = "NOT_FOUND" },
+    rate_limit_error = { code = "RATE_LIMITED" },
+    rate_limit_exceeded = { code = "RATE_LIMITED" },
+    overloaded_error = { code = "SERVER" },
+    timeout_error = { code = "TIMEOUT" },
+    request_too_large = { code = "TOO_LARGE" },
+    context_length_exceeded = { code = "CONTEXT_LENGTH", final = true },
+    exceed_context_size_error = { code = "CONTEXT_LENGTH", final = true },
+    invalid_request_error = { code = "BAD_REQUEST" },
+}
+
+-- Messages of servers that have no code for a prompt beyond the context length.
+local TOO_LONG = { "maximum context length", "prompt is too long", "context size",
+    "exceeds? the [%a ]*context", "context window", "context length" }
+
+--- The error object inside a decoded reply or stream event, or nil if there is none.
+---@param decoded any
+---@return table|string|nil
+function read.error_object(decoded)
+    local object = read.at(decoded, "error")
+    if type(object) == "table" or (type(object) == "string" and object ~= "") then return object end
+    if read.text(decoded, "object") == "error" then return decoded end
+end
+
+local function message_of(decoded, object)
+    if type(object) == "string" then return object end
+    return read.text(object, "message") or read.text(decoded, "message")
+        or read.text(decoded, "detail") or read.text(decoded, "detail", 1, "msg")
+        or read.text(object, "code") or read.text(object, "type")
+end
+
+-- The failure that an error object's code or type identifies, else its message.
+local function classify(object, message)
+    local known = BY_WORD[read.text(object, "code")] or BY_WORD[read.text(object, "type")]
+    if known and known.code ~= "BAD_REQUEST" then return known end
+    local text = message and message:lower() or ""
+    for _, pattern in ipairs(TOO_LONG) do
+        if text:find(pattern) then return BY_WORD.context_length_exceeded end
+    end
+    return known
+end
+
+-- The beginning of a body, without HTML markup.
+local function first_words(body)
+    local words = body:sub(1, 4 * MAX_MESSAGE_BYTES):gsub("<[^>]*>", " "):gsub("[%s%c]+", " ")
+    return (words:gsub("^ ", ""):gsub(" $", ""))
+end
+
+local function shorten(message)
+    if #message <= MAX_MESSAGE_BYTES then return message end
+    return quote.head(message, MAX_MESSAGE_BYTES) .. "..."
+end
+
+--- The failure that an HTTP status and a body report.
+---@param status integer
+---@param headers table<string, string>
+---@param body string
+---@return ponder.model.Failure
+function read.failed_reply(status, headers, body)
+    local decoded = json.decode(body)
+    local object = read.error_object(decoded)
+    local message = message_of(decoded, object) or first_words(body)
+    local known = classify(object, object and message)
+    return {
+        -- A status does not distinguish quota, content filter and context length; the code does.
+        code = known and known.final and known.code or retry.code_of_status(status),
+        final = known and known.final or status == 402 or nil,
+        message = shorten(message ~= "" and message or "the reply is empty"),
+        status = status,
+        headers = headers,
+    }
+end
+
+--- The failure of an error object inside a reply that began with status 200.
+---@param decoded table contains the object
+---@param object table|string
+---@param headers table<string, string>
+---@return ponder.model.Failure
+function read.failure(decoded, object, headers)
+    local message = message_of(decoded, object)
+    local known = classify(object, message)
+    local status = read.count(object, "code") or read.count(object, "status")
+    if status and (status < 400 or status > 599) then status = nil end
+    return {
+        code = known and known.code or status and retry.code_of_status(status) or "SERVER",
+        final = known and known.final,
+        message = shorten(message or "an error without a message"),
+        status = status or 200,
+        headers = headers,
+    }
 end
 
 return read

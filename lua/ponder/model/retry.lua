@@ -96,6 +96,16 @@ end
 ---@field final boolean? never retry, regardless of the headers (QUOTA, CONTENT_FILTER)
 ---@field cut boolean? a truncated stream
 
+--- A failure that was detected here.
+---@param code string
+---@param message string
+---@param headers? table<string, string>
+---@param status? integer
+---@return ponder.model.Failure
+function retry.failure(code, message, headers, status)
+    return { code = code, message = message, headers = headers or {}, status = status }
+end
+
 --- Whether and when to retry.
 ---@param failure ponder.model.Failure
 ---@param attempt integer attempts made so far, from 1

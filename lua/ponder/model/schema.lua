@@ -18,6 +18,21 @@ local MAX_NAME_BYTES = 64
 --- The schema of a tool without arguments.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
+--- The tools of a request in OpenAI's form: `{type = "function", function = {name, description,
+--- parameters}}`. A tool with a `type` is already in the provider's form.
+---@param tools table[]
+---@return table[]
+function schema.functions(tools)
+    local out = {}
+    for i, one in ipairs(tools) do
+        out[i] = one.type and one or { type = "function", ["function"] = {
+            name = one.name, description = one.description, strict = one.strict,
+            parameters = one.parameters or schema.NO_ARGUMENTS,
+        } }
+    end
+    return out
+end
+
 local function each_subschema(node, visit)
     for _, field in ipairs { "properties", "$defs", "definitions" } do
         for key, sub in pairs(read.list(node, field)) do visit(sub, field, key) end
