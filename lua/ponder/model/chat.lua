@@ -111,7 +111,8 @@ local function prepare(model, opts, level)
         if all[option] == nil then all[option] = value end
     end
     if all.tools then check_tools(all.tools, level + 1) end
-    local format, message = schema.format(all.response_format)
+    local format, message
+    if all.response_format then format, message = schema.format(all.response_format) end
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
