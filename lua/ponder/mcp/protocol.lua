@@ -10,6 +10,8 @@ local protocol = {}
 --- Versions that `initialize` can negotiate, newest first.
 protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07" }
 protocol.STATELESS = "2026-07-28"
+--- Versions in which several messages may come in one list.
+protocol.WITH_BATCHES = { "2025-03-26", "2024-11-05", "2024-10-07" }
 
 protocol.VERSION_FIELD = "io.modelcontextprotocol/protocolVersion"
 protocol.CAPABILITIES_FIELD = "io.modelcontextprotocol/clientCapabilities"

@@ -94,7 +94,7 @@ end
 ---@field send fun(message: table)
 ---@field version string? negotiated by `initialize`
 ---@field level integer? lowest level of the log messages that the client wants
----@field running table<any, ponder.task.Handle> by the request's id
+---@field running table<any, ponder.task.Handle> by the request's id, or by the batch
 local Session = {}
 Session.__index = Session
 
@@ -388,7 +388,7 @@ local function notified(self, message)
 end
 
 ---Cancels a request: nothing more is sent about it.
----@param id any
+---@param id any or a batch
 function Session:cancel(id)
     local handle = self.running[id]
     self.running[id] = nil
@@ -397,13 +397,55 @@ function Session:cancel(id)
     end
 end
 
----Handles a message. Each request is answered in its own task.
+---@param message any decoded JSON
+---@return boolean takes whether it is a batch, and the session's version has batches
+function Session:takes_batch(message)
+    return type(message) == "table" and #message > 0
+        and options.has(protocol.WITH_BATCHES, self.version)
+end
+
+-- Handles the messages of a batch in order. Their answers are sent in one list, notifications at
+-- once.
+local function receive_batch(self, batch, send)
+    local answers, current = json.array {}, nil -- the id of the request that runs
+    local function collect(sent)
+        if sent.method then
+            send(sent)
+        else
+            answers[#answers + 1] = sent
+        end
+    end
+    self.running[batch] = task.spawn(function()
+        local _ <close> = setmetatable({}, { __close = function()
+            if current ~= nil then
+                self:cancel(current)
+            end
+        end })
+        for _, message in ipairs(batch) do
+            local handle = self:receive(message, collect)
+            if handle then
+                current = message.id
+                handle:join()
+                current = nil
+            end
+        end
+        self.running[batch] = nil
+        if #answers > 0 then
+            send(answers)
+        end
+    end)
+    return self.running[batch]
+end
+
+---Handles a message, or a batch of messages. Each request is answered in its own task.
 ---@param message any decoded JSON
 ---@param send? fun(message: table) sends its answer and notifications; default the session's
----@return ponder.task.Handle? handle of a request's task
+---@return ponder.task.Handle? handle of the task of a request or batch
 function Session:receive(message, send)
     send = send or self.send
-    if type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
+    if self:takes_batch(message) then
+        return receive_batch(self, message, send)
+    elseif type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST, "not a JSON-RPC request"))
     elseif message.method == nil then
         return nil -- an answer; the server sends no requests
@@ -437,8 +479,8 @@ end
 
 ---Waits until all requests have been answered.
 function Session:finish()
-    for _, handle in pairs(self.running) do
-        handle:join()
+    while next(self.running) do
+        select(2, next(self.running)):join()
     end
 end
 

@@ -4,7 +4,8 @@
 ---     2026-07-28              each request stands alone; its headers must match its body
 ---
 --- An answer is JSON, or for a tool a stream of events that begins with its progress and log
---- messages. A client that closes the connection cancels the call.
+--- messages. The answers of a batch come as one list; it needs the slot of one call. A client that
+--- closes the connection cancels the call.
 
 local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
@@ -142,13 +143,15 @@ local function answer(server, r, session, message, headers)
         reply = sent
     end)
     local _ <close> = setmetatable({}, { __close = function()
-        session:cancel(message.id)
+        session:cancel(message.id or message)
     end })
     if handle then
         handle:join()
     end
     if write then
         server.http:finish(r.id)
+    elseif not reply then -- to a batch of notifications
+        server:reply(r, 202, "", headers)
     else
         server:reply(r, status_of(r, reply), reply, headers)
     end
@@ -157,21 +160,23 @@ end
 -- Answers a POST.
 function Mcp:post(server, r, key)
     local message, problem = json.decode(r.body)
+    local function refuse(code, text)
+        return server:reply(r, 400, protocol.failure(nil, code, text))
+    end
     if message == nil then
-        return server:reply(r, 400, protocol.failure(nil, protocol.PARSE_ERROR,
-            "Parse error: " .. tostring(problem)))
-    elseif type(message) ~= "table" or #message > 0 or message.jsonrpc ~= "2.0" then
-        return server:reply(r, 400, protocol.failure(nil, protocol.INVALID_REQUEST,
-            "not a JSON-RPC request"))
+        return refuse(protocol.PARSE_ERROR, "Parse error: " .. tostring(problem))
+    elseif type(message) ~= "table" or #message == 0 and message.jsonrpc ~= "2.0" then
+        return refuse(protocol.INVALID_REQUEST, "not a JSON-RPC request")
     end
     local session, headers, body = self:session_of(r, message)
     if not session then
         return server:reply(r, headers, body)
-    elseif message.id == nil or message.method == nil then
+    elseif #message > 0 and not session:takes_batch(message) then
+        return refuse(protocol.INVALID_REQUEST, "this version has no batches")
+    elseif #message == 0 and (message.id == nil or message.method == nil) then
         session:receive(message)
         return server:reply(r, 202, "", headers)
-    end
-    if message.method ~= "tools/call" then
+    elseif #message == 0 and message.method ~= "tools/call" then
         return answer(server, r, session, message, headers)
     end
     r.policy = self.server:policy_name(message.params)
