@@ -21,6 +21,7 @@ local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 local sources = require "ponder.task.sources"
 local urls = require "ponder.redis.url"
+local waiters = require "ponder.task.waiters"
 
 local redis = {}
 
@@ -363,7 +364,7 @@ local FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2
 ---@return any ... results of `f`
 function redis.persist(on_trouble, f)
     local began = scheduler.clock()
-    local pause = scheduler.doubling_pause("Redis to come back", FIRST_PAUSE_S, MAX_PAUSE_S)
+    local pause = waiters.doubling_pause("Redis to come back", FIRST_PAUSE_S, MAX_PAUSE_S)
     local results = table.pack(f())
     while results[1] == nil and TRANSIENT[results[3]] do
         if on_trouble then

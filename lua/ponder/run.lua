@@ -38,6 +38,7 @@ local options = require "ponder.options"
 local random = require "ponder.core.random"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
+local waiters = require "ponder.task.waiters"
 
 local run = {}
 
@@ -166,12 +167,12 @@ local function main(self, f, ...)
     own.context[scheduler.LIMIT] = scheduler.limit(own, self.timeout_ms / 1000)
     local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
         local results = table.pack(budgets.within(self.budget, f, ...))
-        scheduler.join_others()
+        waiters.join_others()
         ended = true
         return table.unpack(results, 1, results.n)
     end, ...))
     if not ended then
-        for _, t in ipairs(scheduler.others()) do
+        for _, t in ipairs(waiters.others()) do
             scheduler.cancel(t)
         end
     end

@@ -20,7 +20,7 @@
 local budgets = require "ponder.task.budget"
 local random = require "ponder.core.random"
 local redis = require "ponder.redis"
-local scheduler = require "ponder.task.scheduler"
+local waiters = require "ponder.task.waiters"
 
 local shared = {}
 
@@ -172,7 +172,7 @@ end
 function Shared:reserve(need, waits)
     self.count = self.count + 1
     local name = ("%s.%d"):format(self.owner, self.count)
-    local pause = scheduler.doubling_pause("a budget's room", FIRST_PAUSE_S, MAX_PAUSE_S)
+    local pause = waiters.doubling_pause("a budget's room", FIRST_PAUSE_S, MAX_PAUSE_S)
     while true do
         local words = words_of(self, name, need)
         local _ <close> = setmetatable({}, { __close = function()

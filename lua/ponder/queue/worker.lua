@@ -422,7 +422,7 @@ function Worker:work()
         while self.running > 0 and not self.aborted do
             self:wait()
         end
-        for _, t in ipairs(scheduler.others()) do
+        for _, t in ipairs(waiters.others()) do
             t:cancel()
         end
         stop_following()

@@ -1,5 +1,5 @@
 --- Keeps the groups of tasks, one for each run that has not ended, and which of them are due:
---- groups with ready tasks, with due timers, with playing tapes. ponder.task.engine runs them.
+--- groups with ready tasks, with due timers, with playing tapes. ponder.task.scheduler runs them.
 
 local timers = require "ponder.task.timers"
 
@@ -13,7 +13,7 @@ local groups = {}
 ---@field random userdata? the generator of math.random; nil: that of the process
 ---@field rounds integer in which tasks ran that the tape follows
 ---@field plays boolean? the tape, not the clock, decides when timers are due
----@field shift number seconds by which its clock is ahead of the engine's
+---@field shift number seconds by which its clock is ahead of the scheduler's
 ---@field stopping boolean? the main task has failed: cancel the others
 ---@field stopped_by string? the error that ended it after the main task had returned
 ---@field failures ponder.task.Failures? of its tasks, once there is one
@@ -29,7 +29,7 @@ local groups = {}
 ---@field private spare ponder.task.Handle[]? the list of the previous round, for reuse
 ---@field private timers ponder.task.Timers? once it has had one
 ---@field private slot integer|false|nil index in the heap `due`
----@field private deadline number|false|nil of its first timer, on the engine's clock
+---@field private deadline number|false|nil of its first timer, on the scheduler's clock
 ---@field private moved boolean? its first timer may have changed
 
 local all, count -- unordered; group.place is the index

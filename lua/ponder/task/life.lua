@@ -6,7 +6,7 @@
 ---                 `------- parked --> closing --> cancelled      (its __close run)
 ---
 --- A step runs a task until it waits; its next step passes it the values that woke it. See
---- ponder.task.engine for the order in which tasks run.
+--- ponder.task.scheduler for the order in which tasks run.
 
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
@@ -80,6 +80,49 @@ local function enter(group)
         random.use(wanted)
         entered = wanted
     end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The current task
+
+---Raises unless the current task may wait.
+---@param what string the name of the waiting function, for messages
+---@return ponder.task.Handle current
+function life.check(what)
+    if not current then
+        error(what .. ": call it within task.run", 3)
+    end
+    core.check(what)
+    return current
+end
+
+---See task.context.
+---@param name string
+---@return any
+function life.context(name)
+    local context = current and current.context
+    if context then
+        return context[name]
+    end
+end
+
+local Restore = {}
+Restore.__close = function(before)
+    before.task.context = before.context
+end
+
+---See task.with_context; call it within a task. The table has room for the usual names.
+---@return any ... the results of `f`
+function life.with_context(name, value, f, ...)
+    local t = current
+    local context = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil }
+    for known, its in pairs(t.context or context) do
+        context[known] = its
+    end
+    context[name] = value
+    local _ <close> = setmetatable({ task = t, context = t.context }, Restore)
+    t.context = context
+    return f(...)
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -1,55 +1,300 @@
---- The internal interface of the scheduler: ponder.task.engine, with contexts, joining and errors.
+--- The scheduler's main loop: decides which task runs when. ponder/task.lua describes the model;
+--- this is the interface that other modules require.
+---
+---         .----> each group with ready tasks runs a round: one step of each task
+---         |                                |
+---         |      each of these groups gives its tape a turn: it records, or plays, events
+---         |                                |
+---         |      all recorded events are committed in one transaction, then wake tasks
+---         |                                |
+---         `----- wait for the event loop: replies, timers, processes, reasons to stop
+---
+--- The tasks of a run are a group (ponder.task.groups) with its own rounds, ids, timers, clock and
+--- tape, so that the order of its tasks does not depend on other groups. `run` starts the outermost
+--- group, `begin` further ones within it. ponder.task.life implements the states of one task.
 
 local core = require "ponder.core.task"
-local engine = require "ponder.task.engine"
+local deadlock_message = require "ponder.task.deadlock"
+local failures = require "ponder.task.failures"
+local groups = require "ponder.task.groups"
+local life = require "ponder.task.life"
+local loop = require "ponder.core.loop"
+local sources = require "ponder.task.sources"
 
-local scheduler = {}
+local scheduler = { set_clock = groups.set_clock, set_plays = groups.set_plays,
+    first_deadline = groups.first_deadline }
 
-for name, value in pairs(engine) do
-    scheduler[name] = value
+for _, name in ipairs { "ENDED", "LIMIT", "Task", "alive", "cancel", "check", "context", "current",
+    "limit", "own", "park", "park_until", "spawn", "wake", "with_context" } do
+    scheduler[name] = life[name]
 end
 
----Raises unless the current task may wait.
----@param what string the name of the waiting function, for messages
----@return ponder.task.Handle current
-function scheduler.check(what)
-    local current = scheduler.current()
-    if not current then
-        error(what .. ": call it within task.run", 3)
+local ENDED = life.ENDED
+local is_stopping = core.is_stopping
+local get_current, step, make_ready = life.current, life.step, life.make_ready
+
+local NONE = {}
+local active = false -- within task.run
+local clock, wait = loop.now, sources.wait
+
+groups.reset(clock)
+
+-- Whether the tape ignores a task: one that does work requested from outside the run.
+local function is_outside(t)
+    return t.context and t.context.outside ~= nil
+end
+
+---------------------------------------------------------------------------------------------------
+-- Ending a group early
+
+-- Cancels all tasks of a group up to `newest`, except the main task, which ends by itself.
+local function cancel_up_to(group, newest)
+    for _, t in ipairs(scheduler.alive(group)) do
+        if t ~= group.main and t.serial <= newest then
+            scheduler.cancel(t)
+        end
     end
-    core.check(what)
-    return current
 end
 
----See task.context.
----@param name string
----@return any
-function scheduler.context(name)
-    local t = scheduler.current()
-    local context = t and t.context
-    if context then
-        return context[name]
+local function cancel_stopping()
+    for _, group in ipairs(groups.stopping()) do
+        cancel_up_to(group, life.newest())
     end
 end
 
-local Restore = {}
-Restore.__close = function(before)
-    before.task.context = before.context
+---Ends all tasks of a group.
+---@param group ponder.task.Group
+function scheduler.abort(group)
+    local current = get_current()
+    groups.stop(group)
+    for _, t in ipairs(scheduler.alive(group)) do
+        if t ~= current then
+            scheduler.cancel(t)
+        end
+    end
+    if current and current.group == group then
+        scheduler.cancel(current)
+    end
 end
 
----See task.with_context; call it within a task. The table has room for the usual names.
----@return any ... the results of `f`
-function scheduler.with_context(name, value, f, ...)
-    local t = scheduler.current()
-    local context = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil }
-    for known, its in pairs(t.context or context) do
-        context[known] = its
+-- Raises `message` in the waiting main task of a group and resumes it at once; if that has
+-- returned, raises at the end of the group.
+local function throw(group, message)
+    local main = group.main
+    if ENDED[main.state] then
+        group.stopped_by = message
+        return
     end
-    context[name] = value
-    local _ <close> = setmetatable({ task = t, context = t.context }, Restore)
-    t.context = context
-    return f(...)
+    local failure = life.leave_wait(main)
+    if failure then
+        failures.of(group):report(failures.of(group):add(main.id, failure[1]))
+    end
+    main.values = table.pack(core.RAISE, message)
+    step(main)
 end
+
+-- Handles a reason to stop (Ctrl-C, a limit): raises it in the main task first, so that it can
+-- report its progress; then cancels all tasks that were alive, with the groups that they started.
+-- `t` is the task that has just run, if any. A main task that caught the error and waits gets it
+-- again.
+local function handle_stop(t)
+    local what, message = core.take_stop()
+    while what do
+        local root, newest = groups.outermost, life.newest()
+        local main = root.main
+        if what == "raised" and t and t ~= main and t.failure then
+            t.failure.handled = true -- raised in the main task instead
+        end
+        if not (what == "raised" and t == main and ENDED[main.state]) then
+            throw(root, message)
+        end
+        cancel_up_to(root, newest)
+        what = main.state == "parked" and core.take_stop() or nil
+    end
+end
+
+---Raises an error in the waiting main task of a group and cancels all others.
+---@param group ponder.task.Group
+---@param message string
+function scheduler.fail_group(group, message)
+    local newest = life.newest()
+    throw(group, message)
+    cancel_up_to(group, newest)
+end
+
+-- Nothing can run because a playing tape waits for something that the script does not do. Lets one
+-- tape proceed: first one at its end, which goes live; the newest run before the enclosing ones.
+local function pass_over()
+    for _, at_end in ipairs { true, false } do
+        local players = groups.players()
+        for i = #players, 1, -1 do
+            local group = players[i]
+            if group.tape:pass_over(at_end) then
+                scheduler.turn_later(group)
+                return true
+            end
+        end
+    end
+    return false
+end
+
+-- Raises the error in the innermost groups, for which the enclosing ones wait.
+local function deadlock()
+    if pass_over() then
+        return
+    end
+    for _, group in ipairs(groups.list()) do
+        if group.inner == 0 and group.live > 0 then
+            local message = deadlock_message(scheduler.alive(group))
+            local has_ended = ENDED[group.main.state]
+            throw(group, has_ended and "task.run: " .. message or message)
+            if has_ended then
+                cancel_up_to(group, life.newest())
+            end
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Rounds
+
+local function run_round(group)
+    local round, n = group.ready, group.ready_count
+    local followed = false
+    group.queued = false
+    group.ready, group.ready_count = group.spare, 0
+    group.spare = round
+    for i = 1, n do
+        local t = round[i]
+        round[i] = nil
+        if t.state == "ready" then
+            local context = t.context
+            followed = followed or not (context and context.outside ~= nil) -- as is_outside
+            step(t)
+            if is_stopping() then
+                handle_stop(t)
+            end
+            if groups.are_stopping then
+                cancel_stopping()
+            end
+        end
+    end
+    if followed then
+        group.rounds = group.rounds + 1
+    end
+end
+
+-- Gives the tape of a group its turn; adds it to `waiting` if something has arrived for it.
+local function turn_tape(group, waiting)
+    local tape = group.tape
+    if tape and group.live > 0 and tape:turn(group.rounds) then
+        waiting = waiting or {}
+        waiting[#waiting + 1] = tape
+    end
+    return waiting
+end
+
+-- Runs after all tapes had their turns, so that their events are committed in one transaction.
+local function deliver(waiting)
+    for _, tape in ipairs(waiting or {}) do
+        tape:deliver()
+    end
+end
+
+-- Playing tapes may have waited for another group.
+local function turn_players()
+    local waiting
+    for _, group in ipairs(groups.players()) do
+        waiting = turn_tape(group, waiting)
+    end
+    deliver(waiting)
+end
+
+-- Runs a round of each group with ready tasks, then gives their tapes a turn.
+local function run_rounds()
+    local list, n = groups.take_queue()
+    local waiting
+    for i = 1, n do
+        run_round(list[i])
+    end
+    for i = 1, n do
+        waiting = turn_tape(list[i], waiting)
+        list[i] = nil
+    end
+    if waiting then
+        deliver(waiting)
+    end
+    if groups.are_playing() then
+        turn_players()
+    end
+end
+
+--- Wakes the tasks of a group whose timers are due.
+---@param group ponder.task.Group
+---@param now number on its clock
+function scheduler.fire_timers(group, now)
+    local heap, followed = group.timers and group.timers.heap or NONE, false
+    local t = heap[1]
+    while t and t.deadline <= now do
+        followed = followed or not is_outside(t)
+        make_ready(t)
+        t = heap[1]
+    end
+    if followed and group.tape then
+        group.tape:note_timers(group.rounds, now)
+    end
+end
+
+-- Fires the due timers of all groups. (max: now + shift may be rounded below the deadline.)
+local function fire_due_timers()
+    local now = clock()
+    local group = groups.first_due(now)
+    while group do
+        scheduler.fire_timers(group, math.max(now + group.shift, groups.first_deadline(group)))
+        groups.schedule(group)
+        group = groups.first_due(now)
+    end
+end
+
+---Whether no task of a group is ready.
+---@param group ponder.task.Group
+---@return boolean
+function scheduler.is_idle(group)
+    return group.ready_count == 0
+end
+
+local function wait_for_event()
+    local seconds = groups.idle_seconds()
+    if sources.are_pending() then
+        sources.wait(seconds)
+    elseif not seconds then
+        return deadlock()
+    elseif seconds > 0 then
+        wait(seconds)
+    end
+end
+
+local function run_to_the_end()
+    while groups.are_left() do
+        run_rounds()
+        failures.report_collected()
+        if groups.are_left() then
+            wait_for_event()
+            if groups.are_timed() then
+                fire_due_timers()
+            end
+            if is_stopping() then
+                handle_stop()
+            end
+            if groups.are_stopping then
+                cancel_stopping()
+            end
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Joining
 
 --- Suspends the current task `t` until `target` has ended.
 function scheduler.join(t, target)
@@ -92,45 +337,83 @@ function scheduler.raise(t)
     error(type(t.error) == "string" and t.failure.message or t.error, 0)
 end
 
----The tasks of this run that have not ended, except the main and the current one; oldest first.
----@return ponder.task.Handle[]
-function scheduler.others()
-    local others, current = {}, scheduler.current()
-    for _, t in ipairs(scheduler.alive()) do
-        if t ~= current.group.main and t ~= current then
-            others[#others + 1] = t
+---------------------------------------------------------------------------------------------------
+-- Running groups
+
+local function reset(new_clock)
+    groups.reset(new_clock)
+    life.reset()
+    failures.forget()
+end
+
+-- Ends every task after the loop itself failed: a source or the clock raised, or memory ran out.
+local function abandon()
+    life.cut_short()
+    while groups.are_left() do
+        local group = groups.any()
+        local t = group.alive[group.live]
+        if t.state == "running" or t.state == "closing" then
+            t.state = "parked" -- the failure interrupted it
+        end
+        pcall(life.cancel, t)
+        if not ENDED[t.state] then
+            t.state = "cancelled" -- no memory to cancel it
+        end
+        if group.alive[t.place] == t then
+            life.forget(t)
+        end
+        if group.live == 0 and groups.has(group) then
+            pcall(life.end_group, group)
         end
     end
-    return others
 end
 
----Waits until the other tasks of this run have ended. Does not join them.
-function scheduler.join_others()
-    local others = scheduler.others()
-    while others[1] do
-        scheduler.join(scheduler.check "task.run", others[1])
-        others = scheduler.others()
-    end
+---Starts a group of tasks with the main task `f(...)`. What most groups never need, such as timers,
+---is made when it is needed.
+---@param outer ponder.task.Group?
+---@param context table<string, any>|false of its main task
+---@param random? userdata the generator of math.random
+---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
+---@param f function
+---@param ... any
+---@return ponder.task.Group
+function scheduler.begin(outer, context, random, on_end, f, ...)
+    local group = { outer = outer, inner = 0, random = random, rounds = 0,
+        shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = { false },
+        live = 0, ready = { false }, ready_count = 0, place = 0 } -- 12 fields: room for 16
+    group.main = life.new(group, context, nil, nil, f, ...)
+    groups.add(group)
+    return group
 end
 
----Makes a function that waits, twice as long at each call.
----@param what string the name of the wait, for messages
----@param first_s number
----@param longest_s number
----@return fun() pause
-function scheduler.doubling_pause(what, first_s, longest_s)
-    local seconds = first_s
-    return function()
-        scheduler.park_until(scheduler.check(what), what, scheduler.clock() + seconds)
-        seconds = math.min(2 * seconds, longest_s)
+-- Returns the main task, which has ended, and the message of an error outside of it.
+local function run_all(opts, f, ...)
+    clock, wait = opts.clock, opts.wait
+    reset(clock)
+    local group = scheduler.begin(nil, false, nil, nil, f, ...)
+    groups.outermost, active = group, true
+    core.begin()
+    local ok, err = core.loop(run_to_the_end)
+    if not ok then
+        core.loop(abandon)
     end
+    local reported, unjoined = pcall(failures.report_rest, group)
+    active = false
+    core.stop_obeyed()
+    clock, wait = loop.now, sources.wait
+    pcall(reset, clock)
+    if not ok then
+        error(err, 0)
+    end
+    return group.main, group.stopped_by
+        or unjoined and (reported and "task.run: " or "") .. unjoined or nil
 end
 
 ---Runs `f(...)` as the main task, and all tasks that it starts.
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
 ---@return any ... results of `f`
 function scheduler.run(opts, f, ...)
-    local main, problem = engine.run(opts, f, ...)
+    local main, problem = run_all(opts, f, ...)
     if main.state == "failed" then
         scheduler.raise(main)
     elseif main.state == "cancelled" then
@@ -140,6 +423,15 @@ function scheduler.run(opts, f, ...)
     end
     return scheduler.outcome(main)
 end
+
+---Whether task.run is active.
+---@return boolean
+function scheduler.is_active()
+    return active
+end
+
+---------------------------------------------------------------------------------------------------
+-- Clocks and tapes
 
 ---@class ponder.task.Tape records, or plays, the events that a run gets from outside
 ---@field now fun(self): number the clock of the tasks that it follows
@@ -151,5 +443,47 @@ end
 ---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
 ---@field call fun(self, asked: ponder.log.Asked, ask: function, ...): ... asks a model: ask(...)
+
+---Seconds on the clock of the run, as the current task sees it.
+---@return number
+function scheduler.now()
+    local current = get_current()
+    local group = current and current.group
+    if group and group.tape and not is_outside(current) then
+        return group.tape:now()
+    end
+    return group and clock() + group.shift or clock()
+end
+
+---Seconds on the clock of a group.
+---@param group? ponder.task.Group default: that of the current task
+---@return number
+function scheduler.clock(group)
+    local current = get_current()
+    group = group or current and current.group
+    return group and groups.clock(group) or clock()
+end
+
+---Sets the tape of a group; it ignores tasks with `outside` in their context.
+---@param group ponder.task.Group
+---@param tape ponder.task.Tape
+function scheduler.set_tape(group, tape)
+    group.tape = tape
+end
+
+---The tape of the current task's group; nil outside of tasks.
+---@return ponder.task.Tape?
+function scheduler.tape()
+    local current = get_current()
+    return current and current.group.tape or nil
+end
+
+---Gives the tape of a group a turn after the next rounds.
+---@param group ponder.task.Group
+function scheduler.turn_later(group)
+    if not group.queued then
+        groups.enqueue(group)
+    end
+end
 
 return scheduler

@@ -1,4 +1,4 @@
---- Tasks that wait for the same event.
+--- Waits for the same event as other tasks do, for all other tasks, and longer each time.
 
 local scheduler = require "ponder.task.scheduler"
 
@@ -54,6 +54,40 @@ function Waiters:wake()
         if t then
             scheduler.wake(t, self.what, true)
         end
+    end
+end
+
+---The tasks of this run that have not ended, except the main and the current one; oldest first.
+---@return ponder.task.Handle[]
+function waiters.others()
+    local others, current = {}, scheduler.current()
+    for _, t in ipairs(scheduler.alive()) do
+        if t ~= current.group.main and t ~= current then
+            others[#others + 1] = t
+        end
+    end
+    return others
+end
+
+---Waits until the other tasks of this run have ended. Does not join them.
+function waiters.join_others()
+    local others = waiters.others()
+    while others[1] do
+        scheduler.join(scheduler.check "task.run", others[1])
+        others = waiters.others()
+    end
+end
+
+---Makes a function that waits, twice as long at each call.
+---@param what string the name of the wait, for messages
+---@param first_s number
+---@param longest_s number
+---@return fun() pause
+function waiters.doubling_pause(what, first_s, longest_s)
+    local seconds = first_s
+    return function()
+        scheduler.park_until(scheduler.check(what), what, scheduler.clock() + seconds)
+        seconds = math.min(2 * seconds, longest_s)
     end
 end
 

@@ -6,6 +6,7 @@ local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local scheduler = require "ponder.task.scheduler"
+local waiters = require "ponder.task.waiters"
 
 local xpcall = xpcall -- a script may replace it
 
@@ -73,14 +74,14 @@ local function call_all(given, f, ...)
         return f(...)
     end
     local results = table.pack(f(...))
-    scheduler.join_others()
+    waiters.join_others()
     return table.unpack(results, 1, results.n)
 end
 
 -- The results of limits.call, from those of a call within a budget.
 local function judge(budget, ok, result, message)
     local out_of_time = ok and budget.late and message == budget.spent
-    for _, t in ipairs(out_of_time and scheduler.others() or {}) do
+    for _, t in ipairs(out_of_time and waiters.others() or {}) do
         scheduler.cancel(t)
     end
     local error_text = not ok and tostring(result) or out_of_time and message or ""

@@ -6,7 +6,7 @@
 --- killed process leaves nothing to clean up.
 
 local read_file = require("ponder.file").read
-local scheduler = require "ponder.task.scheduler"
+local waiters = require "ponder.task.waiters"
 
 local flight = {}
 
@@ -63,9 +63,9 @@ local function try_claim(db, key, holder)
         os.time()) ~= 0 -- nil: it cannot be written; then do not wait
 end
 
----@return fun() pause between two checks for the reply; see scheduler.doubling_pause
+---@return fun() pause between two checks for the reply; see waiters.doubling_pause
 function flight.pause()
-    return scheduler.doubling_pause("another's reply", FIRST_WAIT_S, MAX_WAIT_S)
+    return waiters.doubling_pause("another's reply", FIRST_WAIT_S, MAX_WAIT_S)
 end
 
 ---Waits until this process may ask, or until there is a reply.
