@@ -1,5 +1,6 @@
 -- Jobs of ponder.queue as runs: what a job carries, and its rows in the coordinator's log.
 
+local shell = require "shell"
 local workers = require "workers"
 
 local JOB = [[
@@ -12,6 +13,7 @@ end
 
 return {
     echo = function(x) return x end,
+    ask = function(x) return (require("ponder.model").open "script:model.lua":complete(x)) end,
     nap = function(x) task.sleep(x) return x end,
     draw = function()
         note(("%d %d"):format(math.random(0), math.random(0)))
@@ -27,7 +29,8 @@ describe("a job", function()
     local lab, worker
 
     setup(function()
-        lab = workers.lab { ["job.lua"] = JOB }
+        lab = workers.lab { ["job.lua"] = JOB,
+            ["model.lua"] = "return function() return 'yes' end" }
         worker = lab:worker()
     end)
     teardown(function()
@@ -77,6 +80,20 @@ describe("a job", function()
                 .. event .. ("\0"):rep(3)))
             io.write "ok"]])
         assert.equal("twice", lab:sql "SELECT name FROM events WHERE id = 99")
+    end)
+
+    it("counts in the budget of a coordinator that cannot write its log", function()
+        lab.dir:write("main.lua", ([[
+            local queue, task = require "ponder.queue", require "ponder.task"
+            local q <close> = assert(queue.open(%q, { name = "t", script = "job.lua" }))
+            task.with_budget({ max_calls = 2 }, function()
+                print(q:map({ "?", "!" }, "ask")[2], task.spent().calls)
+            end)]]):format(lab.server.url))
+        lab.dir:write("file", "")
+        local r = shell.ponder({ "run", "main.lua" }, { cwd = lab.dir.path,
+            env = { XDG_STATE_HOME = lab.dir.path .. "/file" } })
+        assert.same({ "yes\t2\n", 0 }, { r.out, r.status }, r.err)
+        assert.matches("this run is not logged\n$", r.err)
     end)
 
     it("is in the log with its worker, and how it ended", function()

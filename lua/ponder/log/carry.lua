@@ -8,6 +8,7 @@
 local budgets = require "ponder.task.budget"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
+local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
 local zlib = require "ponder.core.zlib"
 
@@ -64,15 +65,19 @@ end
 local ACCEPTED = { INTEGER = { integer = true }, REAL = { integer = true, float = true },
     TEXT = { string = true }, ANY = { integer = true, float = true, string = true } }
 
-local columns = {} -- by table, of this schema version: names, and by name what they accept
+local columns = {} -- by table: names, and by name what they accept
 
-local function columns_of(db, name)
+-- Reads the schema instead of a log, since a run whose log cannot be written has none.
+local function columns_of(name)
     if not columns[name] then
         local list = {}
-        for column, kind, required in db:rows([[SELECT name, type, "notnull"
-            FROM pragma_table_info(?) WHERE name <> 'run']], name) do
-            list[#list + 1] = column
-            list[column] = options.merge({ ["nil"] = required == 0 }, ACCEPTED[kind])
+        local sql = schema.SQL:gsub("%-%-[^\n]*", ""):match("CREATE TABLE " .. name .. " (%b())")
+        for definition in sql:gmatch "[^,]+" do
+            local column, kind, rest = definition:match "^[%s(]*([%l_]+) (%u+)(.*)"
+            if column and column ~= "run" then
+                list[#list + 1] = column
+                list[column] = options.merge({ ["nil"] = not rest:find "NOT NULL" }, ACCEPTED[kind])
+            end
         end
         columns[name] = list
     end
@@ -96,7 +101,7 @@ local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", sear
 ---@param recorder? ponder.log.Recorder the one that wrote the run
 local function write_rows(out, db, run, recorder)
     for _, name in ipairs(TABLES) do
-        local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(db, name)
+        local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(name)
         local first = #out
         if list then
             local names = table.concat(list, ", ")
@@ -147,12 +152,12 @@ end
 local shapes = {} -- by table, the last one
 
 -- How to write the received rows of a table, what its columns accept, and their positions.
-local function shape_of(db, name, names)
+local function shape_of(name, names)
     local shape = shapes[name]
     if shape and shape.names == names then
         return shape
     end
-    local known, list, at, accepts = columns_of(db, name), {}, {}, {}
+    local known, list, at, accepts = columns_of(name), {}, {}, {}
     for column in names:gmatch "[%w_]+" do
         list[#list + 1] = column
         at[column] = #list
@@ -199,8 +204,7 @@ end
 -- Reads the rows of one run. Rows ordered over all runs of the log are collected in `ordered`.
 local function read_rows(read, ordered, recorder, session)
     for name in read do
-        local shape = shape_of(recorder.writer.db, assert(COUNTED[name] and name, "no such table"),
-            read())
+        local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
         while read() do
             local row, at = read_row(read, shape), shape.at
             if at.session then
@@ -222,9 +226,9 @@ end
 local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions, %s) "
     .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
 
-local function shape_of_runs(db)
+local function shape_of_runs()
     if not shapes.runs then
-        local known, accepts = columns_of(db, "runs"), {}
+        local known, accepts = columns_of "runs", {}
         for i, column in ipairs(RUN) do
             accepts[i] = known[column]
         end
@@ -235,7 +239,7 @@ end
 
 local function read_runs(read, ordered, ids, recorder, parent)
     while read() do
-        local theirs, row = read(), read_row(read, shape_of_runs(recorder.writer.db))
+        local theirs, row = read(), read_row(read, shape_of_runs())
         local id = recorder.writer:next_run()
         ids[theirs or 0] = id
         recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
