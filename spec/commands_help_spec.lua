@@ -175,6 +175,7 @@ describe("ponder completion", function()
     local function in_zsh(setup, line)
         local r = shell.run(([[%s zsh -f -c 'compdef() { :; }; source <(ponder completion zsh)
             _describe() { print -rl -- ${(P)2}; }; _files() { print files; }
+            compset() { print -r -- "without $2"; }
             words=("${(@s. .)1}"); CURRENT=$#words; _ponder' zsh "%s" >$OUT 2>$ERR]]):format(
             setup, line))
         assert.equal("", r.err)
@@ -222,6 +223,7 @@ describe("ponder completion", function()
                 ["ponder tot --models e"] = "evaluate=", ["ponder help tut"] = "tutorial",
                 ["ponder show " .. run:sub(1, 8)] = run,
                 ["ponder run pol"] = name == "zsh" and "files" or "policy.lua",
+                ["ponder tot --log=pol"] = name == "zsh" and "without --*=" or "--log=policy.lua",
             } do
                 local found = offers(setup, line)
                 assert.is_true(has(found, word), line .. ": " .. found)

@@ -48,7 +48,7 @@ _ponder() {
     out=$("$words[1]" completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null) && take_files=true
     local -a offers=("${(@f)out}")
     [ -z "$out" ] || _describe offer offers
-    ! $take_files || _files
+    if $take_files; then compset -P '--*='; _files; fi
 }
 if [ "$funcstack[1]" = _ponder ]; then _ponder "$@"; else compdef _ponder ponder; fi
 ]],
@@ -57,7 +57,9 @@ if [ "$funcstack[1]" = _ponder ]; then _ponder "$@"; else compdef _ponder ponder
 function __ponder_offers
     set -l typed (commandline -opc) (commandline -ct)
     ponder completion fish -- $typed[2..] 2>/dev/null
-    and __fish_complete_path (commandline -ct)
+    or return
+    set -l flag (string match -r -- '^--[^=]*=' $typed[-1])
+    __fish_complete_path (string replace -- "$flag" '' $typed[-1]) | string replace -r -- ^ "$flag"
 end
 complete -c ponder -f -a '(__ponder_offers)'
 ]],
