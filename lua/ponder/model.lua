@@ -18,12 +18,12 @@
 --- the options that models refuse, .schema for JSON replies.
 
 local options = require "ponder.options"
-local task = require "ponder.task"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
 local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
+local scheduler = require "ponder.task.scheduler"
 local transport = require "ponder.model.transport"
 
 local model = {}
@@ -209,7 +209,7 @@ end
 
 local function check_call(self, what)
     if getmetatable(self) ~= Model then error(what .. ": call it as m:chat, with a colon", 3) end
-    if not task.current() then
+    if not scheduler.current() then
         error(what .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
     end
 end

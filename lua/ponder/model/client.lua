@@ -7,6 +7,7 @@ local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
 local price = require "ponder.model.price"
 local redact = require "ponder.redact"
+local scheduler = require "ponder.task.scheduler"
 local shared_limit = require "ponder.model.shared_limit"
 
 local client = {}
@@ -58,7 +59,7 @@ Client.__index = Client
 local DEFAULTS = {
     env = os.getenv,
     sleep = function(seconds) return task.sleep(seconds) end,
-    now_ms = function() return task.now() * 1000 end,
+    now_ms = function() return scheduler.now() * 1000 end,
     now_s = os.time,
 }
 

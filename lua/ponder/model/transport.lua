@@ -7,7 +7,8 @@
 --- Specs replace the transport by a table with the same methods.
 
 local net = require "ponder.core.net"
-local task = require "ponder.task"
+local scheduler = require "ponder.task.scheduler"
+local sources = require "ponder.task.sources"
 
 local transport = {}
 
@@ -16,6 +17,7 @@ local transport = {}
 transport.MAX_TOTAL = 16384
 
 local SPARE_ENTRIES = 64
+local WAIT = "an HTTP request" -- for messages
 
 ---@class ponder.model.Transport
 ---@field private calls table<integer, table|false> by id; false: ended
@@ -61,7 +63,7 @@ function Transport:deliver(batch, n)
             end
             if transfer.parked then
                 transfer.parked = false
-                task.wake(transfer.task)
+                scheduler.wake(transfer.task, WAIT)
             end
         end
     end
@@ -83,7 +85,8 @@ local function pump_of(self)
     local pump, message, code = net.open { max_total = transport.MAX_TOTAL }
     if not pump then return nil, message, code end
     self.pump = pump
-    self.source = task.add_source(source_of(self))
+    self.source = source_of(self)
+    sources.add(self.source)
     return pump
 end
 
@@ -105,12 +108,13 @@ end
 ---@param on_event? fun(name: string, data: string): boolean? for streams; true ends the call
 ---@return ponder.net.Result
 function Transport:send(opts, on_event)
+    local t = scheduler.check(WAIT)
     local pump, message, code = pump_of(self)
     local id
     if pump then id, message, code = pump:submit(opts) end
     if not id then return { code = code, error = message, headers = {} } end
     local transfer <close> = setmetatable({ id = id, pump = pump, transport = self,
-        task = task.current(), last = 0, parked = false, result = nil }, Transfer)
+        task = t, last = 0, parked = false, result = nil }, Transfer)
     self.calls[id] = transfer
     while true do
         if transfer.last > 0 and drain(transfer, on_event) then
@@ -118,7 +122,7 @@ function Transport:send(opts, on_event)
         end
         if transfer.result and transfer.last == 0 then return transfer.result end
         transfer.parked = true -- false while on_event waits for something else
-        task.park()
+        scheduler.park(t, WAIT)
     end
 end
 
@@ -149,7 +153,7 @@ function Transport:stats() return self.pump and self.pump:stats() end
 --- Ends every call and closes every connection.
 function Transport:close()
     if not self.pump then return end
-    task.remove_source(self.source)
+    sources.remove(self.source)
     self.pump:close()
     self.pump = nil
 end
