@@ -146,7 +146,7 @@ function commonLength(a, b) {
 }
 
 const MIN_SHARED = 14; // a shorter common beginning is shown
-const MIN_SHARED_NARROW = 4; // the same for narrow cards
+const MIN_SHARED_NARROW = 5; // the same for narrow cards; "6 - " of "6 - 4 = 2" must stay
 
 /* Removes the shared beginning of a text, if it has at least `min` characters, up to a word. */
 function withoutShared(text, shared, min, mark) {
