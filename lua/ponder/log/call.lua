@@ -4,7 +4,7 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
-local task = require "ponder.task"
+local scheduler = require "ponder.task.scheduler"
 
 local call = {}
 
@@ -112,7 +112,7 @@ end
 -- Holds the row back until the answer: it is written once, unless the answer takes long.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
-    local asker = task.context("asker")
+    local asker = scheduler.context("asker")
     if asker then
         self.search, self.node, self.purpose = asker.tree:asks(log, asker)
     end

@@ -2,7 +2,7 @@
 
 local json = require "ponder.json"
 local redact = require "ponder.redact"
-local task = require "ponder.task"
+local scheduler = require "ponder.task.scheduler"
 
 local effect = {}
 
@@ -38,7 +38,7 @@ end
 
 ---@param log ponder.log.Recorder
 function Effect:insert(log)
-    local asker = task.context("asker")
+    local asker = scheduler.context("asker")
     local search = asker and asker.tree and asker.tree:asks(log, asker)
     log:write([[INSERT INTO effects (run, id, session, kind, name, key, occurrence, within,
         search, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], log.run, self.id,

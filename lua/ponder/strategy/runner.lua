@@ -14,7 +14,6 @@ local notice = require "ponder.notice"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
-local task = require "ponder.task"
 local trees = require "ponder.log.trees"
 
 local runner = {}
@@ -33,6 +32,7 @@ local runner = {}
 ---@field scripted true? a `script:` model was called
 
 local QUESTION_ID = "c0"
+local WAIT = "a strategy's calls" -- for messages
 local SHOWN_BYTES = 120 -- of an unreadable reply, in an error message
 
 local HOW = { on_event = { type = "function" }, on_delta = { type = "function" } }
@@ -71,7 +71,7 @@ function Run:emit(name, measurements, metadata)
 end
 
 local function milliseconds_since(started)
-    return (task.now() - started) * 1000
+    return (scheduler.now() - started) * 1000
 end
 
 -------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ local function ask_for(run, directive, opts)
     if not run.tree then
         return asked, model_budget.ask(m, opts)
     end
-    return asked, task.with_context("asker", asked, model_budget.ask, m, opts)
+    return asked, scheduler.with_context("asker", asked, model_budget.ask, m, opts)
 end
 
 -- The machine does not learn of this yet: calls in flight may still bring an answer.
@@ -140,7 +140,7 @@ local function refuse(run, directive, message)
 end
 
 function perform.call_model(run, directive)
-    local started, opts = task.now(), call_options(run, directive)
+    local started, opts = scheduler.now(), call_options(run, directive)
     opts.on_delta = stream_to(run, directive)
     run:emit("call.start", {}, described(directive))
     local asked, reply, message, code, partial = ask_for(run, directive, opts)
@@ -164,10 +164,10 @@ function perform.call_model(run, directive)
 end
 
 function perform.call_tool(run, directive)
-    local started = task.now()
+    local started = scheduler.now()
     local metadata = { call_id = directive.call_id, id = directive.id, name = directive.name }
     run:emit("tool.start", {}, metadata)
-    local result, ok = task.with_context("asker", { tree = run.tree }, run.s.run_tool, run.s,
+    local result, ok = scheduler.with_context("asker", { tree = run.tree }, run.s.run_tool, run.s,
         directive)
     run:emit("tool.complete", measured(started), { call_id = directive.call_id,
         id = directive.id, name = directive.name, ok = ok })
@@ -181,7 +181,7 @@ function Run:post(message)
     self.last = self.last + 1
     self.inbox[self.last] = message
     if self.waiting then
-        task.wake(self.waiting)
+        scheduler.wake(self.waiting, WAIT)
     end
 end
 
@@ -193,7 +193,7 @@ function Run:start(directive)
     end
     self.open = self.open + 1
     local handle
-    handle = task.spawn(function()
+    handle = scheduler.spawn(nil, nil, function()
         local ok, signal, data = xpcall(work, failures.with_traceback, self, directive)
         self.tasks[handle] = nil
         self:post(ok and { signal = signal, data = data, ends = true } or { raised = signal })
@@ -203,7 +203,7 @@ end
 
 function Run:cancel_all()
     for handle in pairs(self.tasks) do
-        handle:cancel()
+        scheduler.cancel(handle)
     end
     self.tasks, self.open = {}, 0
 end
@@ -232,8 +232,8 @@ function Run:next()
         if self.open == 0 then
             return nil
         end
-        self.waiting = task.current()
-        task.park()
+        self.waiting = scheduler.check(WAIT)
+        scheduler.park(self.waiting, WAIT)
         self.waiting = nil
     end
     local message = self.inbox[self.first]
@@ -340,7 +340,7 @@ local function new_run(s, how)
     local run = setmetatable({
         s = own, budget = budgets.new(s.opts), inbox = {}, first = 1, last = 0,
         tasks = {}, open = 0,
-        on_event = how.on_event, on_delta = how.on_delta, started = task.now(),
+        on_event = how.on_event, on_delta = how.on_delta, started = scheduler.now(),
     }, Run)
     s.last, own.budget = run, run.budget
     return run
@@ -351,7 +351,7 @@ local function check(s, question, how)
     if type(question) ~= "string" or question == "" then
         error(("%s: question must be a non-empty string (got %s)"):format(where,
             options.show(question)), 3)
-    elseif not task.current() then
+    elseif not scheduler.current() then
         error(where .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
     end
     return options.check(where, how, HOW, 3)
