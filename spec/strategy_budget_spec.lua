@@ -119,6 +119,16 @@ describe("custom model", function()
         end)
     end)
 
+    it("counts if it has fields of an open model", function()
+        play.run(function()
+            local m = own_model(0, { target = "its own" })
+            task.with_budget({ max_calls = 2 }, function()
+                require("ponder.ensemble").self_consistency { model = m, prompt = "Why?", n = 3 }
+                assert.same({ 2, 2 }, { m.asked, task.spent().calls })
+            end)
+        end)
+    end)
+
     it("has the price that it reports, or none", function()
         play.run(function()
             local _, message, code = cot.new({ model = own_model(0), max_cost = 1 }):run "Why?"

@@ -105,6 +105,11 @@ function budget.run(client, one, send)
     return send_within(innermost, rates, need_of(one, rates), one, send_priced, client, one, send)
 end
 
+-- Whether model.open made a model; a custom one may have any other field.
+local function is_open(m)
+    return m.target ~= nil and m.client ~= nil
+end
+
 --- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it: it
 --- counts as one call, whatever calls `chat` makes.
 ---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
@@ -115,7 +120,7 @@ end
 ---@return ponder.model.Reply? partial
 function budget.ask(m, opts)
     local innermost = task_budget.current()
-    if not innermost or m.target then return m:chat(opts) end -- an open model checks them itself
+    if not innermost or is_open(m) then return m:chat(opts) end -- an open model checks them itself
     local missing = budget.missing_price(m)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
@@ -130,7 +135,7 @@ end
 ---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
 ---@return string? message nil: its price is known
 function budget.missing_price(m)
-    if m.target then
+    if is_open(m) then
         return not m.target.rates and price.missing(m.target.price_name, m.client.env) or nil
     elseif not m.rates then
         return ("max_cost needs the price of %s: give the model rates = { input = USD, "
