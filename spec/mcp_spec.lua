@@ -224,15 +224,17 @@ describe("an MCP server", function()
 
     it("answers a batch in one list, in versions that have batches", function()
         local batch = { request(2, "ping"), call(3, "add", { a = 1, b = 2 }, { progressToken = 7 }),
-            { jsonrpc = "2.0", method = "notifications/initialized" }, 5, request(4, "nosuch") }
+            { jsonrpc = "2.0", method = "notifications/initialized" }, 5, { request(5, "ping") },
+            request(4, "nosuch") }
         local sent = talk { request(1, "initialize", { protocolVersion = "2025-03-26" }), batch }
         local answers = table.remove(sent)
         assert.equal("notifications/progress", sent[2].method)
-        assert.equal(4, #answers)
+        assert.equal(5, #answers)
         assert.equal(2, answers[1].id)
         assert.same({ sum = 3 }, answers[2].result.structuredContent)
         assert.equal(-32600, answers[3].error.code)
-        assert.equal(-32601, answers[4].error.code)
+        assert.equal(-32600, answers[4].error.code) -- batches do not nest
+        assert.equal(-32601, answers[5].error.code)
 
         sent = talk { request(1, "initialize", { protocolVersion = "2025-06-18" }), batch }
         assert.equal(2, #sent)

@@ -404,48 +404,9 @@ function Session:takes_batch(message)
         and options.has(protocol.WITH_BATCHES, self.version)
 end
 
--- Handles the messages of a batch in order. Their answers are sent in one list, notifications at
--- once.
-local function receive_batch(self, batch, send)
-    local answers, current = json.array {}, nil -- the id of the request that runs
-    local function collect(sent)
-        if sent.method then
-            send(sent)
-        else
-            answers[#answers + 1] = sent
-        end
-    end
-    self.running[batch] = task.spawn(function()
-        local _ <close> = setmetatable({}, { __close = function()
-            if current ~= nil then
-                self:cancel(current)
-            end
-        end })
-        for _, message in ipairs(batch) do
-            local handle = self:receive(message, collect)
-            if handle then
-                current = message.id
-                handle:join()
-                current = nil
-            end
-        end
-        self.running[batch] = nil
-        if #answers > 0 then
-            send(answers)
-        end
-    end)
-    return self.running[batch]
-end
-
----Handles a message, or a batch of messages. Each request is answered in its own task.
----@param message any decoded JSON
----@param send? fun(message: table) sends its answer and notifications; default the session's
----@return ponder.task.Handle? handle of the task of a request or batch
-function Session:receive(message, send)
-    send = send or self.send
-    if self:takes_batch(message) then
-        return receive_batch(self, message, send)
-    elseif type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
+-- Handles a message; returns the handle of a request's task.
+local function receive_one(self, message, send)
+    if type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST, "not a JSON-RPC request"))
     elseif message.method == nil then
         return nil -- an answer; the server sends no requests
@@ -468,6 +429,48 @@ function Session:receive(message, send)
     end)
     self.running[id] = handle
     return handle
+end
+
+-- Handles the messages of a batch in order. Their answers are sent in one list, notifications at
+-- once.
+local function receive_batch(self, batch, send)
+    local answers, current = json.array {}, nil -- the id of the request that runs
+    local function collect(sent)
+        if sent.method then
+            send(sent)
+        else
+            answers[#answers + 1] = sent
+        end
+    end
+    self.running[batch] = task.spawn(function()
+        local _ <close> = setmetatable({}, { __close = function()
+            if current ~= nil then
+                self:cancel(current)
+            end
+        end })
+        for _, message in ipairs(batch) do
+            local handle = receive_one(self, message, collect)
+            if handle then
+                current = message.id
+                handle:join()
+                current = nil
+            end
+        end
+        self.running[batch] = nil
+        if #answers > 0 then
+            send(answers)
+        end
+    end)
+    return self.running[batch]
+end
+
+---Handles a message, or a batch of messages. Each request is answered in its own task.
+---@param message any decoded JSON
+---@param send? fun(message: table) sends its answer and notifications; default the session's
+---@return ponder.task.Handle? handle of the task of a request or batch
+function Session:receive(message, send)
+    local receive = self:takes_batch(message) and receive_batch or receive_one
+    return receive(self, message, send or self.send)
 end
 
 ---Cancels running requests.
