@@ -4,7 +4,6 @@
 
 local json = require "ponder.json"
 local budget = require "ponder.model.budget"
-local event = require "ponder.model.event"
 local provider = require "ponder.model.provider"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
@@ -118,7 +117,7 @@ end
 
 local function send(client, request, attempt)
     local reading, body = request.stream and open_stream(request), request:wire()
-    if client.observers[1] then event.notify(client, "request", attempt, request, body) end
+    client:notify("request", attempt, request, body)
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
     local nothing = not result.code and result.status == 200 and (result.body or "") == ""
     if reading and (result.streamed or reading.stop or nothing) then
@@ -207,9 +206,7 @@ local function attempt_once(client, request, attempt)
         received.attempts, received.latency_ms = attempt, result.total_ms
         received.time_to_first_ms = result.first_event_ms or result.first_byte_ms
     end
-    if draft and client.observers[1] then
-        event.notify(client, "reply", attempt, request, result, draft)
-    end
+    if draft then client:notify("reply", attempt, request, result, draft) end
     return draft, problem, partial, result
 end
 
@@ -271,12 +268,12 @@ end
 
 -- Calls a provider without a server (a scripted model): there are no retries.
 local function call_provider(client, request)
-    local watched, started_ms = client.observers[1], client.now_ms()
+    local started_ms = client.now_ms()
     if request.logged then request.logged.attempts = 1 end
-    if watched then event.notify(client, "request", 1, request, request:body_json()) end
+    client:notify("request", 1, request, client.observers[1] and request:body_json())
     local draft, problem = answer_of_provider(request)
     local kind, result = draft and "reply" or "failure", { total_ms = client.now_ms() - started_ms }
-    if watched then event.notify(client, kind, 1, request, result, draft or problem) end
+    client:notify(kind, 1, request, result, draft or problem)
     if draft then return draft end
     return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
 end
@@ -317,9 +314,7 @@ function call.run(client, request)
         request.billed = budget.has_content(partial)
             or budget.is_billed(problem.status, problem.code, problem.message)
         local wait_ms, why = wait_before_next(client, request, problem, attempt)
-        if client.observers[1] then
-            event.notify(client, "failure", attempt, request, result, problem, wait_ms)
-        end
+        client:notify("failure", attempt, request, result, problem, wait_ms)
         note_failure(request, attempt, result, problem, wait_ms)
         if not wait_ms then
             if problem.cut and budget.has_content(partial) then return partial end

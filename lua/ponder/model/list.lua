@@ -1,7 +1,6 @@
 --- Asks a server which models it offers.
 
 local json = require "ponder.json"
-local event = require "ponder.model.event"
 local name = require "ponder.model.name"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
@@ -26,22 +25,19 @@ end
 
 -- One attempt: the reply; or nil, a failure and the wait before the next attempt.
 local function send(client, request, limits, attempt)
-    local target, watched = request.target, client.observers[1]
-    if watched then event.notify(client, "request", attempt, request) end
+    local target = request.target
+    client:notify("request", attempt, request)
     local result = client.transport:send { url = request.url, method = "GET",
         headers = target.headers, timeout_ms = limits.timeout_ms or TIMEOUT_MS,
         ca_file = target.ca_file, proxy = target.proxy }
     local decoded, problem, body = read_reply(target, result)
     if decoded then
-        if watched then
-            event.notify(client, "reply", attempt, request, result,
-                { samples = { { text = body } } })
-        end
+        client:notify("reply", attempt, request, result, { samples = { { text = body } } })
         return decoded
     end
     local wait_ms = retry.wait_ms(problem, attempt, limits.max_retries or retry.MAX_RETRIES,
         client.now_s(), client.random())
-    if watched then event.notify(client, "failure", attempt, request, result, problem, wait_ms) end
+    client:notify("failure", attempt, request, result, problem, wait_ms)
     return nil, problem, wait_ms
 end
 
