@@ -2,6 +2,7 @@
 -- in a real redis-server.
 
 local budgets = require "ponder.task.budget"
+local holds = require "ponder.task.hold"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local shared = require "ponder.queue.budget"
@@ -43,12 +44,17 @@ describe("a budget of several machines", function()
         return tonumber(server:cli("HGET '" .. KEY .. "' " .. what))
     end
 
+    -- A call that begins; or nil, message, code.
+    local function reserve(budget, need)
+        return holds.new(budget, nil, need):reserve()
+    end
+
     it("lets as many calls begin as one machine would", function()
         with(2, { max_calls = 30 }, function(a, b)
             local made = 0
             task.map({ a, b, a, b, a, b, a, b }, function(budget)
                 while true do
-                    local hold = budget:hold { tokens = 10, cost = 0 }
+                    local hold = reserve(budget, { tokens = 10, cost = 0 })
                     if not hold then
                         return
                     end
@@ -65,9 +71,9 @@ describe("a budget of several machines", function()
 
     it("waits for what others hold, and refuses if waiting cannot help", function()
         with(2, { max_cost = 1 }, function(a, b)
-            local first = assert(a:hold { tokens = 1, cost = 0.6 })
+            local first = assert(reserve(a, { tokens = 1, cost = 0.6 }))
             local waiting = task.spawn(function()
-                local hold, message, code = b:hold { tokens = 1, cost = 0.7 }
+                local hold, message, code = reserve(b, { tokens = 1, cost = 0.7 })
                 if hold then
                     hold:settle(nil, 0.7)
                 end
@@ -76,24 +82,24 @@ describe("a budget of several machines", function()
             task.sleep(0.05)
             first:settle(nil, 0.2)
             assert.is_true((waiting:join()))
-            local hold, message, code = a:hold { tokens = 1, cost = 0.2 }
+            local hold, message, code = reserve(a, { tokens = 1, cost = 0.2 })
             assert.is_nil(hold)
             assert.equal("BUDGET", code)
             assert.equal("the budget of $1.00 is spent: $0.90 used, and the next call may cost "
                 .. "$0.20", message)
-            assert.is_nil((b:hold { tokens = 1, cost = 0.01 })) -- spent is spent, everywhere
+            assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 }))) -- spent is spent, everywhere
             assert.is_true(budgets.within(b, shared.is_spent))
         end)
     end)
 
     it("charges a dead machine's reservations in full", function()
         with(2, { max_tokens = 100 }, function(a, b)
-            local hold = assert(a:hold { tokens = 60, cost = 0 })
-            local other = assert(b:hold { tokens = 40, cost = 0 })
+            local hold = assert(reserve(a, { tokens = 60, cost = 0 }))
+            local other = assert(reserve(b, { tokens = 40, cost = 0 }))
             assert.equal(100, used "held_tokens")
             task.sleep(0.3) -- the lease is over
             b.backing:renew()
-            assert.is_nil((b:hold { tokens = 50, cost = 0 }))
+            assert.is_nil((reserve(b, { tokens = 50, cost = 0 })))
             assert.same({ 60, 40 }, { used "tokens", used "held_tokens" })
             hold:settle({ input_tokens = 1, output_tokens = 1 }, 0) -- too late
             a.backing:renew()
@@ -105,8 +111,11 @@ describe("a budget of several machines", function()
 
     it("returns the reservation of a cancelled call, and charges one that was cut off", function()
         with(1, { max_tokens = 100 }, function(a)
-            local first = assert(a:hold { tokens = 90, cost = 0 })
-            local waiting = task.spawn(a.hold, a, { tokens = 50, cost = 0 })
+            local first = assert(reserve(a, { tokens = 90, cost = 0 }))
+            local waiting = task.spawn(function()
+                local hold <close> = holds.new(a, nil, { tokens = 50, cost = 0 })
+                hold:reserve()
+            end)
             task.sleep(0.02)
             waiting:cancel()
             first:settle(nil, 0)
@@ -118,12 +127,12 @@ describe("a budget of several machines", function()
     it("remembers usage that Redis has lost", function()
         with(1, { max_calls = 3 }, function(a)
             for _ = 1, 2 do
-                assert(a:hold { tokens = 1, cost = 0 }):settle(nil, 0)
+                assert(reserve(a, { tokens = 1, cost = 0 })):settle(nil, 0)
             end
             server:cli "FLUSHALL"
-            assert(a:hold { tokens = 1, cost = 0 }):settle(nil, 0)
+            assert(reserve(a, { tokens = 1, cost = 0 })):settle(nil, 0)
             assert.equal(3, used "calls")
-            assert.is_nil((a:hold { tokens = 1, cost = 0 }))
+            assert.is_nil((reserve(a, { tokens = 1, cost = 0 })))
         end)
     end)
 end)

@@ -89,8 +89,8 @@ end
 function tally.add(sum, usage, read)
     read = read or count
     for name, value in pairs(type(usage) == "table" and usage or {}) do
-        local n = type(name) == "string" and read(value)
-        if n then
+        local n = read(value)
+        if n and type(name) == "string" then
             sum[name] = tally.plus(sum[name] or 0, n)
         end
     end
@@ -106,7 +106,7 @@ function tally.total(usage)
     end
     local input, output = count(usage.input_tokens), count(usage.output_tokens)
     local both, total = input and output and input + output, count(usage.total_tokens)
-    return both and total and math.max(both, total) or both or total
+    return both and (not total or both > total) and both or total
 end
 
 --- The tokens that one usage counts in a budget.

@@ -5,8 +5,8 @@
 --- runs. Files do not: both sides have them. Numbers that count over all runs of a log (runs.id,
 --- the order of tapes) are reassigned; those within a run stay.
 
-local budgets = require "ponder.task.budget"
 local host = require "ponder.core.host"
+local holds = require "ponder.task.hold"
 local options = require "ponder.options"
 local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
@@ -197,7 +197,7 @@ local function count_call(recorder, at, row)
     if row[at.origin] == "live" then
         local tokens = tally.total(usage) or 0
         recorder:count_spent(tokens, cost)
-        budgets.charge({ tokens = tokens, cost = cost or 0 }, usage, cost, row[at.status] ~= "ok")
+        holds.charge({ tokens = tokens, cost = cost or 0 }, usage, cost, row[at.status] ~= "ok")
     end
 end
 

@@ -1,8 +1,9 @@
 --- Budgets of model calls: what a call may need, what it used, and whether it may be sent. This
 --- runs right before the network, inside all middleware: it does not see calls that a log or a
---- cache answers. ponder.task.budget does the arithmetic; scripts use task.with_budget.
+--- cache answers. ponder.task.hold does the arithmetic; scripts use task.with_budget.
 
 local json = require "ponder.json"
+local holds = require "ponder.task.hold"
 local price = require "ponder.model.price"
 local request = require "ponder.model.request"
 local tally = require "ponder.tally"
@@ -41,18 +42,18 @@ function budget.has_content(draft)
     return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
 end
 
--- Settles the reservation of a call.
----@param settle fun(usage: table?, cost: number?, failed: boolean, partial: boolean?)
+-- What a call used, as ponder.task.Hold.settle takes it.
 ---@param billed boolean? of a failed call; nil: depends on its code
-local function close(settle, rates, draft, code, partial, billed)
-    local reply = draft or partial
-    if billed == nil then billed = partial ~= nil or not UNPAID[code] end
-    if reply and reply.cached or not draft and not billed then
-        return settle(NOTHING, 0, not draft)
+local function used(rates, draft, code, partial, billed)
+    local reply, is_free = draft or partial, false
+    if not draft then
+        if billed == nil then billed = partial ~= nil or not UNPAID[code] end
+        is_free = not billed
     end
+    if is_free or reply and reply.cached then return NOTHING, 0, not draft end
     local usage = reply and reply.usage
-    return settle(usage, reply and tally.usd(reply.cost) or price.cost(rates, usage), not draft,
-        not draft or draft.truncated)
+    return usage, reply and tally.usd(reply.cost) or rates ~= nil and price.cost(rates, usage),
+        not draft, not draft or draft.truncated
 end
 
 -- What a request may need.
@@ -71,16 +72,13 @@ end
 
 -- Makes the call within the budgets in force.
 ---@param one table? the request whose attempts are counted
-local function send_within(innermost, rates, need, one, send, ...)
-    local hold <close>, message, code = innermost:hold(need)
-    if not hold then
-        return nil, message, code
-    end
-    if one then
-        one.renew = function() return hold:renew() end
-    end
+local function send_within(innermost, rates, estimate, one, send, ...)
+    local hold <close> = holds.new(innermost, estimate)
+    local ok, message, code = hold:reserve()
+    if not ok then return nil, message, code end
+    if one then one.hold = hold end
     local draft, problem, why, partial = hold:run(send, ...)
-    close(function(...) hold:settle(...) end, rates, draft, why, partial, one and one.billed)
+    hold:settle(used(rates, draft, why, partial, one and one.billed))
     return draft, problem, why, partial
 end
 
@@ -102,7 +100,9 @@ function budget.run(client, one, send)
         task_budget.needs_price(missing)
         return nil, missing, "NO_PRICE"
     end
-    return send_within(innermost, rates, need_of(one, rates), one, send_priced, client, one, send)
+    one:body_json() -- what an estimate is made of: encode it before the script changes its tables
+    return send_within(innermost, rates, function() return need_of(one, rates) end, one,
+        send_priced, client, one, send)
 end
 
 -- Whether model.open made a model; a custom one may have any other field.
@@ -126,9 +126,10 @@ function budget.ask(m, opts)
     local n = opts.n or 1
     local input, output = request.estimate_tokens(#json.encode(opts.messages),
         tally.count(opts.max_tokens) and opts.max_tokens * n, n)
-    return send_within(innermost, m.rates, { tokens = input + output,
-        cost = price.upper_bound(m.rates, input, output) }, nil, task_budget.without, m.chat, m,
-        opts)
+    local function estimate()
+        return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
+    end
+    return send_within(innermost, m.rates, estimate, nil, task_budget.without, m.chat, m, opts)
 end
 
 --- Why a model cannot be called within a cost limit.
@@ -149,7 +150,7 @@ end
 function budget.charge_lost(one, times)
     if not task_budget.current() then return end
     local need = need_of(one, one.target.rates)
-    for _ = 1, times do task_budget.charge(need, nil, nil, true) end
+    for _ = 1, times do holds.charge(need, nil, nil, true) end
 end
 
 --- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
@@ -164,12 +165,12 @@ function budget.charge(one, draft, message, code, partial, lost)
     if not task_budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local rates = one.target.rates
     local need = need_of(one, rates)
-    if code == "BUDGET" then return task_budget.refuse_again(need, message) end
+    if code == "BUDGET" then return holds.refuse_again(need, message) end
     local billed
     if not one.target.provider.call then billed = lost > 0 or budget.has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
     budget.charge_lost(one, lost)
-    close(function(...) task_budget.charge(need, ...) end, rates, draft, code, partial, billed)
+    holds.charge(need, used(rates, draft, code, partial, billed))
 end
 
 return budget

@@ -250,8 +250,8 @@ local function wait_before_next(client, request, problem, attempt)
         gate:pause(wait_ms, client.now_ms())
         if gate.shared then gate.shared:pause(wait_ms) end
     end
-    if wait_ms and request.billed and request.renew then
-        local ok, refused = request.renew()
+    if wait_ms and request.billed and request.hold then
+        local ok, refused = request.hold:renew()
         if not ok then return nil, refused end
     end
     return wait_ms, why

@@ -25,7 +25,7 @@ local request = {}
 ---@field cache boolean false: do not answer it from a cache
 ---@field metadata table? the caller's own, never sent
 ---@field billed boolean? its last attempt failed, but may have been billed
----@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a failure
+---@field hold ponder.task.Hold? its reservation in the budgets in force
 ---@field logged ponder.model.Logged? its record in a run log
 ---@field lost boolean? it was in flight when the previous process ended, and is already counted
 ---@field has_emitted boolean on_delta was called
@@ -123,15 +123,20 @@ function Request:wire()
     return self.streamed_bytes
 end
 
+-- The limit of the tokens of all replies, if there is one.
+local function max_output(self)
+    local body = self.body or {}
+    local each = tally.count(body.max_tokens or body.max_completion_tokens
+        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens)
+    return each and each * self.n
+end
+
 --- An upper estimate of what this request uses, for limits and budgets that reserve before sending.
 --- `output_tokens` is nil if it is not limited.
 ---@return {input_tokens: integer, output_tokens: integer?}
 function Request:estimate()
-    local body = self.body or {}
-    local max_output = tally.count(body.max_tokens or body.max_completion_tokens
-        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens)
     return { input_tokens = (request.estimate_tokens(#self:body_json(), nil, self.n)),
-        output_tokens = max_output and max_output * self.n }
+        output_tokens = max_output(self) }
 end
 
 local function text_bytes(content)
@@ -164,8 +169,7 @@ end
 --- Its cost for rate limits (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
-    local input, output = request.estimate_tokens(#self:body_json(),
-        self:estimate().output_tokens, self.n)
+    local input, output = request.estimate_tokens(#self:body_json(), max_output(self), self.n)
     return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 

@@ -1,0 +1,355 @@
+--- Counts one call in all enclosing budgets: as begun before it is sent, with what it used when it
+--- ends. Where one of them limits tokens or cost, the upper bound of the call is reserved in the
+--- meantime. Models are unknown here: ponder.model.budget says what a call may need and has used.
+
+local budget = require "ponder.task.budget"
+local scheduler = require "ponder.task.scheduler"
+local scopes = require "ponder.task.scope"
+local tally = require "ponder.tally"
+local waiters = require "ponder.task.waiters"
+
+local holds = {}
+
+local IN_CALL = "budget.call" -- in a task's context: true within a call that holds a reservation
+
+---@class ponder.task.Need the upper bound of a call
+---@field tokens integer
+---@field cost number? USD; nil: its price is unknown
+
+---@class ponder.task.Hold one call; if it is closed without being settled (its task was cancelled),
+---the estimate counts
+---@field private innermost ponder.task.Budget
+---@field private estimate (fun(): ponder.task.Need)?
+---@field private need ponder.task.Need? once it is known
+---@field private reserved ponder.task.Need? what is reserved in the budgets
+---@field private shares table[]? reservations in shared budgets: {backing, reservation}
+---@field private number integer
+---@field private open boolean it counts as in flight
+---@field private in_call boolean? made within another call
+---@field private cancellable boolean? a budget may cancel it
+---@field private usage ponder.model.Usage? once it has ended, with the next three
+---@field private tokens integer?
+---@field private cost number|false|nil
+---@field private failed boolean?
+local Hold = {}
+Hold.__index = Hold
+
+local last_number = 0
+
+---Makes the hold of a call, which counts from `reserve` on; to be closed.
+---@param innermost ponder.task.Budget
+---@param estimate (fun(): ponder.task.Need)? called at most once, if a limit or the end of the call
+---  needs it
+---@param need ponder.task.Need? replaces `estimate`
+---@return ponder.task.Hold
+function holds.new(innermost, estimate, need)
+    last_number = last_number + 1
+    return setmetatable({ innermost = innermost, estimate = estimate, need = need,
+        number = last_number, open = false, in_call = scheduler.context(IN_CALL) }, Hold)
+end
+
+local function need_of(hold)
+    hold.need = hold.need or hold.estimate()
+    return hold.need
+end
+
+-------------------------------------------------------------------------------
+-- The beginning
+
+-- Why a call does not fit into a budget, or nil; and whether it would not even without the
+-- reservations of other calls.
+local function refusal(one, hold)
+    local limits = one.limits
+    local calls, tokens, cost = limits.max_calls, limits.max_tokens, limits.max_cost
+    if one.spent then
+        return one.spent, true
+    elseif calls and one.calls >= calls then
+        return budget.refusal("calls", calls, one.calls, 1), true
+    end
+    local need = (tokens or cost) and need_of(hold)
+    if tokens and one.tokens + one.reserved_tokens + need.tokens > tokens then
+        return budget.refusal("tokens", tokens, one.tokens, need.tokens),
+            one.tokens + need.tokens > tokens
+    elseif cost and need.cost and one.cost + one.reserved_cost + need.cost > cost then
+        return budget.refusal("cost", cost, one.cost, need.cost), one.cost + need.cost > cost
+    end
+end
+
+-- Among the enclosing budgets: one that refuses the call, and its message; else one whose calls it
+-- must wait for; else nil.
+local function obstacle(hold)
+    local one, waits_for = hold.innermost, nil
+    while one do
+        local message, is_final = refusal(one, hold)
+        if is_final then
+            return one, message
+        end
+        waits_for = waits_for or message and one
+        one = one.outer
+    end
+    return waits_for, nil
+end
+
+local function begin_in(one, hold)
+    local reserved = hold.reserved
+    one.calls = one.calls + 1
+    if one.clock and one.in_flight == 0 then
+        one.busy_since = one.clock()
+    end
+    one.in_flight = one.in_flight + 1
+    if reserved then
+        one.reserved_tokens = one.reserved_tokens + reserved.tokens
+        one.reserved_cost = one.reserved_cost + (reserved.cost or 0)
+    end
+    if one.limits.in_flight == "cancel" then
+        one.holds, hold.cancellable = one.holds or {}, true
+        one.holds[hold.number] = hold
+    end
+    if one.on_change then
+        one.on_change()
+    end
+end
+
+local function begin(hold)
+    hold.open, hold.reserved = true, hold.need
+    local one = hold.innermost
+    while one do
+        begin_in(one, hold)
+        one = one.outer
+    end
+    return hold
+end
+
+-- The innermost of `one` and its enclosing budgets that is shared between processes.
+local function next_shared(one)
+    while one and not one.backing do
+        one = one.outer
+    end
+    return one
+end
+
+-- Reserves in the shared budgets. Returns one that refuses, and its message.
+local function reserve_shared(hold)
+    local one = next_shared(hold.innermost)
+    hold.shares = {}
+    while one do
+        local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call)
+        if not reserved then
+            return one, message
+        end
+        table.insert(hold.shares, { one.backing, reserved })
+        one = next_shared(one.outer)
+    end
+end
+
+-- Releases the shared reservations of a call that is not made.
+local function release_shares(hold)
+    local shares = hold.shares or {}
+    hold.shares = nil
+    for _, share in ipairs(shares) do
+        share[1]:release(share[2])
+    end
+end
+
+local function refuse(hold, full, message)
+    if full.backing and not full.spent then
+        full.backing:refuse(need_of(hold))
+    end
+    budget.exhaust(full, message)
+    release_shares(hold)
+    return nil, message, "BUDGET"
+end
+
+---Counts the call as begun, and reserves what it may need if a budget limits that; may wait for
+---calls in flight. A call within a call (a scripted model that asks another) does not wait, because
+---it could wait for itself.
+---@return ponder.task.Hold? self nil: the call is refused
+---@return string? message
+---@return "BUDGET"? code
+function Hold:reserve()
+    if not self.innermost.limited then
+        return begin(self)
+    end
+    while true do
+        local full, message = obstacle(self)
+        if not full and (self.shares or not next_shared(self.innermost)) then
+            return begin(self)
+        elseif not full then
+            full, message = reserve_shared(self) -- may wait: check again
+        elseif not message and self.in_call then
+            message = refusal(full, self)
+        end
+        if message then
+            return refuse(self, full, message)
+        elseif full then
+            full.room = full.room or waiters.new "a budget's room"
+            full.room:wait()
+        end
+    end
+end
+
+---Counts a failed attempt that may have been billed, at the estimated amount, and reserves the same
+---for the next attempt; may wait.
+---@return ponder.task.Hold? self nil: refused, nothing is reserved
+---@return string? message
+---@return "BUDGET"? code
+function Hold:renew()
+    self:settle(nil, nil, true)
+    return self:reserve()
+end
+
+---Makes the call `f(...)`, in its own task if a budget may have to cancel it.
+---@param f function
+---@param ... any
+---@return any ... the results of `f`; nil, message, "BUDGET" if a budget cancelled it
+function Hold:run(f, ...)
+    if not self.cancellable then
+        if not self.reserved then
+            return f(...)
+        end
+        return scheduler.with_context(IN_CALL, true, f, ...)
+    end
+    local results = table.pack(scopes.timeout(math.huge, function(...)
+        if self.stopped then
+            return nil
+        end
+        self.task = scheduler.current()
+        return scheduler.with_context(IN_CALL, true, f, ...)
+    end, ...))
+    if self.stopped and results[1] == nil then
+        return nil, self.stopped, "BUDGET"
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+---@param message string for the caller
+function Hold:cancel(message)
+    self.stopped = message
+    if self.task then
+        scheduler.cancel(self.task)
+    end
+end
+
+-------------------------------------------------------------------------------
+-- The end
+
+local CLAIM = "a reply claims an impossible number of tokens: its cost is unknown, so the budget "
+    .. "counts as spent"
+
+-- The tokens and the cost that count: what the call used, but at least the estimate where that is
+-- unknown or the reply was cut off.
+local function amounts(hold, usage, cost, partial)
+    local tokens = tally.total(usage)
+    if tokens and cost ~= nil and not partial then
+        return tokens, cost
+    end
+    local need = need_of(hold)
+    tokens, cost = tally.tokens(usage, need.tokens), cost or need.cost
+    if partial then
+        tokens, cost = math.max(tokens, need.tokens), cost and math.max(cost, need.cost or 0)
+    end
+    return tokens, cost
+end
+
+local function add_usage(one, usage, tokens)
+    one.usage = tally.add(one.usage or {}, usage)
+    if not usage.total_tokens and tally.total(usage) then
+        one.usage.total_tokens = tally.plus(one.usage.total_tokens or 0, tokens)
+    end
+end
+
+local function end_in(one, hold)
+    local reserved = hold.reserved
+    one.in_flight = one.in_flight - 1
+    if one.clock and one.in_flight == 0 then
+        one.busy = one.busy + one.clock() - one.busy_since
+    end
+    if reserved then
+        one.reserved_tokens = one.reserved_tokens - reserved.tokens
+        -- Setting 0 removes the accumulated rounding error.
+        one.reserved_cost = one.in_flight > 0 and one.reserved_cost - (reserved.cost or 0) or 0
+    end
+    if one.holds then
+        one.holds[hold.number] = nil
+    end
+    one.failed = one.failed + (hold.failed and 1 or 0)
+    one.tokens = tally.plus(one.tokens, hold.tokens)
+    one.cost = one.cost + (hold.cost or 0)
+    one.unpriced = one.unpriced + (hold.cost and 0 or 1)
+    if hold.usage then
+        add_usage(one, hold.usage, hold.tokens)
+    end
+    if hold.is_claim and (one.limits.max_tokens or one.limits.max_cost) then
+        budget.exhaust(one, CLAIM)
+    end
+    if one.room then
+        one.room:wake()
+    end
+    if one.on_change then
+        one.on_change()
+    end
+end
+
+---Counts what the call used, in place of its reservation.
+---@param usage ponder.model.Usage? nil: unknown, the estimate counts
+---@param cost number|false|nil USD; nil: likewise; false: the call has no price
+---@param failed boolean?
+---@param partial boolean? truncated: at least the estimate counts
+function Hold:settle(usage, cost, failed, partial)
+    if not self.open then
+        return
+    end
+    self.open, self.failed = false, failed
+    self.usage = type(usage) == "table" and usage or nil
+    self.tokens, self.cost = amounts(self, usage, cost, partial)
+    if self.shares then
+        for _, share in ipairs(self.shares) do
+            share[1]:settle(share[2], self.tokens, self.cost or 0)
+        end
+        self.shares = nil
+    end
+    self.is_claim = self.reserved and tally.exceeds(usage)
+    local one = self.innermost
+    while one do
+        end_in(one, self)
+        one = one.outer
+    end
+end
+
+Hold.__close = function(self)
+    if self.open then
+        self:settle(nil, nil)
+    elseif self.shares then
+        release_shares(self)
+    end
+end
+
+-------------------------------------------------------------------------------
+-- Calls that are not made here
+
+---Counts a call that the run log answers, in all enclosing budgets: it was paid for when it was
+---recorded.
+---@param need ponder.task.Need its upper bound
+---@param usage ponder.model.Usage? as for `settle`
+---@param cost number|false|nil
+---@param failed boolean?
+---@param partial boolean?
+function holds.charge(need, usage, cost, failed, partial)
+    local innermost = budget.current()
+    if innermost then
+        begin(holds.new(innermost, nil, need)):settle(usage, cost, failed, partial)
+    end
+end
+
+---Counts a call that was refused according to the log.
+---@param need ponder.task.Need its upper bound
+---@param message string
+function holds.refuse_again(need, message)
+    local innermost = budget.current()
+    local full = innermost and obstacle(holds.new(innermost, nil, need))
+    if full then
+        budget.exhaust(full, message)
+    end
+end
+
+return holds
