@@ -3,6 +3,7 @@
 #include "memory.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <uv.h>
 
 enum {
     CHECK_EVERY = 1 << 20, /* bytes: reading resident memory takes some microseconds */
@@ -25,8 +25,15 @@ enum {
 
 size_t memory_resident(void)
 {
-    size_t bytes;
-    return uv_resident_set_memory(&bytes) == 0 ? bytes : 0;
+    char text[128];
+    unsigned long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*u %lu", &pages) == 1 ? pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* The number in a file; SIZE_MAX if there is none ("max", or no such file). */
