@@ -21,13 +21,10 @@ local life = require "ponder.task.life"
 local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
 
-local scheduler = { set_clock = groups.set_clock, set_plays = groups.set_plays,
-    first_deadline = groups.first_deadline }
-
-for _, name in ipairs { "ENDED", "LIMIT", "Task", "alive", "cancel", "check", "context", "current",
-    "limit", "own", "park", "park_until", "spawn", "wake", "with_context" } do
-    scheduler[name] = life[name]
-end
+-- What modules ask of one task is inherited, not copied: a function must have one name in
+-- tracebacks, since runs may keep and compare them.
+local scheduler = setmetatable({ set_clock = groups.set_clock, set_plays = groups.set_plays,
+    first_deadline = groups.first_deadline }, { __index = life })
 
 local ENDED = life.ENDED
 local is_stopping = core.is_stopping
