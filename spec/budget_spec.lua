@@ -129,6 +129,22 @@ describe("a budget of tokens", function()
         end)
     end)
 
+    it("estimates the prompt that was sent, whatever the script does with it since", function()
+        help.run(function()
+            local messages = { { role = "user", content = "?" } }
+            local m = open(function()
+                messages[1].content = messages -- cyclic
+                return "yes"
+            end)
+            task.with_budget({ max_calls = 2 }, function()
+                assert.equal("yes", m:chat { messages = messages, max_tokens = 100 }.text)
+                local spent = task.spent()
+                assert.is_true(spent.tokens > 100 and spent.tokens < 200)
+                assert.equal(0, spent.in_flight)
+            end)
+        end)
+    end)
+
     it("keeps the estimate of a call cancelled in flight", function()
         help.run(function()
             local m = open(slow(100))

@@ -27,10 +27,11 @@ local IN_CALL = "budget.call" -- in a task's context: true within a call that ho
 ---@field private open boolean it counts as in flight
 ---@field private in_call boolean? made within another call
 ---@field private cancellable boolean? a budget may cancel it
----@field private usage ponder.model.Usage? once it has ended, with the next three
+---@field private usage ponder.model.Usage? once it has ended, with the next four
 ---@field private tokens integer?
 ---@field private cost number|false|nil
 ---@field private failed boolean?
+---@field private is_claim boolean? the usage is implausible
 local Hold = {}
 Hold.__index = Hold
 
@@ -325,7 +326,7 @@ Hold.__close = function(self)
 end
 
 -------------------------------------------------------------------------------
--- Calls that are not made here
+-- Calls of a log
 
 ---Counts a call that the run log answers, in all enclosing budgets: it was paid for when it was
 ---recorded.
