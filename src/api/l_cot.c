@@ -17,14 +17,8 @@ static const MachineMove moves[] = {
 
 static const MachineKind cot_kind = {"cot", statuses, calls, moves, sizeof moves / sizeof *moves};
 
-static int cot_new(lua_State *L)
-{
-    machine_new_userdata(L, sizeof(Machine), &cot_kind);
-    return 1;
-}
-
 PONDER_MODULE(luaopen_ponder_core_cot)
 {
-    machine_new_plain_class(L, &cot_kind, cot_new);
+    machine_new_plain_class(L, &cot_kind);
     return 1;
 }

@@ -334,7 +334,8 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_setfield(L, metatable, "__index");
     lua_newtable(L); /* [metatable, library] */
     lua_pushvalue(L, metatable);
-    lua_pushcclosure(L, new, 1);
+    lua_pushlightuserdata(L, (void *)kind);
+    lua_pushcclosure(L, new, 2);
     lua_setfield(L, -2, "new");
     push_transitions(L, kind);
     lua_setfield(L, -2, "transitions");
@@ -353,11 +354,17 @@ static int plain_clone(lua_State *L)
     return 1;
 }
 
-void machine_new_plain_class(lua_State *L, const MachineKind *kind, lua_CFunction new)
+static int plain_new(lua_State *L)
+{
+    machine_new_userdata(L, sizeof(Machine), lua_touserdata(L, lua_upvalueindex(2)));
+    return 1;
+}
+
+void machine_new_plain_class(lua_State *L, const MachineKind *kind)
 {
     static const luaL_Reg methods[] = {
         {"clone", plain_clone}, {"start", machine_start_self}, {NULL, NULL}};
-    machine_new_class(L, kind, methods, NULL, new, plain_gc);
+    machine_new_class(L, kind, methods, NULL, plain_new, plain_gc);
 }
 
 /* ---- the module ---- */

@@ -33,14 +33,14 @@ Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind
 /* Pushes a copy of the Machine at argument 1; the rest is zero, for the caller to copy. */
 Machine *machine_new_copy(lua_State *L, size_t size);
 
-/* Pushes a library table: `new` and `transitions`, a list of {from=, to=, on=}. The metatable gets
- * `methods`, `more` of them (or NULL), those above, and `gc` as __gc. */
+/* Pushes a library table: `new`, which has the metatable and the kind as upvalues, and
+ * `transitions`, a list of {from=, to=, on=}. The metatable gets `methods`, `more` of them (or
+ * NULL), those above, and `gc` as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
                        const luaL_Reg *more, lua_CFunction new, lua_CFunction gc);
 
-/* The same for a kind without data and methods of its own; `new` makes a userdata of a Machine's
- * size. */
-void machine_new_plain_class(lua_State *L, const MachineKind *kind, lua_CFunction new);
+/* The same for a kind without data and methods of its own. */
+void machine_new_plain_class(lua_State *L, const MachineKind *kind);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 Machine *machine_self(lua_State *L);

@@ -20,14 +20,8 @@ static const MachineMove moves[] = {
 
 static const MachineKind trm_kind = {"trm", statuses, calls, moves, sizeof moves / sizeof *moves};
 
-static int trm_new(lua_State *L)
-{
-    machine_new_userdata(L, sizeof(Machine), &trm_kind);
-    return 1;
-}
-
 PONDER_MODULE(luaopen_ponder_core_trm)
 {
-    machine_new_plain_class(L, &trm_kind, trm_new);
+    machine_new_plain_class(L, &trm_kind);
     return 1;
 }

@@ -190,7 +190,7 @@ local function record_early(self)
         grow = function(tape) return grow(self, tape) end }, Early))
 end
 
--- Opens an existing log to add a run to it; nil alone if there is no such file. Runs without an
+-- Opens an existing log to add a run to it; nil without a message if there is none. Runs without an
 -- end were killed: while this process has the file, they would seem to be running.
 local function reopen(opts)
     local db, message, code = require("ponder.log.file").open(opts.path, { mode = "write",

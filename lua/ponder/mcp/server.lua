@@ -83,7 +83,7 @@ end
 
 ---The name of the policy that a request calls, for metrics.
 ---@param params any of tools/call
----@return string name "mcp": there is no such policy
+---@return string name "mcp" if there is no such policy
 function Server:policy_name(params)
     local policy = type(params) == "table" and self.by_name[params.name]
     return policy and policy.name or "mcp"
