@@ -82,6 +82,12 @@ describe("an MCP server", function()
         assert.matches('"properties":{}', text)
     end)
 
+    it("refuses policies whose tools would have the same name", function()
+        local alike = assert(serve_policies.of("e", { ["a b"] = print, a_b = print }))
+        assert.error_matches(function() server.new { policies = alike } end,
+            "the policies a b and a_b would both be the MCP tool a_b", 1, true)
+    end)
+
     it("calls tools, with progress and log messages for clients that ask for them", function()
         local sent = talk { request(1, "logging/setLevel", { level = "debug" }),
             call(2, "add", { a = 1, b = 2 }, { progressToken = 7 }) }
@@ -398,6 +404,11 @@ describe("ponder mcp", function()
     it("reports errors in its arguments", function()
         assert.matches("expected a policy", shell.ponder({ "mcp" }).err)
         assert.equal(2, shell.ponder({ "mcp", "nosuch.lua" }).status)
+        local dir <close> = shell.directory { ["p.lua"] =
+            "return { ['a b'] = print, a_b = print }" }
+        local alike = shell.ponder({ "mcp", dir.path .. "/p.lua" })
+        assert.equal(2, alike.status)
+        assert.matches("^ponder mcp: the policies a b and a_b would", alike.err)
     end)
 end)
 
@@ -427,7 +438,7 @@ describe("/mcp of a server", function()
                     body = body and json.encode(body) or nil }
                 local text = result.body or ""
                 return result, json.decode(text:match "data: (%b{})\n\n$" or text), text
-            end, address)
+            end, web, address)
             net:close()
             web:drain()
             web:wait()
@@ -479,6 +490,25 @@ describe("/mcp of a server", function()
         end)
     end)
 
+    it("lets a client cancel a call while it drains, but begin nothing", function()
+        with_server(function(post, web)
+            local result = post(request(1, "initialize", { protocolVersion = "2025-06-18" }))
+            local session = { ["mcp-session-id"] = result.headers["mcp-session-id"] }
+            stopped = nil
+            local hanging = task.spawn(post, call(2, "hangs", { prompt = "" }), session)
+            while stopped == nil do
+                task.sleep(0.01)
+            end
+            post(request(3, "ping"), session) -- on a connection that stays open
+            web:drain()
+            assert.equal(503, post(request(3, "ping"), session).status)
+            assert.equal(202, post({ jsonrpc = "2.0", method = "notifications/cancelled",
+                params = { requestId = 2 } }, session).status)
+            hanging:join()
+            assert.is_true(stopped)
+        end)
+    end)
+
     it("calls tools within the limits of the server", function()
         local function begin(post)
             local result = post(request(1, "initialize", { protocolVersion = "2025-06-18" }))
@@ -513,7 +543,7 @@ describe("/mcp of a server", function()
             return function() return { text = "x", usage = { input_tokens = 3,
                 output_tokens = 2 } } end]] }
         local m = models.open("script:" .. dir.path .. "/m.lua")
-        with_server(function(post, address)
+        with_server(function(post, _, address)
             post(call(2, "ask", { prompt = "" }, META), headers_of("tools/call", "ask"))
             post(call(3, "fails", { prompt = "" }, META), headers_of("tools/call", "fails"))
             local text = transport.new():send { url = "http://" .. address .. "/metrics",

@@ -65,7 +65,11 @@ function mcp.run(given, operands, arguments)
     local opts = policies.limits(given)
     opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog
     opts.resources = given.log and resources.of(given.log) or nil
-    stdio.serve(server.new(opts), out)
+    local ok, made = pcall(server.new, opts)
+    if not ok then
+        return nil, made
+    end
+    stdio.serve(made, out)
     return 0
 end
 

@@ -75,8 +75,13 @@ function server.new(opts)
     opts = options.check("mcp.server.new", opts, OPTIONS)
     local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
     for i, policy in ipairs(opts.policies) do
-        self.tools[i] = tool_of(policy)
-        self.by_name[self.tools[i].name] = policy
+        local tool = tool_of(policy)
+        local other = self.by_name[tool.name]
+        if other then
+            error(("the policies %s and %s would both be the MCP tool %s: give one another name "
+                .. "(NAME=FILE.lua)"):format(other.name, policy.name, tool.name), 0)
+        end
+        self.tools[i], self.by_name[tool.name] = tool, policy
     end
     return self
 end

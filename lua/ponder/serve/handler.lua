@@ -261,14 +261,19 @@ local function is_json(headers)
     return given == JSON_HEADERS[2] or given:lower():match "^[^;%s]*" == JSON_HEADERS[2]
 end
 
----Checks a request to an endpoint before its body is read; returns the error, if any.
-function Server:check_head(r)
-    if r.method ~= "POST" then
-        return not_allowed "POST"
-    elseif self.draining then
+---The error of new work while the server is draining.
+function Server:check_open()
+    if self.draining then
         local err = errors.new(503, "draining", "the server is shutting down")
         err.retry_after = 1
         return err
+    end
+end
+
+---Checks a request to an endpoint before its body is read; returns the error, if any.
+function Server.check_head(r)
+    if r.method ~= "POST" then
+        return not_allowed "POST"
     elseif not is_json(r.headers) then
         return errors.new(415, "unsupported_media_type",
             "the body must be JSON: Content-Type: application/json")
@@ -315,7 +320,7 @@ function Server:dispatch(r)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
     elseif endpoint then
-        err = self:check_head(r)
+        err = self.check_head(r) or self:check_open()
         if err then
             return self:refuse(r, err)
         end

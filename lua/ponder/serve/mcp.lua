@@ -168,12 +168,18 @@ function Mcp:post(server, r, key)
     elseif type(message) ~= "table" or #message == 0 and message.jsonrpc ~= "2.0" then
         return refuse(protocol.INVALID_REQUEST, "not a JSON-RPC request")
     end
+    -- While the server drains, a client may still cancel what runs.
+    local is_request = #message > 0 or message.id ~= nil and message.method ~= nil
+    local draining = is_request and server:check_open()
+    if draining then
+        return server:refuse(r, draining)
+    end
     local session, headers, body = self:session_of(r, message)
     if not session then
         return server:reply(r, headers, body)
     elseif #message > 0 and not session:takes_batch(message) then
         return refuse(protocol.INVALID_REQUEST, "this version has no batches")
-    elseif #message == 0 and (message.id == nil or message.method == nil) then
+    elseif not is_request then
         session:receive(message)
         return server:reply(r, 202, "", headers)
     elseif #message == 0 and message.method ~= "tools/call" then
@@ -201,7 +207,7 @@ function Mcp:handle(server, r, key)
         err.allow = has_sessions and "POST, DELETE" or "POST"
         return server:refuse(r, err)
     end
-    local err = server:check_head(r)
+    local err = server.check_head(r)
     if err then
         return server:refuse(r, err)
     end
