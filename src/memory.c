@@ -14,7 +14,7 @@
 
 enum {
     CHECK_EVERY = 1 << 20, /* bytes: reading resident memory takes some microseconds */
-    GIVE_BACK = 64 << 20,  /* bytes: free memory below this is kept for reuse */
+    GIVE_BACK = 128 << 20, /* bytes: free memory below this is kept for reuse */
     GROW_BY = 1 << 20,
     AT_START = 384 << 10, /* bytes that every start takes */
     IN_HEAP = 120 << 10,  /* malloc maps blocks from 128 KiB on */
