@@ -5,7 +5,6 @@
 local json = require "ponder.json"
 local holds = require "ponder.task.hold"
 local price = require "ponder.model.price"
-local request = require "ponder.model.request"
 local tally = require "ponder.tally"
 local task_budget = require "ponder.task.budget"
 
@@ -124,7 +123,7 @@ function budget.ask(m, opts)
     local missing = budget.missing_price(m)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
-    local input, output = request.estimate_tokens(#json.encode(opts.messages),
+    local input, output = price.estimate_tokens(#json.encode(opts.messages),
         tally.count(opts.max_tokens) and opts.max_tokens * n, n)
     local function estimate()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }

@@ -5,7 +5,6 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
-local logged = require "ponder.model.logged"
 local params = require "ponder.model.params"
 local read = require "ponder.model.read"
 local request = require "ponder.model.request"
@@ -151,7 +150,7 @@ end
 local function answer(client, one)
     local tape = scheduler.tape()
     if not tape then return perform(client, one, 1) end
-    return tape:call(logged.new(one), perform, client, one, 1)
+    return tape:call(one:to_log(), perform, client, one, 1)
 end
 
 local function ask(model, plan, n, offset)

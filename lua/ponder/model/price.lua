@@ -35,6 +35,8 @@ local count = tally.count
 
 local HOME = { openai = "https://api.openai.com", anthropic = "https://api.anthropic.com" }
 local PER = 1000000
+local BYTES_PER_TOKEN = 3 -- conservative: English has about 4, code and other scripts fewer
+local UNKNOWN_OUTPUT_TOKENS = 1024
 
 -------------------------------------------------------------------------------
 -- Tables of prices
@@ -175,6 +177,16 @@ function price.cost(rates, usage)
     local plain = math.max(0, input - read - written)
     return tally.usd((plain * at.input + read * (at.cache_read or at.input)
         + written * (at.cache_write or at.input) + output * at.output) / PER)
+end
+
+---An upper estimate of the tokens of a prompt and its replies.
+---@param bytes integer of the prompt
+---@param max_output integer? tokens of all replies; nil: not limited
+---@param n integer samples
+---@return integer input_tokens
+---@return integer output_tokens
+function price.estimate_tokens(bytes, max_output, n)
+    return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
 end
 
 ---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.

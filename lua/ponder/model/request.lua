@@ -1,9 +1,16 @@
 --- One request to a model, independent of transport. Middleware (a run log, a cache, a budget) gets
---- this object: see ponder.model.use.
+--- this object: see ponder.model.use. The run log gets it in its own form (ponder.log.call): see
+--- Request:to_log.
 
+local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local price = require "ponder.model.price"
+local provider = require "ponder.model.provider"
+local quote = require "ponder.quote"
 local tally = require "ponder.tally"
+
+local count = tally.count
 
 local request = {}
 
@@ -33,19 +40,7 @@ local Request = {}
 Request.__index = Request
 Request.__name = "ponder.model.Request"
 
-local BYTES_PER_TOKEN = 3 -- conservative: English has about 4, code and other scripts fewer
 local MAX_BYTES_PER_TOKEN = 6 -- upper bound for text in any language
-local UNKNOWN_OUTPUT_TOKENS = 1024
-
---- An upper estimate of the tokens of a prompt and its replies.
----@param bytes integer of the prompt
----@param max_output integer? tokens of all replies; nil: not limited
----@param n integer samples
----@return integer input_tokens
----@return integer output_tokens
-function request.estimate_tokens(bytes, max_output, n)
-    return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
-end
 
 local function merge(into, from)
     for field, value in pairs(from) do
@@ -71,10 +66,10 @@ end
 
 --- Builds the body and encodes it.
 function Request:build()
-    local provider = self.target.provider
+    local build = self.target.provider.build
     self.encoded, self.streamed_bytes = nil, nil
-    if provider.build then
-        self.body = provider.build(self)
+    if build then
+        self.body = build(self)
         if self.extra then merge(self.body, self.extra) end
         self:wire()
     end
@@ -126,7 +121,7 @@ end
 -- The limit of the tokens of all replies, if there is one.
 local function max_output(self)
     local body = self.body or {}
-    local each = tally.count(body.max_tokens or body.max_completion_tokens
+    local each = count(body.max_tokens or body.max_completion_tokens
         or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens)
     return each and each * self.n
 end
@@ -135,7 +130,7 @@ end
 --- `output_tokens` is nil if it is not limited.
 ---@return {input_tokens: integer, output_tokens: integer?}
 function Request:estimate()
-    return { input_tokens = (request.estimate_tokens(#self:body_json(), nil, self.n)),
+    return { input_tokens = (price.estimate_tokens(#self:body_json(), nil, self.n)),
         output_tokens = max_output(self) }
 end
 
@@ -153,7 +148,7 @@ end
 ---@return string? message nil: it may fit
 function Request:misfit()
     local rates, body = self.target.rates or {}, self.body or {}
-    local window = type(body.options) == "table" and tally.count(body.options.num_ctx)
+    local window = type(body.options) == "table" and count(body.options.num_ctx)
         or rates.context
     if not window then return nil end
     local bytes = text_bytes(self.system)
@@ -169,7 +164,7 @@ end
 --- Its cost for rate limits (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
-    local input, output = request.estimate_tokens(#self:body_json(), max_output(self), self.n)
+    local input, output = price.estimate_tokens(#self:body_json(), max_output(self), self.n)
     return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 
@@ -186,6 +181,105 @@ function Request:emit_reply(draft)
         if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
         if sample.text then self:emit(sample.text, "text", i) end
     end
+end
+
+---------------------------------------------------------------------------------------------------
+-- In a run log
+
+---@class ponder.model.Logged: ponder.log.Asked
+---@field private one ponder.model.Request
+local Logged = {}
+Logged.__index = Logged
+
+---The columns of its row in a run log, and what it counts in budgets if the log answers it.
+---@return ponder.model.Logged logged also as the field `logged`
+function Request:to_log()
+    self.logged = setmetatable({ one = self, identity = self:identity(), provider = self.provider,
+        model = self.model, sample = self.sample, samples = self.n, request = self:body_json(),
+        metadata = self.metadata and json.encode(self.metadata), attempts = 0, failures = {} },
+        Logged)
+    return self.logged
+end
+
+local LABEL_BYTES = 60
+
+---@return string "the call to openai:gpt-4o-mini (Use 4 4 6 8 to make...)"
+function Logged:describe()
+    local messages = self.one.messages
+    local content = messages[#messages].content or ""
+    local text = (type(content) == "string" and content or json.encode(content)):gsub("%s+", " ")
+    if #text > LABEL_BYTES then
+        text = quote.head(text, LABEL_BYTES - 3) .. "..."
+    end
+    return ("the call to %s (%s)"):format(self.one.target.label, text)
+end
+
+---Replaces the last message: see ponder.log.edit.
+---@param text string
+function Logged:replace_prompt(text)
+    self.one:replace_prompt(text)
+    self.request = self.one:body_json()
+end
+
+---Whether decoded JSON is a reply.
+---@param reply any
+---@return boolean
+function Logged.is_reply(_, reply)
+    return provider.is_draft(reply)
+end
+
+local NOTHING = {}
+
+---The columns of an answer, complete or partial.
+---@param draft ponder.model.Draft? nil: nothing arrived
+---@return ponder.log.AnswerRow
+function Logged:answer(draft)
+    draft = draft or NOTHING
+    local origin, usage = draft.origin, draft.usage or NOTHING
+    local cost = not origin and draft.cost or price.cost(self.one.target.rates, usage)
+    return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
+        latency_ms = tonumber(draft.latency_ms),
+        time_to_first_ms = tonumber(draft.time_to_first_ms),
+        attempts = math.tointeger(draft.attempts) or self.attempts,
+        input_tokens = count(usage.input_tokens), output_tokens = count(usage.output_tokens),
+        total_tokens = tally.total(usage), cache_read_tokens = count(usage.cache_read_tokens),
+        cache_write_tokens = count(usage.cache_write_tokens),
+        reasoning_tokens = count(usage.reasoning_tokens),
+        cost = origin and 0.0 or cost, saved_cost = origin and cost }
+end
+
+---The tokens and the cost of an answer, complete or partial.
+---@param draft ponder.model.Draft?
+---@return integer? tokens nil: unknown
+---@return number? cost USD; nil: unknown
+function Logged:spent(draft)
+    draft = draft or NOTHING
+    return tally.total(draft.usage),
+        draft.origin and 0.0 or price.cost(self.one.target.rates, draft.usage)
+end
+
+local function count_billed(failures)
+    local n = 0
+    for _, failed in ipairs(failures) do
+        n = n + (budget.is_billed(failed.status, failed.code or "", failed.message) and 1 or 0)
+    end
+    return n
+end
+
+---Counts a call that the log of this run answers: it was paid for before the run was resumed.
+---@param results table draft; or nil, message, code, partial
+---@param failures {status: integer?, code: string?, message: string?}[] attempts that failed
+function Logged:charge(results, failures)
+    local draft, message, code, partial = table.unpack(results, 1, 4)
+    budget.charge(self.one, draft, message, code, partial, count_billed(failures))
+end
+
+---Counts attempts without an answer in the log of this run that may have been paid for.
+---@param failures {status: integer?, code: string?, message: string?}[]
+---@param in_flight boolean an attempt was sent, and its outcome is unknown
+function Logged:charge_lost(failures, in_flight)
+    self.one.lost = in_flight
+    budget.charge_lost(self.one, count_billed(failures) + (in_flight and 1 or 0))
 end
 
 return request
