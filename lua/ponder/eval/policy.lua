@@ -10,8 +10,9 @@
 --- | strategy.new                            |                                                    |
 
 local accounts = require "ponder.ensemble.account"
+local client = require "ponder.model.client"
 local ensemble = require "ponder.ensemble"
-local models = require "ponder.strategy.models"
+local model = require "ponder.model"
 local options = require "ponder.options"
 local search = require "ponder.search"
 local strategy = require "ponder.strategy"
@@ -85,8 +86,8 @@ end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
-    local m = accounts.model(where .. ".model", opts.model or models.default()
-        or error(("%s: %s"):format(where, models.missing()), level + 1), level + 1)
+    local m = accounts.model(where .. ".model", opts.model or model.default_name()
+        or error(("%s: %s"):format(where, client.no_model(os.getenv)), level + 1), level + 1)
     local render = opts.prompt
     if type(render) == "string" then
         render = text.template(render, where .. ".prompt")

@@ -33,11 +33,10 @@
 
 local Calls = require "ponder.strategy.calls"
 local json = require "ponder.json"
-local models = require "ponder.strategy.models"
+local model = require "ponder.model"
 local options = require "ponder.options"
-local prompts = require "ponder.strategy.prompts"
 local runner = require "ponder.strategy.runner"
-local schema = require "ponder.strategy.schema"
+local settings = require "ponder.strategy.settings"
 local tools = require "ponder.strategy.tools"
 
 local class = {}
@@ -147,8 +146,8 @@ local function new(kind, opts, state, level)
     if problem then
         error(("%s: %s"):format(name, problem), level + 1)
     end
-    models.check(name, kind, checked, level + 1)
-    prompts.check(name, kind, checked.prompts, level + 1)
+    settings.check_models(name, kind, checked, level + 1)
+    settings.check_prompts(name, kind, checked.prompts, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)
     if state == nil then
         return build(kind, checked, kind.machine.new(machine_options(kind, checked)))
@@ -166,25 +165,16 @@ function Strategy:fresh()
 end
 
 -------------------------------------------------------------------------------
--- Models
+-- Models and prompts
 
----The name of the model for a role.
----@param role string
----@return string
-function Strategy:model_name(role)
-    return models.name(self.kind, self.opts, role)
-end
+---The name of the model for a role; "none" if none is named.
+---@type fun(self: ponder.strategy.Strategy, role: string): string
+Strategy.model_name = settings.model_name
 
----The models by role, opened: `{generate = m, ...}`.
----@return table<string, ponder.model.Model>? models
----@return string? message which key, provider or file is missing
----@return "NO_MODEL"? code
-function Strategy:open_models()
-    return models.open(self.kind, self.opts)
-end
-
--------------------------------------------------------------------------------
--- Prompts
+---The models by role, opened: `{generate = m, ...}`; or nil, which key, provider or file is
+---missing, and "NO_MODEL".
+---@type fun(self: ponder.strategy.Strategy): table?, string?, string?
+Strategy.open_models = settings.open_models
 
 ---The machine's environment, passed with each message. Loads the prompts on first use.
 ---@return table? env
@@ -192,12 +182,12 @@ end
 ---@return string? code
 function Strategy:env()
     if not self.environment then
-        local loaded, message, code = prompts.load(self.kind, self.opts)
+        local loaded, message, code = settings.load_prompts(self.kind, self.opts)
         if not loaded then
             return nil, message, code
         end
         self.environment = { prompts = loaded, context = self.opts.context,
-            render = function(name, fields) return prompts.render(self, name, fields) end }
+            render = function(name, fields) return settings.render(self, name, fields) end }
     end
     return self.environment
 end
@@ -414,7 +404,7 @@ end
 ---@return table library {new, init, options, signal_routes}
 function class.new(kind)
     local list
-    kind.rules, list = schema.of(kind.machine)
+    kind.rules, list = settings.of(kind.machine)
     kind.query = ("ai.%s.query"):format(kind.name)
     kind.routes = options.merge({ [kind.query] = "start" }, ROUTES)
     return {
@@ -455,7 +445,7 @@ function class.new(kind)
         end,
         ---The model of strategies whose options name none: $PONDER_MODEL, or that of config.lua.
         ---@return string?
-        default_model = models.default,
+        default_model = model.default_name,
     }
 end
 

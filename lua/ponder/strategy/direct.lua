@@ -7,8 +7,8 @@
 local calls = require "ponder.strategy.calls"
 local failures = require "ponder.task.failures"
 local options = require "ponder.options"
-local prompts = require "ponder.strategy.prompts"
 local quote = require "ponder.quote"
+local settings = require "ponder.strategy.settings"
 local tally = require "ponder.tally"
 local task = require "ponder.task"
 
@@ -179,7 +179,7 @@ local function request_of(self, what, fields, opts)
     end
     local context = { prompt = self.question }
     options.merge(context, fields)
-    local messages = prompts.render(self.run.s, what, context)
+    local messages = settings.render(self.run.s, what, context)
     return messages, opts.role or kind.roles[what] or kind.fallback_roles[what] and what
         or kind.first_role, what
 end

@@ -1,0 +1,305 @@
+--- The options of strategies: their rules, of which commands make flags and help texts, and what
+--- they name: the model of each role, and the prompts. A prompt is that of the options, else of the
+--- user's prompt file (ponder.prompt), else the built-in one.
+
+local check = require "ponder.prompt.check"
+local client = require "ponder.model.client"
+local log = require "ponder.log"
+local machine_run = require "ponder.machine.run"
+local model = require "ponder.model"
+local notice = require "ponder.notice"
+local options = require "ponder.options"
+local prompt = require "ponder.prompt"
+
+local settings = {}
+
+---@class ponder.strategy.Option
+---@field name string `"branching_factor"`
+---@field group "machine"|"prompt"|"model"|"call"|"tool"|"budget"
+---@field type OptionType|OptionType[]
+---@field default any
+---@field enum any[]?
+---@field min number?
+---@field max number?
+---@field alias string? its name in flags and documentation, if not `name`
+---@field help string one line
+
+local COUNT = 1000000000
+
+-- The options of all strategies, in the order of help texts.
+local COMMON = {
+    { "model", "model", "the model: provider:model (default: $PONDER_MODEL)",
+        type = { "string", "table" } },
+    { "models", "model", "other models for some roles", type = "table" },
+    { "base_url", "model", "URL of the provider's API", type = "string" },
+    { "api_key", "model", "overrides the key in the environment", type = "string" },
+    { "headers", "model", "further headers for each request", type = "table" },
+    { "max_in_flight", "model", "concurrent calls to one host (default: 64)",
+        type = "integer", min = 1, max = 100000 },
+
+    { "prompts", "prompt", "prompt functions or instructions by name", type = "table" },
+    { "context", "prompt", "function that adds messages for a node", type = "function" },
+
+    { "temperature", "call", "sampling temperature", type = "number", min = 0, finite = true },
+    { "top_p", "call", "sample from this share of the probability",
+        type = "number", min = 0, max = 1 },
+    { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1,
+        alias = "max_output_tokens" },
+    { "stop", "call", "text that ends a reply", type = { "string", "table" } },
+    { "seed", "call", "seed of the search, and of sampling if supported",
+        type = "integer" },
+    { "reasoning_effort", "call", "none, minimal, low, medium, high", type = "string" },
+    { "timeout_ms", "call", "timeout of each attempt of a call",
+        type = "integer", min = 1, default = 600000 },
+    { "max_retries", "call", "retries of a failed call (default: 2)",
+        type = "integer", min = 0 },
+    { "cache", "call", "false: do not use the cache", type = "boolean" },
+    { "metadata", "call", "passed to middleware and observers, never sent", type = "table" },
+    { "extra", "call", "further fields for each request, in the provider's form", type = "table" },
+
+    { "tools", "tool", "functions that the model may call", type = "table" },
+    { "tool_timeout_ms", "tool", "timeout of each attempt of a tool",
+        type = "integer", min = 1, default = 15000 },
+    { "tool_max_retries", "tool", "retries of a failed tool",
+        type = "integer", min = 0, max = 1000, default = 1 },
+    { "tool_retry_backoff_ms", "tool", "wait before a retry",
+        type = "integer", min = 0, max = COUNT, default = 200 },
+    { "max_tool_round_trips", "tool", "how often one call may ask for tools",
+        type = "integer", min = 0, max = 1000, default = 3 },
+
+    { "max_calls", "budget", "model calls of the run", type = "integer", min = 0 },
+    { "max_tokens", "budget", "tokens of all prompts and replies",
+        type = "integer", min = 0, alias = "max_total_tokens" },
+    { "max_cost", "budget", "dollars of the run",
+        type = "number", min = 0, finite = true },
+    { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
+        enum = { "await", "cancel" }, default = "await" },
+    { "timeout", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
+        min = 0, finite = true },
+}
+
+local function entry(name, group, help, rule)
+    return {
+        name = name, group = group, help = help, type = rule.type, default = rule.default,
+        enum = rule.enum, min = rule.min, max = rule.max, alias = rule.alias,
+    }
+end
+
+---The options of one strategy. The rules of its machine have their own help.
+---@param machine table library of its machine
+---@return OptionSchema rules for ponder.options
+---@return ponder.strategy.Option[] list in the order of help texts
+function settings.of(machine)
+    local rules, list = {}, {}
+    local function add(name, group, help, rule)
+        rules[name] = rule
+        list[#list + 1] = entry(name, group, help, rule)
+    end
+    local is_common = { prompts = true }
+    for _, common in ipairs(COMMON) do
+        is_common[common[1]] = true
+    end
+    for _, name in ipairs(options.names(machine.option_rules)) do
+        if not is_common[name] then
+            local rule = machine.option_rules[name]
+            add(name, "machine", rule.help, rule)
+        end
+    end
+    for _, name in ipairs(options.names(machine.prompt_names)) do
+        local option = machine.prompt_names[name]
+        add(option, "prompt", ("replaces the built-in instructions (%s)"):format(name),
+            { type = { "string", "function" } })
+    end
+    for _, common in ipairs(COMMON) do
+        add(common[1], common[2], common[3], common)
+    end
+    return rules, list
+end
+
+-------------------------------------------------------------------------------
+-- Models
+
+local OPEN_OPTIONS = { "base_url", "api_key", "headers", "max_in_flight" }
+
+-- A name, or an object with the `chat` method of ponder.model.Model.
+local function is_model(named)
+    local kind = type(named)
+    return kind == "string" or kind == "table" and type(named.chat) == "function"
+end
+
+---Checks the options `model` and `models`; an invalid model or an unknown role raises.
+---@param where string `"strategy.tot.new"`
+---@param kind ponder.strategy.Kind
+---@param opts table
+---@param level integer
+function settings.check_models(where, kind, opts, level)
+    if opts.model ~= nil and not is_model(opts.model) then
+        error(("%s: opts.model must be a name or an open model (got %s)"):format(where,
+            options.show(opts.model)), level + 1)
+    end
+    local roles = options.names(kind.fallback_roles)
+    for role, named in pairs(opts.models or {}) do
+        if not kind.fallback_roles[role] then
+            error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
+                options.show(role), options.hint(role, roles),
+                table.concat(roles, ", ")), level + 1)
+        elseif not is_model(named) then
+            error(("%s: opts.models.%s must be a name or an open model (got %s)"):format(where,
+                role, options.show(named)), level + 1)
+        end
+    end
+end
+
+-- The model named for a role: in `models`, for it or its fallback roles; else `model`.
+local function named_for(s, role)
+    local by_role, seen = s.opts.models or {}, {}
+    while not seen[role] do
+        if by_role[role] ~= nil then
+            return by_role[role]
+        end
+        seen[role] = true
+        role = s.kind.fallback_roles[role]
+    end
+    return s.opts.model or model.default_name()
+end
+
+---See ponder.strategy.Strategy.
+function settings.model_name(s, role)
+    local named = named_for(s, role)
+    if type(named) == "table" then
+        return type(named.name) == "string" and named.name or "custom model"
+    end
+    return named or "none"
+end
+
+---See ponder.strategy.Strategy.
+function settings.open_models(s)
+    local by_name, by_role, open_options = {}, {}, {}
+    for _, name in ipairs(OPEN_OPTIONS) do
+        open_options[name] = s.opts[name]
+    end
+    for _, role in pairs(s.kind.roles) do
+        local named = named_for(s, role)
+        if not named then
+            return nil, client.no_model(os.getenv), "NO_MODEL"
+        elseif type(named) == "string" and not by_name[named] then
+            local ok, opened = pcall(model.open, named, open_options)
+            if not ok then
+                return nil, (tostring(opened):gsub("^.-model%.open: ", "")), "NO_MODEL"
+            end
+            by_name[named] = opened
+        end
+        by_role[role] = by_name[named] or named
+    end
+    return by_role
+end
+
+-------------------------------------------------------------------------------
+-- Prompts
+
+local PROMPT = { type = { "function", "string" } }
+
+-- What is wrong with a table of prompts by name, or nil. Prompts may be missing.
+local function problem_in(found, known)
+    for name in pairs(known) do
+        if found[name] ~= nil then
+            local _, problem = options.check_value(found[name], PROMPT)
+            if problem then
+                return ("%s %s"):format(name, problem)
+            end
+        end
+    end
+end
+
+local function unknown_name(by_name, known)
+    local names = options.names(known)
+    for name in pairs(by_name) do
+        if known[name] == nil and name ~= "instructions" then
+            return ("unknown prompt %s%s; there are: %s"):format(options.show(name),
+                options.hint(name, names), table.concat(names, ", "))
+        end
+    end
+end
+
+---Checks the option `prompts`; raises. Ignores the key `instructions` of prompt files.
+---@param where string `"strategy.tot.new"`
+---@param kind ponder.strategy.Kind
+---@param by_name table?
+---@param level integer
+function settings.check_prompts(where, kind, by_name, level)
+    local known = kind.machine.prompt_names
+    local problem = by_name
+        and (unknown_name(by_name, known) or problem_in(by_name, known))
+    if problem then
+        error(("%s: opts.prompts: %s"):format(where, problem), level + 1)
+    end
+end
+
+---Loads the prompts of a run. Prompt files are re-read on every run.
+---@param kind ponder.strategy.Kind
+---@param opts table
+---@return table<string, function|string>? by_name
+---@return string? message with the file, and the line if known
+---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
+function settings.load_prompts(kind, opts)
+    local found, message, code = prompt.load(kind.name, kind.prompts)
+    if not found then
+        return nil, message, code
+    end
+    local path = prompt.find(kind.name).path
+    local problem = path and problem_in(found, kind.machine.prompt_names)
+    if problem then
+        return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
+    end
+    problem = path and check.names(kind.subject, found)
+    if problem then
+        return nil, problem, "BAD_PROMPT"
+    end
+    local by_name = {}
+    for name, option in pairs(kind.machine.prompt_names) do
+        local own = opts[option]
+        if own == nil and opts.prompts then
+            own = opts.prompts[name]
+        end
+        by_name[name] = own == nil and found[name] or own
+    end
+    return by_name
+end
+
+-- A string replaces only the instructions; the strategy's own function renders the rest.
+local function with_instructions(text, own)
+    return function(context)
+        context.instructions = text
+        return own(context)
+    end
+end
+
+---Renders one of a strategy's prompts.
+---@param s ponder.strategy.Strategy
+---@param name string
+---@param fields table? of the context, with `prompt`, the question
+---@return ponder.model.Message[] messages; an invalid prompt raises
+function settings.render(s, name, fields)
+    local kind, env, message = s.kind, s:env()
+    if not env then
+        error(message, 0)
+    end
+    local f = env.prompts[name]
+    if type(f) == "string" then
+        f = with_instructions(f, (kind.prompts or {})[name])
+    elseif f == nil then
+        error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
+    end
+    local context = options.merge({}, fields)
+    local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
+        { max_text_bytes = s.opts.max_text_bytes or machine_run.MAX_TEXT_BYTES.default })
+    local turn = { env = { prompts = { [name] = f } } }
+    local messages = rendering:render(turn, name, context)
+    for _, event in ipairs(turn.events or {}) do
+        notice.of_cut(kind.name, event)
+        log.event(event.name, { measurements = event.measurements, metadata = event.metadata })
+    end
+    return messages
+end
+
+return settings
