@@ -407,7 +407,6 @@ local got = machine.class {
     methods = graph.methods,
 
     create = function(run)
-        run.core:configure(run.options)
         run.round_size = run.options.chain and 1 or run.options.branching_factor
         run.thoughts = {}
         run.parse_retries = 0 -- of the current scoring; run.unread is its last unreadable reply

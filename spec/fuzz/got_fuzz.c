@@ -48,11 +48,11 @@ static void *allocate(void *ud, void *ptr, size_t osize, size_t nsize)
 
 static const Alloc alloc = {allocate, NULL};
 
-static void init(Got *got)
+static void init(Got *got, const GotOptions *options)
 {
     memset(got, 0, sizeof *got);
     machine_init(&got->machine, &alloc, &got_kind);
-    got_init(got);
+    got_init(got, options);
 }
 
 static uint32_t some_node(Input *in, const Got *got)
@@ -169,7 +169,7 @@ static GotOptions some_options(Input *in)
 static void replace_by_copy(Got *got)
 {
     Got copy;
-    init(&copy);
+    init(&copy, &got->options);
     if (machine_copy(&copy.machine, &got->machine) && got_copy(&copy, got)) {
         got_free(got);
         *got = copy;
@@ -204,9 +204,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Got got;
     bool by_hand = false;
     allocation_fails = false;
-    init(&got);
     GotOptions options = some_options(&in);
-    got_configure(&got, &options);
+    init(&got, &options);
     while (in.at < in.end && got.graph.node_count < MAX_NODES - 10 &&
            got.graph.edge_count < MAX_EDGES) {
         run_one(&in, &got, &by_hand);

@@ -6,10 +6,17 @@
  * open calls are new), "done" and the reason (then call `finish`), or "no_memory", which is not
  * raised so that the texts of new nodes can be stored first.
  */
-#include "api/l_got.h"
-#include "api/options.h"
-
 #include <math.h>
+
+#include "api/l_machine.h"
+#include "api/options.h"
+#include "core/got.h"
+
+/* Argument `arg`, which must be the index of a node. */
+static uint32_t check_node(lua_State *L, const Got *got, int arg)
+{
+    return machine_check_index(L, arg, got->graph.node_count);
+}
 
 static const char *const strategies[] = {"synthesis", "voting", "weighted", NULL};
 static const char *const reasons[] = {NULL, "success", "max_nodes", "max_depth", "error"};
@@ -18,15 +25,13 @@ static const char *const reasons[] = {NULL, "success", "max_nodes", "max_depth",
 
 static uint32_t field_count(lua_State *L, const char *name)
 {
-    return (uint32_t)options_integer(L, 2, name, INT32_MAX);
+    return (uint32_t)options_integer(L, 1, name, INT32_MAX);
 }
 
-/* core:configure(options), complete and checked, before the first node */
-static int m_configure(lua_State *L)
+/* new(options), complete and checked -> core */
+static int f_new(lua_State *L)
 {
-    Got *got = got_self(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_argcheck(L, got->graph.node_count == 0, 1, "not fresh");
+    luaL_checktype(L, 1, LUA_TTABLE);
     GotOptions o = {
         .max_nodes = field_count(L, "max_nodes"),
         .max_depth = field_count(L, "max_depth"),
@@ -34,29 +39,22 @@ static int m_configure(lua_State *L)
         .max_aggregated = field_count(L, "max_aggregated"),
         .votes = field_count(L, "votes"),
         .refine_rounds = field_count(L, "refine_rounds"),
-        .strategy = (GotStrategy)options_name(L, 2, "aggregation_strategy", strategies),
-        .score_thoughts = options_flag(L, 2, "score_thoughts"),
-        .connect = options_flag(L, 2, "connect"),
-        .chain = options_flag(L, 2, "chain"),
+        .strategy = (GotStrategy)options_name(L, 1, "aggregation_strategy", strategies),
+        .score_thoughts = options_flag(L, 1, "score_thoughts"),
+        .connect = options_flag(L, 1, "connect"),
+        .chain = options_flag(L, 1, "chain"),
     };
-    luaL_argcheck(L, o.branching_factor > 0 && o.max_aggregated > 0 && o.votes > 0, 2,
+    luaL_argcheck(L, o.branching_factor > 0 && o.max_aggregated > 0 && o.votes > 0, 1,
                   "counts must be positive");
-    got_configure(got, &o);
-    return 0;
-}
-
-/* new() -> core */
-static int f_new(lua_State *L)
-{
-    got_init((Got *)machine_new_userdata(L, sizeof(Got), &got_kind));
+    got_init(machine_new_userdata(L, sizeof(Got), &got_kind), &o);
     return 1;
 }
 
 static int m_clone(lua_State *L)
 {
-    const Got *from = got_self(L);
-    Got *to = (Got *)machine_new_copy(L, sizeof *to);
-    got_init(to);
+    const Got *from = machine_self(L);
+    Got *to = machine_new_copy(L, sizeof *to);
+    got_init(to, &from->options);
     if (!got_copy(to, from))
         luaL_error(L, "not enough memory");
     return 1;
@@ -64,7 +62,7 @@ static int m_clone(lua_State *L)
 
 static int m_gc(lua_State *L)
 {
-    got_free(got_self(L));
+    got_free(machine_self(L));
     return 0;
 }
 
@@ -82,7 +80,7 @@ static int push_step(lua_State *L, const Got *got, GotStep step)
 /* Self, which must have status `from`. */
 static Got *moving(lua_State *L, uint8_t from)
 {
-    Got *got = got_self(L);
+    Got *got = machine_self(L);
     luaL_argcheck(L, got->machine.status == from, 1, "not in that state");
     return got;
 }
@@ -98,7 +96,7 @@ static Got *moving_after_call(lua_State *L, uint8_t from)
 /* core:start(call_id, now) */
 static int m_start(lua_State *L)
 {
-    Got *got = got_self(L);
+    Got *got = machine_self(L);
     machine_start_self(L);
     return push_step(L, got, got_begin(got));
 }
@@ -124,7 +122,7 @@ static int m_scored(lua_State *L)
     uint32_t min_nodes = check_min_nodes(L, 3);
     luaL_checktype(L, 2, LUA_TTABLE);
     for (uint32_t i = 0; i < got->pending_count; i++) {
-        double score = machine_score_at(L, 2, i);
+        double score = machine_score_at(L, 2, i, NAN);
         if (!isnan(score))
             got->graph.nodes[got->pending[i].node].score = score;
     }
@@ -150,7 +148,7 @@ static int m_aggregated(lua_State *L)
 static int m_voted(lua_State *L)
 {
     Got *got = moving(L, GOT_AGGREGATING);
-    uint32_t node = lua_isnil(L, 2) ? GRAPH_NONE : got_check_node(L, got, 2);
+    uint32_t node = lua_isnil(L, 2) ? GRAPH_NONE : check_node(L, got, 2);
     push_step(L, got, got_voted(got, node));
     machine_push_index(L, got->winner);
     return 3;
@@ -168,7 +166,7 @@ static int m_refined(lua_State *L)
 /* core:state() -> root, current, result, generation_count, refinements */
 static int m_state(lua_State *L)
 {
-    const Got *got = got_self(L);
+    const Got *got = machine_self(L);
     machine_push_index(L, got->graph.root);
     machine_push_index(L, got->current);
     machine_push_index(L, got->result);
@@ -179,7 +177,7 @@ static int m_state(lua_State *L)
 
 static uint32_t opt_node(lua_State *L, const Got *got, int arg)
 {
-    return lua_isnoneornil(L, arg) ? GRAPH_NONE : got_check_node(L, got, arg);
+    return lua_isnoneornil(L, arg) ? GRAPH_NONE : check_node(L, got, arg);
 }
 
 static void load_pending(lua_State *L, Got *got, int nodes, int votes)
@@ -191,7 +189,7 @@ static void load_pending(lua_State *L, Got *got, int nodes, int votes)
     for (uint32_t i = 0; i < count; i++) {
         lua_rawgeti(L, nodes, (lua_Integer)i + 1);
         lua_rawgeti(L, votes, (lua_Integer)i + 1); /* [..., node, votes] */
-        got->pending[i].node = got_check_node(L, got, lua_gettop(L) - 1);
+        got->pending[i].node = check_node(L, got, lua_gettop(L) - 1);
         got->pending[i].votes = machine_check_count(L, lua_gettop(L));
         lua_pop(L, 2);
     }
@@ -203,7 +201,7 @@ static void load_pending(lua_State *L, Got *got, int nodes, int votes)
  */
 static int m_restore_state(lua_State *L)
 {
-    Got *got = got_self(L);
+    Got *got = machine_self(L);
     luaL_checktype(L, 8, LUA_TTABLE);
     luaL_checktype(L, 9, LUA_TTABLE);
     got->graph.root = opt_node(L, got, 2);
@@ -220,7 +218,7 @@ static int m_restore_state(lua_State *L)
 /* core:pending() -> nodes, votes: two lists of the same length */
 static int m_pending(lua_State *L)
 {
-    const Got *got = got_self(L);
+    const Got *got = machine_self(L);
     lua_createtable(L, (int)got->pending_count, 0);
     lua_createtable(L, (int)got->pending_count, 0); /* [nodes, votes] */
     for (uint32_t i = 0; i < got->pending_count; i++) {
@@ -250,15 +248,155 @@ static int m_open_calls(lua_State *L)
 /* core:rank(node) -> its score, or the neutral one */
 static int m_rank(lua_State *L)
 {
-    const Got *got = got_self(L);
-    lua_pushnumber(L, got_rank(got, got_check_node(L, got, 2)));
+    const Got *got = machine_self(L);
+    lua_pushnumber(L, got_rank(got, check_node(L, got, 2)));
+    return 1;
+}
+
+/* ---- the graph (src/core/graph.h) ---- */
+
+static const char *const edge_types[] = {"generates", "refines", "aggregates", "connects", NULL};
+
+static int m_node_count(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    lua_pushinteger(L, got->graph.node_count);
+    return 1;
+}
+
+static int m_edge_count(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    lua_pushinteger(L, got->graph.edge_count);
+    return 1;
+}
+
+/* core:add_node(score or nil, depth) -> index */
+static int m_add_node(lua_State *L)
+{
+    Got *got = machine_self(L);
+    double score = lua_isnil(L, 2) ? NAN : luaL_checknumber(L, 2);
+    uint32_t index = graph_add_node(&got->graph, score, machine_check_count(L, 3));
+    if (index == GRAPH_NONE)
+        luaL_error(L, "not enough memory");
+    machine_push_index(L, index);
+    return 1;
+}
+
+/* core:add_edge(from, to, type) -> index, or nil for a link that is a loop or a duplicate */
+static int m_add_edge(lua_State *L)
+{
+    Got *got = machine_self(L);
+    uint32_t from = check_node(L, got, 2), to = check_node(L, got, 3);
+    GraphEdgeType type = (GraphEdgeType)luaL_checkoption(L, 4, NULL, edge_types);
+    bool added = true;
+    if (type == GRAPH_CONNECTS ? !got_link(got, from, to, &added)
+                               : !graph_add_edge(&got->graph, from, to, type))
+        luaL_error(L, "not enough memory");
+    machine_push_index(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
+    return 1;
+}
+
+/* core:node(index) -> score or nil, depth */
+static int m_node(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    const GraphNode *n = &got->graph.nodes[check_node(L, got, 2)];
+    machine_push_score(L, n->score);
+    lua_pushinteger(L, n->depth);
+    return 2;
+}
+
+/* core:edge(index) -> from, to, type */
+static int m_edge(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    const GraphEdge *e = &got->graph.edges[machine_check_index(L, 2, got->graph.edge_count)];
+    machine_push_index(L, e->end[GRAPH_OUT]);
+    machine_push_index(L, e->end[GRAPH_IN]);
+    lua_pushstring(L, edge_types[e->type]);
+    return 3;
+}
+
+static GraphDirection check_direction(lua_State *L, int arg)
+{
+    static const char *const names[] = {"out", "in", NULL};
+    return luaL_checkoption(L, arg, NULL, names) == 0 ? GRAPH_OUT : GRAPH_IN;
+}
+
+/* core:edges(node, "out"|"in") -> the edges at a node, oldest first; with a third argument the
+ * nodes at their other ends, newest edge first */
+static int m_edges(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    const Graph *g = &got->graph;
+    const GraphNode *n = &g->nodes[check_node(L, got, 2)];
+    GraphDirection direction = check_direction(L, 3);
+    bool ends = lua_toboolean(L, 4);
+    lua_Integer count = n->degree[direction], i = 0;
+    uint32_t at = n->newest[direction];
+    lua_createtable(L, (int)count, 0);
+    for (; i < count; i++, at = g->edges[at].older[direction]) {
+        machine_push_index(L, ends ? g->edges[at].end[direction == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT]
+                                   : at);
+        lua_rawseti(L, -2, ends ? i + 1 : count - i);
+    }
+    return 1;
+}
+
+/* core:reach(node, "out"|"in") -> descendants or ancestors, in order of creation */
+static int m_reach(lua_State *L)
+{
+    Got *got = machine_self(L);
+    uint32_t node = check_node(L, got, 2);
+    GraphDirection direction = check_direction(L, 3);
+    uint32_t *found = machine_push_room(L, got->graph.node_count);
+    machine_push_indexes(L, found, graph_reach(&got->graph, node, direction, found));
+    return 1;
+}
+
+/* core:trace_path(node[, limit]) -> nodes from the root, or the last `limit` of them */
+static int m_trace_path(lua_State *L)
+{
+    Got *got = machine_self(L);
+    uint32_t node = check_node(L, got, 2);
+    lua_Integer length = graph_path_length(&got->graph, node);
+    lua_Integer limit = luaL_optinteger(L, 3, length);
+    if (length > limit)
+        length = limit;
+    lua_createtable(L, (int)length, 0);
+    for (lua_Integer i = length; i >= 1; i--) {
+        machine_push_index(L, node);
+        lua_rawseti(L, -2, i);
+        node = got->graph.nodes[node].parent;
+    }
+    return 1;
+}
+
+static int m_leaves(lua_State *L)
+{
+    Got *got = machine_self(L);
+    Graph *g = &got->graph;
+    lua_Integer n = 0;
+    lua_newtable(L);
+    for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1)) {
+        machine_push_index(L, i);
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
+static int m_has_cycle(lua_State *L)
+{
+    const Got *got = machine_self(L);
+    uint32_t *work = machine_push_room(L, 2 * (size_t)got->graph.node_count);
+    lua_pushboolean(L, graph_has_cycle(&got->graph, work));
     return 1;
 }
 
 PONDER_MODULE(luaopen_ponder_core_got)
 {
     static const luaL_Reg methods[] = {
-        {"configure", m_configure},
         {"clone", m_clone},
         {"start", m_start},
         {"thought", m_thought},
@@ -272,8 +410,19 @@ PONDER_MODULE(luaopen_ponder_core_got)
         {"pending", m_pending},
         {"open_calls", m_open_calls},
         {"rank", m_rank},
+        {"node_count", m_node_count},
+        {"edge_count", m_edge_count},
+        {"add_node", m_add_node},
+        {"add_edge", m_add_edge},
+        {"node", m_node},
+        {"edge", m_edge},
+        {"edges", m_edges},
+        {"reach", m_reach},
+        {"trace_path", m_trace_path},
+        {"leaves", m_leaves},
+        {"has_cycle", m_has_cycle},
         {NULL, NULL},
     };
-    machine_new_class(L, &got_kind, methods, got_graph_methods, f_new, m_gc);
+    machine_new_class(L, &got_kind, methods, f_new, m_gc);
     return 1;
 }

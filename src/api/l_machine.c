@@ -12,7 +12,7 @@
 
 #define MAX_NEW_LIST 10000 /* items that new_list allocates at most */
 
-Machine *machine_self(lua_State *L)
+void *machine_self(lua_State *L)
 {
     Machine *m = lua_touserdata(L, 1);
     bool same = lua_getmetatable(L, 1) && lua_rawequal(L, -1, lua_upvalueindex(1));
@@ -22,7 +22,7 @@ Machine *machine_self(lua_State *L)
     return m;
 }
 
-Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
+void *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
 {
     Machine *m = lua_newuserdatauv(L, size, 1); /* [userdata] */
     Alloc alloc = api_alloc(L);
@@ -33,7 +33,7 @@ Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind
     return m;
 }
 
-Machine *machine_new_copy(lua_State *L, size_t size)
+void *machine_new_copy(lua_State *L, size_t size)
 {
     const Machine *from = machine_self(L);
     Machine *m = machine_new_userdata(L, size, from->kind); /* [copy] */
@@ -94,12 +94,12 @@ uint32_t machine_check_count(lua_State *L, int arg)
     return (uint32_t)n;
 }
 
-double machine_score_at(lua_State *L, int list, uint32_t i)
+double machine_score_at(lua_State *L, int list, uint32_t i, double absent)
 {
     bool is_number = lua_rawgeti(L, list, (lua_Integer)i + 1) == LUA_TNUMBER;
     double score = is_number ? lua_tonumber(L, -1) : NAN;
     lua_pop(L, 1);
-    return isnan(score) ? NAN : score <= 0 ? 0 : score >= 1 ? 1 : score;
+    return isnan(score) ? absent : score <= 0 ? 0 : score >= 1 ? 1 : score;
 }
 
 uint32_t *machine_push_room(lua_State *L, size_t count)
@@ -274,13 +274,15 @@ static int m_finish(lua_State *L)
 
 static int m_started_at(lua_State *L)
 {
-    machine_push_number(L, machine_self(L)->started_at);
+    const Machine *m = machine_self(L);
+    machine_push_number(L, m->started_at);
     return 1;
 }
 
 static int m_finished_at(lua_State *L)
 {
-    machine_push_number(L, machine_self(L)->finished_at);
+    const Machine *m = machine_self(L);
+    machine_push_number(L, m->finished_at);
     return 1;
 }
 
@@ -314,9 +316,9 @@ static void push_transitions(lua_State *L, const MachineKind *kind)
 }
 
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *more, lua_CFunction new, lua_CFunction gc)
+                       lua_CFunction new, lua_CFunction gc)
 {
-    const luaL_Reg *const lists[] = {shared_methods, methods, more};
+    const luaL_Reg *const lists[] = {shared_methods, methods};
     lua_newtable(L); /* [metatable] */
     int metatable = lua_gettop(L);
     lua_pushfstring(L, "ponder.core.%s", kind->name);
@@ -327,7 +329,7 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_pushcclosure(L, gc, 1);
     lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could call it during a method */
     lua_newtable(L);                    /* [metatable, index] */
-    for (size_t i = 0; i < 3 && lists[i] != NULL; i++) {
+    for (size_t i = 0; i < 2; i++) {
         lua_pushvalue(L, metatable);
         luaL_setfuncs(L, lists[i], 1);
     }
@@ -364,7 +366,7 @@ void machine_new_plain_class(lua_State *L, const MachineKind *kind)
 {
     static const luaL_Reg methods[] = {
         {"clone", plain_clone}, {"start", machine_start_self}, {NULL, NULL}};
-    machine_new_class(L, kind, methods, NULL, plain_new, plain_gc);
+    machine_new_class(L, kind, methods, plain_new, plain_gc);
 }
 
 /* ---- the module ---- */

@@ -28,22 +28,23 @@
 
 /* Pushes a new userdata of `size` bytes that begins with an idle Machine; its metatable is the
  * class in upvalue 1. */
-Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind);
+void *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind);
 
 /* Pushes a copy of the Machine at argument 1; the rest is zero, for the caller to copy. */
-Machine *machine_new_copy(lua_State *L, size_t size);
+void *machine_new_copy(lua_State *L, size_t size);
 
 /* Pushes a library table: `new`, which has the metatable and the kind as upvalues, and
- * `transitions`, a list of {from=, to=, on=}. The metatable gets `methods`, `more` of them (or
- * NULL), those above, and `gc` as __gc. */
+ * `transitions`, a list of {from=, to=, on=}. The metatable gets `methods`, those above, and `gc`
+ * as
+ * __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
-                       const luaL_Reg *more, lua_CFunction new, lua_CFunction gc);
+                       lua_CFunction new, lua_CFunction gc);
 
 /* The same for a kind without data and methods of its own. */
 void machine_new_plain_class(lua_State *L, const MachineKind *kind);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
-Machine *machine_self(lua_State *L);
+void *machine_self(lua_State *L);
 
 /* The call number of the id at `arg` in the machine at argument 1; MACHINE_NO_NUMBER if the machine
  * cannot have made that id. */
@@ -73,8 +74,8 @@ uint32_t machine_check_index(lua_State *L, int arg, uint32_t count);
 /* Argument `arg`, a number from 0 to INT32_MAX. */
 uint32_t machine_check_count(lua_State *L, int arg);
 
-/* Item i (from 0) of the list of scores at `list`, clamped; NaN if missing. */
-double machine_score_at(lua_State *L, int list, uint32_t i);
+/* Item i (from 0) of the list of scores at `list`, clamped; `absent` if it is not a number. */
+double machine_score_at(lua_State *L, int list, uint32_t i, double absent);
 
 /* Pushes a userdata with room for `count` numbers. */
 uint32_t *machine_push_room(lua_State *L, size_t count);

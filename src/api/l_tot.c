@@ -1,14 +1,28 @@
 /*
  * l_tot.c -- ponder.core.tot: the Tree of Thoughts machine without its texts (src/core/tot.h), for
- * lua/ponder/tot.lua. Nodes and slots count from 1 in Lua; calls are identified by id.
+ * lua/ponder/tot.lua. Nodes and slots count from 1 in Lua; calls are identified by id. A load_
+ * method returns whether the part is consistent with the rest: see core/tot_load.c.
  */
-#include "api/l_tot.h"
-
-#include "api/l_search.h"
-#include "api/options.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "api/l_machine.h"
+#include "api/l_search.h"
+#include "api/options.h"
+#include "core/tot.h"
+
+/* The node, or the slot, whose number, counted from 1, is argument `arg`. */
+static uint32_t check_node(lua_State *L, const Tot *t, int arg)
+{
+    return machine_check_index(L, arg, t->node_count);
+}
+
+static const TotSlot *check_slot(lua_State *L, const Tot *t, int arg)
+{
+    return &t->slots[machine_check_index(L, arg, t->slot_count)];
+}
+
+#define MISSING_SCORE 0.5
 
 static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
 {
@@ -46,21 +60,21 @@ static int tot_new(lua_State *L)
         .max_duration_ms = options_number(L, 1, "max_duration_ms", INFINITY),
     };
     luaL_argcheck(L, options.branching_factor > 0, 1, "zero");
-    Tot *t = (Tot *)machine_new_userdata(L, sizeof *t, &tot_kind);
+    Tot *t = machine_new_userdata(L, sizeof *t, &tot_kind);
     check_outcome(L, tot_init(t, &options) ? TOT_DONE : TOT_NO_MEMORY, "new");
     return 1;
 }
 
 static int m_gc(lua_State *L)
 {
-    tot_free(tot_self(L));
+    tot_free(machine_self(L));
     return 0;
 }
 
 static int m_clone(lua_State *L)
 {
-    const Tot *from = tot_self(L);
-    Tot *t = (Tot *)machine_new_copy(L, sizeof *t);
+    const Tot *from = machine_self(L);
+    Tot *t = machine_new_copy(L, sizeof *t);
     check_outcome(L, tot_copy(t, from), "clone");
     return 1;
 }
@@ -70,7 +84,7 @@ static int m_clone(lua_State *L)
 /* start(call_id, now) -> list of the call ids of the first round */
 static int m_start(lua_State *L)
 {
-    Tot *t = tot_self(L);
+    Tot *t = machine_self(L);
     check_outcome(L, tot_init_root(t), "start");
     machine_start_self(L);
     check_outcome(L, tot_open_calls(t), "start");
@@ -81,7 +95,7 @@ static int m_start(lua_State *L)
 /* thoughts(call_id, count) -> call_id of the evaluation, how many thoughts are used */
 static int m_thoughts(lua_State *L)
 {
-    Tot *t = tot_self(L);
+    Tot *t = machine_self(L);
     lua_Integer count = luaL_checkinteger(L, 3);
     luaL_argcheck(L, count >= 1 && count < TOT_NONE, 3, "out of range");
     uint64_t number = machine_check_id(L, 2), next = 0;
@@ -94,7 +108,7 @@ static int m_thoughts(lua_State *L)
 /* repair(call_id) -> call_id to ask again, or nothing if no repair is left */
 static int m_repair(lua_State *L)
 {
-    Tot *t = tot_self(L);
+    Tot *t = machine_self(L);
     uint64_t next = 0;
     TotOutcome outcome = tot_repair(t, machine_check_id(L, 2), &next);
     if (outcome == TOT_REFUSED)
@@ -104,16 +118,10 @@ static int m_repair(lua_State *L)
     return 1;
 }
 
-double tot_check_score(lua_State *L, int list, uint32_t i)
-{
-    double score = machine_score_at(L, list, i);
-    return isnan(score) ? 0.5 : score;
-}
-
 /* scores(call_id, list) -> whether the round is complete */
 static int m_scores(lua_State *L)
 {
-    Tot *t = tot_self(L);
+    Tot *t = machine_self(L);
     uint64_t number = machine_check_id(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
     const TotSlot *slot = tot_slot_of(t, number, TOT_CALL_EVALUATE);
@@ -121,7 +129,7 @@ static int m_scores(lua_State *L)
     if (slot == NULL || scores == NULL)
         check_outcome(L, slot == NULL ? TOT_REFUSED : TOT_NO_MEMORY, "scores");
     for (uint32_t i = 0; i < slot->thought_count; i++)
-        scores[i] = tot_check_score(L, 3, i);
+        scores[i] = machine_score_at(L, 3, i, MISSING_SCORE);
     tot_scored(t, number);
     lua_pushboolean(L, tot_round_complete(t));
     return 1;
@@ -129,7 +137,7 @@ static int m_scores(lua_State *L)
 
 static int m_grow(lua_State *L)
 {
-    check_outcome(L, tot_grow(tot_self(L)), "grow");
+    check_outcome(L, tot_grow(machine_self(L)), "grow");
     return 0;
 }
 
@@ -141,7 +149,7 @@ static int m_verdict(lua_State *L)
         [TOT_MAX_DURATION] = "max_duration", [TOT_CONVERGED] = "converged",
         [TOT_MAX_DEPTH] = "max_depth",
     };
-    TotReason reason = tot_verdict(tot_self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
+    TotReason reason = tot_verdict(machine_self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
     if (reason == TOT_GOES_ON)
         return 0;
     lua_pushstring(L, reasons[reason]);
@@ -150,11 +158,13 @@ static int m_verdict(lua_State *L)
 
 static int m_join(lua_State *L)
 {
-    check_outcome(L, tot_enqueue_children(tot_self(L)), "join");
+    check_outcome(L, tot_enqueue_children(machine_self(L)), "join");
     return 0;
 }
 
-uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
+/* The list of node numbers at `arg`, copied to a userdata that is pushed; other values become
+ * TOT_NONE. */
+static uint32_t *check_nodes(lua_State *L, int arg, uint32_t *count)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
     lua_Unsigned length = lua_rawlen(L, arg);
@@ -174,10 +184,10 @@ uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
  * the choice is refused */
 static int m_take(lua_State *L)
 {
-    Tot *t = tot_self(L);
+    Tot *t = machine_self(L);
     uint32_t count = 0, *chosen = NULL;
     if (!lua_isnoneornil(L, 2))
-        chosen = tot_check_nodes(L, 2, &count);
+        chosen = check_nodes(L, 2, &count);
     TotOutcome outcome = tot_next_round(t, chosen, count);
     lua_pushnil(L);
     if (outcome == TOT_REFUSED && chosen != NULL)
@@ -195,14 +205,15 @@ static int m_take(lua_State *L)
 
 static int m_node_count(lua_State *L)
 {
-    lua_pushinteger(L, tot_self(L)->node_count);
+    const Tot *t = machine_self(L);
+    lua_pushinteger(L, t->node_count);
     return 1;
 }
 
 /* counts() -> nodes, length of the frontier, depth reached, best score */
 static int m_counts(lua_State *L)
 {
-    const Tot *t = tot_self(L);
+    const Tot *t = machine_self(L);
     lua_pushinteger(L, t->node_count);
     lua_pushinteger(L, tot_frontier_size(t));
     lua_pushinteger(L, t->depth_reached);
@@ -213,8 +224,8 @@ static int m_counts(lua_State *L)
 /* node(i) -> parent (0: none), score or nil, depth; visits and value if the search has them */
 static int m_node(lua_State *L)
 {
-    const Tot *t = tot_self(L);
-    uint32_t id = tot_check_node(L, t, 2);
+    const Tot *t = machine_self(L);
+    uint32_t id = check_node(L, t, 2);
     const TotNode *node = &t->nodes[id];
     SearchFacts facts = {0};
     lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
@@ -232,8 +243,8 @@ static int m_node(lua_State *L)
 /* children(i) -> nodes, in order of creation */
 static int m_children(lua_State *L)
 {
-    const Tot *t = tot_self(L);
-    const TotNode *node = &t->nodes[tot_check_node(L, t, 2)];
+    const Tot *t = machine_self(L);
+    const TotNode *node = &t->nodes[check_node(L, t, 2)];
     lua_createtable(L, (int)node->child_count, 0);
     uint32_t child = node->first_child;
     for (lua_Integer i = 1; child != 0; i++, child = t->nodes[child].next_sibling) {
@@ -246,8 +257,8 @@ static int m_children(lua_State *L)
 /* path(i[, limit]) -> nodes from the root to i, or the last `limit` of them */
 static int m_path(lua_State *L)
 {
-    const Tot *t = tot_self(L);
-    uint32_t node = tot_check_node(L, t, 2);
+    const Tot *t = machine_self(L);
+    uint32_t node = check_node(L, t, 2);
     lua_Integer length = (lua_Integer)t->nodes[node].depth + 1;
     lua_Integer limit = luaL_optinteger(L, 3, length);
     length = limit < length ? (limit < 0 ? 0 : limit) : length;
@@ -262,14 +273,15 @@ static int m_path(lua_State *L)
 
 static int m_answer(lua_State *L)
 {
-    machine_push_index(L, tot_self(L)->answer);
+    const Tot *t = machine_self(L);
+    machine_push_index(L, t->answer);
     return 1;
 }
 
 /* candidates(k) -> the first k leaves by rank */
 static int m_candidates(lua_State *L)
 {
-    const Tot *t = tot_self(L);
+    const Tot *t = machine_self(L);
     lua_Integer k = luaL_checkinteger(L, 2);
     k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
     uint32_t *ids = machine_push_room(L, t->node_count);
@@ -280,7 +292,7 @@ static int m_candidates(lua_State *L)
 /* frontier() -> nodes, next first */
 static int m_frontier(lua_State *L)
 {
-    const Tot *t = tot_self(L);
+    const Tot *t = machine_self(L);
     uint32_t count = tot_frontier_size(t), *ids = machine_push_room(L, count);
     check_outcome(L, tot_list_frontier(t, ids), "frontier");
     machine_push_indexes(L, ids, count);
@@ -289,15 +301,16 @@ static int m_frontier(lua_State *L)
 
 static int m_slot_count(lua_State *L)
 {
-    lua_pushinteger(L, tot_self(L)->slot_count);
+    const Tot *t = machine_self(L);
+    lua_pushinteger(L, t->slot_count);
     return 1;
 }
 
 /* slot_node(i) -> the node of a slot, its id, and the number of thoughts it asks for */
 static int m_slot_node(lua_State *L)
 {
-    const Tot *t = tot_self(L);
-    const TotSlot *slot = tot_check_slot(L, t, 2);
+    const Tot *t = machine_self(L);
+    const TotSlot *slot = check_slot(L, t, 2);
     lua_pushinteger(L, (lua_Integer)slot->node + 1);
     machine_push_numbered(L, 'n', (uint64_t)slot->node + 1);
     lua_pushinteger(L, machine_is_busy(&t->machine) ? tot_width(t, slot) : 0);
@@ -307,11 +320,140 @@ static int m_slot_node(lua_State *L)
 /* slot_children(i), after grow -> the first new node of a slot, and their number */
 static int m_slot_children(lua_State *L)
 {
-    const Tot *t = tot_self(L);
-    const SearchTicket *ticket = &t->search.tickets.items[tot_check_slot(L, t, 2)->ticket];
+    const Tot *t = machine_self(L);
+    const SearchTicket *ticket = &t->search.tickets.items[check_slot(L, t, 2)->ticket];
     lua_pushinteger(L, (lua_Integer)ticket->first + 1);
     lua_pushinteger(L, (lua_Integer)ticket->end - ticket->first);
     return 2;
+}
+
+/* ---- a saved machine ---- */
+
+static const char *const phases[] = {"generating", "evaluating", "done", NULL};
+
+static void push_numbers(lua_State *L, const double *numbers, uint32_t count)
+{
+    lua_createtable(L, (int)count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        lua_pushnumber(L, numbers[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* recent() -> list of the measures in the convergence window */
+static int m_recent(lua_State *L)
+{
+    const Tot *t = machine_self(L);
+    push_numbers(L, t->recent + t->recent_start, t->recent_end - t->recent_start);
+    return 1;
+}
+
+/* expansions() -> the number of children of each slot of earlier rounds; nothing if there is a
+ * frontier */
+static int m_expansions(lua_State *L)
+{
+    const Tot *t = machine_self(L);
+    if (tot_has_frontier(t))
+        return 0;
+    core_push_ids(L, t->expansions.items, t->expansions.count);
+    return 1;
+}
+
+/* retries() -> repairs asked for generations, for evaluations */
+static int m_retries(lua_State *L)
+{
+    const Tot *t = machine_self(L);
+    lua_pushinteger(L, (lua_Integer)t->generation_retries);
+    lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
+    return 2;
+}
+
+/* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
+static int m_slot(lua_State *L)
+{
+    const Tot *t = machine_self(L);
+    const TotSlot *slot = check_slot(L, t, 2);
+    lua_pushinteger(L, (lua_Integer)slot->node + 1);
+    lua_pushstring(L, phases[slot->phase]);
+    lua_pushinteger(L, slot->thought_count);
+    lua_pushinteger(L, slot->retries);
+    if (slot->phase != TOT_SLOT_DONE)
+        return 4;
+    push_numbers(L, slot->scores, slot->thought_count);
+    return 5;
+}
+
+static int loaded(lua_State *L, TotOutcome outcome)
+{
+    if (outcome == TOT_NO_MEMORY)
+        check_outcome(L, outcome, "load");
+    lua_pushboolean(L, outcome == TOT_DONE);
+    return 1;
+}
+
+static Tot *check_loading(lua_State *L)
+{
+    Tot *t = machine_self(L);
+    luaL_argcheck(L, !t->loaded, 1, "not being loaded");
+    return t;
+}
+
+/* load_node(parent, score): 0 and nil for the root */
+static int m_load_node(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    lua_Integer parent = luaL_checkinteger(L, 2);
+    double score = luaL_optnumber(L, 3, NAN);
+    if (parent < 0 || parent > t->node_count)
+        return loaded(L, TOT_REFUSED);
+    return loaded(L, tot_load_node(t, parent == 0 ? TOT_NONE : (uint32_t)(parent - 1), score));
+}
+
+/* load_slot(node, phase, number of thoughts, retries, list of scores or nil) */
+static int m_load_slot(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    TotSlot slot = {.node = check_node(L, t, 2)};
+    slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, phases);
+    slot.thought_count = machine_check_count(L, 4);
+    slot.retries = machine_check_count(L, 5);
+    double *scores = NULL;
+    if (slot.phase == TOT_SLOT_DONE) {
+        luaL_checktype(L, 6, LUA_TTABLE);
+        if (lua_rawlen(L, 6) != slot.thought_count)
+            return loaded(L, TOT_REFUSED);
+        scores = lua_newuserdatauv(L, slot.thought_count * sizeof *scores + 1, 0);
+        for (uint32_t i = 0; i < slot.thought_count; i++)
+            scores[i] = machine_score_at(L, 6, i, MISSING_SCORE);
+    }
+    return loaded(L, tot_load_slot(t, &slot, scores));
+}
+
+static int m_load_frontier(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    uint32_t count, *ids = check_nodes(L, 2, &count);
+    return loaded(L, tot_load_frontier(t, ids, count));
+}
+
+static int m_load_recent(lua_State *L)
+{
+    return loaded(L, tot_load_recent(check_loading(L), luaL_checknumber(L, 2)));
+}
+
+static int m_load_expansion(lua_State *L)
+{
+    return loaded(L, tot_load_expansion(check_loading(L), machine_check_count(L, 2)));
+}
+
+/* load_end(answer or nil, generation retries, evaluation retries) */
+static int m_load_end(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    uint32_t answer = lua_isnil(L, 2) ? TOT_NONE : check_node(L, t, 2);
+    t->generation_retries = machine_check_count(L, 3);
+    t->evaluation_retries = machine_check_count(L, 4);
+    return loaded(L, tot_load_end(t, answer));
 }
 
 PONDER_MODULE(luaopen_ponder_core_tot)
@@ -334,21 +476,21 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"answer", m_answer},
         {"candidates", m_candidates},
         {"frontier", m_frontier},
-        {"recent", l_tot_recent},
-        {"expansions", l_tot_expansions},
-        {"retries", l_tot_retries},
+        {"recent", m_recent},
+        {"expansions", m_expansions},
+        {"retries", m_retries},
         {"slot_count", m_slot_count},
-        {"slot", l_tot_slot},
+        {"slot", m_slot},
         {"slot_node", m_slot_node},
         {"slot_children", m_slot_children},
-        {"load_node", l_tot_load_node},
-        {"load_slot", l_tot_load_slot},
-        {"load_frontier", l_tot_load_frontier},
-        {"load_recent", l_tot_load_recent},
-        {"load_expansion", l_tot_load_expansion},
-        {"load_end", l_tot_load_end},
+        {"load_node", m_load_node},
+        {"load_slot", m_load_slot},
+        {"load_frontier", m_load_frontier},
+        {"load_recent", m_load_recent},
+        {"load_expansion", m_load_expansion},
+        {"load_end", m_load_end},
         {NULL, NULL},
     };
-    machine_new_class(L, &tot_kind, methods, NULL, tot_new, m_gc);
+    machine_new_class(L, &tot_kind, methods, tot_new, m_gc);
     return 1;
 }

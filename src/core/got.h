@@ -118,14 +118,12 @@ typedef struct Got {
 extern const MachineKind got_kind;
 
 /* Call it after machine_init; the rest of `got` must be zero. */
-void got_init(Got *got);
+void got_init(Got *got, const GotOptions *options);
 void got_free(Got *got);
 
-/* Copies all but the Machine to `to`, fresh from got_init. False: no memory. */
+/* Copies all but the Machine to `to`, fresh from got_init with the same options. False: no memory.
+ */
 bool got_copy(Got *to, const Got *from);
-
-/* Call it before the first node is added. */
-void got_configure(Got *got, const GotOptions *options);
 
 /* Adds the root and opens the rest of the first round's calls. Call it after machine_start to
  * GOT_GENERATING, with call 0 open for GOT_GENERATE, subject 0. */

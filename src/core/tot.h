@@ -176,7 +176,7 @@ static inline bool tot_has_frontier(const Tot *t)
 uint32_t tot_frontier_size(const Tot *t);
 TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids);
 
-/* ---- which nodes are best (tot_rank.c) ---- */
+/* ---- which nodes are best ---- */
 
 static inline bool tot_is_leaf(const Tot *t, uint32_t node)
 {
