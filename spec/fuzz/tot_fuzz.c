@@ -1,6 +1,6 @@
 /*
- * tot_fuzz.c -- libFuzzer target for src/core/tot.c, tot_load.c and tot_rank.c. `make fuzz` runs it
- * a short while.
+ * tot_fuzz.c -- libFuzzer target for src/core/tot.c and tot_load.c. `make fuzz` runs it a short
+ * while.
  *
  * An input is a program: options, then either replies to open calls, or the parts of a saved
  * machine, which may be inconsistent; some allocations fail. Besides what the

@@ -25,13 +25,12 @@ void store_push_message(lua_State *L, int store, const StoreError *e);
 /* -> nil, message, code */
 int store_push_failure(lua_State *L, int store, const StoreError *e);
 
-/* Methods in l_store_rows.c and l_store_hide.c; and the finalizer of rows. */
+/* Methods in l_store_rows.c, and the finalizer of rows. */
 int store_l_execute(lua_State *L);
 int store_l_rows(lua_State *L);
 int store_l_columns(lua_State *L);
 int store_l_row(lua_State *L);
 int store_rows_close(lua_State *L);
-int store_l_hide(lua_State *L);
 int store_l_hold_back(lua_State *L);
 int store_l_take_back(lua_State *L);
 int store_l_hold_commit(lua_State *L);

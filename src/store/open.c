@@ -1,4 +1,4 @@
-/* open.c -- opens and closes a store; see store.h. */
+/* open.c -- opens, publishes and closes a store; see store.h. */
 #define _DEFAULT_SOURCE /* realpath */
 #include <errno.h>
 #include <fcntl.h>
@@ -259,7 +259,8 @@ static StoreStatus open_claimed(Store *s, const char *path, const char *real_pat
     return status;
 }
 
-StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e)
+/* Opens a writing connection to a file that has passed the checks. */
+static StoreStatus connect_writer(Store *s, const char *real_path, StoreError *e)
 {
     StoreStatus status = check_privacy(real_path, real_path, s->claim->fd, e);
     if (status == STORE_OK)
@@ -267,26 +268,25 @@ StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e)
     return status == STORE_OK ? begin_wal(s, e) : status;
 }
 
-void store_disconnect(Store *s)
+static void finalize_statements(Store *s)
 {
-    if (s->db == NULL)
-        return;
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);
     memset(s->cache, 0, sizeof s->cache);
     s->acquired = 0;
+}
+
+static void disconnect(Store *s)
+{
+    if (s->db == NULL)
+        return;
+    finalize_statements(s);
     sqlite3_close(s->db);
     s->db = NULL;
 }
 
-void store_remove(const char *real_path)
-{
-    store_remove_beside(real_path);
-    unlink(real_path);
-}
-
-void store_remove_beside(const char *real_path)
+static void remove_beside(const char *real_path)
 {
     for (int i = 0; i < BESIDE; i++) {
         char path[HEADER_PATH_SIZE];
@@ -294,6 +294,77 @@ void store_remove_beside(const char *real_path)
         unlink(path);
     }
 }
+
+/* Removes a file whose creation failed, with its -wal, -shm and -journal. */
+static void remove_file(const char *real_path)
+{
+    remove_beside(real_path);
+    unlink(real_path);
+}
+
+/* ---- publishing ---- */
+
+/* SQLite finds -wal and -shm by the name it opened, so the connection is closed before the file is
+ * renamed and reopened after. The claim's descriptor and lock stay: they belong to the file, not to
+ * its name. */
+
+static bool is_in_use(const Store *s)
+{
+    for (const CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++)
+        if (c->in_use)
+            return true;
+    return false;
+}
+
+/* Reopens the file as `path`; closes the store on failure. */
+static StoreStatus rename_to(Store *s, const char *staging, const char *path, StoreError *e)
+{
+    StoreStatus status = STORE_OK;
+    disconnect(s);
+    s->staged = false;
+    /* Only the owner of the staging file can create this name, so a file here is not ours. */
+    struct stat existing;
+    int error = lstat(path, &existing) == 0 ? EEXIST : 0;
+    if (error == 0) { /* a stale -wal would be read as this file's */
+        remove_beside(path);
+        error = header_set_wal(s->claim->fd);
+    }
+    if (error == 0 && fsync(s->claim->fd) != 0)
+        error = errno;
+    if (error != 0)
+        status = store_fail_errno(e, error == EEXIST ? "" : "cannot be read or written", error);
+    else if (private_rename_new(staging, path) != 0)
+        status = store_fail_errno(e, "cannot be created", errno);
+    if (status != STORE_OK) {
+        remove_file(staging);
+    } else if ((status = connect_writer(s, path, e)) != STORE_OK) {
+        disconnect(s);
+        remove_file(path);
+    }
+    if (status != STORE_OK)
+        claim_close(s->claim, s->locked);
+    return status;
+}
+
+StoreStatus store_publish(Store *s, StoreError *e)
+{
+    if (!s->staged)
+        return store_fail(e, STORE_SQL, "is already published");
+    if (is_in_use(s) || !sqlite3_get_autocommit(s->db))
+        return store_fail(e, STORE_SQL, "cannot be published while it is read or written");
+    const char *name = sqlite3_db_filename(s->db, "main");
+    int size = (int)(strlen(name) - strlen(CLAIM_STAGING));
+    char *staging = sqlite3_mprintf("%s", name);
+    char *path = sqlite3_mprintf("%.*s", size, name);
+    StoreStatus status = staging != NULL && path != NULL
+                             ? rename_to(s, staging, path, e)
+                             : store_fail(e, STORE_MEMORY, "not enough memory");
+    sqlite3_free(staging);
+    sqlite3_free(path);
+    return status;
+}
+
+/* ---- opening by name ---- */
 
 static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
@@ -305,9 +376,9 @@ static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, 
     status = real_path == NULL ? store_fail_errno(e, "cannot be opened", errno)
                                : open_claimed(s, path, real_path, o, e);
     if (status != STORE_OK) {
-        store_disconnect(s);
+        disconnect(s);
         if (create)
-            store_remove(real_path != NULL ? real_path : path);
+            remove_file(real_path != NULL ? real_path : path);
         claim_close(s->claim, s->locked);
     }
     free(real_path);
@@ -391,17 +462,15 @@ StoreStatus store_close(Store *s, StoreError *e)
         return STORE_OK;
     }
     store_end_held(s);
-    sqlite3_stmt *statement;
-    while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
-        sqlite3_finalize(statement);
+    finalize_statements(s);
     if (!sqlite3_get_autocommit(s->db))
         run(s, "ROLLBACK", NULL);
     if (s->writable && !s->staged)
         status = leave_wal(s, e);
     char *real_path = sqlite3_mprintf("%s", sqlite3_db_filename(s->db, "main"));
-    store_disconnect(s);
+    disconnect(s);
     if (s->staged && real_path != NULL)
-        store_remove(real_path);
+        remove_file(real_path);
     else if (!s->writable && real_path != NULL)
         remove_empty_wal(real_path);
     sqlite3_free(real_path);

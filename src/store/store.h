@@ -3,7 +3,7 @@
  *
  *   open      checks the file before anything is written to it (header.h, open.c)
  *   create    writes FILE-new and renames it once complete, so that a kill leaves no partial log
- *             under that name (publish.c)
+ *             under that name
  *   write     in WAL mode: commits survive the process (with full_sync, the machine) and do not
  *             block readers; checkpoints on request, or once the WAL has STORE_WAL_PAGES
  *   close     leaves a single file in rollback mode, which can be copied, and read where nothing
@@ -82,18 +82,6 @@ StoreStatus store_close(Store *s, StoreError *e);
 
 /* Whether this process opened it, rather than its parent. */
 bool store_is_ours(const Store *s);
-
-/* ---- shared by open.c and publish.c ---- */
-
-/* Finalizes all statements and closes the connection. */
-void store_disconnect(Store *s);
-
-/* Removes a file whose creation failed, with its -wal, -shm and -journal; or only these. */
-void store_remove(const char *real_path);
-void store_remove_beside(const char *real_path);
-
-/* Opens a writing connection to a file that has passed the checks. */
-StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e);
 
 /* ---- statements ---- */
 
