@@ -77,19 +77,19 @@ static void wait_for_key(int fd)
         LoopOnEvent callback;
     } signals[] = {{SIGTSTP, on_suspend}, {SIGCONT, on_continue}, {SIGWINCH, on_resize}};
     enum { SIGNALS = sizeof signals / sizeof signals[0] };
-    LoopSignal *caught[SIGNALS];
+    LoopHandle *caught[SIGNALS];
     LoopPort port;
     const char *name = ttyname(fd);
     int own = name != NULL ? open(name, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
-    LoopWatch *keys = own >= 0 ? loop_watch(own, LOOP_READ, on_input, &port) : NULL;
+    LoopHandle *keys = own >= 0 ? loop_watch(own, LOOP_READ, on_input, &port) : NULL;
     loop_port_open(&port);
     for (int i = 0; i < SIGNALS; i++)
         caught[i] = loop_signal(signals[i].number, signals[i].callback, NULL);
     while (keys != NULL && !port.posted && !task_stop_is_pending())
         loop_wait_for(&port, -1);
     for (int i = 0; i < SIGNALS; i++)
-        loop_signal_end(caught[i]);
-    loop_unwatch(keys);
+        loop_end(caught[i]);
+    loop_end(keys);
     loop_port_close(&port);
     if (own >= 0)
         close(own);

@@ -11,8 +11,7 @@
 #include "api/l_task.h"
 #include "loop/loop.h"
 
-#define PORT    "ponder.loop.Port"
-#define WATCHER "ponder.loop.Watcher"
+#define PORT "ponder.loop.Port"
 
 enum { BATCH = 256 }; /* ports that one wait returns at most */
 
@@ -59,64 +58,32 @@ static int loop_l_stats(lua_State *L)
     return 1;
 }
 
+/* ---- ports ---- */
+
+/* That of a signal or a directory is posted on each of its events. */
+typedef struct Port {
+    LoopPort port;
+    LoopHandle *source; /* NULL: none, or closed */
+} Port;
+
+static Port *new_port(lua_State *L)
+{
+    Port *p = lua_newuserdatauv(L, sizeof *p, 0);
+    p->source = NULL;
+    loop_port_open(&p->port);
+    luaL_setmetatable(L, PORT);
+    return p;
+}
+
 static int loop_l_port(lua_State *L)
 {
-    LoopPort *p = lua_newuserdatauv(L, sizeof *p, 0);
-    loop_port_open(p);
-    luaL_setmetatable(L, PORT);
+    new_port(L);
     return 1;
 }
 
-static int port_number(lua_State *L)
+static void on_event(void *port)
 {
-    const LoopPort *p = luaL_checkudata(L, 1, PORT);
-    lua_pushinteger(L, p->number);
-    return 1;
-}
-
-static int port_post(lua_State *L)
-{
-    loop_post(luaL_checkudata(L, 1, PORT));
-    return 0;
-}
-
-static int port_close(lua_State *L)
-{
-    loop_port_close(luaL_checkudata(L, 1, PORT));
-    return 0;
-}
-
-/* ---- signals and directories ---- */
-
-/* A port that is posted on each signal, or change of a directory. */
-typedef struct Watcher {
-    LoopPort port;
-    void *handle; /* LoopSignal, LoopDirectory; NULL: closed */
-    void (*end)(void *handle);
-} Watcher;
-
-static void on_event(void *watcher)
-{
-    loop_post(&((Watcher *)watcher)->port);
-}
-
-static void end_signal(void *handle)
-{
-    loop_signal_end(handle);
-}
-
-static void end_directory(void *handle)
-{
-    loop_directory_end(handle);
-}
-
-static Watcher *new_watcher(lua_State *L, void (*end)(void *))
-{
-    Watcher *w = lua_newuserdatauv(L, sizeof *w, 0);
-    *w = (Watcher){.handle = NULL, .end = end};
-    loop_port_open(&w->port);
-    luaL_setmetatable(L, WATCHER);
-    return w;
+    loop_post(&((Port *)port)->port);
 }
 
 static int loop_l_signal(lua_State *L)
@@ -124,9 +91,9 @@ static int loop_l_signal(lua_State *L)
     static const char *const names[] = {"interrupt", "terminate", "hangup", "continue", NULL};
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCONT};
     int number = numbers[luaL_checkoption(L, 1, NULL, names)];
-    Watcher *w = new_watcher(L, end_signal);
-    w->handle = loop_signal(number, on_event, w);
-    if (w->handle == NULL)
+    Port *p = new_port(L);
+    p->source = loop_signal(number, on_event, p);
+    if (p->source == NULL)
         return luaL_error(L, "loop.signal: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
@@ -134,9 +101,9 @@ static int loop_l_signal(lua_State *L)
 static int loop_l_directory(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
-    Watcher *w = new_watcher(L, end_directory);
-    w->handle = loop_directory(path, on_event, w);
-    if (w->handle != NULL)
+    Port *p = new_port(L);
+    p->source = loop_directory(path, on_event, p);
+    if (p->source != NULL)
         return 1;
     int error = errno;
     lua_pushnil(L);
@@ -145,26 +112,33 @@ static int loop_l_directory(lua_State *L)
     return 2;
 }
 
-static int watcher_number(lua_State *L)
+static int port_number(lua_State *L)
 {
-    const Watcher *w = luaL_checkudata(L, 1, WATCHER);
-    lua_pushinteger(L, w->port.number);
+    const Port *p = luaL_checkudata(L, 1, PORT);
+    lua_pushinteger(L, p->port.number);
     return 1;
 }
 
-static int watcher_close(lua_State *L)
+static int port_post(lua_State *L)
 {
-    Watcher *w = luaL_checkudata(L, 1, WATCHER);
-    if (w->handle != NULL)
-        w->end(w->handle);
-    w->handle = NULL;
-    loop_port_close(&w->port);
+    Port *p = luaL_checkudata(L, 1, PORT);
+    loop_post(&p->port);
+    return 0;
+}
+
+static int port_close(lua_State *L)
+{
+    Port *p = luaL_checkudata(L, 1, PORT);
+    loop_end(p->source);
+    p->source = NULL;
+    loop_port_close(&p->port);
     return 0;
 }
 
 PONDER_MODULE(luaopen_ponder_core_loop)
 {
-    static const luaL_Reg methods[] = {{"number", port_number}, {"post", port_post}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"close", port_close}, {"number", port_number}, {"post", port_post}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"directory", loop_l_directory},
                                          {"now", loop_l_now},
                                          {"port", loop_l_port},
@@ -172,10 +146,7 @@ PONDER_MODULE(luaopen_ponder_core_loop)
                                          {"stats", loop_l_stats},
                                          {"wait", loop_l_wait},
                                          {NULL, NULL}};
-    static const luaL_Reg watcher_methods[] = {
-        {"number", watcher_number}, {"close", watcher_close}, {NULL, NULL}};
     api_new_class(L, PORT, methods, port_close);
-    api_new_class(L, WATCHER, watcher_methods, watcher_close);
     luaL_newlib(L, functions);
     return 1;
 }

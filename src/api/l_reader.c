@@ -16,7 +16,7 @@ enum { READ_SIZE = 65536, MAX_READ_AHEAD = 1 << 20 };
 
 typedef struct Reader {
     LoopPort port;
-    LoopWatch *watch; /* NULL: closed, or a file, which is always ready */
+    LoopHandle *watch; /* NULL: closed, or a file, which is always ready */
     Alloc alloc;
     Buffer read;
     int fd;
@@ -81,7 +81,7 @@ static int reader_take(lua_State *L)
 static int reader_close(lua_State *L)
 {
     Reader *r = luaL_checkudata(L, 1, READER);
-    loop_unwatch(r->watch);
+    loop_end(r->watch);
     r->watch = NULL;
     r->ended = true;
     loop_port_close(&r->port);

@@ -125,7 +125,7 @@ void http_free_request(Request *r)
 {
     HttpServer *s = r->server;
     size_t slot = (size_t)(r->shown.id & 0xffffffff) - 1;
-    loop_unwatch(r->watch);
+    loop_end(r->watch);
     s->slots.items[slot] = NULL;
     vec_push(&s->free_slots, (uint32_t)slot); /* reserved in take_slot */
     buffer_free(&r->text, &s->alloc);

@@ -42,7 +42,7 @@ typedef struct Request {
     size_t sent;
     struct MHD_Response *response;
     int status;
-    LoopWatch *watch; /* notices that the client goes away */
+    LoopHandle *watch; /* notices that the client goes away */
 } Request;
 
 typedef VEC(int64_t) IdQueue;
@@ -51,11 +51,11 @@ struct HttpServer {
     Alloc alloc;
     HttpOptions options;
     struct MHD_Daemon *daemon;
-    LoopWatch *watch;
-    LoopTimer *run_timer;      /* when libmicrohttpd wants to run again */
-    LoopTimer *deadline_timer; /* once a second while there are peers */
-    LoopTimer *watch_timer;    /* when to start watching the clients of slow requests */
-    bool watching;             /* that timer is set */
+    LoopHandle *watch;
+    LoopHandle *run_timer;      /* when libmicrohttpd wants to run again */
+    LoopHandle *deadline_timer; /* once a second while there are peers */
+    LoopHandle *watch_timer;    /* when to start watching the clients of slow requests */
+    bool watching;              /* that timer is set */
     LoopPort port;
     Peer *peers;
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */

@@ -179,7 +179,7 @@ void http_resume(Request *r)
 /* Closes the connection. */
 void http_fail(Request *r)
 {
-    loop_unwatch(r->watch);
+    loop_end(r->watch);
     r->watch = NULL;
     r->state = REQUEST_ABORTED;
     shutdown(r->peer->fd, SHUT_RDWR);

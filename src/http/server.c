@@ -193,7 +193,7 @@ static void resume_all(HttpServer *s)
 
 void http_close(HttpServer *s)
 {
-    loop_unwatch(s->watch);
+    loop_end(s->watch);
     if (s->daemon != NULL) {
         resume_all(s);
         MHD_run(s->daemon);
@@ -202,9 +202,9 @@ void http_close(HttpServer *s)
     for (size_t i = 0; i < s->slots.count; i++)
         if (s->slots.items[i] != NULL)
             http_free_request(s->slots.items[i]);
-    loop_timer_end(s->run_timer);
-    loop_timer_end(s->deadline_timer);
-    loop_timer_end(s->watch_timer);
+    loop_end(s->run_timer);
+    loop_end(s->deadline_timer);
+    loop_end(s->watch_timer);
     loop_port_close(&s->port);
     vec_free(&s->slots, &s->alloc);
     vec_free(&s->free_slots, &s->alloc);

@@ -9,119 +9,114 @@
 #define STUCK_AFTER                                                                                \
     0.5 /* seconds from a signal to the next, within which a loop that runs delivers */
 
-/* Each begins with its libuv handle: see loop_close_handle. */
-struct LoopWatch {
-    uv_poll_t uv;
-    LoopOnReady on_ready;
+/* Begins with its libuv handle: see loop_close_handle. */
+struct LoopHandle {
+    union {
+        uv_poll_t descriptor;
+        uv_timer_t timer;
+        uv_signal_t signal;
+        uv_fs_event_t directory;
+    } uv;
+    LoopOnReady on_ready; /* of a descriptor */
+    LoopOnEvent on_event; /* of the others */
     void *arg;
     int fd;
 };
 
-struct LoopTimer {
-    uv_timer_t uv;
-    LoopOnEvent on_due;
-    void *arg;
-};
-
-struct LoopSignal {
-    uv_signal_t uv;
-    LoopOnEvent on_signal;
-    void *arg;
-};
-
-struct LoopDirectory {
-    uv_fs_event_t uv;
-    LoopOnEvent on_change;
-    void *arg;
-};
-
-/* libuv does not know a handle whose initialization failed: it is freed at once. */
-static void *started(void *handle, int error)
+static int init(uv_loop_t *uv, LoopHandle *h, uv_handle_type type)
 {
-    if (error == 0) {
-        loop_count_handle(1);
-        return handle;
+    switch (type) {
+    case UV_POLL: return uv_poll_init(uv, &h->uv.descriptor, h->fd);
+    case UV_TIMER: return uv_timer_init(uv, &h->uv.timer);
+    case UV_SIGNAL: return uv_signal_init(uv, &h->uv.signal);
+    default: return uv_fs_event_init(uv, &h->uv.directory);
     }
-    free(handle);
+}
+
+/* A handle that is not started yet. libuv does not know one whose initialization failed. */
+static LoopHandle *make(uv_handle_type type, LoopHandle wanted)
+{
+    uv_loop_t *uv = loop_get();
+    LoopHandle *h = uv != NULL ? malloc(sizeof *h) : NULL;
+    if (h == NULL)
+        return NULL;
+    *h = wanted;
+    int error = init(uv, h, type);
+    if (error != 0) {
+        free(h);
+        return loop_refuse(error);
+    }
+    loop_count_handle(1);
+    return h;
+}
+
+/* The handle, unless starting it failed. */
+static LoopHandle *started(LoopHandle *h, int error)
+{
+    if (error == 0)
+        return h;
+    loop_end(h);
     return loop_refuse(error);
+}
+
+void loop_end(LoopHandle *h)
+{
+    if (h != NULL)
+        loop_close_handle((uv_handle_t *)&h->uv);
+}
+
+static void call_back(const LoopHandle *h)
+{
+    loop_count_callback();
+    h->on_event(h->arg);
 }
 
 /* ---- descriptors ---- */
 
 static void on_ready(uv_poll_t *uv, int status, int events)
 {
-    LoopWatch *w = (LoopWatch *)uv;
+    const LoopHandle *h = (LoopHandle *)uv;
     loop_count_callback();
     if (status < 0) /* broken: reading or writing will tell why */
         events = UV_READABLE | UV_WRITABLE;
-    w->on_ready(w->arg, w->fd,
+    h->on_ready(h->arg, h->fd,
                 (events & UV_READABLE ? LOOP_READ : 0) | (events & UV_WRITABLE ? LOOP_WRITE : 0));
 }
 
-int loop_watch_for(LoopWatch *w, int events)
+int loop_watch_for(LoopHandle *h, int events)
 {
+    uv_poll_t *uv = &h->uv.descriptor;
     int wanted = (events & LOOP_READ ? UV_READABLE : 0) | (events & LOOP_WRITE ? UV_WRITABLE : 0);
-    return -(wanted != 0 ? uv_poll_start(&w->uv, wanted, on_ready) : uv_poll_stop(&w->uv));
+    return -(wanted != 0 ? uv_poll_start(uv, wanted, on_ready) : uv_poll_stop(uv));
 }
 
-LoopWatch *loop_watch(int fd, int events, LoopOnReady callback, void *arg)
+LoopHandle *loop_watch(int fd, int events, LoopOnReady callback, void *arg)
 {
-    uv_loop_t *uv = loop_get();
-    LoopWatch *w = uv != NULL ? malloc(sizeof *w) : NULL;
-    if (w == NULL)
-        return NULL;
-    w->on_ready = callback;
-    w->arg = arg;
-    w->fd = fd;
-    w = started(w, uv_poll_init(uv, &w->uv, fd));
-    int error = w != NULL ? loop_watch_for(w, events) : 0;
-    if (error != 0) {
-        loop_unwatch(w);
-        return loop_refuse(-error);
-    }
-    return w;
-}
-
-void loop_unwatch(LoopWatch *w)
-{
-    if (w != NULL)
-        loop_close_handle((uv_handle_t *)&w->uv);
+    LoopHandle *h = make(UV_POLL, (LoopHandle){.on_ready = callback, .arg = arg, .fd = fd});
+    return h != NULL ? started(h, -loop_watch_for(h, events)) : NULL;
 }
 
 /* ---- timers ---- */
 
 static void on_due(uv_timer_t *uv)
 {
-    LoopTimer *t = (LoopTimer *)uv;
-    loop_count_callback();
-    t->on_due(t->arg);
+    call_back((LoopHandle *)uv);
 }
 
-LoopTimer *loop_timer(LoopOnEvent callback, void *arg)
+LoopHandle *loop_timer(LoopOnEvent callback, void *arg)
 {
-    uv_loop_t *uv = loop_get();
-    LoopTimer *t = uv != NULL ? malloc(sizeof *t) : NULL;
-    if (t == NULL)
-        return NULL;
-    t->on_due = callback;
-    t->arg = arg;
-    return started(t, uv_timer_init(uv, &t->uv));
+    return make(UV_TIMER, (LoopHandle){.on_event = callback, .arg = arg});
 }
 
-void loop_timer_set(LoopTimer *t, double delay_ms)
+void loop_timer_set(LoopHandle *h, double delay_ms)
 {
+    uv_timer_t *uv = &h->uv.timer;
     if (!(delay_ms >= 0) || delay_ms == INFINITY) {
-        uv_timer_stop(&t->uv);
+        uv_timer_stop(uv);
         return;
     }
-    uv_update_time(t->uv.loop); /* Lua code may have run since libuv read the clock */
-    uv_timer_start(&t->uv, on_due, (uint64_t)ceil(fmin(delay_ms, 1e15)), 0);
-}
-
-void loop_timer_end(LoopTimer *t)
-{
-    if (t != NULL)
-        loop_close_handle((uv_handle_t *)&t->uv);
+    uv_update_time(uv->loop); /* Lua code may have run since libuv read the clock */
+    uv_timer_start(uv, on_due, (uint64_t)ceil(fmin(delay_ms, 1e15)), 0);
 }
 
 /* ---- signals ---- */
@@ -132,11 +127,9 @@ static volatile double undelivered_from; /* time of the first undelivered signal
 
 static void on_signal(uv_signal_t *uv, int number)
 {
-    LoopSignal *s = (LoopSignal *)uv;
     (void)number;
     undelivered_from = 0;
-    loop_count_callback();
-    s->on_signal(s->arg);
+    call_back((LoopHandle *)uv);
 }
 
 static void catch_stuck(int number)
@@ -168,59 +161,26 @@ void loop_on_stuck_signal(void (*handler)(int number))
     on_stuck_signal = handler;
 }
 
-LoopSignal *loop_signal(int number, LoopOnEvent callback, void *arg)
+LoopHandle *loop_signal(int number, LoopOnEvent callback, void *arg)
 {
-    uv_loop_t *uv = loop_get();
-    LoopSignal *s = uv != NULL ? malloc(sizeof *s) : NULL;
-    if (s == NULL)
-        return NULL;
-    s->on_signal = callback;
-    s->arg = arg;
-    s = started(s, uv_signal_init(uv, &s->uv));
-    int error = s != NULL ? uv_signal_start(&s->uv, on_signal, number) : 0;
-    if (error != 0) {
-        loop_signal_end(s);
-        return loop_refuse(error);
-    }
-    watch_delivery(number);
-    return s;
-}
-
-void loop_signal_end(LoopSignal *s)
-{
-    if (s != NULL)
-        loop_close_handle((uv_handle_t *)&s->uv);
+    LoopHandle *h = make(UV_SIGNAL, (LoopHandle){.on_event = callback, .arg = arg});
+    if (h != NULL)
+        h = started(h, uv_signal_start(&h->uv.signal, on_signal, number));
+    if (h != NULL)
+        watch_delivery(number);
+    return h;
 }
 
 /* ---- directories ---- */
 
 static void on_change(uv_fs_event_t *uv, const char *name, int events, int status)
 {
-    LoopDirectory *d = (LoopDirectory *)uv;
     (void)name, (void)events, (void)status;
-    loop_count_callback();
-    d->on_change(d->arg);
+    call_back((LoopHandle *)uv);
 }
 
-LoopDirectory *loop_directory(const char *path, LoopOnEvent callback, void *arg)
+LoopHandle *loop_directory(const char *path, LoopOnEvent callback, void *arg)
 {
-    uv_loop_t *uv = loop_get();
-    LoopDirectory *d = uv != NULL ? malloc(sizeof *d) : NULL;
-    if (d == NULL)
-        return NULL;
-    d->on_change = callback;
-    d->arg = arg;
-    d = started(d, uv_fs_event_init(uv, &d->uv));
-    int error = d != NULL ? uv_fs_event_start(&d->uv, on_change, path, 0) : 0;
-    if (error != 0) {
-        loop_directory_end(d);
-        return loop_refuse(error);
-    }
-    return d;
-}
-
-void loop_directory_end(LoopDirectory *d)
-{
-    if (d != NULL)
-        loop_close_handle((uv_handle_t *)&d->uv);
+    LoopHandle *h = make(UV_FS_EVENT, (LoopHandle){.on_event = callback, .arg = arg});
+    return h != NULL ? started(h, uv_fs_event_start(&h->uv.directory, on_change, path, 0)) : NULL;
 }

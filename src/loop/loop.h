@@ -31,10 +31,7 @@ double loop_now(void);
 
 /* ---- handles ---- */
 
-typedef struct LoopWatch LoopWatch;
-typedef struct LoopTimer LoopTimer;
-typedef struct LoopSignal LoopSignal;
-typedef struct LoopDirectory LoopDirectory;
+typedef struct LoopHandle LoopHandle;
 
 typedef enum LoopEvents { LOOP_READ = 1, LOOP_WRITE = 2 } LoopEvents;
 
@@ -44,23 +41,20 @@ typedef void (*LoopOnEvent)(void *arg);
 /* Calls `on_ready` as long as `fd` is ready for one of `events` (a broken one is ready for all).
  * Makes the open file of the descriptor non-blocking. A descriptor can have only one watch, which
  * must end before the descriptor is closed. NULL: see errno. */
-LoopWatch *loop_watch(int fd, int events, LoopOnReady on_ready, void *arg);
+LoopHandle *loop_watch(int fd, int events, LoopOnReady on_ready, void *arg);
 
 /* Changes the events to watch for; 0 pauses. Returns 0 or an errno value. */
-int loop_watch_for(LoopWatch *w, int events);
-void loop_unwatch(LoopWatch *w); /* NULL is allowed, here and below */
+int loop_watch_for(LoopHandle *watch, int events);
 
 /* Makes a timer, not set yet. NULL: see errno. */
-LoopTimer *loop_timer(LoopOnEvent on_due, void *arg);
+LoopHandle *loop_timer(LoopOnEvent on_due, void *arg);
 
 /* Calls back once after `delay_ms`, rounded up to milliseconds; < 0 or infinite: never. */
-void loop_timer_set(LoopTimer *t, double delay_ms);
-void loop_timer_end(LoopTimer *t);
+void loop_timer_set(LoopHandle *timer, double delay_ms);
 
 /* Catches a signal and calls back soon after a delivery (several may be merged). Nothing is called
  * back while Lua code runs: to stop that takes a signal handler (see loop_wake). */
-LoopSignal *loop_signal(int number, LoopOnEvent on_signal, void *arg);
-void loop_signal_end(LoopSignal *s);
+LoopHandle *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 
 /* Calls the signal handler `handler` when a signal of loop_signal (except SIGCONT) arrives half a
  * second or more after one that the loop has not delivered, since Lua code runs. */
@@ -68,8 +62,10 @@ void loop_on_stuck_signal(void (*handler)(int number));
 
 /* Calls back soon after a file of the directory was created, written, renamed or removed (several
  * changes may be merged). NULL: see errno. */
-LoopDirectory *loop_directory(const char *path, LoopOnEvent on_change, void *arg);
-void loop_directory_end(LoopDirectory *d);
+LoopHandle *loop_directory(const char *path, LoopOnEvent on_change, void *arg);
+
+/* Ends any of them. NULL is allowed. */
+void loop_end(LoopHandle *h);
 
 /* ---- ports: news for Lua ---- */
 

@@ -19,7 +19,7 @@ enum { CHUNK = 64 * 1024 };
 /* Our end of a pipe. */
 typedef struct Pipe {
     int fd; /* -1: closed */
-    LoopWatch *watch;
+    LoopHandle *watch;
     Buffer buffer;
     size_t start; /* of the unconsumed bytes in `buffer` */
     Process *process;
@@ -54,7 +54,7 @@ static void close_pipe(Pipe *p)
 {
     if (p->fd < 0)
         return;
-    loop_unwatch(p->watch);
+    loop_end(p->watch);
     close(p->fd);
     p->fd = -1;
     p->watch = NULL;

@@ -50,9 +50,9 @@ static int events_of(int what)
 static int on_change(CURL *easy, curl_socket_t fd, int what, void *multi, void *known)
 {
     Multi *m = multi;
-    LoopWatch *w = known;
+    LoopHandle *w = known;
     if (what == CURL_POLL_REMOVE) {
-        loop_unwatch(w);
+        loop_end(w);
         curl_multi_assign(m->handle, fd, NULL);
     } else if (w != NULL) {
         if (loop_watch_for(w, events_of(what)) != 0)

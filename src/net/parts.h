@@ -184,7 +184,7 @@ struct Pump {
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
     Multi *multis;
     LoopPort port;
-    LoopTimer *timer;  /* see flow_schedule */
+    LoopHandle *timer; /* see flow_schedule */
     double next_check; /* no transfer is due before this time */
     pid_t owner;
     NetHost **hosts;

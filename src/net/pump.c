@@ -118,7 +118,7 @@ void pump_close(Pump *p)
         free_transfers(p, p->taken.first);
         free_transfers(p, p->spare);
         multis_close(p);
-        loop_timer_end(p->timer);
+        loop_end(p->timer);
         loop_port_close(&p->port);
     }
     hosts_free(p);

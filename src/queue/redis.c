@@ -26,8 +26,8 @@ struct Redis {
     RedisState state;
     CURLM *multi; /* of this connection alone */
     CURL *easy;
-    LoopTimer *timer; /* libcurl's, while it connects */
-    LoopWatch *watch; /* of the open connection */
+    LoopHandle *timer; /* libcurl's, while it connects */
+    LoopHandle *watch; /* of the open connection */
     LoopPort port;
     Buffer out;
     size_t sent; /* of `out` */
@@ -47,7 +47,7 @@ static void fail(Redis *r, const char *code, const char *text)
     r->state = REDIS_BROKEN;
     r->code = code;
     snprintf(r->problem, sizeof r->problem, "%s", text);
-    loop_unwatch(r->watch);
+    loop_end(r->watch);
     r->watch = NULL;
     loop_timer_set(r->timer, -1);
     buffer_free(&r->out, &r->alloc);
@@ -216,7 +216,7 @@ static int on_change(CURL *easy, curl_socket_t fd, int what, void *redis, void *
     int events = (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
-        loop_unwatch(known);
+        loop_end(known);
         curl_multi_assign(r->multi, fd, NULL);
     } else if (known != NULL) {
         loop_watch_for(known, events);
@@ -293,11 +293,11 @@ void redis_close(Redis *r)
     Alloc alloc = r->alloc;
     if (redis_is_ours(r)) {
         flush(r); /* unsent commands, as far as the socket accepts them */
-        loop_unwatch(r->watch);
+        loop_end(r->watch);
         curl_multi_remove_handle(r->multi, r->easy);
         curl_easy_cleanup(r->easy);
         curl_multi_cleanup(r->multi);
-        loop_timer_end(r->timer);
+        loop_end(r->timer);
         loop_port_close(&r->port);
     }
     for (size_t i = r->first; i < r->replies.count; i++)

@@ -35,40 +35,26 @@ local Port = {}
 ---@return ponder.loop.Port
 function loop.port() end
 
+--- Handles a signal instead of its default action: its port is posted after each delivery, until it
+--- is closed. For a source of ponder.task.
+---@param name "interrupt"|"terminate"|"hangup"|"continue"
+---@return ponder.loop.Port
+function loop.signal(name) end
+
+--- Watches a directory: its port is posted soon after a file in it is created, written, renamed or
+--- removed, until it is closed. For a source of ponder.task.
+---@param path string
+---@return ponder.loop.Port?
+---@return string? message
+function loop.directory(path) end
+
 ---@return integer
 function Port:number() end
 
 --- Notifies that its source has something for tasks.
 function Port:post() end
 
----@class ponder.loop.Signal
-local Signal = {}
-
---- Handles a signal instead of its default action: its port is posted after each delivery, until it
---- is closed. For a source of ponder.task.
----@param name "interrupt"|"terminate"|"hangup"|"continue"
----@return ponder.loop.Signal
-function loop.signal(name) end
-
----@return integer port
-function Signal:number() end
-
---- Restores the default action of the signal.
-function Signal:close() end
-
----@class ponder.loop.Directory
-local Directory = {}
-
---- Watches a directory: its port is posted soon after a file in it is created, written, renamed or
---- removed, until it is closed. For a source of ponder.task.
----@param path string
----@return ponder.loop.Directory?
----@return string? message
-function loop.directory(path) end
-
----@return integer port
-function Directory:number() end
-
-function Directory:close() end
+--- Ends the watch of a directory, or restores the default action of a signal.
+function Port:close() end
 
 return loop
