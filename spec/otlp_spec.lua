@@ -2,7 +2,6 @@
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
-local names = require "ponder.report.conventions"
 local otlp = require "ponder.report.export.otlp"
 local sample_log = require "sample_log"
 local server = require "server"
@@ -76,7 +75,8 @@ end
 describe("the spans of a run", function()
     it("are nested like runs, searches and calls", function()
         local spans, all = read(export(path))
-        assert.equal(names.SCHEMA_URL, all.scopeSpans[1].schemaUrl)
+        assert.equal("https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev",
+            all.scopeSpans[1].schemaUrl)
         assert.equal("service.name", all.resource.attributes[1].key)
         assert.equal(1 + 3 + 10 + 3 + 2 + 40, #spans)
         local root = spans[1]

@@ -8,13 +8,17 @@
 ---
 --- Ids are derived from the run's id, so that the same log gives the same spans. Prompts and
 --- replies are included only on request; so are error messages, which may quote them.
+---
+--- The names are those of github.com/open-telemetry/semantic-conventions-genai at 024a4f944a12 and
+--- of the general conventions 1.44.0; names that begin with ponder. are ours.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
-local names = require "ponder.report.conventions"
 local store = require "ponder.core.store"
 
-local spans = {}
+local spans = {
+    SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev",
+}
 
 local INTERNAL, CLIENT = 1, 3 -- kinds of spans
 local OK, ERROR = 1, 2 -- codes of a status
@@ -94,8 +98,7 @@ function Spans:make(given)
         attributes = given.attributes, events = given.events,
         status = given.completed and { code = OK } or nil }
     if given.failed then
-        table.insert(span.attributes, { key = names.ERROR_TYPE,
-            value = any_value(given.failed) })
+        table.insert(span.attributes, { key = "error.type", value = any_value(given.failed) })
         span.status = { code = ERROR, message = self.content and given.message or nil }
     end
     return span
@@ -117,40 +120,41 @@ function Spans:root()
     local run, state = self.run, self.log:state()
     local workflow = workflow_of(run)
     local failed = state ~= "completed" and state ~= "running" and state or nil
-    return self:make { id = self:root_id(), name = names.OPERATION_WORKFLOW .. " " .. workflow,
+    return self:make { id = self:root_id(), name = "invoke_workflow " .. workflow,
         started_at = run.started_at, ended_at = self.last_at, failed = failed,
         message = run.error, completed = state == "completed",
-        attributes = attributes(names.OPERATION, names.OPERATION_WORKFLOW, names.WORKFLOW,
-            workflow, names.OWN_RUN, run.uid, names.OWN_STATUS, state) }
+        attributes = attributes("gen_ai.operation.name", "invoke_workflow", "gen_ai.workflow.name",
+            workflow, "ponder.run.id", run.uid, "ponder.run.status", state) }
 end
 
 function Spans:of_search(search)
     return self:make { id = self:id("search", search.id), parent = self:root_id(),
         name = "search " .. search.kind, started_at = search.started_at,
         ended_at = search.ended_at,
-        failed = search.status == "error" and (search.reason or names.ERROR_OTHER) or nil,
-        attributes = attributes(names.OWN_SEARCH, search.id, names.OWN_SEARCH_KIND, search.kind,
-            names.OWN_SEARCH_REASON, search.reason, names.OWN_SCORE, search.score) }
+        failed = search.status == "error" and (search.reason or "_OTHER") or nil,
+        attributes = attributes("ponder.search.id", search.id, "ponder.search.kind", search.kind,
+            "ponder.search.reason", search.reason, "ponder.score", search.score) }
 end
 
 function Spans:of_node(node)
     return self:make { id = self:id("node", node.search, node.id),
         parent = self:parent_of { search = node.search }, name = "expand",
         started_at = node.first_at, ended_at = node.last_at,
-        attributes = attributes(names.OWN_SEARCH, node.search, names.OWN_NODE, tostring(node.id),
-            names.OWN_DEPTH, node.depth, names.OWN_SCORE, node.score) }
+        attributes = attributes("ponder.search.id", node.search, "ponder.node.id",
+            tostring(node.id), "ponder.node.depth", node.depth, "ponder.score", node.score) }
 end
 
 function Spans:of_tool(effect)
-    local failed = effect.status == "error" and names.ERROR_OTHER
+    local failed = effect.status == "error" and "_OTHER"
         or effect.status ~= "ok" and (effect.status or "no_answer") or nil
     local content = self.content
     return self:make { id = self:id("effect", effect.id), parent = self:parent_of(effect),
-        name = names.OPERATION_TOOL .. " " .. effect.name, started_at = effect.asked_at,
+        name = "execute_tool " .. effect.name, started_at = effect.asked_at,
         ended_at = effect.answered_at, failed = failed, message = effect.message,
-        attributes = attributes(names.OPERATION, names.OPERATION_TOOL, names.TOOL_NAME,
-            effect.name, names.TOOL_TYPE, names.TOOL_TYPE_FUNCTION, names.TOOL_ARGUMENTS,
-            content and effect.key ~= nil and json.encode(effect.key) or nil, names.TOOL_RESULT,
+        attributes = attributes("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name",
+            effect.name, "gen_ai.tool.type", "function", "gen_ai.tool.call.arguments",
+            content and effect.key ~= nil and json.encode(effect.key) or nil,
+            "gen_ai.tool.call.result",
             content and effect.value ~= nil and json.encode(effect.value) or nil) }
 end
 
@@ -191,27 +195,27 @@ local function parameters_of(call)
     local more = type(body.options) == "table" and body.options or {}
     local format = body.format or type(body.response_format) == "table"
         and body.response_format.type ~= "text" and body.response_format
-    return names.REQUEST_MODEL, call.model,
-        names.REQUEST_CHOICES, call.samples ~= 1 and call.samples or nil,
-        names.REQUEST_MAX_TOKENS, number(body.max_completion_tokens or body.max_tokens
+    return "gen_ai.request.model", call.model,
+        "gen_ai.request.choice.count", call.samples ~= 1 and call.samples or nil,
+        "gen_ai.request.max_tokens", number(body.max_completion_tokens or body.max_tokens
             or more.num_predict or more.max_tokens),
-        names.REQUEST_TEMPERATURE, float(body.temperature or more.temperature),
-        names.REQUEST_TOP_P, float(body.top_p or more.top_p),
-        names.REQUEST_TOP_K, number(body.top_k or more.top_k),
-        names.REQUEST_FREQUENCY_PENALTY, float(body.frequency_penalty or more.frequency_penalty),
-        names.REQUEST_PRESENCE_PENALTY, float(body.presence_penalty or more.presence_penalty),
-        names.REQUEST_SEED, number(body.seed or more.seed),
-        names.REQUEST_STOP, stops(body.stop or body.stop_sequences or more.stop),
-        names.REQUEST_REASONING, type(body.reasoning_effort) == "string" and body.reasoning_effort
-            or nil,
-        names.OUTPUT_TYPE, format and "json" or nil
+        "gen_ai.request.temperature", float(body.temperature or more.temperature),
+        "gen_ai.request.top_p", float(body.top_p or more.top_p),
+        "gen_ai.request.top_k", number(body.top_k or more.top_k),
+        "gen_ai.request.frequency_penalty", float(body.frequency_penalty or more.frequency_penalty),
+        "gen_ai.request.presence_penalty", float(body.presence_penalty or more.presence_penalty),
+        "gen_ai.request.seed", number(body.seed or more.seed),
+        "gen_ai.request.stop_sequences", stops(body.stop or body.stop_sequences or more.stop),
+        "gen_ai.request.reasoning.level", type(body.reasoning_effort) == "string"
+            and body.reasoning_effort or nil,
+        "gen_ai.output.type", format and "json" or nil
 end
 
 local function finish_reasons(reply)
     local reasons = {}
     for i, sample in ipairs(type(reply.samples) == "table" and reply.samples or {}) do
-        local reason = tostring(sample.finish_reason or names.FINISH_ERROR)
-        reasons[i] = reason == "tool_calls" and names.FINISH_TOOL_CALL or reason
+        local reason = tostring(sample.finish_reason or "error")
+        reasons[i] = reason == "tool_calls" and "tool_call" or reason
     end
     return #reasons > 0 and reasons or nil
 end
@@ -222,16 +226,17 @@ end
 
 function Spans:call_attributes(call)
     local reply = type(call.reply) == "table" and call.reply or {}
-    local list = attributes(names.OPERATION, names.OPERATION_CHAT, names.PROVIDER, call.provider,
-        names.RESPONSE_ID, type(reply.id) == "string" and reply.id or nil,
-        names.RESPONSE_MODEL, type(reply.model) == "string" and reply.model or nil,
-        names.RESPONSE_FINISH_REASONS, finish_reasons(reply),
-        names.USAGE_INPUT, call.input_tokens, names.USAGE_OUTPUT, call.output_tokens,
-        names.USAGE_CACHE_READ, call.cache_read_tokens,
-        names.USAGE_CACHE_WRITE, call.cache_write_tokens,
-        names.USAGE_REASONING, call.reasoning_tokens, names.OWN_CALL, call.id,
-        names.OWN_ORIGIN, call.origin, names.OWN_PURPOSE, call.purpose,
-        names.OWN_ATTEMPTS, call.attempts, names.OWN_COST, call.cost)
+    local list = attributes("gen_ai.operation.name", "chat", "gen_ai.provider.name", call.provider,
+        "gen_ai.response.id", type(reply.id) == "string" and reply.id or nil,
+        "gen_ai.response.model", type(reply.model) == "string" and reply.model or nil,
+        "gen_ai.response.finish_reasons", finish_reasons(reply),
+        "gen_ai.usage.input_tokens", call.input_tokens,
+        "gen_ai.usage.output_tokens", call.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens", call.cache_read_tokens,
+        "gen_ai.usage.cache_write.input_tokens", call.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens", call.reasoning_tokens, "ponder.call.id", call.id,
+        "ponder.call.origin", call.origin, "ponder.call.purpose", call.purpose,
+        "ponder.call.attempts", call.attempts, "ponder.cost.usd", call.cost)
     local function add(...)
         local more = attributes(...)
         table.move(more, 1, #more, #list + 1, list)
@@ -239,8 +244,8 @@ function Spans:call_attributes(call)
     add(parameters_of(call))
     if self.content then
         local input, system = messages.input(call.request)
-        add(names.INPUT, encoded(input), names.SYSTEM, encoded(system), names.OUTPUT,
-            encoded(messages.output(call.reply)))
+        add("gen_ai.input.messages", encoded(input), "gen_ai.system_instructions", encoded(system),
+            "gen_ai.output.messages", encoded(messages.output(call.reply)))
     end
     return list
 end
@@ -250,8 +255,8 @@ local function events_of(failures)
     local events = json.array {}
     for i, failed in ipairs(failures or {}) do
         events[i] = { timeUnixNano = nanoseconds(failed.at), name = "ponder.attempt_failed",
-            attributes = attributes(names.OWN_ATTEMPT, failed.attempt, names.ERROR_TYPE,
-                failed.code, names.HTTP_STATUS, failed.status) }
+            attributes = attributes("ponder.attempt", failed.attempt, "error.type",
+                failed.code, "http.response.status_code", failed.status) }
     end
     return #events > 0 and events or nil
 end
@@ -260,7 +265,7 @@ function Spans:of_call(call, failures)
     local failed = call.status ~= "ok" and (call.code or call.status or "no_answer") or nil
     local sent = (call.origin or "live") == "live"
     return self:make { id = self:id("call", call.id), parent = self:parent_of(call),
-        name = names.OPERATION_CHAT .. " " .. call.model, kind = sent and CLIENT or INTERNAL,
+        name = "chat " .. call.model, kind = sent and CLIENT or INTERNAL,
         started_at = call.asked_at, ended_at = call.answered_at, failed = failed,
         message = call.message, attributes = self:call_attributes(call),
         events = events_of(failures) }
@@ -318,7 +323,7 @@ end
 ---@return table scope
 function Spans:around()
     local version = type(self.run.versions) == "table" and self.run.versions.ponder
-    return { attributes = attributes(names.SERVICE_NAME, "ponder", names.SERVICE_VERSION, version
+    return { attributes = attributes("service.name", "ponder", "service.version", version
         or nil) }, { name = "ponder", version = version or nil }
 end
 

@@ -2,7 +2,6 @@
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
-local names = require "ponder.report.conventions"
 local redact = require "ponder.redact"
 local retry = require "ponder.model.retry"
 local spans = require "ponder.report.spans"
@@ -22,7 +21,7 @@ local RETRIED = { [429] = true, [502] = true, [503] = true, [504] = true }
 local function envelope(all)
     local resource, scope = all:around()
     return ('{"resourceSpans":[{"resource":%s,"scopeSpans":[{"schemaUrl":%s,"scope":%s,"spans":[\n')
-        :format(json.encode(resource), json.encode(names.SCHEMA_URL), json.encode(scope)),
+        :format(json.encode(resource), json.encode(spans.SCHEMA_URL), json.encode(scope)),
         "\n]}]}]}\n"
 end
 
