@@ -46,7 +46,6 @@
 --- that are ready run concurrently, and so do their queries; this does not change the outputs.
 
 local check = require "ponder.operations.check"
-local draw = require "ponder.operations.draw"
 local kinds = require "ponder.operations.kinds"
 local options = require "ponder.options"
 local runner = require "ponder.operations.run"
@@ -143,23 +142,66 @@ function Graph:check()
     return true
 end
 
+-- The options that are numbers and booleans, sorted by name.
+local function settings(op)
+    local list = {}
+    for name, value in pairs(op) do
+        local kind = type(value)
+        if (kind == "number" or kind == "boolean") and name ~= "id" then
+            list[#list + 1] = ("%s=%s"):format(name, value)
+        end
+    end
+    table.sort(list)
+    return table.concat(list, " ")
+end
+
+local function label(op)
+    local rest = settings(op)
+    return ("%d %s%s"):format(op.id, op.type, rest ~= "" and " " .. rest or "")
+end
+
 ---The graph as text: a line for each operation.
 ---@return string
 function Graph:text()
-    return draw.text(self)
+    local lines = {}
+    for i, op in ipairs(self.operations) do
+        local after = table.concat(op.after, ", ")
+        lines[i] = label(op) .. (after ~= "" and "  <- " .. after or "")
+            .. (op.extend and " (extends the graph)" or "")
+    end
+    return table.concat(lines, "\n")
 end
 Graph.__tostring = Graph.text
+
+local function add_edges(g, format, lines)
+    for id, op in ipairs(g.operations) do
+        for _, before in ipairs(op.after) do
+            lines[#lines + 1] = format:format(before, id)
+        end
+    end
+end
 
 ---The graph in the language of Graphviz.
 ---@return string
 function Graph:dot()
-    return draw.dot(self)
+    local lines = { "digraph operations {", "    node [shape=box];" }
+    for id, op in ipairs(self.operations) do
+        lines[#lines + 1] = ('    o%d [label="%s"];'):format(id, label(op))
+    end
+    add_edges(self, "    o%d -> o%d;", lines)
+    lines[#lines + 1] = "}\n"
+    return table.concat(lines, "\n")
 end
 
 ---The graph as a Mermaid flow chart.
 ---@return string
 function Graph:mermaid()
-    return draw.mermaid(self)
+    local lines = { "flowchart TD" }
+    for id, op in ipairs(self.operations) do
+        lines[#lines + 1] = ('    o%d["%s"]'):format(id, label(op))
+    end
+    add_edges(self, "    o%d --> o%d", lines)
+    return table.concat(lines, "\n") .. "\n"
 end
 
 ---@class ponder.operations.Result
