@@ -1,8 +1,9 @@
 --- Writes an evaluation as one self-contained page: the table, the curves, the items.
 
 local json = require "ponder.json"
+local messages = require "ponder.report.messages"
 local quote = require "ponder.quote"
-local runs = require "ponder.report.eval.runs"
+local reader = require "ponder.log.reader"
 local standalone = require "ponder.report.standalone"
 local tables = require "ponder.report.eval.table"
 
@@ -12,6 +13,126 @@ local MAX_TEXT_BYTES = 4000 -- of an answer, a question, a message
 local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
     "message", "calls", "tokens", "cost", "seconds", "critical_seconds" }
 local TEXTS = { answer = true, target = true, why = true, message = true }
+
+-------------------------------------------------------------------------------
+-- The calls and searches of each run, from the log
+
+local MAX_RUNS_BYTES = 8 << 20 -- of all texts of runs
+local MAX_RUN_TEXT_BYTES = 2000 -- of one
+local MAX_NODES = 100 -- of a tree
+
+local CALLS = [[SELECT r.id, r.labels, c.model, c.status, c.cost, c.request, c.reply
+    FROM runs r JOIN calls c ON c.run = r.id WHERE r.labels IS NOT NULL ORDER BY r.id, c.id]]
+local NODES = [[SELECT r.id, r.labels, n.search, n.depth, n.score, n.best, n.text
+    FROM runs r JOIN nodes n ON n.run = r.id WHERE r.labels IS NOT NULL
+    ORDER BY r.id, n.search, n.id]]
+
+local function key_of(labels)
+    local decoded = json.decode(labels)
+    if type(decoded) == "table" and decoded.policy and decoded.item and decoded.epoch then
+        return ("%s\n%s\n%d"):format(decoded.policy, decoded.item, decoded.epoch)
+    end
+end
+
+-- Truncates a text and subtracts its size from the space left.
+local function take(room, value)
+    local shown = quote.utf8(value)
+    if #shown > MAX_RUN_TEXT_BYTES then
+        shown = quote.head(shown, MAX_RUN_TEXT_BYTES) .. " ..."
+    end
+    room.left = room.left - #shown
+    return shown
+end
+
+local function text_of(parts)
+    local texts = {}
+    for i, part in ipairs(parts) do
+        texts[i] = type(part.content) == "string" and part.content or json.encode(part)
+    end
+    return table.concat(texts, "\n")
+end
+
+-- The messages of a request, each after its role.
+local function prompt_of(request)
+    local input, system = messages.input(json.decode(request) or {})
+    local lines = { system and "system: " .. text_of(system) or nil }
+    for _, message in ipairs(input or {}) do
+        lines[#lines + 1] = ("%s: %s"):format(message.role, text_of(message.parts))
+    end
+    return table.concat(lines, "\n\n")
+end
+
+local function reply_of(reply)
+    local decoded, texts = reply and json.decode(reply), {}
+    for i, sample in ipairs(type(decoded) == "table" and decoded.samples or {}) do
+        texts[i] = type(sample.text) == "string" and sample.text or ""
+    end
+    return table.concat(texts, "\n---\n")
+end
+
+local function run_of(all, labels, id)
+    local key = key_of(labels)
+    if key and not all[key] then
+        all[key] = { id = id, calls = json.array {}, trees = json.array {} }
+    end
+    return all[key]
+end
+
+local function read_calls(db, all, room)
+    for id, labels, model, status, cost, request, reply in db:rows(CALLS) do
+        local run = room.left > 0 and run_of(all, labels, id)
+        if run then
+            table.insert(run.calls, { model = model, status = status, cost = cost,
+                request = take(room, prompt_of(request)), reply = take(room, reply_of(reply)) })
+        end
+    end
+end
+
+-- Reads trees as outlines: `0.80* text`, with a star on the path to the best node.
+local function read_trees(db, all, room)
+    local current, lines, shown
+    local function finish()
+        if lines then
+            table.insert(current.trees, table.concat(lines, "\n"))
+        end
+        lines = nil
+    end
+    local last
+    for id, labels, search, depth, score, best, text in db:rows(NODES) do
+        local key = id .. " " .. search
+        if key ~= last then
+            finish()
+            last, shown = key, 0
+            current = room.left > 0 and run_of(all, labels, id)
+            lines = current and {}
+        end
+        if lines and shown < MAX_NODES then
+            shown = shown + 1
+            lines[shown] = take(room, ("%s%s%s %s"):format(("  "):rep(depth or 0),
+                score and ("%.2f"):format(score) or "-", best == 1 and "*" or "",
+                (tostring(text or ""):gsub("%s+", " "):sub(1, 200))))
+        elseif lines and shown == MAX_NODES then
+            shown = shown + 1
+            lines[shown] = "..."
+        end
+    end
+    finish()
+end
+
+-- The runs of a log as {id, calls, trees}, by three lines: policy, item and epoch.
+local function read_runs(path)
+    local log <close> = reader.open(path)
+    if not log then
+        return nil
+    end
+    local all, room = {}, { left = MAX_RUNS_BYTES }
+    read_calls(log:database(), all, room)
+    read_trees(log:database(), all, room)
+    return all
+end
+
+-------------------------------------------------------------------------------
+-- The page
 
 -- Any value as text, truncated.
 local function short(value)
@@ -52,7 +173,7 @@ function page.write(result, log, served)
             meta = result.meta, policies = json.array(result.policies),
             curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
             fields = FIELDS, records = rows, questions = questions,
-            runs = log and runs.read(log) or nil, served = served }, served ~= nil)
+            runs = log and read_runs(log) or nil, served = served }, served ~= nil)
 end
 
 return page
