@@ -26,6 +26,7 @@ local policies = require "ponder.serve.policies"
 local scheduler = require "ponder.task.scheduler"
 local signals = require "ponder.task.signals"
 local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local serve = {}
 
@@ -151,7 +152,8 @@ function serve.new(opts)
     end
     local self = setmetatable({ opts = opts, policies = by_name, names = names,
         metrics = metrics.new(), permits = task.semaphore(opts.concurrency), in_flight = 0,
-        queued = 0, running = {},
+        queued = 0, running = {}, arrivals = waiters.new "requests",
+        drained = waiters.new "the end of all requests",
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
         draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
     self.slot = self:new_slot()
@@ -191,47 +193,30 @@ function Server:accept()
                 handle:cancel()
             end
         end
-        self.acceptor = task.current()
-        task.park()
+        self.arrivals:wait()
     end
-end
-
-local function always() return true end
-
--- Wakes the acceptor when requests arrive or clients disconnect.
-function Server:source()
-    return { port = self.http:port(), pending = always, take = function()
-        if self.acceptor then
-            local handle = self.acceptor
-            self.acceptor = nil
-            task.wake(handle)
-        end
-    end }
 end
 
 ---Starts listening and answering. Call it within a task: it spawns the server's own tasks.
 ---@return string? address with the actual port
 ---@return boolean finished whether all requests were answered and none was cancelled
 function Server:start()
-    local transport = { address = self.opts.listen }
-    for _, name in ipairs(TRANSPORT) do
-        transport[name] = self.opts[name]
-    end
+    local transport = options.pick(self.opts, TRANSPORT)
+    transport.address = self.opts.listen
     local listening, address = http.listen(transport)
     if not listening then
         return nil, address
     end
     self.http, self.address, self.opts.address = listening, address, address
-    self.added = task.add_source(self:source())
+    self.added = task.add_source { port = listening:port(), pending = function() return true end,
+        take = function() self.arrivals:wake() end }
     self.tasks = { task.spawn(self.accept, self), task.spawn(self.keep_alive, self) }
     return address
 end
 
 function Server:wake_if_drained()
-    if self.draining and next(self.running) == nil and self.waiter then
-        local waiter = self.waiter
-        self.waiter = nil
-        task.wake(waiter)
+    if self.draining and next(self.running) == nil then
+        self.drained:wake()
     end
 end
 
@@ -268,8 +253,7 @@ end
 ---Waits until the server is drained, then closes it.
 function Server:wait()
     if not self.draining or next(self.running) ~= nil then
-        self.waiter = task.current()
-        task.park()
+        self.drained:wait()
     end
     task.sleep(0) -- sends the last answers
     for _, handle in ipairs(self.tasks) do
@@ -283,25 +267,18 @@ end
 ---Drains the server at SIGTERM or Ctrl-C; a second signal cancels all requests.
 ---@return fun() stop restores the defaults
 function Server:follow_signals()
-    local received = 0
+    local received, signal = 0, waiters.new "a signal"
     self.tasks[#self.tasks + 1] = task.spawn(function()
-        local handled = 0
-        while true do
+        for handled = 0, math.maxinteger do
             if handled == received then
-                self.signal_waiter = task.current()
-                task.park()
+                signal:wait()
             end
-            handled = handled + 1
             self:drain()
         end
     end)
     return signals.follow(function(name)
         self.signalled, received = name, received + 1
-        local waiter = self.signal_waiter
-        self.signal_waiter = nil
-        if waiter then
-            task.wake(waiter)
-        end
+        signal:wake()
     end)
 end
 

@@ -4,6 +4,7 @@ local json = require "ponder.json"
 local protocol = require "ponder.mcp.protocol"
 local reader = require "ponder.core.reader"
 local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local stdio = {}
 
@@ -12,20 +13,15 @@ local GRACE_S = 2 -- for running requests once the input ends
 -- Calls `on_bytes(bytes)` as input arrives, until it ends.
 local function each_piece(fd, on_bytes)
     local input = reader.open(fd)
-    local waiter, posted
+    local arrival, posted = waiters.new "input", false
     local source = task.add_source { port = input:number(), pending = function() return true end,
         take = function()
             posted = true
-            if waiter then
-                local t = waiter
-                waiter = nil
-                task.wake(t)
-            end
+            arrival:wake()
         end }
     repeat
         if not posted then
-            waiter = task.current()
-            task.park()
+            arrival:wait()
         end
         posted = false
         local bytes, ended = input:take()
