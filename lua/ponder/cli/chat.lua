@@ -228,7 +228,7 @@ local function ask(opts, m, call, box)
     if not opts.json and not opts.schema then
         call.on_delta, end_line = printer()
     end
-    local stop = opts.verbose and verbose.start()
+    local _ <close> = opts.verbose and verbose.start() or nil
     limits.begin(opts)
     local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
         max_tokens = opts.max_total_tokens, timeout = opts.timeout }, converse.run, m, call, {
@@ -239,7 +239,6 @@ local function ask(opts, m, call, box)
             io.stderr:write(("ponder chat: %s %s\n"):format(quote.line(name),
                 quote.line(arguments)))
         end })
-    if stop then stop() end
     end_line()
     if reply then
         log_answer(call, reply)

@@ -221,11 +221,6 @@ local function advice_for(provider, code)
     return ADVICE[code]
 end
 
--- A URL without its query, which may hold a secret.
-local function shown_url(url)
-    return url and url:gsub("%?.*$", "") or ""
-end
-
 -- A server on this machine is probed even if it is not configured; it need not be there.
 local function is_configured(provider)
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
@@ -252,7 +247,7 @@ local function check_provider(provider, timeout_ms)
     end
     local began = task.now()
     local list, message, code = opened:list()
-    local url = shown_url(opened.target.base_url)
+    local url = (opened.target.base_url or ""):gsub("%?.*$", "") -- a query may hold a secret
     if not list then
         local state = is_configured(provider) and "problem" or "unused"
         message = message:gsub("^" .. provider .. ": ", "")
@@ -403,11 +398,10 @@ function doctor.run(given, operands)
     if findings[2].state ~= "problem" then
         findings[#findings + 1] = check_prices()
         providers = model.providers()
-        local stop = given.verbose and verbose.start()
+        local _ <close> = given.verbose and verbose.start() or nil
         by_provider = task.map(providers, function(provider)
             return check_provider(provider, given.timeout_ms) or false
         end)
-        if stop then stop() end
     end
     for i, provider in ipairs(providers) do
         findings[#findings + 1] = by_provider[i] or nil

@@ -21,7 +21,6 @@ local options = require "ponder.options"
 local page = require "ponder.report.eval.page"
 local private = require "ponder.core.private"
 local recorded = require "ponder.eval.recorded"
-local changes = require "ponder.report.eval.changes"
 local remote = require "ponder.eval.remote"
 local scheduler = require "ponder.task.scheduler"
 local style = require "ponder.report.style"
@@ -122,11 +121,7 @@ end
 
 -- Checks, before the first run, that all thresholds are about policies of the evaluation.
 local function check_policies(given, evaluation)
-    local names = {}
-    for name in pairs(type(evaluation.policies) == "table" and evaluation.policies or {}) do
-        names[#names + 1] = tostring(name)
-    end
-    table.sort(names)
+    local names = options.names(type(evaluation.policies) == "table" and evaluation.policies or {})
     for _, one in ipairs(given.thresholds) do
         local known, problem = threshold.check(one, names)
         if not known then
@@ -154,11 +149,7 @@ local function run_with(given, path, file, opts)
     if not q then
         return nil, message
     end
-    local sent = {}
-    for _, name in ipairs(SENT) do
-        sent[name] = given[name]
-    end
-    remote.use(q, sent, opts)
+    remote.use(q, options.pick(given, SENT), opts)
     return eval.run(file, opts)
 end
 
@@ -266,7 +257,7 @@ local function compare_logs(given, operands)
     if given.json then
         io.stdout:write(json.encode { changes = json.array(list) }, "\n")
     else
-        print_lines(changes.lines(list, style.of(1)))
+        print_lines(tables.changes(list, style.of(1)))
     end
     for _, change in ipairs(list) do
         change.name = change.policy
@@ -332,16 +323,10 @@ local function evaluate(given, path)
     end
     local opts = run_options(given, path)
     opts.known = given.known and recorded.good(read_known(given.known))
-    local stop
     local err = style.of(2)
-    if err.live and not given.json then
-        opts.on_progress, stop = live.start(io.stderr, err, scheduler.clock)
-    end
-    local _ <close> = setmetatable({}, { __close = function()
-        if stop then
-            stop()
-        end
-    end })
+    local shown <close> = err.live and not given.json
+        and live.start(io.stderr, err, scheduler.clock) or nil
+    opts.on_progress = shown and shown.take
     return run_with(given, path, file, opts)
 end
 

@@ -74,9 +74,8 @@ function models.run(opts, operands)
         end
         providers = { wanted }
     end
-    local stop = opts.verbose and verbose.start()
+    local _ <close> = opts.verbose and verbose.start() or nil
     local all, count = gather(providers, opts)
-    if stop then stop() end
     if opts.json then cli.print_json(all) end
     return count > 0 and 0 or 1
 end

@@ -74,7 +74,9 @@ end
 
 --- Shows every request and reply of this process from now on.
 ---@param out? file* default standard error
----@return fun(): boolean stop
-function verbose.start(out) return require("ponder.model").observe(verbose.observer(out)) end
+---@return table shown to be closed, which ends it
+function verbose.start(out)
+    return setmetatable({}, { __close = require("ponder.model").observe(verbose.observer(out)) })
+end
 
 return verbose

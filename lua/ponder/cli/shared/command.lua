@@ -153,15 +153,12 @@ function Session:ask(question)
         return nil, problem, "NO_MODEL" -- a broken config file
     end
     local drawing = self:keep_drawing()
-    local stop = self.given.verbose and verbose.start()
+    local _ <close> = self.given.verbose and verbose.start() or nil
     local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,
         question, { on_event = function(...) self:on_event(...) end })
     if drawing then
         drawing:cancel()
         self.view:clear()
-    end
-    if stop then
-        stop()
     end
     if ok then
         return outcome, message, code, partial

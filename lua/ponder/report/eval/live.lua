@@ -65,12 +65,11 @@ function live.lines(progress, style, now)
     return lines
 end
 
----Draws the table until `stop` is called.
+---Draws the table until it is closed.
 ---@param out file*
 ---@param style ponder.report.Style
 ---@param clock fun(): number
----@return fun(progress: ponder.eval.Progress) take
----@return fun() stop
+---@return {take: fun(progress: ponder.eval.Progress)} table to be closed
 function live.start(out, style, clock)
     local latest
     local drawn = view.new(out, style, nil)
@@ -83,12 +82,10 @@ function live.start(out, style, clock)
             drawn:draw()
         end
     end)
-    return function(progress)
-        latest = progress
-    end, function()
+    return setmetatable({ take = function(progress) latest = progress end }, { __close = function()
         drawing:cancel()
         drawn:clear()
-    end
+    end })
 end
 
 return live
