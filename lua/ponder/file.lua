@@ -21,4 +21,12 @@ function file.read(path, max_bytes)
     return text or ""
 end
 
+---Whether a file can be read.
+---@param path string
+---@return boolean
+function file.exists(path)
+    local opened <close> = io.open(path, "rb")
+    return opened ~= nil
+end
+
 return file

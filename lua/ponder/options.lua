@@ -187,24 +187,12 @@ local function accept(value, kind, rule)
 end
 
 local function is_allowed(value, rule)
-    if not rule.enum then
-        return true
-    end
-    for _, allowed in ipairs(rule.enum) do
-        if value == allowed then
-            return true
-        end
-    end
-    return false
-end
-
-local function is_numeric(kind)
-    return kind == "integer" or kind == "number"
+    return not rule.enum or options.has(rule.enum, value)
 end
 
 local function noun(kind, rule)
     local text = rule.finite and kind == "number" and "a finite number" or NOUNS[kind]
-    if not is_numeric(kind) then
+    if kind ~= "integer" and kind ~= "number" then
         return text
     elseif rule.min and rule.max then
         return ("%s from %s to %s"):format(text, rule.min, rule.max)
@@ -417,12 +405,22 @@ end
 ---@param from table? nil: none
 ---@return T into
 function options.merge(into, from)
-    if from then
-        for name, value in pairs(from) do
-            into[name] = value
-        end
+    for name, value in pairs(from or {}) do
+        into[name] = value
     end
     return into
+end
+
+---Some fields of a table, as a new one.
+---@param from table
+---@param names string[]
+---@return table
+function options.pick(from, names)
+    local fields = {}
+    for _, name in ipairs(names) do
+        fields[name] = from[name]
+    end
+    return fields
 end
 
 ---The keys of a table, sorted.

@@ -39,10 +39,7 @@ end
 local ORDER = { model = 1, prompt = 2 }
 
 local function sorted_names(axes)
-    local names = {}
-    for name in pairs(axes) do
-        names[#names + 1] = name
-    end
+    local names = options.names(axes)
     table.sort(names, function(a, b)
         local first, second = ORDER[a] or 3, ORDER[b] or 3
         if first ~= second then

@@ -3,6 +3,7 @@
 --- SQLite detects damage to its own structure. It cannot detect values that a log never holds, so
 --- each row is checked as it is read; a bad one raises "FILE: damaged: ..." in one line.
 
+local exists = require("ponder.file").exists
 local json = require "ponder.json"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
@@ -78,10 +79,6 @@ local COUNTS = { input_tokens = true, output_tokens = true, total_tokens = true,
 
 local MONEY = { cost = true, saved_cost = true }
 
-local function is_time(name)
-    return name:sub(-3) == "_at" or name == "at"
-end
-
 -- Columns of any type, which may hold numbers.
 local IDS = { source = true, id = true, parent = true, node = true, best = true, target = true,
     what = true }
@@ -95,7 +92,7 @@ local function fault(column, name, value)
     elseif kind == "float" and name ~= "score"
         and not (value >= (MONEY[name] and 0 or -MAX_MEASURED) and value <= MAX_MEASURED) then
         return "is out of range"
-    elseif is_time(name) and (value < 0 or value > MAX_TIME) then
+    elseif (name:sub(-3) == "_at" or name == "at") and (value < 0 or value > MAX_TIME) then
         return "is not a time"
     elseif kind == "integer" and name ~= "seed" and column.kind == "INTEGER"
         and (value < -MAX_INTEGER or value > MAX_INTEGER) then
@@ -203,9 +200,7 @@ function file.split(what)
     if not path then
         return what, nil
     end
-    local existing = io.open(what, "rb")
-    if existing then
-        existing:close()
+    if exists(what) then
         return what, nil
     end
     return path, math.tointeger(tonumber(number)) or math.maxinteger

@@ -2,8 +2,8 @@
 --- data. They are read through this module, so that the log keeps their texts and a replay does not
 --- need the files.
 
-local read_file = require("ponder.file").read
 local store = require "ponder.core.store"
+local whole_file = require "ponder.file"
 
 local files = {}
 
@@ -89,8 +89,7 @@ function files.exists(path)
     if recorded[path] or offline then
         return recorded[path] ~= nil
     end
-    local file = io.open(path, "rb")
-    return file ~= nil and file:close()
+    return whole_file.exists(path)
 end
 
 ---Whether the text of a file comes from the log of the replayed run.
@@ -174,7 +173,7 @@ function files.change(path, hash, absolute)
     elseif not absolute then
         return nil
     else
-        text = read_file(absolute)
+        text = whole_file.read(absolute)
         if not text then
             return path .. " is gone", true
         end

@@ -1,6 +1,7 @@
 --- The kept runs: the logs in $XDG_STATE_HOME/ponder.
 
 local directories = require "ponder.core.directory"
+local exists = require("ponder.file").exists
 local run_file = require "ponder.log.file"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
@@ -28,11 +29,6 @@ end
 -- Suffix of a log that is being created; it remains if the process is killed meanwhile.
 local STAGING = ".db-new"
 
--- Whether a file was left unfinished by a process that has ended.
-local function is_unfinished(path)
-    return path:sub(-#STAGING) == STAGING and not store.in_use(path)
-end
-
 local function describe(directory, file)
     local path, name = directory .. "/" .. file.name, file.name:match("^(.+)%.db$")
     local kept_run = { path = path, name = name or file.name, bytes = file.bytes,
@@ -45,7 +41,7 @@ local function describe(directory, file)
         kept_run.started_at, kept_run.damage = started_at or file.modified_at,
             not started_at and message or nil
         return kept_run
-    elseif is_unfinished(path) then
+    elseif path:sub(-#STAGING) == STAGING and not store.in_use(path) then
         kept_run.damage = path .. ": not finished; its process was killed"
         return kept_run
     end
@@ -107,14 +103,6 @@ function kept.prune(directory, keep)
     for i = 1, #names - keep + 1 do
         remove(directory .. "/" .. names[i])
     end
-end
-
-local function exists(path)
-    local file = io.open(path, "rb")
-    if file then
-        file:close()
-    end
-    return file ~= nil
 end
 
 -- Finds the nth newest kept run, or the one with that name.

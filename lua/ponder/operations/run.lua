@@ -193,11 +193,7 @@ end
 local function plain_thoughts(thoughts)
     local list = json.array {}
     for i, one in ipairs(thoughts) do
-        local plain = {}
-        for _, name in ipairs(FIELDS) do
-            plain[name] = one[name]
-        end
-        list[i] = plain
+        list[i] = options.pick(one, FIELDS)
     end
     return list
 end

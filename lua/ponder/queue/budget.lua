@@ -18,6 +18,7 @@
 ---     budget:ID:owners    hash, owner -> end of its lease, in ms
 
 local budgets = require "ponder.task.budget"
+local options = require "ponder.options"
 local random = require "ponder.core.random"
 local redis = require "ponder.redis"
 local waiters = require "ponder.task.waiters"
@@ -253,12 +254,10 @@ end
 ---Describes the budget for other processes; sent with a job.
 ---@return table
 function Shared:about()
-    local about = { key = self.keys[1], at_least = {} }
+    local about = options.pick(self.budget.limits, LIMITS)
+    about.key, about.at_least = self.keys[1], {}
     for i, used in ipairs(used_of(self.budget)) do
         about.at_least[i] = math.max(used, self.at_least[i])
-    end
-    for _, name in ipairs(LIMITS) do
-        about[name] = self.budget.limits[name]
     end
     return about
 end
@@ -269,11 +268,7 @@ end
 ---@param lease_ms integer
 ---@return ponder.task.Budget
 function shared.of(about, client, lease_ms)
-    local limits = {}
-    for _, name in ipairs(LIMITS) do
-        limits[name] = about[name]
-    end
-    local budget = budgets.new(limits)
+    local budget = budgets.new(options.pick(about, LIMITS))
     shared.back(budget, client, about.key, lease_ms, about.at_least)
     return budget
 end

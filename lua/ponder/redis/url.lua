@@ -38,11 +38,8 @@ local function fields_of(query)
 end
 
 local function read_password(path)
-    local file, message = io.open(path, "rb")
+    local file <close>, message = io.open(path, "rb")
     local password = file and file:read "l"
-    if file then
-        file:close()
-    end
     if not password or password == "" then
         return nil, ("the file with Redis' password cannot be read: %s"):format(
             message or path .. " is empty")

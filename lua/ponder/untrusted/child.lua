@@ -10,6 +10,7 @@ local core = require "ponder.core.task"
 local forms = require "ponder.untrusted.forms"
 local host = require "ponder.core.host"
 local loop = require "ponder.core.loop"
+local options = require "ponder.options"
 local parent = require "ponder.untrusted.parent"
 local pure = require "ponder.pure"
 
@@ -26,19 +27,12 @@ end
 
 local OVERHEAD_MB = 256 -- address space of the program and its libraries
 
-local function copy_all(from)
-    local fields = {}
-    for name, value in pairs(from) do
-        fields[name] = value
-    end
-    return setmetatable(fields, getmetatable(from))
-end
-
 local function require_allowed(name)
     if not ALLOWED[name] then
         error(("module %s is not allowed under --untrusted"):format(tostring(name)), 2)
     end
-    return copy_all(require(name))
+    local module = require(name)
+    return setmetatable(options.merge({}, module), getmetatable(module))
 end
 
 local function print_out(...)
@@ -96,7 +90,7 @@ end
 ---@return table env for the script
 local function environment()
     local env, date, started = pure.environment(), os.date, parent.now()
-    env.coroutine = copy_all(coroutine)
+    env.coroutine = options.merge({}, coroutine)
     env.os = {
         time = function(when) return when and os.time(when) or parent.time() end,
         date = function(format, when) return date(format, when or parent.time()) end,

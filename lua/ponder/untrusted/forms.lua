@@ -2,6 +2,7 @@
 --- is described to the parent. Each form receives the table of functions to fill, the chunk and its
 --- argument, and returns data, or nil, message, code. ponder.untrusted.proxies is the other end.
 
+local options = require "ponder.options"
 local parent = require "ponder.untrusted.parent"
 
 local forms = {}
@@ -52,12 +53,9 @@ function forms.policies(functions, chunk, name)
     end
     local about = {}
     for i, policy in ipairs(list) do
-        local accepts = {}
-        for field in pairs(policy.accepts) do
-            accepts[#accepts + 1] = field
-        end
-        about[i] = { name = policy.name, description = policy.description, accepts = accepts,
-            parameters = policy.parameters, returns = policy.returns }
+        about[i] = { name = policy.name, description = policy.description,
+            accepts = options.names(policy.accepts), parameters = policy.parameters,
+            returns = policy.returns }
         functions["call " .. policy.name] = function(fields)
             local made = request.new(fields, SINK)
             return scheduler.with_context("follower", made, policy.run, made)

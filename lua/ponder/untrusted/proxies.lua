@@ -2,6 +2,7 @@
 --- this process: the other end of ponder.untrusted.forms.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 
 local proxies = {}
 
@@ -34,11 +35,7 @@ local function policy_of(box, about)
         parameters = type(about.parameters) == "table" and about.parameters or nil,
         returns = type(about.returns) == "table" and about.returns or nil,
         run = function(request)
-            local fields = {}
-            for _, name in ipairs(REQUEST) do
-                fields[name] = request[name]
-            end
-            return box:call("call " .. about.name, { fields },
+            return box:call("call " .. about.name, { options.pick(request, REQUEST) },
                 event_handler(request, REQUEST_EVENTS))
         end }
 end

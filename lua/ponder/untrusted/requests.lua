@@ -42,14 +42,6 @@ function requests.decode(text)
     end
 end
 
-local function pick(from, names)
-    local fields = {}
-    for _, name in ipairs(names) do
-        fields[name] = from[name]
-    end
-    return fields
-end
-
 local function refuse(message)
     return { message = message, code = "DENIED" }
 end
@@ -63,11 +55,11 @@ local function chat(self, what)
     if not m or type(what.call) ~= "table" then
         return refuse(("the model %s is not allowed (--allow-model)"):format(options.show(name)))
     end
-    local ok, reply, message, code = pcall(m.chat, m, pick(what.call, CALL))
+    local ok, reply, message, code = pcall(m.chat, m, options.pick(what.call, CALL))
     if not ok then
         return { raised = tostring(reply) }
     end
-    return reply and { reply = pick(reply, REPLY) } or { message = message, code = code }
+    return reply and { reply = options.pick(reply, REPLY) } or { message = message, code = code }
 end
 
 -------------------------------------------------------------------------------
@@ -225,7 +217,7 @@ local MAX_PROGRAMS = 4 -- concurrent
 -- Only isolated programs, which see no directory of ours; `env` sets variables but passes none on.
 local function process(self, what)
     local given = type(what.opts) == "table" and what.opts or {}
-    local opts = pick(given, PROCESS)
+    local opts = options.pick(given, PROCESS)
     opts.isolate, opts.env = true, { PATH = "/usr/local/bin:/usr/bin:/bin" }
     opts.timeout_ms = opts.timeout_ms or PROGRAM_MS
     for name, max in pairs(PROGRAM_LIMITS) do

@@ -3,6 +3,7 @@
 --- when the page is closed.
 
 local args = require "ponder.args"
+local exists = require("ponder.file").exists
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local quote = require "ponder.quote"
@@ -33,9 +34,7 @@ end
 -- Waits until the page is closed; ends its process at once if the run has no log.
 local function wait(pipe, pid, path)
     io.stdout:flush()
-    local log = io.open(path, "rb")
-    if log then
-        log:close()
+    if exists(path) then
         io.stderr:write("ponder: waiting until the page is closed; Ctrl-C ends it\n")
     else
         io.stderr:write("ponder: the run called no model, so there is no log to show\n")
