@@ -266,10 +266,6 @@ local function text_of(result)
     return table.concat(texts, "\n")
 end
 
-local function result_of(raw)
-    return { text = text_of(raw), content = raw.content, structured = raw.structuredContent }
-end
-
 ---Calls a tool. A call that is cancelled or times out is cancelled at the server, too.
 ---@param name string
 ---@param arguments? table
@@ -299,8 +295,10 @@ function Session:call(name, arguments, opts)
         return nil, message, code
     end
     self.tools_changed = answer.changed
-    local result = result_of(answer.result)
-    if answer.result.isError then
+    local raw = answer.result
+    local result = { text = text_of(raw), content = raw.content,
+        structured = raw.structuredContent }
+    if raw.isError then
         return nil, ("%s: %s"):format(name, result.text), "TOOL_FAILED", result
     end
     return result

@@ -59,12 +59,6 @@ end
 -------------------------------------------------------------------------------
 -- Which file
 
--- What is wrong with a directory that the user named, or with its file.
-local function named_problem(directory, path)
-    return trust.problem(directory, "directory", true)
-        or path and trust.problem(path, "file", true)
-end
-
 -- Whether the file equals the built-in one, as in ponder's own repository.
 local function is_built_in(name, path)
     local ok, text = pcall(builtin.text, name)
@@ -89,7 +83,8 @@ function prompt.find(name)
         local path = ("%s/%s.lua"):format(directory, name)
         local exists = files.exists(path)
         local problem = not files.is_recorded(path) and not files.is_offline()
-            and named_problem(directory, exists and path)
+            and (trust.problem(directory, "directory", true)
+                or exists and trust.problem(path, "file", true))
         if exists or problem then
             return { path = exists and path or directory, problem = problem or nil }
         end

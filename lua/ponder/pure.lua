@@ -116,11 +116,6 @@ function pure.environment()
     return env
 end
 
--- Like Lua, skips a byte order mark and a first line that begins with #.
-local function without_mark(text)
-    return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
-end
-
 ---Compiles the text of a file, with its own environment.
 ---@param text string
 ---@param name string of the chunk, such as `"@prompts/tot.lua"`
@@ -128,7 +123,8 @@ end
 ---@return function? chunk
 ---@return string? message
 function pure.load(text, name, env)
-    return load(without_mark(text), name, "t", env or pure.environment())
+    text = text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "") -- like Lua
+    return load(text, name, "t", env or pure.environment())
 end
 
 -------------------------------------------------------------------------------

@@ -102,10 +102,6 @@ local function say(server, r, status, text, again)
         MESSAGE:format(again and RETRY or "", safe))
 end
 
-local function respond_json(server, r, value)
-    respond(server, r, 200, "application/json", json.encode(value))
-end
-
 -- The run that a request names; or nil, after answering that there is none.
 function Page:find(server, r, name)
     local log, number = self.logs:find(name)
@@ -208,7 +204,7 @@ end
 ROUTES["/view/data"] = function(self, server, r)
     local data = self:data_of(server, r)
     if data then
-        respond_json(server, r, data)
+        respond(server, r, 200, "application/json", json.encode(data))
     end
 end
 
@@ -274,20 +270,16 @@ end
 
 -------------------------------------------------------------------------------
 
-local function is_allowed(self, r)
-    local given = r.query.token or (r.headers.authorization or ""):match "^[Bb]earer%s+(%S+)"
-    return guard.is_equal(self.token, given or "")
-end
-
 ---Answers a request, if it is for the page.
 ---@param server ponder.serve.Server
 ---@param r ponder.http.Request
 ---@return boolean answered false: not for the page
 function Page:handle(server, r)
     local route = ROUTES[r.path]
+    local given = r.query.token or (r.headers.authorization or ""):match "^[Bb]earer%s+(%S+)"
     if not route and not self.alone then
         return false
-    elseif not is_allowed(self, r) then
+    elseif not guard.is_equal(self.token, given or "") then
         say(server, r, 401, "This page needs the token of the URL that ponder printed when it "
             .. "started: http://.../?token=...")
     elseif not route then

@@ -107,12 +107,6 @@ local function roles(command)
     return words
 end
 
--- The values of an option, and whether a file may be one.
-local function values_of(command, name, rule)
-    return rule.enum or MODELS[name] and models() or name == "models" and roles(command) or {},
-        rule.files
-end
-
 local function flags_of(command)
     local list = { { "--help", "show help" } }
     for name, rule in pairs(command.rules) do
@@ -156,8 +150,9 @@ local function offers(words)
     local flag = last:match "^(%-%-[^=]+)=" or before
     for name, rule in pairs(command.rules) do
         if rule.value and args.flag(name) == flag then
-            local values, files = values_of(words[1], name, rule)
-            return values, files, flag ~= before and flag .. "=" or ""
+            local values = rule.enum or MODELS[name] and models()
+                or name == "models" and roles(words[1]) or {}
+            return values, rule.files, flag ~= before and flag .. "=" or ""
         end
     end
     if last:sub(1, 1) == "-" then

@@ -39,11 +39,6 @@ With --node or --call the run changes at that point; earlier calls are answered 
 
   echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt]]
 
--- Whether a word is this option, with or without a value.
-local function is_option(word, flag)
-    return word == flag or word:sub(1, #flag + 1) == flag .. "="
-end
-
 -- The number of arguments that the command itself reads: those before `--`, or before the script.
 local function count_own(past, list)
     if past.run.command == "run" then
@@ -97,7 +92,7 @@ local function index_for(past, list, flag)
             last = i
             break
         end
-        had = had or is_option(list[i], flag)
+        had = had or list[i]:match "^[^=]*" == flag
     end
     local name = flag:sub(3):gsub("-", "_")
     return not had and require("ponder.cli.run").rules[name] and own + 1 or last

@@ -81,12 +81,6 @@ end
 local NUMBERS, NUMBERS_WIDTH = " %8s %8s %8s %8s %8s %6s %6s", 59
 local MAX_NAME, MIN_NAME = 20, 8
 
--- The width of the column of names; nil if the table does not fit the terminal.
-local function name_width(columns)
-    local width = math.min(MAX_NAME, columns - NUMBERS_WIDTH)
-    return width >= MIN_NAME and width or nil
-end
-
 -- A queue as a row of the table, or as lines on a narrow terminal.
 local function lines_of(figures, width)
     local totals, lag = figures.totals, span(figures.oldest_s)
@@ -111,7 +105,8 @@ end
 
 local function draw(list, out)
     local columns, lines = out:size(), {}
-    local width = name_width(columns)
+    local width = math.min(MAX_NAME, columns - NUMBERS_WIDTH) -- of the column of names
+    width = width >= MIN_NAME and width or nil -- nil: the table does not fit
     if width then
         lines[1] = ("%-" .. width .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
             "JOBS/S", "DONE", "FAILED", "DEAD", "LAG")

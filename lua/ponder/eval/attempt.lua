@@ -184,10 +184,6 @@ end
 -------------------------------------------------------------------------------
 -- Scoring
 
-local function is_number(value)
-    return type(value) == "number" and value == value and math.abs(value) < math.huge
-end
-
 -- The score by one scorer; or nil, message, code.
 local function measure(scorer, item, answer, target)
     local ok, value, why, code = xpcall(scorer.measure, failures.with_traceback, item, answer,
@@ -198,7 +194,7 @@ local function measure(scorer, item, answer, target)
         return nil, ("score: %s"):format(why or "the scorer returned nothing"), code or "ERROR"
     end
     value = score.number(value)
-    if not is_number(value) then
+    if type(value) ~= "number" or value ~= value or math.abs(value) == math.huge then
         return nil, ("score: %s must return true, false or a number (got %s)"):format(scorer.name,
             text.of(value)), "BAD_RESULT"
     end
@@ -220,10 +216,6 @@ local function cached_scorer(evaluation, item, target)
     end
 end
 
-local function outcome_of(value)
-    return value >= 1 and "right" or value > 0 and "partial" or "wrong"
-end
-
 -- Scores the answer by all scorers.
 local function score_answer(record, evaluation, item, target, rate)
     local value, why, code = rate(record.answer)
@@ -239,7 +231,7 @@ local function score_answer(record, evaluation, item, target, rate)
             record.scores[scorer.name] = measure(scorer, item, record.answer, target)
         end
     end
-    record.outcome = record.outcome or outcome_of(value)
+    record.outcome = record.outcome or value >= 1 and "right" or value > 0 and "partial" or "wrong"
 end
 
 -- Scores the points and samples of a run.

@@ -21,10 +21,6 @@ local remote = {}
 
 local CALL = "attempt"
 
-local function is_evaluation(value)
-    return type(value) == "table" and type(value.policies) == "table" and value.data ~= nil
-end
-
 -- The evaluation for these flags, without data.
 local function load_evaluation(chunk, flags)
     local without_data, policies = {}, {}
@@ -49,7 +45,7 @@ end
 ---@return any
 function remote.functions(chunk)
     local value, by_flags = chunk {}, {}
-    if not is_evaluation(value) then
+    if type(value) ~= "table" or type(value.policies) ~= "table" or value.data == nil then
         return value
     end
     local function loaded_for(flags)

@@ -20,10 +20,6 @@ function text.of(value)
     return tostring(value)
 end
 
-local function is_scalar(value)
-    return type(value) == "string" or type(value) == "number"
-end
-
 -- A field for a template: lists of numbers and texts separated by spaces, other tables as JSON.
 local function for_template(value)
     if type(value) == "boolean" then
@@ -33,7 +29,7 @@ local function for_template(value)
     end
     local parts = {}
     for i, part in ipairs(value) do
-        if not is_scalar(part) then
+        if type(part) ~= "string" and type(part) ~= "number" then
             return text.of(value)
         end
         parts[i] = text.of(part)

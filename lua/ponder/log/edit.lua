@@ -21,14 +21,10 @@ local function sample_texts(reply)
     return texts
 end
 
--- Returns the text as it appears inside a JSON string.
-local function escaped(text)
-    return json.encode(text):sub(2, -2)
-end
-
 -- Returns the reply with the thought replaced, or nil if the reply does not contain it.
 local function replaced(reply, thought, text)
-    for _, encode in ipairs { function(s) return s end, escaped } do
+    for _, encode in ipairs { function(s) return s end,
+        function(s) return json.encode(s):sub(2, -2) end } do -- plain, and inside a JSON string
         local from, to = reply:find(encode(thought), 1, true)
         if from then
             return reply:sub(1, from - 1) .. encode(text) .. reply:sub(to + 1)

@@ -212,20 +212,17 @@ function Reader:searches()
         "options", "stats")
 end
 
--- Node ids of searches are numbers; those of machines are n1, n2... n10, and sort by length first.
-local function order_of(self, search)
-    local first_is_text = self.db:row("SELECT typeof(id) = 'text' FROM nodes WHERE run = ? "
-        .. "AND search = ? ORDER BY id LIMIT 1", self.number, search)
-    return first_is_text == 1 and { "length(id)", "id" } or { "id" }
-end
-
 ---Returns the ORDER BY clause that sorts the nodes of a search by creation.
 ---@param search integer searches.id
 ---@param descending? boolean
 ---@return string sql
 function Reader:order_of_nodes(search, descending)
     local direction = descending and " DESC" or ""
-    return " ORDER BY " .. table.concat(order_of(self, search), direction .. ", ") .. direction
+    -- Ids of searches are numbers; those of machines, n1, n2... n10, sort by length first.
+    local is_text = self.db:row("SELECT typeof(id) = 'text' FROM nodes WHERE run = ? "
+        .. "AND search = ? ORDER BY id LIMIT 1", self.number, search) == 1
+    return (is_text and " ORDER BY length(id)%s, id%s" or " ORDER BY id%s"):format(direction,
+        direction)
 end
 
 ---Iterates over the nodes of a search, in creation order.

@@ -72,18 +72,14 @@ local function strict_columns(name)
     return table.concat(list, ", ")
 end
 
-local function names_of(name)
-    return (COLUMNS[name]:gsub("[%w_]+ AS ", ""))
-end
-
 local VIEWS, TABLES, UPGRADE = {}, {}, {}
 for i, name in ipairs(schema.TABLES) do
     VIEWS[i] = ("CREATE TEMP VIEW %s AS %s;"):format(name, select_from(name, ""))
     TABLES[i] = ("DROP VIEW temp.%s; CREATE TEMP TABLE %s AS %s;"):format(name, name,
         select_from(name, ""))
     UPGRADE[i] = ("INSERT INTO %s (%s) SELECT %s FROM version1_%s;\nDROP TABLE version1_%s;")
-        :format(name, names_of(name), strict_columns(name), OLD_NAME[name] or name,
-            OLD_NAME[name] or name)
+        :format(name, (COLUMNS[name]:gsub("[%w_]+ AS ", "")), strict_columns(name),
+            OLD_NAME[name] or name, OLD_NAME[name] or name)
 end
 
 -- For the lookups of a replayed run.

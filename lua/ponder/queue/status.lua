@@ -41,16 +41,6 @@ local function attempt(f, ...)
     return nil, "the queue's data in Redis has another format: " .. tostring(results[2]), "PROTOCOL"
 end
 
--- When Redis added an entry, in seconds since 1970.
-local function time_of(entry)
-    return tonumber(entry:match "^%d+") / 1000
-end
-
-local function now(ask)
-    local time = ask "TIME"
-    return tonumber(time[1]) + tonumber(time[2]) / 1e6
-end
-
 -- Counts the jobs for one version of the script.
 local function add_jobs(ask, figures, stream, at)
     local length = ask("XLEN", stream)
@@ -64,7 +54,8 @@ local function add_jobs(ask, figures, stream, at)
     local first = length > group.pending and ask("XRANGE", stream,
         group["last-delivered-id"] and "(" .. group["last-delivered-id"] or "-", "+", "COUNT", 1)
     if first and first[1] then
-        figures.oldest_s = math.max(figures.oldest_s or 0, at - time_of(first[1][1]))
+        local added_ms = tonumber(first[1][1]:match "^%d+") -- when Redis added it
+        figures.oldest_s = math.max(figures.oldest_s or 0, at - added_ms / 1000)
     end
 end
 
@@ -88,7 +79,8 @@ end
 function status.figures(client, name)
     return attempt(function()
         local ask, prefix = asker(client), redis.prefix(name)
-        local at, counters = now(ask), moves.fields(ask("HGETALL", prefix .. "stats"))
+        local time, counters = ask "TIME", moves.fields(ask("HGETALL", prefix .. "stats"))
+        local at = tonumber(time[1]) + tonumber(time[2]) / 1e6
         local figures = { queue = name, waiting = 0, running = 0, results = 0, totals = {},
             dead = ask("HLEN", prefix .. "dead"), workers = list_workers(ask, prefix, at) }
         for _, total in ipairs(TOTALS) do

@@ -104,11 +104,6 @@ local function add_parts_of_urls(text, add)
     end
 end
 
--- The X of "Bearer X".
-local function without_scheme(value)
-    return value:match "^%s*%a+%s+(%S+)%s*$" or value
-end
-
 ---------------------------------------------------------------------------------------------------
 -- A simple scanner for Lua
 
@@ -258,7 +253,7 @@ function literals.find(text)
     end
     scan(text, reader(function(content, first, kind, variable)
         add_parts_of_urls(content, add)
-        local secret = without_scheme(content)
+        local secret = content:match "^%s*%a+%s+(%S+)%s*$" or content -- the X of "Bearer X"
         if kind then
             add(secret)
         elseif variable then

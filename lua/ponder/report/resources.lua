@@ -24,18 +24,13 @@ local function title_of(row)
         or row.name or amount.command(file.decode("runs", row, "arguments"))
 end
 
-local function describe(row, log)
-    return { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
-        title = title_of(row),
-        description = row.status or log:other(row.id):state() }
-end
-
 local function list(path)
     local found = {}
     local log <close> = reader.open(path)
     if log then
         for row in log:database():columns(RUNS) do
-            found[#found + 1] = describe(row, log)
+            found[#found + 1] = { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
+                title = title_of(row), description = row.status or log:other(row.id):state() }
         end
     end
     return found

@@ -125,15 +125,11 @@ local function status_of(r, reply)
     return 200
 end
 
-local function wants_stream(r, message)
-    return message.method == "tools/call"
-        and (r.headers.accept or ""):find("text/event-stream", 1, true) ~= nil
-end
-
 -- Answers a request with JSON, or with a stream of events.
 local function answer(server, r, session, message, headers)
     local write, reply
-    if wants_stream(r, message) then
+    if message.method == "tools/call"
+        and (r.headers.accept or ""):find("text/event-stream", 1, true) then
         write = server:open_stream(r)
     end
     local handle = session:receive(message, function(sent)

@@ -28,15 +28,14 @@ function metrics.new()
     return self
 end
 
-local function escaped(value)
-    return (tostring(value):gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }))
-end
+local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
 
 -- {policy="a",status="200"}, from names and values in turn.
 local function labels_of(list)
     local parts = {}
     for i = 1, #list, 2 do
-        parts[#parts + 1] = ('%s="%s"'):format(list[i], escaped(list[i + 1]))
+        parts[#parts + 1] = ('%s="%s"'):format(list[i],
+            tostring(list[i + 1]):gsub('[\\"\n]', ESCAPES))
     end
     return parts[1] and "{" .. table.concat(parts, ",") .. "}" or ""
 end
@@ -58,15 +57,13 @@ local function series(family, first, a, b)
     return one
 end
 
-local function new_counter() return { sum = 0 } end
-
 ---Adds to a counter.
 ---@param name string
 ---@param amount number
 ---@param a string|integer its first label
 ---@param b? string|integer its second label
 function Metrics:add(name, amount, a, b)
-    local one = series(self[name], new_counter, a, b)
+    local one = series(self[name], function() return { sum = 0 } end, a, b)
     one.sum = one.sum + amount
 end
 

@@ -100,11 +100,6 @@ function policies.new(name, value)
     return checked
 end
 
-local function is_policy(value)
-    return type(value) == "function" or is_strategy(value)
-        or type(value) == "table" and value.run ~= nil
-end
-
 ---Makes the policies of a file's value: one named `name`, or several by name.
 ---@param name string
 ---@param value any
@@ -114,7 +109,7 @@ function policies.of(name, value)
     if strategy.is_library(value) then
         value = { run = value.new(), description = value.summary }
     end
-    if is_policy(value) or type(value) ~= "table" or next(value) == nil then
+    if type(value) ~= "table" or value.run ~= nil or next(value) == nil then -- one, or none
         local policy, message = policies.new(name, value)
         return policy and { policy }, message
     end

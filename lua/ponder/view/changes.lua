@@ -14,15 +14,13 @@ local changes = {}
 local Changes = {}
 Changes.__index = Changes
 
-local function always() return true end
-
 ---@param directory string
 ---@return ponder.view.Changes
 function changes.new(directory)
     local self = setmetatable({ count = 0, waiting = waiters.new "a change" }, Changes)
     self.watch = loop.directory(directory)
     if self.watch then
-        self.source = { port = self.watch:number(), pending = always,
+        self.source = { port = self.watch:number(), pending = function() return true end,
             take = function() self:wake() end }
         task.add_source(self.source)
     end

@@ -91,10 +91,6 @@ function Page:table(rows, indent)
     end
 end
 
-local function is_code(line)
-    return line:find("^    ") ~= nil
-end
-
 -- Writes a block: a paragraph, a list item, a term with its definition, or a table.
 local function flush(page, block, indent)
     local blanks = (" "):rep(indent)
@@ -124,7 +120,7 @@ function Page:comment(lines, indent)
             self:gap()
         elseif line:find("^# ") then
             self:line(line:sub(3), "bold")
-        elseif is_code(line) and not block[1] and not block.rows then
+        elseif line:find("^    ") and not block[1] and not block.rows then -- code
             self:line((" "):rep(indent) .. line)
         elseif line:find("^%s*|") then
             block = block.rows and block or flush(self, block, indent)

@@ -61,10 +61,6 @@ local function text_of(module)
     return table.concat(out, "\n") .. "\n"
 end
 
-local function path_of(module)
-    return module.module:gsub("%.", "/") .. ".lua"
-end
-
 ---Writes the stubs of all modules, and a `.luarc.json` that names their directory.
 ---@param modules table[] of ponder.report.doc.comments
 ---@param directory string created if it is missing
@@ -86,7 +82,7 @@ function stubs.write(modules, directory)
         return file:write(text) and file:close()
     end
     for _, module in ipairs(modules) do
-        local ok, message = write(path_of(module), text_of(module))
+        local ok, message = write(module.module:gsub("%.", "/") .. ".lua", text_of(module))
         if not ok then
             return nil, message
         end

@@ -42,11 +42,6 @@ local CALL = {
 local Texts = {}
 Texts.__index = Texts
 
-local function new_texts(all)
-    return setmetatable({ all = all, list = {}, number = {}, cut = {}, bytes = 0, shortened = 0,
-        left_out = 0 }, Texts)
-end
-
 ---The number of a text, counted from 0; -1: omitted for lack of space.
 ---@param text string
 ---@return integer
@@ -206,12 +201,6 @@ end
 ---@field edges integer how many were sent
 ---@field ended boolean?
 
--- The fields of a node that can change.
-local function fingerprint_of(row)
-    return ("%s %s %s %s %d"):format(row.score, row.status, row.best, row.terminal,
-        #(row.text or ""))
-end
-
 function Data:node(row)
     local text = row.text or ""
     local kept = self.all and text or quote.head(text, MAX_TEXT)
@@ -224,7 +213,8 @@ end
 function Data:nodes(log, id, search)
     local nodes = json.array()
     for row in log:nodes(id) do
-        local before, now = search.seen[row.id], fingerprint_of(row)
+        local before, now = search.seen[row.id], ("%s %s %s %s %d"):format(row.score, row.status,
+            row.best, row.terminal, #(row.text or "")) -- what can change
         if not before and not self.all and self.count_nodes >= MAX_NODES and row.best ~= 1 then
             search.left_out = search.left_out + 1
             search.seen[row.id] = ""
@@ -365,7 +355,9 @@ end
 function page_data.new(opts)
     opts = opts or {}
     local steps = 0
-    return setmetatable({ all = opts.all or false, texts = new_texts(opts.all), open = {},
+    local texts = setmetatable({ all = opts.all, list = {}, number = {}, cut = {}, bytes = 0,
+        shortened = 0, left_out = 0 }, Texts)
+    return setmetatable({ all = opts.all or false, texts = texts, open = {},
         searches = {}, last_call = 0, count_calls = 0, lost_calls = 0, count_nodes = 0,
         pause = function()
             steps = steps + 1

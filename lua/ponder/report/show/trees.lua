@@ -10,11 +10,6 @@ local trees = {}
 local MAX_TEXT = 2000 -- bytes of a node's text
 local NOTED = { pruned = true, error = true, failed = true }
 
--- Whether a status is a search's figures: visits and value, or the cost of the path.
-local function is_figure(status)
-    return status ~= nil and (status:find("^%d+ visits?") or status:find("^cost %-?%d")) ~= nil
-end
-
 -- The further parents of nodes: id -> {"n3", "n4"}.
 local function sources_of(log, search)
     local sources = {}
@@ -36,8 +31,9 @@ local function note_of(node, sources)
         end
         notes[1] = "merged from " .. table.concat(from, ", ")
     end
-    if NOTED[node.status] or is_figure(node.status) then
-        notes[#notes + 1] = node.status
+    local status = node.status or ""
+    if NOTED[status] or status:find "^%d+ visits?" or status:find "^cost %-?%d" then
+        notes[#notes + 1] = status
     end
     return notes[1] and table.concat(notes, "; ")
 end
