@@ -315,6 +315,20 @@ describe("statistics of a result", function()
         assert.equal(14 / 20, policy_of(result, "a").pass_at[3].pass_at_k)
     end)
 
+    it("have an interval around them if all clusters have the same share", function()
+        local function accuracy(n, right, epochs)
+            local result = run({ data = items(n), score = "numeric", policies = {
+                a = function(item, r) return r.epoch <= right and item.target end,
+            } }, { epochs = epochs })
+            return policy_of(result, "a").accuracy
+        end
+        local two = accuracy(2, 2, 3) -- rounding makes the standard error 4e-17
+        assert.equal("wilson over clusters", two.method)
+        assert.same(stats.wilson(1, 2), { two.lower, two.upper })
+        local one = accuracy(1, 9, 10)
+        assert.same({ 0.9, 1 }, { one.value, one.upper })
+    end)
+
     it("are corrected for all pairs, and say how many more items would decide", function()
         local result = run { data = items(60), score = "numeric", policies = {
             a = function(item) return item.target % 2 == 0 and item.target end,

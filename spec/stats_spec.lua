@@ -85,6 +85,11 @@ describe("ponder.stats at the edges", function()
         assert.is_nil(stats.majority_at_k({ 2, 1 }, 1, 4))
     end)
 
+    it("lets answers that were never sampled change no majority", function()
+        assert.is_true(near(4 / 13, stats.majority_at_k({ 4, 6, 3, 0 }, 1, 1)))
+        assert.equal(0, stats.majority_at_k({ 4, 6, 0 }, 3, 1))
+    end)
+
     it("has no standard error across a single cluster", function()
         assert.is_nil(stats.se_cluster_cr1({ 0, 1, 1 }, { "a", "a", "a" }))
         local result = stats.paired_clustered({ 0, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 })
@@ -130,6 +135,7 @@ describe("ponder.stats at the edges", function()
         local xs = { math.huge, 1, math.huge, 2 }
         assert.equal(math.huge, stats.quantile7(xs, 0.9))
         assert.equal(1, stats.quantile7(xs, 0))
+        assert.equal(-math.huge, stats.quantile7({ -math.huge, 5 }, 0.5))
         assert.same({ math.huge, 1, math.huge, 2 }, xs)
     end)
 

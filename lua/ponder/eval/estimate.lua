@@ -68,13 +68,25 @@ local function is_share(xs)
     return true
 end
 
--- The mean with its clustered interval. Binary scores that are all equal have no variance: for
--- them, Wilson's interval with one trial per cluster.
+-- Whether each cluster has the same share of right scores, computed in integers: the standard
+-- error of such clusters is 0 but for rounding.
+local function equal_shares(sums, sizes)
+    for i = 2, #sums do
+        if sums[i] * sizes[1] ~= sums[1] * sizes[i] then
+            return false
+        end
+    end
+    return true
+end
+
+-- The mean with its clustered interval. Binary scores that do not vary between clusters get that of
+-- Wilson with one trial per cluster.
 local function clustered(xs, clusters, binary)
     local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
-    if binary and (not se or se == 0) then
-        local n = #moments.cluster_sums(xs, clusters, 0.0)
-        local interval = stats.wilson(math.tointeger(mean * n // 1 | 0), n, estimate.CONFIDENCE)
+    local sums, sizes = moments.cluster_sums(xs, clusters, 0.0)
+    if binary and equal_shares(sums, sizes) then
+        local right = math.floor(mean * #sums + 0.5)
+        local interval = stats.wilson(right, #sums, estimate.CONFIDENCE)
         return { value = mean, lower = interval[1], upper = interval[2],
             method = "wilson over clusters" }
     elseif not se then

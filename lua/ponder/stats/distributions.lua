@@ -107,7 +107,7 @@ end
 function distributions.binomial_density(k, n, p)
     if k < 0 or k > n then
         return 0.0
-    elseif p == 0 or p == 1 then
+    elseif n == 0 or p == 0 or p == 1 then
         return k == n * p and 1.0 or 0.0
     elseif k == 0 or k == n then
         local q = k == 0 and 1 - p or p

@@ -239,8 +239,8 @@ function moments.sorted_quantile(sorted, p)
     local index = math.floor(place)
     local low, high = sorted[index + 1], sorted[math.min(index + 2, #sorted)]
     local fraction = place - index
-    if fraction == 0 or low == high then -- both may be infinite
-        return low
+    if fraction == 0 or low == high or low == -math.huge then
+        return low -- which may be infinite
     end
     return low + fraction * (high - low)
 end
