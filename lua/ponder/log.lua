@@ -13,7 +13,6 @@
 --- ponder.log.graph describes graphs. Without a log, `record` calls `fetch`, and the others do
 --- nothing.
 
-local current = require "ponder.log.current"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -36,6 +35,21 @@ local function perform(kind, name, key, f, ...)
         error(results[2], 0)
     end
     return table.unpack(results, 2, results.n)
+end
+
+---The recorder of the current run, if it has one.
+---@return ponder.log.Recorder?
+function log.recorder()
+    local tape = scheduler.tape()
+    return tape and tape.recorder
+end
+
+---The recorder of the current run, for writing. A run that has only read clocks so far gets one
+---now, whose file is created with the first call.
+---@return ponder.log.Recorder? recorder nil: the run is not logged
+function log.writer()
+    local tape = scheduler.tape()
+    return tape and tape:whole().recorder
 end
 
 local function is_followed()
@@ -100,7 +114,7 @@ function log.event(name, data)
             error("log.event: data: " .. text:gsub("^.-json%.encode: ", ""), 2)
         end
     end
-    local to = current.writer()
+    local to = log.writer()
     if to then
         to:event(name, text)
     end
@@ -112,7 +126,5 @@ end
 function log.graph(opts)
     return require "ponder.log.graph"(opts)
 end
-
-log.writer, log.recorder = current.writer, current.recorder
 
 return log

@@ -3,9 +3,9 @@
 --- Nodes are written when a call is asked, so that a killed run leaves the tree as it was. A node
 --- whose score arrives later is written twice.
 
-local current = require "ponder.log.current"
 local json = require "ponder.json"
 local redact = require "ponder.redact"
+local scheduler = require "ponder.task.scheduler"
 local searches = require "ponder.searches"
 
 local trees = {}
@@ -98,7 +98,7 @@ local function write_nodes(self, recorder)
             pass_over(self, i)
         end
         if i % NODES_A_COMMIT == 0 then
-            recorder:commit()
+            recorder.writer:commit()
         end
     end
 end
@@ -137,7 +137,8 @@ end
 ---Records an event of a machine or its strategy.
 ---@param event MachineEvent
 function Tree:event(event)
-    local recorder = current.writer()
+    local tape = scheduler.tape()
+    local recorder = tape and tape:whole().recorder
     if recorder then
         recorder:event(event.name, encode { measurements = event.measurements,
             metadata = event.metadata }, self:row(recorder))
@@ -154,7 +155,8 @@ end
 
 ---Writes the final tree.
 function Tree:finish()
-    local recorder = current.recorder()
+    local tape = scheduler.tape()
+    local recorder = tape and tape.recorder
     if self.finished or not recorder or not recorder.writer.db then
         return
     end
