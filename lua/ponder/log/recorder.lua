@@ -7,7 +7,7 @@ local writer = require "ponder.log.writer"
 
 local recorder = {}
 
----@class ponder.log.Recorder: ponder.log.Sink
+---@class ponder.log.Recorder
 ---@field writer ponder.log.Writer
 ---@field run integer runs.id
 ---@field session integer
@@ -69,12 +69,9 @@ function Recorder:write(sql, ...)
     self.writer:write(sql, ...)
 end
 
---- See ponder.log.Sink.
-function Recorder:expect(tape)
-    self.writer:expect(tape)
-end
-
---- See ponder.log.Sink.
+--- Adds what a tape has recorded to the next commit.
+---@param entries table[]
+---@param by_clock table<string, number[]> readings
 function Recorder:put(entries, by_clock)
     self.tape_rows = self.tape_rows + #entries
     for clock, list in pairs(by_clock) do
@@ -88,26 +85,6 @@ function Recorder:put(entries, by_clock)
         self:write("INSERT INTO tape (run, seq, round, kind, what) VALUES (?, ?, ?, ?, ?)",
             self.run, self.writer:next_seq(), entry[1], entry[2], entry[3])
     end
-end
-
---- See ponder.log.Sink.
-function Recorder:commit()
-    return self.writer:commit()
-end
-
---- See ponder.log.Sink.
-function Recorder:on_idle()
-    self.writer:on_idle()
-end
-
---- See ponder.log.Sink.
-function Recorder:shortage()
-    return self.writer:shortage()
-end
-
---- See ponder.log.Sink.
-function Recorder:shortage_when_idle()
-    return self.writer:shortage_when_idle()
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -142,7 +119,8 @@ local function count_in_flight(self, by)
     file.in_flight = file.in_flight + by
 end
 
---- See ponder.log.Sink.
+--- Adds the row of an operation, unless it has one; may raise.
+---@param what ponder.log.Operation
 function Recorder:ask(what)
     if what.id then -- asked before and not answered
         what:ask_again(self)
@@ -153,13 +131,16 @@ function Recorder:ask(what)
     count_in_flight(self, 1)
 end
 
---- See ponder.log.Sink.
+--- Writes the answer of an operation.
+---@param what ponder.log.Operation
+---@param results table
+---@return table results for the script
 function Recorder:answer(what, results)
     count_in_flight(self, -1)
     return what:answer(self, results)
 end
 
---- See ponder.log.Sink.
+---@param what ponder.log.Operation in flight
 function Recorder:cancel(what)
     count_in_flight(self, -1)
     what:cancel(self)
@@ -171,7 +152,10 @@ local COUNT_ASKED = {
         .. "AND key = ? AND within IS ?",
 }
 
---- See ponder.log.Sink.
+--- Counts how often an operation was asked, by its rows.
+---@param what ponder.log.Operation
+---@param within integer? effects.id of the tool that asked
+---@return integer
 function Recorder:count_asked(what, within)
     local db, count = self.writer.db, nil
     if db and what.kind == "call" then
@@ -225,7 +209,9 @@ function Recorder:count_spent(tokens, cost)
     spent.cost = spent.cost + (cost or 0)
 end
 
---- See ponder.log.Sink.
+--- Adds an operation with an answer from another log.
+---@param what ponder.log.Operation
+---@param results table
 function Recorder:copy(what, results)
     number(self, what)
     what:insert(self)

@@ -50,23 +50,10 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@field kind "call"|"effect"|"run"
 ---@field identity string equal requests have equal identities; of a call, a hash
 ---@field describe fun(self): string in a few words, for people
----@field charge_played fun(self, results: table, log: ponder.log.Sink) charges a recorded answer
+---@field charge_played fun(self, results: table, log: ponder.log.Recorder) when replayed
 ---@field id integer? id of its row
 ---@field within ponder.log.Operation? the operation inside which it was asked
 ---@field occurrence integer? its number among equal operations there
-
----@class ponder.log.Sink where a tape is kept (ponder.log.recorder)
----@field ask fun(self, what: ponder.log.Operation) adds a row, unless it has one; may raise
----@field answer fun(self, what: ponder.log.Operation, results: table): table results to return
----@field copy fun(self, what: ponder.log.Operation, results: table) copies from another log
----@field cancel fun(self, what: ponder.log.Operation)
----@field shortage fun(self): string? why no operation should begin, while some space is left
----@field shortage_when_idle fun(self): string? the same, but nil while operations are in flight
----@field on_idle fun(self) called when the run is idle
----@field expect fun(self, tape: ponder.log.Tape) has Tape:put called before the next commit
----@field put fun(self, entries: table[], readings: table<string, number[]>) for the next commit
----@field commit fun(self): boolean?, string? commits all tapes of the log. true: it is on disk;
----  false: there is no file yet; nil, message: it failed
 
 ---@class ponder.log.Tape: ponder.task.Tape
 ---@field group ponder.task.Group
@@ -74,7 +61,7 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@field inner table<ponder.log.Inner, true>? inner runs that are not over
 ---@field session ponder.log.Session
 ---@field recorder ponder.log.Recorder? nil if nothing is written
----@field sink ponder.log.Sink
+---@field sink ponder.log.Recorder `recorder`, or one that writes nothing
 ---@field past ponder.log.Recording the recording that is played or searched
 ---@field playing boolean
 ---@field offline boolean requests must have a recorded answer
@@ -94,7 +81,7 @@ local NOTHING = { ordered = false }
 function NOTHING.entry() end -- luacheck: ignore 212
 
 ---@param group ponder.task.Group the tasks it records
----@param sink ponder.log.Sink
+---@param sink ponder.log.Recorder
 ---@param past? ponder.log.Recording
 ---@param opts? {offline: boolean?, frozen: boolean?, before: ponder.log.EarlyTape?,
 ---  outer: ponder.log.Tape?}
@@ -119,7 +106,7 @@ function tape.new(group, sink, past, opts)
     end
     if self.kept > 0 then
         self.is_expected = true
-        sink:expect(self)
+        sink.writer:expect(self)
     end
     scheduler.set_plays(group, self.playing)
     return self
@@ -138,7 +125,7 @@ local function count(self)
     self.kept = self.kept + 1
     if not self.is_expected then
         self.is_expected = true
-        self.sink:expect(self)
+        self.sink.writer:expect(self)
     end
     if self.kept > MAX_WITHOUT_FILE and self:commit() == false then
         self.entries, self.readings, self.kept, self.incomplete = nil, nil, 0, true
@@ -214,7 +201,7 @@ function Tape:commit()
     if self.broken then
         return nil, self.broken
     end
-    local committed, message = self.sink:commit()
+    local committed, message = self.sink.writer:commit()
     if committed == nil then
         self.broken = message
     end
@@ -276,7 +263,7 @@ local function arrive(self, one)
 end
 
 local function ask(self, what, f, ...)
-    local shortage = self.sink:shortage()
+    local shortage = self.sink.writer:shortage()
     if shortage and not what.within then
         task.park() -- until the calls in flight are answered: see turn
     end
@@ -308,11 +295,11 @@ function Tape:turn(rounds)
         note_arrived(self, played_round(self, rounds))
     end
     if not arrived and scheduler.is_idle(self.group) then
-        local shortage = self.sink:shortage_when_idle()
+        local shortage = self.sink.writer:shortage_when_idle()
         if shortage then
             stop_all(self, shortage)
         else
-            self.sink:on_idle()
+            self.sink.writer:on_idle()
         end
     end
     return arrived
