@@ -132,31 +132,18 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Rate limits, and what replies report of them
 
-local function unbook(gate, cost)
-    if gate.shared then return gate.shared:unbook(gate.buckets, cost) end
-    gate:unbook(cost)
-end
-
--- Includes a wait that the server demanded of another machine.
-local function server_wait(client, gate, cost, waited)
-    local wait_ms = gate:server_wait(cost, client.now_ms())
-    if gate.shared and waited then return math.max(wait_ms, gate.shared:server_wait()) end
-    return wait_ms
-end
-
 local function pass_gate(client, request)
     local gate = request.target.gate
     if gate:is_open() then return nil end
     local cost, left = request:cost(), false
     local _ <close> = setmetatable({}, { __close = function()
-        if not left then unbook(gate, cost) end -- cancelled while it waited
+        if not left then gate:unbook(cost) end -- cancelled while it waited
     end })
-    local wait_ms = gate.shared and gate.shared:book(gate.buckets, cost)
-        or gate:book(cost, client.now_ms())
+    local wait_ms = gate:book(cost, client.now_ms())
     repeat
         local waited = wait_ms > 0
         if waited then client.sleep(wait_ms / 1000) end
-        wait_ms = server_wait(client, gate, cost, waited)
+        wait_ms = gate:server_wait(cost, client.now_ms(), waited)
     until wait_ms == 0
     gate:spend(cost)
     left = true
@@ -180,14 +167,6 @@ local function update_limits(client, request, result, draft, problem)
     end
 end
 
-local function settle(gate, cost, used_tokens)
-    local bucket = gate.buckets.tokens
-    if gate.shared and bucket and used_tokens then
-        return gate.shared:settle(bucket, cost, used_tokens)
-    end
-    gate:settle(cost, used_tokens)
-end
-
 local function attempt_once(client, request, attempt)
     local logged = request.logged
     local clock = logged and logged.clock
@@ -200,7 +179,7 @@ local function attempt_once(client, request, attempt)
         logged.sent_at = math.max(queued_at, clock() - (result.total_ms or 0) / 1000)
     end
     update_limits(client, request, result, draft, problem)
-    if cost then settle(request.target.gate, cost, draft and tally.total(draft.usage)) end
+    if cost then request.target.gate:settle(cost, draft and tally.total(draft.usage)) end
     local received = draft or partial
     if received then
         received.attempts, received.latency_ms = attempt, result.total_ms
@@ -246,9 +225,7 @@ local function wait_before_next(client, request, problem, attempt)
         request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
     if wait_ms and problem.code == "RATE_LIMITED"
         and retry.server_wait_ms(problem.headers, client.now_s()) then
-        local gate = request.target.gate
-        gate:pause(wait_ms, client.now_ms())
-        if gate.shared then gate.shared:pause(wait_ms) end
+        request.target.gate:pause(wait_ms, client.now_ms())
     end
     if wait_ms and request.billed and request.hold then
         local ok, refused = request.hold:renew()

@@ -6,8 +6,8 @@
 ---      left, calls wait for the reset;
 ---   3. a pause, after the server answered 429 with a wait.
 ---
---- The transport limits the calls in flight; `limit.adaptive` finds a good limit. This module is
---- pure: functions take the time as a parameter.
+--- The transport limits the calls in flight; `limit.adaptive` finds a good limit. Functions take
+--- the time as a parameter and do no I/O, except where machines share the limits (`gate.shared`).
 
 local retry = require "ponder.model.retry"
 
@@ -100,7 +100,7 @@ local METERS = {
 ---@field output_tokens integer
 
 ---@class ponder.model.Gate
----@field shared ponder.model.SharedLimit? replaces its own buckets if machines share them
+---@field shared ponder.model.SharedLimit? replaces its own buckets while Redis can be reached
 local Gate = {}
 Gate.__index = Gate
 
@@ -134,6 +134,8 @@ end
 ---@param now_ms number
 ---@return number wait_ms until the call may start
 function Gate:book(cost, now_ms)
+    local shared_wait = self.shared and self.shared:book(self.buckets, cost)
+    if shared_wait then return shared_wait end
     local wait = 0
     for kind, bucket in pairs(self.buckets) do
         wait = math.max(wait, bucket:book(cost[kind], now_ms))
@@ -144,6 +146,7 @@ end
 --- Returns the reservation of a call that was not sent.
 ---@param cost ponder.model.Cost
 function Gate:unbook(cost)
+    if self.shared then return self.shared:unbook(self.buckets, cost) end
     for kind, bucket in pairs(self.buckets) do bucket:give_back(cost[kind]) end
 end
 
@@ -151,8 +154,9 @@ end
 --- reported new limits.
 ---@param cost ponder.model.Cost
 ---@param now_ms number
+---@param waited? boolean the call has waited: the server may have made another machine pause
 ---@return number wait_ms
-function Gate:server_wait(cost, now_ms)
+function Gate:server_wait(cost, now_ms, waited)
     local wait = math.max(0, (self.paused_until or now_ms) - now_ms)
     if wait == 0 then self.paused_until = nil end
     for index, meter in pairs(self.meters) do
@@ -162,7 +166,7 @@ function Gate:server_wait(cost, now_ms)
             wait = math.max(wait, meter.reset_at - now_ms)
         end
     end
-    return wait
+    return self.shared and waited and math.max(wait, self.shared:server_wait()) or wait
 end
 
 --- Subtracts a call that leaves now from what the server reported as left.
@@ -179,6 +183,7 @@ end
 function Gate:settle(cost, used_tokens)
     local bucket = self.buckets.tokens
     if not bucket or not used_tokens then return end
+    if self.shared then return self.shared:settle(bucket, cost, used_tokens) end
     local booked = math.min(cost.tokens, bucket.capacity)
     bucket.level = math.min(bucket.capacity, bucket.level + booked - used_tokens)
 end
@@ -209,6 +214,7 @@ end
 ---@param now_ms number
 function Gate:pause(ms, now_ms)
     self.paused_until = math.max(self.paused_until or 0, now_ms + ms)
+    if self.shared then self.shared:pause(ms) end
 end
 
 ---------------------------------------------------------------------------------------------------
