@@ -24,7 +24,7 @@ local metrics = require "ponder.serve.metrics"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
 local scheduler = require "ponder.task.scheduler"
-local signals = require "ponder.task.signals"
+local sources = require "ponder.task.sources"
 local task = require "ponder.task"
 local waiters = require "ponder.task.waiters"
 
@@ -276,7 +276,7 @@ function Server:follow_signals()
             self:drain()
         end
     end)
-    return signals.follow(function(name)
+    return sources.follow_signals(function(name)
         self.signalled, received = name, received + 1
         signal:wake()
     end)

@@ -65,10 +65,10 @@ local loop = require "ponder.core.loop"
 local options = require "ponder.options"
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
-local new_semaphore = require "ponder.task.semaphore"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
 local sources = require "ponder.task.sources"
+local waiters = require "ponder.task.waiters"
 
 local task = {}
 
@@ -258,7 +258,7 @@ end
 ---@return ponder.task.Semaphore
 function task.semaphore(n)
     expect(math.type(n) == "integer" and n >= 1, "task.semaphore", "n must be an integer >= 1", n)
-    return new_semaphore(n)
+    return waiters.semaphore(n)
 end
 
 --- The current task, or nil outside of tasks.

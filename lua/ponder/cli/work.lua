@@ -11,7 +11,7 @@ local policies = require "ponder.cli.shared.policies"
 local redis = require "ponder.redis"
 local remote = require "ponder.eval.remote"
 local scripts = require "ponder.queue.script"
-local signals = require "ponder.task.signals"
+local sources = require "ponder.task.sources"
 local state = require "ponder.state"
 local worker = require "ponder.queue.worker"
 
@@ -100,7 +100,7 @@ local function serve_queue(given, client, reader, script)
     local one = worker.new { client = client, reader = reader, queue = given.queue,
         budget = { max_cost = given.max_cost_per_job, max_calls = given.max_calls_per_job },
         script = script, concurrency = concurrency, lease_ms = given.lease or 60000, say = say }
-    local stop = signals.follow(function()
+    local stop = sources.follow_signals(function()
         one:stop()
     end)
     say(("%s of %s at %s, %d at a time"):format(given.queue, given.script, client.name,

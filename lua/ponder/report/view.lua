@@ -10,7 +10,7 @@
 --- fg it is drawn below the shell's output.
 
 local amount = require "ponder.report.amount"
-local signals = require "ponder.task.signals"
+local sources = require "ponder.task.sources"
 local text = require "ponder.report.text"
 
 local view = {}
@@ -78,7 +78,7 @@ end
 ---Redraws the view in place.
 function View:draw()
     if not self.unfollow then
-        self.unfollow = signals.follow_continue(function() self.drawn = {} end)
+        self.unfollow = sources.follow_continue(function() self.drawn = {} end)
     end
     local lines = self:lines()
     local shown = {}

@@ -5,6 +5,7 @@
 --- Failures that were neither joined nor collected are reported when their run ends, in order of
 --- task id.
 
+local core = require "ponder.core.task"
 local quote = require "ponder.quote"
 
 local failures = {}
@@ -49,6 +50,7 @@ local concat, insert, sort = table.concat, table.insert, table.sort
 local tracebacks = setmetatable({}, { __mode = "k" })
 
 local MAX_FIELDS, MAX_FIELD_BYTES = 8, 100
+local MAX_LISTED = 20 -- tasks in a deadlock
 
 local function show_field(value)
     local kind = type(value)
@@ -107,6 +109,22 @@ end
 ---@return string? traceback of a table that went through `with_traceback`
 function failures.traceback_of(err)
     return type(err) == "table" and tracebacks[err] or nil
+end
+
+---The message of a deadlock: which tasks wait for what, and where in the script.
+---@param tasks ponder.task.Handle[] all are parked; oldest first
+---@return string
+function failures.deadlock(tasks)
+    local lines = { "deadlock: all tasks wait, and nothing can wake them" }
+    for i = 1, math.min(#tasks, MAX_LISTED) do
+        local t = tasks[i]
+        local place = core.place(t.co) or "?"
+        lines[#lines + 1] = ("    task %d in %s at %s"):format(t.id, t.waits, place)
+    end
+    if #tasks > MAX_LISTED then
+        lines[#lines + 1] = ("    and %d more"):format(#tasks - MAX_LISTED)
+    end
+    return table.concat(lines, "\n")
 end
 
 ---The failures of a group of tasks.

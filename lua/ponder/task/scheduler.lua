@@ -14,7 +14,6 @@
 --- group, `begin` further ones within it. ponder.task.life implements the states of one task.
 
 local core = require "ponder.core.task"
-local deadlock_message = require "ponder.task.deadlock"
 local failures = require "ponder.task.failures"
 local groups = require "ponder.task.groups"
 local life = require "ponder.task.life"
@@ -142,7 +141,7 @@ local function deadlock()
     end
     for _, group in ipairs(groups.list()) do
         if group.inner == 0 and group.live > 0 then
-            local message = deadlock_message(scheduler.alive(group))
+            local message = failures.deadlock(scheduler.alive(group))
             local has_ended = ENDED[group.main.state]
             throw(group, has_ended and "task.run: " .. message or message)
             if has_ended then

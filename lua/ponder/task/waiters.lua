@@ -1,4 +1,5 @@
---- Waits for the same event as other tasks do, for all other tasks, and longer each time.
+--- Ways to wait: for the same event as other tasks do, for a permit of a semaphore, for all other
+--- tasks, and longer each time.
 
 local scheduler = require "ponder.task.scheduler"
 
@@ -56,6 +57,79 @@ function Waiters:wake()
         end
     end
 end
+
+---------------------------------------------------------------------------------------------------
+-- Semaphores
+
+---@class ponder.task.Semaphore
+---@field private free integer permits
+---@field private total integer permits
+---@field private waiting table<integer, ponder.task.Handle> by number; numbers count up
+---@field private first integer lower bound of the waiting numbers
+---@field private last integer the highest number
+local Semaphore = {}
+Semaphore.__index = Semaphore
+Semaphore.__name = "semaphore"
+
+local function hand_over(self)
+    while self.first <= self.last do
+        local number = self.first
+        local t = self.waiting[number]
+        self.first = number + 1
+        if t then
+            self.waiting[number] = nil
+            scheduler.wake(t, "semaphore:acquire")
+            return
+        end
+    end
+    self.free = self.free + 1
+end
+
+--- Acquires a permit; waits for one if none is free. A task that is cancelled while it waits gets
+--- none.
+---
+--- A to-be-closed variable releases the permit at the end of the block, even if the task raises or
+--- is cancelled: `local permit <close> = semaphore:acquire()`.
+---@return ponder.task.Semaphore permit the semaphore itself
+function Semaphore:acquire()
+    if self.free > 0 then
+        self.free = self.free - 1
+        return self
+    end
+    local t = scheduler.check("semaphore:acquire")
+    local number = self.last + 1
+    local function on_cancel(woken)
+        if woken then
+            hand_over(self)
+        else
+            self.waiting[number] = nil
+        end
+    end
+    self.waiting[number] = t
+    self.last = number
+    scheduler.park(t, "semaphore:acquire", on_cancel)
+    return self
+end
+
+--- Releases a permit, to the task that has waited longest, if any. Any task may release it.
+function Semaphore:release()
+    if self.free >= self.total then
+        error("semaphore:release: released more often than acquired", 2)
+    end
+    hand_over(self)
+end
+
+Semaphore.__close = Semaphore.release
+
+---A counting semaphore: the task that has waited longest gets the next permit.
+---@param n integer permits, >= 1
+---@return ponder.task.Semaphore
+function waiters.semaphore(n)
+    return setmetatable({ free = n, total = n, waiting = {}, first = 1, last = 0 }, Semaphore)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Other tasks, and time
 
 ---The tasks of this run that have not ended, except the main and the current one; oldest first.
 ---@return ponder.task.Handle[]
