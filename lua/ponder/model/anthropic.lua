@@ -231,7 +231,7 @@ local Reader = {}
 Reader.__index = Reader
 
 function anthropic.reader(_, emit)
-    return setmetatable({ emit = emit, blocks = {}, pieces = {}, usage = {} }, Reader)
+    return setmetatable({ emit = emit, blocks = {}, pieces = {}, places = {}, usage = {} }, Reader)
 end
 
 -- For each kind of delta, the field of a block that it adds to, and the kind passed to on_delta.
@@ -257,18 +257,30 @@ function on.message_start(self, event)
     update_usage(self, read.list(event, "message", "usage"))
 end
 
+-- Blocks follow one another; servers that answer with several tools at once may interleave them.
 function on.content_block_start(self, event)
-    local index = #self.blocks + 1
-    self.index, self.blocks[index], self.pieces[index] = index, {}, {}
+    local place, index = #self.blocks + 1, read.count(event, "index")
+    self.interleaved = self.interleaved or self.open ~= nil
+    self.open, self.last = place, place
+    if index then self.places[index] = place end
+    self.blocks[place], self.pieces[place] = {}, {}
     for field, value in pairs(read.list(event, "content_block")) do
-        self.blocks[index][field] = value
+        self.blocks[place][field] = value
     end
+    local text = read.text(event, "content_block", "text")
+    local reasoning = read.text(event, "content_block", "thinking")
+    if text then self.emit(text, "text", 1) end
+    if reasoning then self.emit(reasoning, "reasoning", 1) end
 end
+
+function on.content_block_stop(self) self.open = nil end
 
 function on.content_block_delta(self, event)
     local delta = read.list(event, "delta")
     local rule = DELTAS[read.text(delta, "type")]
-    local pieces, text = self.pieces[self.index], rule and read.text(delta, rule.from)
+    local index = self.interleaved and read.count(event, "index")
+    local place = index and self.places[index] or self.last
+    local pieces, text = self.pieces[place], rule and read.text(delta, rule.from)
     if not pieces or not text then return end
     pieces[rule.to] = pieces[rule.to] or {}
     read.append(pieces[rule.to], text)
@@ -284,11 +296,11 @@ function on.message_stop(self) self.stopped = true end
 
 --- Handles the common event, some text, without building a table; false: call `event`.
 function Reader:plain(event_name, data)
-    if event_name ~= "content_block_delta" or not self.index
+    if event_name ~= "content_block_delta" or not self.open or self.interleaved
         or get(data, "delta", "type") ~= "text_delta" then
         return false
     end
-    local text, pieces = get(data, "delta", "text"), self.pieces[self.index]
+    local text, pieces = get(data, "delta", "text"), self.pieces[self.open]
     if type(text) ~= "string" or text == "" then return false end
     local list = pieces.text or {}
     pieces.text, list[#list + 1] = list, text

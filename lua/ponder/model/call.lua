@@ -57,6 +57,7 @@ local function open_stream(request)
     function reading.on_event(name, data)
         if reader:plain(name, data) then return false end
         local decoded, message = reader:event(name, redactor:reply(data))
+        if not decoded and (data == "" or name == "ping") then return false end -- a heartbeat
         if not decoded then
             reading.stop = retry.failure("BAD_REPLY", message, {}, 200)
             return true

@@ -189,6 +189,14 @@ local function state_at(self, index)
     return state
 end
 
+-- The counts are totals so far, and an event may have only some.
+local function later_usage(before, usage)
+    if not (before and usage) then return usage or before end
+    before.total_tokens = nil
+    for field, count in pairs(usage) do before[field] = count end
+    return before
+end
+
 local function take_choice(self, choice)
     local index = read.count(choice, "index") or 0
     if index >= self.n then return true end
@@ -215,10 +223,13 @@ end
 
 -- Whether an event may have more than text. False positives only cost time.
 local function has_more(data)
-    if find(data, "_calls", 1, true) or find(data, "reasoning", 1, true) then return true end
+    if find(data, "_calls", 1, true) or find(data, "reasoning", 1, true)
+        or find(data, "refusal", 1, true) or find(data, 'usage":{', 1, true) then
+        return true
+    end
     if find(data, 'finish_reason":null', 1, true) then return false end
     local finish = get(data, "choices", 1, "finish_reason")
-    return finish ~= nil and finish ~= null
+    return finish ~= nil and finish ~= null or find(data, "usage", 1, true) ~= nil
 end
 
 --- Reads the common kind of event, which has only text, without building a table; false: use
@@ -239,7 +250,7 @@ function Reader:event(_, data)
     if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
     self.model = self.model or read.text(event, "model")
     self.id = self.id or read.text(event, "id")
-    self.usage = usage_of(read.at(event, "usage")) or self.usage
+    self.usage = later_usage(self.usage, usage_of(read.at(event, "usage")))
     for _, choice in ipairs(read.list(event, "choices")) do
         local ok, message = take_choice(self, choice)
         if not ok then return nil, message end

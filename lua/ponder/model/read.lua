@@ -173,12 +173,13 @@ local MAX_CALLS = 1 << 16 -- in one reply
 
 ---@class ponder.model.MergedCalls
 ---@field private list table[] in order of their first pieces
+---@field private by_id table<string, table>
 ---@field private slots table<integer, {by_id: table<string, table>, last: table}> by number
 ---@field private highest integer? number
 
 ---@return ponder.model.MergedCalls
 function read.new_calls()
-    return { list = {}, slots = {} }
+    return { list = {}, by_id = {}, slots = {} }
 end
 
 local function begin_call(calls, slot, index)
@@ -190,10 +191,21 @@ local function begin_call(calls, slot, index)
     return call
 end
 
+local function is_whole(call)
+    return #call.pieces == 1 and type(json.decode(call.pieces[1])) == "table"
+end
+
+-- Whether a piece that has a name is the first of another call than the last one of its number.
+local function is_other(call, id, named)
+    if id and call.id then return id ~= call.id end
+    return not id and call.name ~= nil and (call.name ~= named or is_whole(call))
+end
+
 -- The call that a piece belongs to. Most servers number calls, some from 1. Others send each call
--- in one piece, without a number or with 0: there a new id with a name starts a new call.
+-- in one piece, without a number or with 0: there a new id, or a name without one, starts a call.
 local function call_of(calls, id, named, index)
     if not index then
+        if calls.by_id[id] then return calls.by_id[id] end
         index = calls.highest and calls.highest + (id and 1 or 0) or 0
     end
     local slot = calls.slots[index]
@@ -201,10 +213,12 @@ local function call_of(calls, id, named, index)
         slot = { by_id = {} }
         calls.slots[index] = slot
     end
-    local call = slot.last
-    if call and named and id and call.id and call.id ~= id then call = slot.by_id[id] end
+    local call = slot.by_id[id] or slot.last
+    if call and call == slot.last and named and is_other(call, id, named) then call = nil end
     call = call or begin_call(calls, slot, index)
-    if call and id and not call.id then call.id, slot.by_id[id] = id, call end
+    if call and id and not call.id then
+        call.id, slot.by_id[id], calls.by_id[id] = id, call, call
+    end
     return call
 end
 
@@ -215,7 +229,7 @@ end
 ---@return string? message
 function read.merge_call(calls, piece)
     local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
-    local call = call_of(calls, id, named, read.count(piece, "index"))
+    local call = call_of(calls, id or false, named, read.count(piece, "index"))
     if not call then return nil, ("the reply has more than %d tool calls"):format(MAX_CALLS) end
     call.name = call.name or named
     local arguments = read.at(piece, "function", "arguments")
