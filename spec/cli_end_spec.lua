@@ -143,6 +143,34 @@ describe("Ctrl-C", function()
         end)
     end
 
+    -- A command that reads a pipe, which has begun and does not end; $FIFO is its path.
+    local READS = [[
+        cd %s; mkfifo fifo; exec 3<>fifo; echo "-- begun" >&3
+        PONDER_MODEL=ollama:x %s %s <fifo >$OUT 2>$ERR & pid=$!
+        until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.01; done
+        sleep 0.1; kill -INT $pid; wait $pid]]
+
+    for _, arguments in ipairs {
+        "run -", "run --untrusted -", "run fifo", "tot", "tot --model script:fifo ?", "chat -",
+        "chat --schema fifo ?", "chat --attach fifo ?", "eval fifo", "ask --strategy fifo ?",
+        "scripts/sorting.lua --model script:fifo",
+    } do
+        it("ends a wait for a file: " .. arguments, function()
+            local dir <close> = shell.directory()
+            local r = ends(130, shell.run(READS:format(dir.path, shell.quote(shell.executable),
+                arguments:gsub("scripts", shell.root .. "/%0"))))
+            assert.equal("", r.out)
+            assert.matches("^ponder[ a-z]*: interrupted\n$", r.err)
+        end)
+    end
+
+    it("ends a search for a log that is a pipe", function()
+        local dir <close> = shell.directory()
+        local r = ends(1, shell.run(("mkfifo %s/fifo; %s log %s/fifo 2>$ERR"):format(dir.path,
+            shell.quote(shell.executable), dir.path)))
+        assert.matches("is not a regular file", r.err)
+    end)
+
     it("lets variables be closed", function()
         local _, out = interrupted([[
             local v <close> = setmetatable({}, { __close = function() print "closed" end })

@@ -17,6 +17,7 @@
 --- See ponder.model.provider for providers, .retry for retries, .limit for rate limits, .params for
 --- the options that models refuse, .schema for JSON replies.
 
+local core = require "ponder.core.task"
 local options = require "ponder.options"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
@@ -183,6 +184,21 @@ end
 function model.open(text, opts)
     local opened = open(default_client(), text, opts, 2) -- no tail call: errors name the caller
     return opened
+end
+
+--- Like `open`, but returns what is wrong instead of raising it.
+---@param text? string
+---@param opts? ponder.model.OpenOptions
+---@return ponder.model.Model?
+---@return string? message
+function model.try_open(text, opts)
+    local ok, opened = pcall(model.open, text, opts)
+    if ok then
+        return opened
+    elseif core.stop_reason() then
+        error(opened, 0)
+    end
+    return nil, (tostring(opened):gsub("^.-model%.open: ", ""))
 end
 
 --- The file of a `script:` model. Unlike `open`, it does not run the file.

@@ -185,11 +185,8 @@ local function open_model(run)
     if not run.opts.model and (os.getenv("PONDER_MODEL") or "") == "" then
         run:fail("expected a model: --model openai:gpt-4o-mini, or $PONDER_MODEL", 2)
     end
-    local ok, opened = pcall(model.open, run.opts.model)
-    if not ok then
-        run:fail((tostring(opened):gsub("^model%.open: ", "")))
-    end
-    return opened
+    local opened, message = model.try_open(run.opts.model)
+    return opened or run:fail(message)
 end
 
 ---Reads the arguments, opens the model and runs `main`; exits with its status: 1 when the run

@@ -249,6 +249,13 @@ static int task_stop_obeyed(lua_State *L)
     return 0;
 }
 
+/* raise_stop(): raises the error of a stop that is pending, also in protected code */
+static int task_raise_stop(lua_State *L)
+{
+    stop_raise_pending(L);
+    return 0;
+}
+
 /* limit_steps([n]): see task_stop.h; nil: no more */
 static int task_limit_steps(lua_State *L)
 {
@@ -281,6 +288,7 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"stop_reason", task_lua_stop_reason},
                                      {"take_stop", task_take_stop},
                                      {"stop_obeyed", task_stop_obeyed},
+                                     {"raise_stop", task_raise_stop},
                                      {"limit_steps", task_limit_steps},
                                      {"protect", task_protect},
                                      {NULL, NULL}};

@@ -306,6 +306,12 @@ int task_stop_raise(lua_State *L)
     return luaL_error(L, "%s", task_stop_message());
 }
 
+void stop_raise_pending(lua_State *L)
+{
+    if (pending && !obeyed)
+        task_stop_raise(L);
+}
+
 void stop_limit_steps(lua_Integer limit)
 {
     counting = limit >= 0;

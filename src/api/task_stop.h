@@ -41,6 +41,9 @@ void stop_begin_run(void);
 /* Whether a C function that has caught an error for the script must rethrow it to stop the run. */
 int stop_must_raise(lua_State *L);
 
+/* Raises the error of a stop that is pending. */
+void stop_raise_pending(lua_State *L);
+
 /* What the scheduler has to know about a stop. */
 typedef enum StopNews {
     STOP_NO_NEWS, /* nothing new */

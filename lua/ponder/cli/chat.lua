@@ -257,10 +257,8 @@ function chat.run(opts, operands, list)
     local begun, problem = logging.begin(opts, { command = "chat", arguments = list,
         input = input })
     if not begun then return nil, problem end
-    local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
-    if not ok then
-        return 1, m:match("model%.open: (.*)") or m
-    end
+    local m, missing = model.try_open(opts.model, { base_url = opts.base_url })
+    if not m then return 1, missing end
     local call, wrong = call_of(opts, m, question)
     if not call then return nil, wrong end
     local _ <close>, refused = limits.cache(opts.cache)

@@ -233,9 +233,8 @@ local function check_provider(provider, timeout_ms)
     if provider == "script" then
         return nil
     end
-    local ok, opened = pcall(model.open, provider .. ":*", opts)
-    if not ok then
-        local why = tostring(opened):gsub("^.-model%.open: ", "")
+    local opened, why = model.try_open(provider .. ":*", opts)
+    if not opened then
         local variable = why:match("[%u_]+_KEY")
         local advice = variable and ("to use it: export %s=..."):format(variable)
         if advice and provider == "openai" then
@@ -301,10 +300,9 @@ local function check_default(by_provider)
         local problem = syntax_problem(path)
         return finding("default model", problem and "problem" or "ok", problem or name)
     end
-    local ok, opened = pcall(model.open, name)
-    if not ok then
-        return finding("default model", "problem", ("%s: %s"):format(name,
-            (tostring(opened):gsub("^.-model%.open: ", ""))),
+    local opened, why = model.try_open(name)
+    if not opened then
+        return finding("default model", "problem", ("%s: %s"):format(name, why),
             "set that, or " .. NAME_ONE)
     end
     local server = by_provider[opened.provider]

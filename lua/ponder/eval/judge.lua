@@ -53,9 +53,9 @@ BETTER: TIE.]]
 ---@return string? problem
 function judge.prepare(opts)
     if type(opts.model) == "string" then
-        local ok, opened = pcall(model.open, opts.model)
-        if not ok then
-            return (tostring(opened):gsub("^.-: ", "", 1))
+        local opened, message = model.try_open(opts.model)
+        if not opened then
+            return message
         end
         opts.model = opened
     end

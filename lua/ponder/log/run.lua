@@ -8,6 +8,7 @@
 --- ponder.log.session, which only runs with a file need, is loaded on demand.
 
 local core = require "ponder.core.task"
+local file = require "ponder.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local machine = require "ponder.core.machine"
@@ -282,7 +283,7 @@ end
 ---@return string
 function run.read_input()
     local play = next_play()
-    return play and play.input or io.read("a") or ""
+    return play and play.input or file.unless_stopped(io.read("a")) or ""
 end
 
 ---Whether there is input that nobody has to type.

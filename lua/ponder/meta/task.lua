@@ -90,6 +90,9 @@ function core.take_stop() end
 --- Ends the run: no more stop errors are raised.
 function core.stop_obeyed() end
 
+--- Raises the error of a stop that is pending, also in protected code.
+function core.raise_stop() end
+
 --- Limits the number of instructions from now on, in all coroutines together. Starting a coroutine
 --- counts as up to 100.
 ---@param steps? integer nil: no limit

@@ -183,9 +183,9 @@ function settings.open_models(s)
         if not named then
             return nil, client.no_model(os.getenv), "NO_MODEL"
         elseif type(named) == "string" and not by_name[named] then
-            local ok, opened = pcall(model.open, named, open_options)
-            if not ok then
-                return nil, (tostring(opened):gsub("^.-model%.open: ", "")), "NO_MODEL"
+            local opened, message = model.try_open(named, open_options)
+            if not opened then
+                return nil, message, "NO_MODEL"
             end
             by_name[named] = opened
         end

@@ -64,9 +64,9 @@ end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(name, given, box)
-    local ok, m = pcall(model.open, given.model)
-    if not ok then
-        return nil, (tostring(m):gsub("^.-model%.open: ", ""))
+    local m, message = model.try_open(given.model)
+    if not m then
+        return nil, message
     end
     return policies.of(name, { description = m.name,
         annotations = { readOnlyHint = not box.tools }, run = function(request)
