@@ -30,7 +30,7 @@ replies:use()
 local m = model.open(name, { max_output_tokens = 500 })
 
 local answers, errors, spent
-local _, late = task.with_budget({ max_cost = 1, timeout = 60 }, function()
+local _, late = task.with_budget({ max_cost = 1, timeout_ms = 60000 }, function()
     answers, errors = task.map(questions, function(question)
         return m:complete(question)
     end, { concurrency = 8 })

@@ -271,18 +271,19 @@ describe("a budget of time", function()
                 ended = true
             end)
             assert.same({ nil, "the time budget of 2.5 s is spent", "BUDGET" },
-                { task.with_budget({ timeout = 2.5 }, ask, m) })
+                { task.with_budget({ timeout_ms = 2500 }, ask, m) })
             assert.same({ 2.5, false }, { task.now(), ended })
         end)
     end)
 
     it("passes on what the function returns in time, even a timeout of its own", function()
         help.run(function()
-            assert.same({ nil, "mine", "TIMEOUT" }, { task.with_budget({ timeout = 5 }, function()
+            local limits = { timeout_ms = 5000 }
+            assert.same({ nil, "mine", "TIMEOUT" }, { task.with_budget(limits, function()
                 return nil, "mine", "TIMEOUT"
             end) })
             assert.has_error(function()
-                task.with_budget({ timeout = 5 }, error, { "as it is" })
+                task.with_budget({ timeout_ms = 5000 }, error, { "as it is" })
             end, { "as it is" })
         end)
     end)

@@ -143,7 +143,7 @@ describe("Ctrl-C", function()
         end)
     end
 
-    -- A command that reads a pipe, which has begun and does not end; $FIFO is its path.
+    -- A command that reads a pipe, which has begun and does not end.
     local READS = [[
         cd %s; mkfifo fifo; exec 3<>fifo; echo "-- begun" >&3
         PONDER_MODEL=ollama:x %s %s <fifo >$OUT 2>$ERR & pid=$!
@@ -152,7 +152,8 @@ describe("Ctrl-C", function()
 
     for _, arguments in ipairs {
         "run -", "run --untrusted -", "run fifo", "tot", "tot --model script:fifo ?", "chat -",
-        "chat --schema fifo ?", "chat --attach fifo ?", "eval fifo", "ask --strategy fifo ?",
+        "chat --model script:fifo ?", "chat --schema fifo ?", "chat --attach fifo ?", "eval fifo",
+        "ask --strategy fifo ?",
         "scripts/sorting.lua --model script:fifo",
     } do
         it("ends a wait for a file: " .. arguments, function()

@@ -1,3 +1,4 @@
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 
 describe("ponder.options", function()
@@ -107,6 +108,28 @@ describe("ponder.options", function()
 
     it("reads the user's own defaults through __index", function()
         assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
+    end)
+
+    it("accepts the former name of milliseconds, in seconds, with a notice", function()
+        local rules = { wait_ms = { type = "number", min = 0, finite = true, seconds = "wait" } }
+        local lines = {}
+        notice.forget()
+        local before = notice.listen(function(line) lines[#lines + 1] = line end)
+        local _ <close> = setmetatable({}, { __close = function() notice.listen(before) end })
+        assert.same({ wait_ms = 1500 }, options.check("f", { wait = 1.5 }, rules))
+        assert.same({ wait_ms = 0 }, options.check("f", { wait = 0 }, rules))
+        assert.same({ "f: opts.wait, in seconds, is now opts.wait_ms, in milliseconds" }, lines)
+        assert.same({ wait_ms = 2 }, options.check("f", { wait_ms = 2 }, rules))
+        for _, case in ipairs {
+            { { wait = -1 }, "f: opts.wait must be a finite number >= 0 (got -1)" },
+            { { wait = "1s" }, 'f: opts.wait must be a finite number >= 0 (got "1s")' },
+            { { wait = math.huge }, "f: opts.wait must be a finite number >= 0 (got inf)" },
+            { { wait = 1, wait_ms = 1 },
+                "f: opts.wait and opts.wait_ms are the same option: give one of them" },
+        } do
+            local ok, err = pcall(options.check, "f", case[1], rules, 0)
+            assert.same({ false, case[2] }, { ok, err })
+        end
     end)
 
     it("accepts an alias, but not together with the option's own name", function()

@@ -46,7 +46,7 @@ describe("strategy.options", function()
                 seen[option.name] = option
             end
             for _, common in ipairs { "model", "models", "temperature", "tools", "max_calls",
-                "max_tokens", "timeout", "generation_prompt" } do
+                "max_tokens", "run_timeout_ms", "generation_prompt" } do
                 assert.is_truthy(seen[common] or name == "trm", name .. "." .. common)
             end
         end

@@ -381,7 +381,7 @@ describe("a budget", function()
         local model = tree_player()
         local free = run(tot, { model = model })
         local bound = run(tot, { model = model, max_calls = free.calls, max_tokens = 1000000,
-            timeout = 1000 })
+            run_timeout_ms = 1000000 })
         assert.equal(tree_of(free), tree_of(bound))
     end)
 
@@ -403,7 +403,8 @@ describe("a budget", function()
     end)
 
     it("of time ends the run at once", function()
-        local s = tot.new { timeout = 4.5, model = tree_player(function() return 1 end) }
+        local s = tot.new { run_timeout_ms = 4500, timeout_ms = 9000000,
+            model = tree_player(function() return 1 end) }
         local outcome, message, code, partial = play.run(function() return s:run "What?" end)
         assert.is_nil(outcome)
         assert.same({ "BUDGET", "the time budget of 4.5 s is spent" }, { code, message })

@@ -77,7 +77,7 @@ describe("what computes past", function()
 
     it("the timeout of a budget is cancelled", function()
         task.run(function()
-            assert.equal("BUDGET", (select(3, task.with_budget({ timeout = 0.02 }, compute))))
+            assert.equal("BUDGET", (select(3, task.with_budget({ timeout_ms = 20 }, compute))))
         end)
     end)
 

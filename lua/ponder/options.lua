@@ -16,6 +16,7 @@
 --- options by name.
 
 local head = require("ponder.quote").head
+local notice = require "ponder.notice"
 
 local options = {}
 
@@ -39,6 +40,7 @@ local options = {}
 ---@field finite? boolean numbers: refuse infinities too
 ---@field enum? any[] the only values allowed
 ---@field alias? string another name that is accepted; comes out under the rule's own
+---@field seconds? string the former name of milliseconds; accepted, in seconds, with a notice
 
 ---@alias OptionSchema table<string, OptionRule>
 
@@ -244,8 +246,8 @@ end
 -------------------------------------------------------------------------------
 -- A whole table
 
--- By schema: the names of options in order, the required and default ones, {alias, name} of those
--- with an alias, and all names that are accepted.
+-- By schema: the names of options in order, the required and default ones, {other, name, scale} of
+-- those with another name, and all names that are accepted.
 local derived = setmetatable({}, { __mode = "k" })
 
 local function derive(schema)
@@ -256,10 +258,11 @@ local function derive(schema)
         end
         known.names[#known.names + 1] = name
         known.accepted[#known.accepted + 1] = name
-        known.accepted[#known.accepted + 1] = rule.alias
+        known.accepted[#known.accepted + 1] = rule.alias or rule.seconds
         known.defaults[name] = rule.default
         known.required[#known.required + 1] = rule.required and name or nil
-        known.aliases[#known.aliases + 1] = rule.alias and { rule.alias, name } or nil
+        known.aliases[#known.aliases + 1] = rule.alias and { rule.alias, name }
+            or rule.seconds and { rule.seconds, name, 1000 } or nil
     end
     table.sort(known.names)
     table.sort(known.accepted)
@@ -312,10 +315,10 @@ local function plain(opts, names)
 end
 
 -- The options under the names of their rules; or nil and a mistake.
-local function rename(opts, schema, aliases)
+local function rename(where, opts, schema, aliases)
     local renamed
     for _, alias in ipairs(aliases) do
-        local given, name = alias[1], alias[2]
+        local given, name, scale = table.unpack(alias)
         local value = opts[given]
         if value ~= nil then
             local _, problem = options.check_value(value, schema[name])
@@ -325,8 +328,12 @@ local function rename(opts, schema, aliases)
             if problem then
                 return nil, ("opts.%s %s"):format(given, problem)
             end
+            if scale then
+                notice.once(("%s: opts.%s, in seconds, is now opts.%s, in milliseconds"):format(
+                    where, given, name))
+            end
             renamed = renamed or options.merge({}, opts)
-            renamed[name], renamed[given] = value, nil
+            renamed[name], renamed[given] = scale and value * scale or value, nil
         end
     end
     return renamed or opts
@@ -379,7 +386,7 @@ function options.check(where, opts, schema, level)
     if check_given(opts, schema, known, checked) then
         return checked
     end
-    local renamed, problem = rename(opts, schema, known.aliases)
+    local renamed, problem = rename(where, opts, schema, known.aliases)
     if problem or not check_given(renamed, schema, known, checked) then
         error(("%s: %s"):format(where, problem or first_mistake(renamed, schema, known)), level)
     end

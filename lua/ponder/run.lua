@@ -241,7 +241,7 @@ local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
     context[scheduler.LIMIT] = scheduler.limit(t, not self.session and self.timeout_ms
         and self.timeout_ms / 1000 or nil)
-    if self.budget.limits.timeout or self.timeout_ms and scheduler.tape() then
+    if self.budget.limits.timeout_ms or self.timeout_ms and scheduler.tape() then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
     end
     budgets.enter(self.budget, context)

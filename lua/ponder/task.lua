@@ -309,7 +309,7 @@ end
 ---
 --- Cached replies cost nothing. `max_cost` needs the price of each model (see ponder.model.price):
 --- a call to a model without one returns the code "NO_PRICE".
----@param limits ponder.task.Limits max_calls, max_total_tokens, max_cost (USD), timeout (seconds);
+---@param limits ponder.task.Limits max_calls, max_total_tokens, max_cost (USD), timeout_ms;
 ---in_flight default "await"
 ---@param f function
 ---@param ... any

@@ -230,8 +230,7 @@ local function ask(opts, m, call, box)
     end
     local _ <close> = opts.verbose and verbose.start() or nil
     limits.begin(opts)
-    local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
-        max_tokens = opts.max_total_tokens, timeout = opts.timeout }, converse.run, m, call, {
+    local reply, message, code = task.with_budget(limits.of(opts), converse.run, m, call, {
         tools = function() return box:current() end,
         max_tool_round_trips = opts.max_tool_round_trips, tool_timeout_ms = opts.tool_timeout_ms,
         on_tool = function(name, arguments)

@@ -333,12 +333,18 @@ local function stop(run, message)
     end
 end
 
+-- The strategy's `timeout_ms` is that of a call.
+local function limits_of(opts)
+    return { max_calls = opts.max_calls, max_tokens = opts.max_tokens, max_cost = opts.max_cost,
+        in_flight = opts.in_flight, timeout_ms = opts.run_timeout_ms }
+end
+
 local function new_run(s, how)
     local own = s:fresh()
     s.memory = own.memory
     s.machine, s.calls = own.machine, own.calls -- for s:snapshot()
     local run = setmetatable({
-        s = own, budget = budgets.new(s.opts), inbox = {}, first = 1, last = 0,
+        s = own, budget = budgets.new(limits_of(s.opts)), inbox = {}, first = 1, last = 0,
         tasks = {}, open = 0,
         on_event = how.on_event, on_delta = how.on_delta, started = scheduler.now(),
     }, Run)

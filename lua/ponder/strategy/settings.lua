@@ -22,6 +22,7 @@ local settings = {}
 ---@field min number?
 ---@field max number?
 ---@field alias string? its name in flags and documentation, if not `name`
+---@field flag string? its name in flags, as a duration in seconds
 ---@field help string one line
 
 local COUNT = 1000000000
@@ -74,14 +75,15 @@ local COMMON = {
         type = "number", min = 0, finite = true },
     { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
         enum = { "await", "cancel" }, default = "await" },
-    { "timeout", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
-        min = 0, finite = true },
+    { "run_timeout_ms", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
+        min = 0, finite = true, flag = "timeout", seconds = "timeout" },
 }
 
 local function entry(name, group, help, rule)
     return {
         name = name, group = group, help = help, type = rule.type, default = rule.default,
         enum = rule.enum, min = rule.min, max = rule.max, alias = rule.alias,
+        flag = rule.flag,
     }
 end
 

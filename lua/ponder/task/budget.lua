@@ -21,7 +21,7 @@ local FIELD = "budget" -- the innermost budget, in a task's context
 ---@field max_calls integer?
 ---@field max_total_tokens integer? of prompts and replies together; also as `max_tokens`
 ---@field max_cost number? USD
----@field timeout number? seconds
+---@field timeout_ms number?
 ---@field in_flight "await"|"cancel"|nil what happens to running calls when the budget is spent
 
 ---@type OptionSchema
@@ -29,7 +29,7 @@ budget.LIMITS = {
     max_calls = { type = "integer", min = 0 },
     max_tokens = { type = "integer", min = 0, alias = "max_total_tokens" },
     max_cost = { type = "number", min = 0, finite = true },
-    timeout = { type = "number", min = 0, finite = true },
+    timeout_ms = { type = "number", min = 0, finite = true, seconds = "timeout" },
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
 }
 
@@ -71,7 +71,7 @@ local function nest(self, outer)
     local own = self.limits
     self.outer = outer
     self.limited = outer and outer.limited
-        or (own.max_calls or own.max_tokens or own.max_cost or own.timeout) ~= nil
+        or (own.max_calls or own.max_tokens or own.max_cost or own.timeout_ms) ~= nil
     return self
 end
 
@@ -184,10 +184,11 @@ end
 ---@return any ... the results of `f`; nil, message, "BUDGET" after a timeout
 function budget.within(self, f, ...)
     nest(self, budget.current())
-    local seconds, ended = self.limits.timeout, false
-    if not seconds then
+    local ms, ended = self.limits.timeout_ms, false
+    if not ms then
         return scheduler.with_context(FIELD, self, f, ...)
     end
+    local seconds = ms / 1000
     local function work(...)
         local results = table.pack(f(...))
         ended = true

@@ -50,12 +50,11 @@ local function has_type(option, wanted)
 end
 
 local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME" }
-local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD",
-    timeout = "TIME" }
+local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD" }
 
 -- The type of a numeric option's flag; of a duration, also the unit.
 local function kind_of(option)
-    if option.name == "timeout" then
+    if option.flag then
         return "duration", "s"
     elseif option.name:find "_ms$" then
         return "duration", "ms"
@@ -106,7 +105,8 @@ local function flag_of(option)
             is_json = true }
     elseif VALUES[option.type] then
         local kind, unit = kind_of(option)
-        return option.alias or option.name, { value = NAMED[option.name] or VALUES[kind],
+        return option.flag or option.alias or option.name, {
+            value = NAMED[option.name] or VALUES[kind],
             type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
             option = option, alias = option.alias and option.name }
     end
@@ -193,6 +193,8 @@ function flags.options(given, rules)
                 value, message = read_json(name, value)
             elseif rule.off then
                 value = false
+            elseif rule.unit == "s" then
+                value = value * 1000
             end
             if message then
                 return nil, message

@@ -25,9 +25,13 @@ limits.RULES = args.collect {
         help = "answer repeated requests from this file or redis://" },
 }
 
--- Flags to fields of a budget.
-local NAMES = { max_calls = "max_calls", max_total_tokens = "max_tokens", max_cost = "max_cost",
-    timeout = "timeout" }
+---The limits of a budget that the flags name.
+---@param given table the flags
+---@return ponder.task.Limits
+function limits.of(given)
+    return { max_calls = given.max_calls, max_tokens = given.max_total_tokens,
+        max_cost = given.max_cost, timeout_ms = given.timeout and given.timeout * 1000 }
+end
 
 ---Opens the cache of --cache and uses it for all calls; a replay needs none.
 ---@param place string? path of a file or URL of a Redis; nil: no flag
@@ -108,13 +112,9 @@ end
 ---@return string? refusal if a limit ended it: one line that names the limit
 ---@return string? reached if another error ended it: the limit that was reached before
 function limits.call(given, handler, f, ...)
-    local wanted, any = {}, false
-    for flag, name in pairs(NAMES) do
-        wanted[name] = given[flag]
-        any = any or given[flag] ~= nil
-    end
+    local wanted = limits.of(given)
     limits.begin(given)
-    if not any then
+    if next(wanted) == nil then
         local ok, result = xpcall(call_all, handler, given, f, ...)
         core.stop_obeyed()
         return ok, result, not ok and limits.stopped(given)

@@ -49,7 +49,7 @@ local function strategy_policy(name, given, box)
         return nil, message
     end
     opts.model, opts.tools = given.model, box.tools
-    opts.max_cost, opts.timeout = nil, nil -- the server's
+    opts.max_cost, opts.run_timeout_ms = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
     if not ok then
         return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
@@ -64,9 +64,9 @@ end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(name, given, box)
-    local m, message = model.try_open(given.model)
+    local m, missing = model.try_open(given.model)
     if not m then
-        return nil, message
+        return nil, missing
     end
     return policies.of(name, { description = m.name,
         annotations = { readOnlyHint = not box.tools }, run = function(request)
