@@ -146,8 +146,7 @@ local function new(kind, opts, state, level)
     if problem then
         error(("%s: %s"):format(name, problem), level + 1)
     end
-    settings.check_models(name, kind, checked, level + 1)
-    settings.check_prompts(name, kind, checked.prompts, level + 1)
+    settings.check(name, kind, checked, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)
     if state == nil then
         return build(kind, checked, kind.machine.new(machine_options(kind, checked)))
@@ -176,21 +175,11 @@ Strategy.model_name = settings.model_name
 ---@type fun(self: ponder.strategy.Strategy): table?, string?, string?
 Strategy.open_models = settings.open_models
 
----The machine's environment, passed with each message. Loads the prompts on first use.
----@return table? env
----@return string? message what is wrong with a prompt file
----@return string? code
-function Strategy:env()
-    if not self.environment then
-        local loaded, message, code = settings.load_prompts(self.kind, self.opts)
-        if not loaded then
-            return nil, message, code
-        end
-        self.environment = { prompts = loaded, context = self.opts.context,
-            render = function(name, fields) return settings.render(self, name, fields) end }
-    end
-    return self.environment
-end
+---The machine's environment, passed with each message. Loads the prompts on first use: prompt files
+---are read again for each run. Or nil, what is wrong with a prompt file, and "BAD_PROMPT" or
+---"NO_PROMPT".
+---@type fun(self: ponder.strategy.Strategy): table?, string?, string?
+Strategy.env = settings.env
 
 -------------------------------------------------------------------------------
 -- Signals and directives
@@ -265,15 +254,12 @@ function actions.ignored()
     return {}
 end
 
-local ACTION_NAMES = { "start", "llm_result", "llm_partial", "tool_result", "request_error",
-    "ignored" }
-
 -- Performs an action. `level` is the error level of mistakes, 1 for this function.
 local function perform(s, action, params, level)
     local known = type(action) == "string" and actions[action]
     if not known then
         error(("strategy.%s: unknown action %s%s"):format(s.kind.name, options.show(action),
-            options.hint(action, ACTION_NAMES)), level + 1)
+            options.hint(action, options.names(actions))), level + 1)
     elseif params ~= nil and type(params) ~= "table" then
         error(("strategy.%s: the params of %s must be a table (got %s)"):format(s.kind.name,
             action, options.show(params)), level + 1)

@@ -129,12 +129,8 @@ local function is_model(named)
     return kind == "string" or kind == "table" and type(named.chat) == "function"
 end
 
----Checks the options `model` and `models`; an invalid model or an unknown role raises.
----@param where string `"strategy.tot.new"`
----@param kind ponder.strategy.Kind
----@param opts table
----@param level integer
-function settings.check_models(where, kind, opts, level)
+-- Checks the options `model` and `models`; an invalid model or an unknown role raises.
+local function check_models(where, kind, opts, level)
     if opts.model ~= nil and not is_model(opts.model) then
         error(("%s: opts.model must be a name or an open model (got %s)"):format(where,
             options.show(opts.model)), level + 1)
@@ -223,13 +219,15 @@ local function unknown_name(by_name, known)
     end
 end
 
----Checks the option `prompts`; raises. Ignores the key `instructions` of prompt files.
+---Checks the options `model`, `models` and `prompts`; raises. Ignores the key `instructions` of
+---prompt files.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
----@param by_name table?
+---@param opts table
 ---@param level integer
-function settings.check_prompts(where, kind, by_name, level)
-    local known = kind.machine.prompt_names
+function settings.check(where, kind, opts, level)
+    check_models(where, kind, opts, level + 1)
+    local by_name, known = opts.prompts, kind.machine.prompt_names
     local problem = by_name
         and (unknown_name(by_name, known) or problem_in(by_name, known))
     if problem then
@@ -237,13 +235,8 @@ function settings.check_prompts(where, kind, by_name, level)
     end
 end
 
----Loads the prompts of a run. Prompt files are re-read on every run.
----@param kind ponder.strategy.Kind
----@param opts table
----@return table<string, function|string>? by_name
----@return string? message with the file, and the line if known
----@return "BAD_PROMPT"|"NO_PROMPT"|nil code
-function settings.load_prompts(kind, opts)
+-- The prompts by name, functions or instructions; or nil, the file and what is wrong, and a code.
+local function load_prompts(kind, opts)
     local found, message, code = prompt.load(kind.name, kind.prompts)
     if not found then
         return nil, message, code
@@ -274,6 +267,19 @@ local function with_instructions(text, own)
         context.instructions = text
         return own(context)
     end
+end
+
+---See ponder.strategy.Strategy.
+function settings.env(s)
+    if not s.environment then
+        local loaded, message, code = load_prompts(s.kind, s.opts)
+        if not loaded then
+            return nil, message, code
+        end
+        s.environment = { prompts = loaded, context = s.opts.context,
+            render = function(name, fields) return settings.render(s, name, fields) end }
+    end
+    return s.environment
 end
 
 ---Renders one of a strategy's prompts.
