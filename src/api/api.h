@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "loop/loop.h"
 
 /* Defines a luaopen_ function: the shared object exports nothing else. */
 #define PONDER_MODULE(open)                                                                        \
@@ -110,15 +111,57 @@ static inline void api_replace(lua_State *L, const char *name, lua_CFunction fun
     lua_setfield(L, -2, name);
 }
 
+/* ---- userdata that hold a pointer, or NULL once they are closed ---- */
+
+/* Pushes one that holds NULL. */
+static inline void *api_new_box(lua_State *L, const char *name)
+{
+    void **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, name);
+    return box;
+}
+
+/* Closes argument 1 and returns what it held. */
+static inline void *api_empty_box(lua_State *L, const char *name)
+{
+    void **box = luaL_checkudata(L, 1, name), *held = *box;
+    *box = NULL;
+    return held;
+}
+
+/* What argument 1 holds, which begins with its LoopPort. Errors call it `what`. */
+static inline void *api_check_box(lua_State *L, const char *name, const char *what)
+{
+    void **box = luaL_checkudata(L, 1, name);
+    if (*box == NULL)
+        luaL_error(L, "the %s is closed", what);
+    if (!loop_port_is_ours(*box))
+        luaL_error(L, "the %s belongs to the process that opened it", what);
+    return *box;
+}
+
+/* A method of such a userdata: the number of the port. */
+static inline int api_port(lua_State *L)
+{
+    const LoopPort *port = api_check_box(L, lua_tostring(L, lua_upvalueindex(1)), "source");
+    lua_pushinteger(L, port->number);
+    return 1;
+}
+
+/* ---- classes ---- */
+
 static const luaL_Reg no_methods[] __attribute__((unused)) = {{NULL, NULL}};
 
-/* Makes a metatable of that name with the methods, and `finish` as its __gc and __close. */
+/* Makes a metatable of that name with the methods, whose upvalue is the name, and `finish` as its
+ * __gc and __close. */
 static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
                                  lua_CFunction finish)
 {
     luaL_newmetatable(L, name);
     lua_newtable(L);
-    luaL_setfuncs(L, methods, 0);
+    lua_pushstring(L, name);
+    luaL_setfuncs(L, methods, 1);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, finish);
     lua_setfield(L, -2, "__gc");

@@ -17,10 +17,9 @@
 
 static int directory_gc(lua_State *L)
 {
-    DIR **directory = luaL_checkudata(L, 1, DIRECTORY);
-    if (*directory)
-        closedir(*directory);
-    *directory = NULL;
+    DIR *directory = api_empty_box(L, DIRECTORY);
+    if (directory != NULL)
+        closedir(directory);
     return 0;
 }
 
@@ -43,9 +42,7 @@ static lua_Integer add_file(lua_State *L, DIR *directory, const char *name, lua_
 static int directory_files(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
-    DIR **directory = lua_newuserdatauv(L, sizeof *directory, 0);
-    *directory = NULL;
-    luaL_setmetatable(L, DIRECTORY);
+    DIR **directory = api_new_box(L, DIRECTORY);
     lua_toclose(L, -1);
     *directory = opendir(path);
     if (!*directory)

@@ -9,17 +9,9 @@
 
 #define SERVER "ponder.http.Server"
 
-typedef struct LuaServer {
-    HttpServer *server; /* NULL: closed */
-    Alloc alloc;
-} LuaServer;
-
 static HttpServer *to_server(lua_State *L)
 {
-    LuaServer *s = luaL_checkudata(L, 1, SERVER);
-    if (s->server == NULL)
-        luaL_error(L, "the server is closed");
-    return s->server;
+    return api_check_box(L, SERVER, "server");
 }
 
 /* ---- opening ---- */
@@ -64,17 +56,16 @@ static int http_l_listen(lua_State *L)
     options_read(L, 1, "http.listen", fields, &options);
     lua_getfield(L, 1, "address");
     const char *address = luaL_checkstring(L, -1);
-    LuaServer *s = lua_newuserdatauv(L, sizeof *s, 0);
-    *s = (LuaServer){.alloc = api_alloc(L)};
-    luaL_setmetatable(L, SERVER);
+    HttpServer **box = api_new_box(L, SERVER);
+    Alloc alloc = api_alloc(L);
     options.listen_fd = http_listen(address, shown, error);
     if (options.listen_fd < 0) {
         luaL_pushfail(L);
         lua_pushstring(L, error);
         return 2;
     }
-    s->server = http_open(&s->alloc, &options);
-    if (s->server == NULL) {
+    *box = http_open(&alloc, &options);
+    if (*box == NULL) {
         close(options.listen_fd);
         luaL_pushfail(L);
         lua_pushliteral(L, "the server could not start: not enough memory or descriptors");
@@ -86,11 +77,9 @@ static int http_l_listen(lua_State *L)
 
 static int server_close(lua_State *L)
 {
-    LuaServer *s = luaL_checkudata(L, 1, SERVER);
-    HttpServer *server = s->server;
-    s->server = NULL;
-    if (server != NULL)
-        http_close(server);
+    HttpServer *s = api_empty_box(L, SERVER);
+    if (s != NULL)
+        http_close(s);
     return 0;
 }
 
@@ -98,12 +87,6 @@ static int server_stop_listening(lua_State *L)
 {
     http_stop_listening(to_server(L));
     return 0;
-}
-
-static int server_port(lua_State *L)
-{
-    lua_pushinteger(L, http_port(to_server(L))->number);
-    return 1;
 }
 
 /* ---- receiving ---- */
@@ -265,7 +248,7 @@ PONDER_MODULE(luaopen_ponder_core_http)
     static const luaL_Reg methods[] = {
         {"abort", server_abort}, {"begin", server_begin},
         {"close", server_close}, {"finish", server_finish},
-        {"port", server_port},   {"respond", server_respond},
+        {"port", api_port},      {"respond", server_respond},
         {"stats", server_stats}, {"stop_listening", server_stop_listening},
         {"take", server_take},   {"take_disconnected", server_take_disconnected},
         {"write", server_write}, {NULL, NULL}};

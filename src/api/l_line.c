@@ -18,6 +18,8 @@
 #include "api/offline.h"
 #include "loop/loop.h"
 
+#define LINE "ponder.core.line"
+
 typedef struct Editor {
     char *(*readline)(const char *prompt);
     int (*add_history)(const char *line);
@@ -90,7 +92,7 @@ static void wait_for_key(int fd)
     for (int i = 0; i < SIGNALS; i++)
         loop_end(caught[i]);
     loop_end(keys);
-    loop_port_close(&port);
+    loop_unpost(&port);
     if (own >= 0)
         close(own);
 }
@@ -187,9 +189,8 @@ static int line_read(lua_State *L)
     char *line = edit->readline(prompt);
     if (line == NULL)
         return raise_if_stopped(L);
-    char **box = lua_newuserdatauv(L, sizeof *box, 0); /* owns the line while Lua copies it */
+    char **box = api_new_box(L, LINE); /* owns the line while Lua copies it */
     *box = line;
-    luaL_setmetatable(L, "ponder.core.line");
     lua_pushstring(L, line);
     free(*box);
     *box = NULL;
@@ -198,9 +199,7 @@ static int line_read(lua_State *L)
 
 static int line_gc(lua_State *L)
 {
-    char **box = luaL_checkudata(L, 1, "ponder.core.line");
-    free(*box);
-    *box = NULL;
+    free(api_empty_box(L, LINE));
     return 0;
 }
 
@@ -240,7 +239,7 @@ PONDER_MODULE(luaopen_ponder_core_line)
         {"load_history", line_load_history}, {"read", line_read}, {"remember", line_remember},
         {"save_history", line_save_history}, {NULL, NULL},
     };
-    api_new_class(L, "ponder.core.line", no_methods, line_gc);
+    api_new_class(L, LINE, no_methods, line_gc);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -131,7 +131,7 @@ static int port_close(lua_State *L)
     Port *p = luaL_checkudata(L, 1, PORT);
     loop_end(p->source);
     p->source = NULL;
-    loop_port_close(&p->port);
+    loop_unpost(&p->port);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static LuaPump *to_pump(lua_State *L, const char *where)
         luaL_error(L, "%s: self must be a pump (got %s)", where, luaL_typename(L, 1));
     if (p->pump == NULL || p->close_later)
         luaL_error(L, "%s: the pump is closed", where);
-    if (!pump_is_ours(p->pump))
+    if (!loop_port_is_ours((const LoopPort *)p->pump))
         luaL_error(L, "%s: the pump belongs to the process that opened it", where);
     return p;
 }
@@ -252,7 +252,8 @@ static int pump_l_take(lua_State *L)
 /* self -> the number of its port */
 static int pump_l_port(lua_State *L)
 {
-    lua_pushinteger(L, pump_port(to_pump(L, "net.port")->pump)->number);
+    const LoopPort *port = (const LoopPort *)to_pump(L, "net.port")->pump;
+    lua_pushinteger(L, port->number);
     return 1;
 }
 

@@ -14,18 +14,9 @@
 
 #define PROCESS "ponder.process.Child"
 
-typedef struct LuaProcess {
-    Process *process; /* NULL: closed */
-} LuaProcess;
-
 static Process *to_process(lua_State *L)
 {
-    const LuaProcess *p = luaL_checkudata(L, 1, PROCESS);
-    if (p->process == NULL)
-        luaL_error(L, "the child is closed");
-    if (!process_is_ours(p->process))
-        luaL_error(L, "the child belongs to the process that started it");
-    return p->process;
+    return api_check_box(L, PROCESS, "child");
 }
 
 /* The list of strings at `arg` as an argv, in a userdata that is pushed. */
@@ -59,14 +50,12 @@ static int process_l_start(lua_State *L)
     lua_settop(L, 4);
     ProcessOptions o = {.cwd = luaL_optstring(L, 3, NULL),
                         .max_buffered = (size_t)luaL_checkinteger(L, 4)};
-    LuaProcess *p = lua_newuserdatauv(L, sizeof *p, 0);
-    p->process = NULL;
-    luaL_setmetatable(L, PROCESS);
+    Process **box = api_new_box(L, PROCESS);
     o.arguments = to_strings(L, 1);
     o.environment = to_strings(L, 2);
     luaL_argcheck(L, o.arguments[0] != NULL, 1, "no program");
-    p->process = process_start(&o);
-    if (p->process == NULL)
+    *box = process_start(&o);
+    if (*box == NULL)
         return fail(L, o.arguments[0], errno);
     lua_pushvalue(L, 5);
     return 1;
@@ -189,18 +178,11 @@ static int child_kill(lua_State *L)
     return 0;
 }
 
-static int child_port(lua_State *L)
-{
-    lua_pushinteger(L, process_port(to_process(L))->number);
-    return 1;
-}
-
 static int child_close(lua_State *L)
 {
-    LuaProcess *p = luaL_checkudata(L, 1, PROCESS);
-    if (p->process != NULL && process_is_ours(p->process))
-        process_drop(p->process);
-    p->process = NULL;
+    Process *p = api_empty_box(L, PROCESS);
+    if (p != NULL && loop_port_is_ours((const LoopPort *)p))
+        process_drop(p);
     return 0;
 }
 
@@ -209,7 +191,7 @@ PONDER_MODULE(luaopen_ponder_core_process)
     static const luaL_Reg methods[] = {
         {"close", child_close}, {"close_input", child_close_input},
         {"ended", child_ended}, {"kill", child_kill},
-        {"line", child_line},   {"port", child_port},
+        {"line", child_line},   {"port", api_port},
         {"read", child_read},   {"write", child_write},
         {NULL, NULL},
     };

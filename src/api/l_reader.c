@@ -84,7 +84,7 @@ static int reader_close(lua_State *L)
     loop_end(r->watch);
     r->watch = NULL;
     r->ended = true;
-    loop_port_close(&r->port);
+    loop_unpost(&r->port);
     buffer_free(&r->read, &r->alloc);
     return 0;
 }

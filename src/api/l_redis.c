@@ -7,23 +7,13 @@
 
 #include "api/api.h"
 #include "api/offline.h"
-#include "loop/loop.h"
 #include "queue/redis.h"
 
 #define CONNECTION "ponder.redis.Connection"
 
-typedef struct LuaRedis {
-    Redis *redis; /* NULL: closed */
-} LuaRedis;
-
 static Redis *to_redis(lua_State *L)
 {
-    const LuaRedis *r = luaL_checkudata(L, 1, CONNECTION);
-    if (r->redis == NULL)
-        luaL_error(L, "the connection is closed");
-    if (!redis_is_ours(r->redis))
-        luaL_error(L, "the connection belongs to the process that opened it");
-    return r->redis;
+    return api_check_box(L, CONNECTION, "connection");
 }
 
 /* connect(url, socket_path | nil, ca_file | nil, connect_timeout_ms) -> connection */
@@ -35,11 +25,9 @@ static int redis_l_connect(lua_State *L)
                             .socket_path = luaL_optstring(L, 2, NULL),
                             .ca_file = luaL_optstring(L, 3, NULL),
                             .connect_timeout_ms = luaL_checkinteger(L, 4)};
-    LuaRedis *r = lua_newuserdatauv(L, sizeof *r, 0);
-    r->redis = NULL;
-    luaL_setmetatable(L, CONNECTION);
-    r->redis = redis_open(&alloc, &options);
-    if (r->redis == NULL)
+    Redis **box = api_new_box(L, CONNECTION);
+    *box = redis_open(&alloc, &options);
+    if (*box == NULL)
         return luaL_error(L, "redis.connect: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
@@ -119,25 +107,17 @@ static int connection_state(lua_State *L)
     return 3;
 }
 
-static int connection_port(lua_State *L)
-{
-    lua_pushinteger(L, redis_port(to_redis(L))->number);
-    return 1;
-}
-
 static int connection_close(lua_State *L)
 {
-    LuaRedis *r = luaL_checkudata(L, 1, CONNECTION);
-    Redis *redis = r->redis;
-    r->redis = NULL;
-    if (redis != NULL)
-        redis_close(redis);
+    Redis *r = api_empty_box(L, CONNECTION);
+    if (r != NULL)
+        redis_close(r);
     return 0;
 }
 
 PONDER_MODULE(luaopen_ponder_core_redis)
 {
-    static const luaL_Reg methods[] = {{"close", connection_close}, {"port", connection_port},
+    static const luaL_Reg methods[] = {{"close", connection_close}, {"port", api_port},
                                        {"send", connection_send},   {"state", connection_state},
                                        {"take", connection_take},   {NULL, NULL}};
     static const luaL_Reg functions[] = {{"connect", redis_l_connect}, {NULL, NULL}};

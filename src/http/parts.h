@@ -48,6 +48,7 @@ typedef struct Request {
 typedef VEC(int64_t) IdQueue;
 
 struct HttpServer {
+    LoopPort port;
     Alloc alloc;
     HttpOptions options;
     struct MHD_Daemon *daemon;
@@ -56,7 +57,6 @@ struct HttpServer {
     LoopHandle *deadline_timer; /* once a second while there are peers */
     LoopHandle *watch_timer;    /* when to start watching the clients of slow requests */
     bool watching;              /* that timer is set */
-    LoopPort port;
     Peer *peers;
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
     VEC(uint32_t) free_slots;

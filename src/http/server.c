@@ -205,7 +205,7 @@ void http_close(HttpServer *s)
     loop_end(s->run_timer);
     loop_end(s->deadline_timer);
     loop_end(s->watch_timer);
-    loop_port_close(&s->port);
+    loop_unpost(&s->port);
     vec_free(&s->slots, &s->alloc);
     vec_free(&s->free_slots, &s->alloc);
     vec_free(&s->queue, &s->alloc);
@@ -219,11 +219,6 @@ void http_stop_listening(HttpServer *s)
     MHD_socket fd = MHD_quiesce_daemon(s->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
-}
-
-LoopPort *http_port(HttpServer *s)
-{
-    return &s->port;
 }
 
 HttpStats http_stats(const HttpServer *s)

@@ -13,8 +13,9 @@
  *
  * If a client goes away while its request is taken or streaming, http_first_gone returns its id
  * once, and further calls with that id do nothing. Callbacks of libmicrohttpd append to queues and
- * never touch Lua; the server's port is posted when a queue has something. One thread. A body over
- * the limit is read to its end and dropped, so that the client reads the refusal.
+ * never touch Lua; the server begins with its LoopPort, which is posted when a queue has something.
+ * One thread. A body over the limit is read to its end and dropped, so that the client reads the
+ * refusal.
  */
 #ifndef PONDER_HTTP_SERVER_H
 #define PONDER_HTTP_SERVER_H
@@ -71,8 +72,6 @@ void http_close(HttpServer *s);
 
 /* Stops accepting connections. */
 void http_stop_listening(HttpServer *s);
-
-LoopPort *http_port(HttpServer *s);
 
 /* The oldest queued request, or NULL; dropping it makes it a taken one. */
 const HttpRequest *http_first_request(HttpServer *s);

@@ -9,7 +9,7 @@
 #define STUCK_AFTER                                                                                \
     0.5 /* seconds from a signal to the next, within which a loop that runs delivers */
 
-/* Begins with its libuv handle: see loop_close_handle. */
+/* Begins with its libuv handle, which callbacks get. */
 struct LoopHandle {
     union {
         uv_poll_t descriptor;
@@ -62,7 +62,7 @@ static LoopHandle *started(LoopHandle *h, int error)
 void loop_end(LoopHandle *h)
 {
     if (h != NULL)
-        loop_close_handle((uv_handle_t *)&h->uv);
+        loop_close_handle((uv_handle_t *)&h->uv, h);
 }
 
 static void call_back(const LoopHandle *h)

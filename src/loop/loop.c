@@ -147,11 +147,12 @@ uv_loop_t *loop_get(void)
 static void free_handle(uv_handle_t *h)
 {
     loop_count_handle(-1);
-    free(h);
+    free(h->data);
 }
 
-void loop_close_handle(uv_handle_t *h)
+void loop_close_handle(uv_handle_t *h, void *block)
 {
+    h->data = block;
     uv_close(h, free_handle);
 }
 
@@ -159,12 +160,12 @@ void loop_close_handle(uv_handle_t *h)
 
 void loop_port_open(LoopPort *p)
 {
-    *p = (LoopPort){.number = ++loop.ports};
+    *p = (LoopPort){.number = ++loop.ports, .process = loop_process_id()};
 }
 
-void loop_port_close(LoopPort *p)
+bool loop_port_is_ours(const LoopPort *p)
 {
-    loop_unpost(p);
+    return p->process == loop_process_id();
 }
 
 void loop_post(LoopPort *p)

@@ -69,17 +69,21 @@ void loop_end(LoopHandle *h);
 
 /* ---- ports: news for Lua ---- */
 
-/* A member of its owner. Numbers are never reused. */
+/* The first member of its owner. Numbers are never reused. */
 typedef struct LoopPort {
     int64_t number;
+    pid_t process; /* that opened it */
     bool posted;
     struct LoopPort *prev, *next;
 } LoopPort;
 
 void loop_port_open(LoopPort *p);
-void loop_port_close(LoopPort *p);
 
-/* The port's owner has something for Lua. Cannot fail. */
+/* Whether this process opened it, rather than its parent: else its owner can only free memory. */
+bool loop_port_is_ours(const LoopPort *p);
+
+/* The port's owner has something for Lua. Cannot fail. Unpost the port before its owner is freed.
+ */
 void loop_post(LoopPort *p);
 void loop_unpost(LoopPort *p);
 

@@ -15,8 +15,8 @@ void loop_count_callback(void);
 /* Adds to the number of handles: +1, -1. */
 void loop_count_handle(int change);
 
-/* Closes a libuv handle, the first member of a block from malloc, and frees the block. */
-void loop_close_handle(uv_handle_t *h);
+/* Closes a libuv handle, then frees the block that it is part of. */
+void loop_close_handle(uv_handle_t *h, void *block);
 
 /* Sets errno and returns NULL. */
 void *loop_refuse(int uv_error);

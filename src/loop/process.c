@@ -26,13 +26,12 @@ typedef struct Pipe {
 } Pipe;
 
 struct Process {
-    uv_process_t uv; /* first: see loop_close_handle */
     LoopPort port;
+    uv_process_t uv;
     size_t max_buffered;
     Pipe input, outputs[2];
     bool close_input; /* once all is written */
     enum { NEW, RUNNING, ENDED } state;
-    pid_t owner; /* the process that started it */
     int64_t status;
     int signal;
 };
@@ -157,7 +156,7 @@ static void on_input(void *arg, int fd, int events)
 
 static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
 {
-    Process *p = (Process *)uv;
+    Process *p = uv->data;
     loop_count_callback();
     p->state = ENDED;
     p->status = status;
@@ -225,7 +224,7 @@ Process *process_start(const ProcessOptions *o)
     if (p == NULL)
         return NULL;
     p->max_buffered = o->max_buffered;
-    p->owner = loop_process_id();
+    p->uv.data = p;
     p->input.fd = p->outputs[0].fd = p->outputs[1].fd = -1;
     loop_port_open(&p->port);
     int error = open_pipes(p, theirs) ? spawn(p, o, theirs) : errno;
@@ -242,11 +241,6 @@ Process *process_start(const ProcessOptions *o)
 }
 
 /* ---- using and ending ---- */
-
-const LoopPort *process_port(const Process *p)
-{
-    return &p->port;
-}
 
 const char *process_output(const Process *p, ProcessStream which, size_t *size, bool *ended)
 {
@@ -318,17 +312,12 @@ static void on_late_exit(uv_process_t *uv, int64_t status, int signal)
     (void)status, (void)signal;
     loop_count_callback();
     reaper_forget(uv->pid);
-    loop_close_handle((uv_handle_t *)uv);
-}
-
-bool process_is_ours(const Process *p)
-{
-    return p->owner == loop_process_id();
+    loop_close_handle((uv_handle_t *)uv, uv->data);
 }
 
 void process_drop(Process *p)
 {
-    loop_port_close(&p->port);
+    loop_unpost(&p->port);
     Pipe *pipes[] = {&p->input, &p->outputs[0], &p->outputs[1]};
     for (int i = 0; i < 3; i++) {
         close_pipe(pipes[i]);
@@ -337,7 +326,7 @@ void process_drop(Process *p)
     if (p->state == NEW) {
         free(p);
     } else if (p->state == ENDED) {
-        loop_close_handle((uv_handle_t *)&p->uv);
+        loop_close_handle((uv_handle_t *)&p->uv, p);
     } else {
         kill(-p->uv.pid, SIGKILL);
         p->uv.exit_cb = on_late_exit;

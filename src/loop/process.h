@@ -8,6 +8,9 @@
  * terminal. When it ends, is dropped, or this process ends in any way, even by SIGKILL, the rest of
  * its group is killed (reaper.c).
  *
+ * A Process begins with its LoopPort, which is posted after output, after input was written, and
+ * after the end.
+ *
  * libuv's own pipes were tried: they do not protect against SIGPIPE, and give the child sockets,
  * which it cannot reopen as /dev/stdin.
  */
@@ -29,9 +32,6 @@ typedef struct ProcessOptions {
 
 /* Starts a child; NULL: see errno, also if the program or the directory cannot be used. */
 Process *process_start(const ProcessOptions *o);
-
-/* Posted after output, after input was written, and after the end. */
-const LoopPort *process_port(const Process *p);
 
 /* Output that was read and not consumed; `ended`: there will be no more. */
 const char *process_output(const Process *p, ProcessStream which, size_t *size, bool *ended);
@@ -55,10 +55,7 @@ bool process_has_ended(const Process *p, int64_t *status, int *signal);
 /* Sends a signal to the child and its group. */
 void process_kill(Process *p, int signal);
 
-/* Kills the child if it still runs, and frees `p`. */
+/* Kills the child if it still runs, and frees `p`. A forked child must not use it. */
 void process_drop(Process *p);
-
-/* Whether this process started it; a forked child must not use it. */
-bool process_is_ours(const Process *p);
 
 #endif

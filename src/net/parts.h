@@ -179,14 +179,13 @@ typedef struct TransferList {
 } TransferList;
 
 struct Pump {
+    LoopPort port;
     Alloc alloc;
     PumpOptions options;
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
     Multi *multis;
-    LoopPort port;
     LoopHandle *timer; /* see flow_schedule */
     double next_check; /* no transfer is due before this time */
-    pid_t owner;
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
     char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */

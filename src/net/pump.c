@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "net/parts.h"
 
@@ -74,7 +73,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc, .owner = loop_process_id(), .next_check = INFINITY};
+    *p = (Pump){.alloc = *alloc, .next_check = INFINITY};
     loop_port_open(&p->port);
     if (!copy_options(p, options) || !make_buckets(p)) {
         pump_close(p);
@@ -103,23 +102,19 @@ static void free_transfers(Pump *p, Transfer *t)
     }
 }
 
-bool pump_is_ours(const Pump *p)
-{
-    return p->owner == loop_process_id();
-}
-
 void pump_close(Pump *p)
 {
     if (p == NULL)
         return;
-    if (pump_is_ours(p)) { /* a child must not send a TLS close on its parent's connections */
+    if (loop_port_is_ours(
+            &p->port)) { /* a child must not send a TLS close on its parent's connections */
         free_transfers(p, p->active);
         free_transfers(p, p->ended.first);
         free_transfers(p, p->taken.first);
         free_transfers(p, p->spare);
         multis_close(p);
         loop_end(p->timer);
-        loop_port_close(&p->port);
+        loop_unpost(&p->port);
     }
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
@@ -176,11 +171,6 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
 }
 
 /* ---- waiting, results, cancelling, numbers ---- */
-
-const LoopPort *pump_port(const Pump *p)
-{
-    return &p->port;
-}
 
 PumpStatus pump_wait(Pump *p, double timeout_ms)
 {

@@ -9,7 +9,7 @@
  *
  * A queued call is one block of memory; only calls in flight have an easy handle, and these are
  * reused. libcurl's callbacks only append to bounded buffers. A pump is for one thread of one
- * process.
+ * process. It begins with its LoopPort, which is posted when there is something to take.
  */
 #ifndef PONDER_NET_PUMP_H
 #define PONDER_NET_PUMP_H
@@ -109,17 +109,11 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
 /* Drops all calls and closes all connections; in a forked child only frees memory. */
 void pump_close(Pump *p);
 
-/* Whether this process opened the pump: else only pump_close may be called. */
-bool pump_is_ours(const Pump *p);
-
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id);
 
 /* Runs the loop until there is something to take, `timeout_ms` have passed (< 0: no limit while
  * calls are pending), or loop_wake is called. Not needed where the loop runs anyway. */
 PumpStatus pump_wait(Pump *p, double timeout_ms);
-
-/* Posted when there is something to take. */
-const LoopPort *pump_port(const Pump *p);
 
 /* Takes new events and results; drops the events of the previous take. */
 PumpStatus pump_take(Pump *p);

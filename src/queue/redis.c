@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/buffer.h"
 #include "core/vec.h"
@@ -21,14 +20,13 @@ enum {
 };
 
 struct Redis {
+    LoopPort port;
     Alloc alloc;
-    pid_t owner;
     RedisState state;
     CURLM *multi; /* of this connection alone */
     CURL *easy;
     LoopHandle *timer; /* libcurl's, while it connects */
     LoopHandle *watch; /* of the open connection */
-    LoopPort port;
     Buffer out;
     size_t sent; /* of `out` */
     redisReader *reader;
@@ -261,7 +259,6 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
     if (r == NULL)
         return errno = ENOMEM, NULL;
     *r = (Redis){.alloc = *alloc,
-                 .owner = loop_process_id(),
                  .multi = curl_multi_init(),
                  .easy = curl_easy_init(),
                  .reader = redisReaderCreate()};
@@ -283,22 +280,17 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
 
 /* ---- for its owner ---- */
 
-bool redis_is_ours(const Redis *r)
-{
-    return r->owner == loop_process_id();
-}
-
 void redis_close(Redis *r)
 {
     Alloc alloc = r->alloc;
-    if (redis_is_ours(r)) {
+    if (loop_port_is_ours(&r->port)) {
         flush(r); /* unsent commands, as far as the socket accepts them */
         loop_end(r->watch);
         curl_multi_remove_handle(r->multi, r->easy);
         curl_easy_cleanup(r->easy);
         curl_multi_cleanup(r->multi);
         loop_end(r->timer);
-        loop_port_close(&r->port);
+        loop_unpost(&r->port);
     }
     for (size_t i = r->first; i < r->replies.count; i++)
         freeReplyObject(r->replies.items[i]);
@@ -354,9 +346,4 @@ void redis_drop_reply(Redis *r)
         receive(r);
         watch_for_more(r);
     }
-}
-
-const LoopPort *redis_port(const Redis *r)
-{
-    return &r->port;
 }

@@ -9,7 +9,8 @@
  * since those of Debian 12 (0.14) do not support TLS. Commands may be sent before the connection is
  * open and pipelined; replies come in the order of commands.
  *
- * An error is final: open another connection.
+ * An error is final: open another connection. A connection begins with its LoopPort, which is
+ * posted on replies, and when it opens or breaks.
  */
 #ifndef PONDER_QUEUE_REDIS_H
 #define PONDER_QUEUE_REDIS_H
@@ -39,9 +40,6 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options);
 /* Closes the connection; in a forked child only frees memory. */
 void redis_close(Redis *r);
 
-/* Whether this process opened it: else only redis_close may be called. */
-bool redis_is_ours(const Redis *r);
-
 RedisState redis_state(const Redis *r);
 
 /* Why it is broken: a code (CONNECT, TIMEOUT, TLS, CLOSED, PROTOCOL, MEMORY) and a text, or NULL.
@@ -54,8 +52,5 @@ bool redis_send(Redis *r, int count, const char **words, const size_t *sizes);
 /* The oldest reply, or NULL. Reading pauses when too many are not dropped. */
 const redisReply *redis_first_reply(const Redis *r);
 void redis_drop_reply(Redis *r);
-
-/* Posted on replies, and when the connection opens or breaks. */
-const LoopPort *redis_port(const Redis *r);
 
 #endif
