@@ -52,13 +52,21 @@ static inline void api_set_string(lua_State *L, const char *name, const char *va
     lua_setfield(L, -2, name);
 }
 
-/* The results of a failure with a file: nil, "PATH: why", code. */
-static inline int api_fail_file(lua_State *L, const char *path, const char *why, const char *code)
+/* The results of a failure: nil, message, and a code unless that is NULL. */
+static inline int api_fail(lua_State *L, const char *message, const char *code)
 {
     luaL_pushfail(L);
-    lua_pushfstring(L, "%s: %s", path, why);
+    lua_pushstring(L, message);
+    if (code == NULL)
+        return 2;
     lua_pushstring(L, code);
     return 3;
+}
+
+/* Those of a failure with a file: nil, "PATH: why", code. */
+static inline int api_fail_file(lua_State *L, const char *path, const char *why, const char *code)
+{
+    return api_fail(L, lua_pushfstring(L, "%s: %s", path, why), code);
 }
 
 static inline int api_fail_errno(lua_State *L, const char *path, int error)

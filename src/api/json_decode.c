@@ -175,21 +175,18 @@ static bool build(Builder *b)
 static int push_fault(Builder *b, const char *where)
 {
     JsonPlace place = json_place(&b->reader);
-    lua_State *L = b->L;
-    lua_pushnil(L);
-    lua_pushfstring(L, "%s: %s at byte %I (line %I, column %I)", where, b->reader.problem,
-                    (LUAI_UACINT)place.byte, (LUAI_UACINT)place.line, (LUAI_UACINT)place.column);
-    lua_pushstring(L, b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP" : "BAD_JSON");
-    return 3;
+    const char *message = lua_pushfstring(b->L, "%s: %s at byte %I (line %I, column %I)", where,
+                                          b->reader.problem, (LUAI_UACINT)place.byte,
+                                          (LUAI_UACINT)place.line, (LUAI_UACINT)place.column);
+    return api_fail(b->L, message, b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP" : "BAD_JSON");
 }
 
 static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
 {
-    lua_pushnil(L);
-    lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
-                    (LUAI_UACINT)length, (LUAI_UACINT)max_bytes);
-    lua_pushliteral(L, "TOO_LARGE");
-    return 3;
+    const char *message =
+        lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
+                        (LUAI_UACINT)length, (LUAI_UACINT)max_bytes);
+    return api_fail(L, message, "TOO_LARGE");
 }
 
 int json_lua_decode(lua_State *L)

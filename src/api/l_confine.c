@@ -34,11 +34,11 @@ static int push_error(lua_State *L, int error)
 {
     if (error == EINTR && task_stop_is_pending())
         return task_stop_raise(L);
-    lua_pushnil(L);
-    lua_pushstring(L, error == EPIPE       ? "the other process has ended"
-                      : error == ETIMEDOUT ? "TIMEOUT"
-                                           : strerror(error));
-    return 2;
+    return api_fail(L,
+                    error == EPIPE       ? "the other process has ended"
+                    : error == ETIMEDOUT ? "TIMEOUT"
+                                         : strerror(error),
+                    NULL);
 }
 
 static int send_message(lua_State *L, int fd, int index, bool (*stops)(void), double deadline)
@@ -154,13 +154,10 @@ static int confine_l_spawn(lua_State *L)
     *child = (Child){.pid = 0, .fd = -1};
     luaL_setmetatable(L, CLASS);
     int error = confine_spawn(&child->pid, &child->fd);
-    if (error != 0) {
-        child->pid = 0;
-        lua_pushnil(L);
-        lua_pushstring(L, strerror(error));
-        return 2;
-    }
-    return 1;
+    if (error == 0)
+        return 1;
+    child->pid = 0;
+    return api_fail(L, strerror(error), NULL);
 }
 
 /* missing() -> list of what the kernel lacks */
@@ -186,11 +183,8 @@ static int confine_l_enter(lua_State *L)
     ConfineLimits limits = {.memory = (size_t)luaL_checkinteger(L, 1) << 20,
                             .cpu_seconds = (long)luaL_checkinteger(L, 2)};
     int error = confine_enter(&limits);
-    if (error != 0) {
-        lua_pushnil(L);
-        lua_pushstring(L, strerror(error));
-        return 2;
-    }
+    if (error != 0)
+        return api_fail(L, strerror(error), NULL);
     lua_pushboolean(L, 1);
     return 1;
 }

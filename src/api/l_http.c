@@ -59,17 +59,12 @@ static int http_l_listen(lua_State *L)
     HttpServer **box = api_new_box(L, SERVER);
     Alloc alloc = api_alloc(L);
     options.listen_fd = http_listen(address, shown, error);
-    if (options.listen_fd < 0) {
-        luaL_pushfail(L);
-        lua_pushstring(L, error);
-        return 2;
-    }
+    if (options.listen_fd < 0)
+        return api_fail(L, error, NULL);
     *box = http_open(&alloc, &options);
     if (*box == NULL) {
         close(options.listen_fd);
-        luaL_pushfail(L);
-        lua_pushliteral(L, "the server could not start: not enough memory or descriptors");
-        return 2;
+        return api_fail(L, "the server could not start: not enough memory or descriptors", NULL);
     }
     lua_pushstring(L, shown);
     return 2;

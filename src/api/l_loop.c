@@ -105,11 +105,10 @@ static int loop_l_directory(lua_State *L)
     p->source = loop_directory(path, on_event, p);
     if (p->source != NULL)
         return 1;
-    int error = errno;
-    lua_pushnil(L);
-    lua_pushfstring(L, "%s: cannot watch it: %s%s", path, strerror(error),
-                    loop_descriptor_hint(error));
-    return 2;
+    return api_fail(L,
+                    lua_pushfstring(L, "%s: cannot watch it: %s%s", path, strerror(errno),
+                                    loop_descriptor_hint(errno)),
+                    NULL);
 }
 
 static int port_number(lua_State *L)

@@ -42,23 +42,12 @@ int machine_save(lua_State *L)
 }
 
 /* The results of a failed restore: nil, the field, what was expected there. */
-static int refuse(lua_State *L, const char *field, const char *expected)
-{
-    lua_pushnil(L);
-    lua_pushstring(L, field);
-    lua_pushstring(L, expected);
-    return 3;
-}
-
 static int refuse_call(lua_State *L, lua_Integer i, const char *field, const char *expected)
 {
-    lua_pushnil(L);
-    if (i == 0)
-        lua_pushfstring(L, "current_call.%s", field);
-    else
-        lua_pushfstring(L, "calls[%I].%s", (LUAI_UACINT)i, field);
-    lua_pushstring(L, expected);
-    return 3;
+    return api_fail(L,
+                    i == 0 ? lua_pushfstring(L, "current_call.%s", field)
+                           : lua_pushfstring(L, "calls[%I].%s", (LUAI_UACINT)i, field),
+                    expected);
 }
 
 /* Reads the call in the table on top of the stack, the i-th (0: the current one), and pops it.
@@ -109,22 +98,22 @@ static int load_numbers(lua_State *L, Machine *m)
     lua_getfield(L, 2, "status");
     uint32_t status = machine_index_of(L, -1, m->kind->statuses);
     if (m->kind->statuses[status] == NULL)
-        return refuse(L, "status", "a status of this machine");
+        return api_fail(L, "status", "a status of this machine");
     m->status = (uint8_t)status;
     lua_getfield(L, 2, "next_call");
     lua_Integer next = luaL_checkinteger(L, -1);
     if (next < 1 || next > MACHINE_NUMBER_LIMIT)
-        return refuse(L, "next_call", "an integer from 1 to 2^53");
+        return api_fail(L, "next_call", "an integer from 1 to 2^53");
     m->next_number = (uint64_t)next;
     if (lua_getfield(L, 2, "start_call_id") == LUA_TSTRING)
         m->reserved_number = machine_number_of(lua_tostring(L, -1));
     else if (status != MACHINE_IDLE)
-        return refuse(L, "start_call_id", "a string");
+        return api_fail(L, "start_call_id", "a string");
     lua_setiuservalue(L, 1, 1);
     m->started_at = field_time(L, "started_at");
     m->finished_at = field_time(L, "finished_at");
     if (status != MACHINE_IDLE && isnan(m->started_at))
-        return refuse(L, "started_at", "a number");
+        return api_fail(L, "started_at", "a number");
     return 0;
 }
 
@@ -138,7 +127,7 @@ int machine_load(lua_State *L)
     if (!refused && lua_getfield(L, 2, "current_call") == LUA_TTABLE)
         refused = load_call(L, m, 0, &m->current);
     else if (!refused && m->status != MACHINE_IDLE)
-        refused = refuse(L, "current_call", "a table");
+        refused = api_fail(L, "current_call", "a table");
     if (!refused) {
         lua_getfield(L, 2, "calls");
         refused = load_calls(L, m);
@@ -146,7 +135,7 @@ int machine_load(lua_State *L)
     if (refused)
         return refused;
     if (!machine_is_coherent(m))
-        return refuse(L, "calls", "the open calls of that status, oldest first");
+        return api_fail(L, "calls", "the open calls of that status, oldest first");
     if (m->call_count > 0)
         m->current = m->calls[0];
     lua_pushboolean(L, true);

@@ -53,11 +53,10 @@ static int fail(lua_State *L, PumpStatus status)
         [PUMP_NO_LOOP] = {"cannot open the event loop: ", "SERVER"},
     };
     int error = status == PUMP_NO_LOOP ? errno : 0;
-    luaL_pushfail(L);
-    lua_pushfstring(L, "%s%s%s", failures[status].message, error != 0 ? strerror(error) : "",
-                    loop_descriptor_hint(error));
-    lua_pushstring(L, failures[status].code);
-    return 3;
+    const char *message =
+        lua_pushfstring(L, "%s%s%s", failures[status].message, error != 0 ? strerror(error) : "",
+                        loop_descriptor_hint(error));
+    return api_fail(L, message, failures[status].code);
 }
 
 /* opts (table or nil) -> Pump. Makes no Lua value while `o` points into the table. */
@@ -317,12 +316,11 @@ static int hand_over_read(lua_State *L)
 /* nil, message, code */
 static int fail_read(lua_State *L, SseStatus status)
 {
-    luaL_pushfail(L);
-    lua_pushstring(L, status == SSE_LINE_TOO_LONG     ? "a line exceeds max_line_bytes"
-                      : status == SSE_EVENT_TOO_LARGE ? "an event exceeds max_event_bytes"
-                                                      : "not enough memory");
-    lua_pushstring(L, status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
-    return 3;
+    return api_fail(L,
+                    status == SSE_LINE_TOO_LONG     ? "a line exceeds max_line_bytes"
+                    : status == SSE_EVENT_TOO_LARGE ? "an event exceeds max_event_bytes"
+                                                    : "not enough memory",
+                    status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
 }
 
 /* Fills the list with the events of a step of the reader: n | nil, message, code */

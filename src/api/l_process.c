@@ -36,11 +36,9 @@ static char **to_strings(lua_State *L, int arg)
 
 static int fail(lua_State *L, const char *program, int error)
 {
-    luaL_pushfail(L);
-    lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
-                    loop_descriptor_hint(error));
-    lua_pushstring(L, error == ENOENT ? "NOT_FOUND" : "SPAWN");
-    return 3;
+    const char *message = lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
+                                          loop_descriptor_hint(error));
+    return api_fail(L, message, error == ENOENT ? "NOT_FOUND" : "SPAWN");
 }
 
 /* start(arguments, environment, cwd | nil, max_buffered) -> child | nil, message, code */
@@ -101,11 +99,8 @@ static int child_line(lua_State *L)
     bool ended;
     size_t size;
     const char *bytes = process_output(p, which, &size, &ended), *end = memchr(bytes, '\n', size);
-    if (end == NULL && (size == 0 || !ended)) {
-        luaL_pushfail(L);
-        lua_pushstring(L, ended ? "end" : process_is_full(p, which) ? "long" : "");
-        return 2;
-    }
+    if (end == NULL && (size == 0 || !ended))
+        return api_fail(L, ended ? "end" : process_is_full(p, which) ? "long" : "", NULL);
     size_t n = end != NULL ? (size_t)(end - bytes) : size;
     lua_pushlstring(L, bytes, n);
     process_consume(p, which, end != NULL ? n + 1 : n);
@@ -144,9 +139,7 @@ static int child_ended(lua_State *L)
         return 1;
     }
     const char *name = sigabbrev_np(signal);
-    lua_pushnil(L);
-    lua_pushfstring(L, name != NULL ? "SIG%s" : "signal", name);
-    return 2;
+    return api_fail(L, lua_pushfstring(L, name != NULL ? "SIG%s" : "signal", name), NULL);
 }
 
 /* The signal whose name, such as "SIGTERM", is at `arg`; 0: there is none. */

@@ -50,9 +50,7 @@ static int regex_new(lua_State *L)
         return 1;
     char message[128];
     regerror(status, &regex->compiled, message, sizeof message);
-    lua_pushnil(L);
-    lua_pushstring(L, message);
-    return 2;
+    return api_fail(L, message, NULL);
 }
 
 PONDER_MODULE(luaopen_ponder_core_regex)

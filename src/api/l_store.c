@@ -11,19 +11,10 @@
 
 /* ---- failures ---- */
 
-void store_push_message(lua_State *L, int store, const StoreError *e)
-{
-    lua_getiuservalue(L, store, STORE_PATH);
-    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), e->detail);
-    lua_remove(L, -2);
-}
-
 int store_push_failure(lua_State *L, int store, const StoreError *e)
 {
-    luaL_pushfail(L);
-    store_push_message(L, store < 0 ? store - 1 : store, e);
-    lua_pushstring(L, store_code(e->status));
-    return 3;
+    lua_getiuservalue(L, store, STORE_PATH);
+    return api_fail_file(L, lua_tostring(L, -1), e->detail, store_code(e->status));
 }
 
 static int no_values(lua_State *L, int store, StoreStatus status, const StoreError *e)

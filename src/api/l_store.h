@@ -19,10 +19,7 @@ Store *store_self(lua_State *L, const char *where);
 /* Argument `index`, which must be a string. */
 const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size);
 
-/* Pushes "FILE: what is wrong"; `store` is the index of the store's userdata. */
-void store_push_message(lua_State *L, int store, const StoreError *e);
-
-/* -> nil, message, code */
+/* -> nil, "FILE: what is wrong", code; `store` is the index of the store's userdata. */
 int store_push_failure(lua_State *L, int store, const StoreError *e);
 
 /* Methods in l_store_rows.c, and the finalizer of rows. */

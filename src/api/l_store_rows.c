@@ -21,7 +21,8 @@ typedef struct Rows {
 /* For iterators, where nil would mean the end of the rows. */
 static int raise(lua_State *L, int store, const StoreError *e)
 {
-    store_push_message(L, store, e);
+    store_push_failure(L, store, e);
+    lua_pop(L, 1);
     return lua_error(L);
 }
 

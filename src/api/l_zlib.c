@@ -38,19 +38,14 @@ static int zlib_l_decompress(lua_State *L)
     lua_Integer max = luaL_checkinteger(L, 2);
     for (size_t i = 0; i < HEAD && size >= HEAD; i++)
         length |= (size_t)bytes[i] << 8 * i;
-    if (size < HEAD || (lua_Integer)length > max) {
-        luaL_pushfail(L);
-        lua_pushfstring(L, "not compressed, or longer than %I bytes", max);
-        return 2;
-    }
+    if (size < HEAD || (lua_Integer)length > max)
+        return api_fail(L, lua_pushfstring(L, "not compressed, or longer than %I bytes", max),
+                        NULL);
     uLongf unpacked = length;
     char *out = luaL_buffinitsize(L, &b, length + 1); /* zlib wants a byte even for an empty text */
     int error = uncompress((unsigned char *)out, &unpacked, bytes + HEAD, size - HEAD);
-    if (error != Z_OK || unpacked != length) {
-        luaL_pushfail(L);
-        lua_pushliteral(L, "the compressed data is damaged");
-        return 2;
-    }
+    if (error != Z_OK || unpacked != length)
+        return api_fail(L, "the compressed data is damaged", NULL);
     luaL_pushresultsize(&b, unpacked);
     return 1;
 }
