@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "api/alarm.h"
-#include "api/l_task.h"
+#include "api/task_stop.h"
 #include "loop/loop.h"
 
 #define HEAD_START  0.1  /* seconds: the scheduler ends by itself what only waits */

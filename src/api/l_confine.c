@@ -11,7 +11,7 @@
 
 #include "api/api.h"
 #include "api/confine.h"
-#include "api/l_task.h"
+#include "api/task_stop.h"
 #include "loop/loop.h"
 
 #define CLASS "ponder.Confined"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/l_task.h"
 #include "api/offline.h"
+#include "api/task_stop.h"
 #include "loop/loop.h"
 
 #define LINE "ponder.core.line"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/l_task.h"
+#include "api/task_stop.h"
 #include "loop/loop.h"
 
 #define PORT "ponder.loop.Port"

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/l_task.h"
 #include "api/net_batch.h"
 #include "api/net_options.h"
 #include "api/offline.h"
+#include "api/task_stop.h"
 #include "loop/loop.h"
 #include "net/pump.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/l_task.h"
 #include "api/sandbox.h"
+#include "api/task_stop.h"
 
 #define CLASS "ponder.Sandbox"
 

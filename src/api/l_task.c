@@ -3,12 +3,10 @@
  * and closing a task's coroutine (task_coroutine.h), and stopping a run (task_stop.h). Lua decides
  * which task runs when.
  */
-#include "api/l_task.h"
 
 #include "api/api.h"
 #include "api/task_coroutine.h"
 #include "api/task_frame.h"
-#include "api/task_limit.h"
 #include "api/task_stop.h"
 
 static const char raise_key; /* its address makes park raise the value that follows */

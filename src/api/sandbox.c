@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "api/alarm.h"
-#include "api/l_task.h"
+#include "api/task_stop.h"
 
 enum { STEP_INTERVAL = 1000 };
 

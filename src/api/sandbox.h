@@ -22,7 +22,7 @@ typedef enum SandboxEnd {
     SANDBOX_STEPS,
     SANDBOX_TIMEOUT,
     SANDBOX_REFUSED, /* by `fill` */
-    SANDBOX_STOPPED  /* by a stop of the run (l_task.h) */
+    SANDBOX_STOPPED  /* by a stop of the run (task_stop.h) */
 } SandboxEnd;
 
 typedef struct SandboxLimits {

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "api/l_search.h"
-#include "api/l_task.h"
+#include "api/task_stop.h"
 
 /* The stack of the loop. */
 enum {

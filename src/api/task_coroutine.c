@@ -3,7 +3,7 @@
 
 #include <lauxlib.h>
 
-#include "api/task_limit.h"
+#include "api/task_frame.h"
 #include "api/task_stop.h"
 
 static const char mark; /* its address is what a waiting coroutine yields */

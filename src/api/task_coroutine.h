@@ -45,7 +45,7 @@ int coroutine_wait(lua_State *L, lua_KFunction go_on);
 
 /* Resumes `co` with the top `nargs` values of `L`: [-nargs, +results]. Returns the number of
  * results it yielded or returned, STEP_FAILED with one error value, or STEP_WAITS with none; for a
- * task, also STEP_LATE with none: its time is up (task_limit.h), and it can only be closed. Pop the
+ * task, also STEP_LATE with none: its time is up (task_frame.h), and it can only be closed. Pop the
  * mark of a waiting coroutine first. */
 int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int can_wait);
 

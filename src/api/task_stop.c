@@ -1,4 +1,4 @@
-/* task_stop.c -- see task_stop.h and l_task.h. */
+/* task_stop.c -- see task_stop.h. */
 #include "api/task_stop.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/task_frame.h"
-#include "api/task_limit.h"
 #include "loop/loop.h"
 
 enum {
