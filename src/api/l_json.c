@@ -5,6 +5,7 @@
  * lists, no sorted keys and no positions in its errors, and rejects lone surrogates. json.null is
  * the same value as cjson.null, so both can be used side by side.
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/l_json.h"
@@ -12,7 +13,8 @@
 
 /* ---- arguments ---- */
 
-const char *json_text(lua_State *L, const char *where, size_t *length)
+/* The text at argument 1; numbers are not accepted. */
+static const char *check_text(lua_State *L, const char *where, size_t *length)
 {
     if (lua_type(L, 1) != LUA_TSTRING)
         luaL_error(L, "%s: text must be a string (got %s)", where, options_describe(L, 1));
@@ -59,8 +61,296 @@ static int json_object(lua_State *L)
     return mark_table(L, "json.object", JSON_OBJECT_MARK);
 }
 
-static const luaL_Reg FUNCTIONS[] = {{"encode", json_lua_encode}, {"decode", json_lua_decode},
-                                     {"get", json_lua_get},       {"array", json_array},
+/* ---- decode and get: tokens of the reader become Lua values ----
+ *
+ * Each open container has a Level and one stack slot. Its first items (an object's keys and values)
+ * are collected on the Lua stack above that slot, so that the table is made with the right size;
+ * after BATCH items it is made, and the rest goes straight into it. Below BATCH_DEPTH tables are
+ * made at once, which bounds the stack. There is no recursion.
+ */
+
+enum {
+    BATCH = 32,      /* items collected on the stack */
+    BATCH_DEPTH = 32 /* levels that collect items */
+};
+
+typedef struct Level {
+    int slot;          /* the table, or nil while items wait above */
+    int waiting;       /* items above the slot */
+    lua_Integer count; /* list items in the table */
+    bool object;
+    bool made;
+} Level;
+
+typedef struct Builder {
+    lua_State *L;
+    JsonReader reader;
+    int owner;   /* the stack slot that owns `levels` once they outgrow `small` */
+    bool finite; /* refuses NaN and infinities */
+    size_t depth;
+    size_t room;
+    Level *levels;
+    Level small[BATCH_DEPTH];
+} Builder;
+
+static void builder_open(Builder *b, lua_State *L, const char *text, size_t length, size_t depth)
+{
+    b->L = L;
+    b->finite = false;
+    json_open(&b->reader, text, length, depth);
+    b->depth = 0;
+    b->room = BATCH_DEPTH;
+    b->levels = b->small;
+    lua_pushnil(L);
+    b->owner = lua_gettop(L);
+}
+
+static void push_string(lua_State *L, const JsonString *s)
+{
+    if (s->plain) {
+        lua_pushlstring(L, s->text, s->length);
+    } else {
+        luaL_Buffer buffer;
+        char *room = luaL_buffinitsize(L, &buffer, s->room);
+        luaL_pushresultsize(&buffer, json_unescape(s, room));
+    }
+}
+
+static void push_scalar(Builder *b, JsonToken token)
+{
+    lua_State *L = b->L;
+    switch (token) {
+    case JSON_STRING:
+    case JSON_KEY: push_string(L, &b->reader.string); break;
+    case JSON_INTEGER: lua_pushinteger(L, b->reader.integer); break;
+    case JSON_DOUBLE: lua_pushnumber(L, b->reader.number); break;
+    case JSON_TRUE: lua_pushboolean(L, 1); break;
+    case JSON_FALSE: lua_pushboolean(L, 0); break;
+    default: lua_pushlightuserdata(L, NULL); break;
+    }
+}
+
+/* Makes the level's table, moves waiting items into it, and allocates room for `more` items. */
+static void make_table(Builder *b, Level *level, int more)
+{
+    lua_State *L = b->L;
+    int size = level->waiting + more;
+    lua_createtable(L, level->object ? 0 : size, level->object ? size : 0);
+    lua_replace(L, level->slot);
+    level->made = true;
+    if (level->object) {
+        /* In the order of the text, so that the last of equal keys wins. */
+        for (int i = 0; i < level->waiting; i++) {
+            lua_pushvalue(L, level->slot + 1 + 2 * i);
+            lua_pushvalue(L, level->slot + 2 + 2 * i);
+            lua_rawset(L, level->slot);
+        }
+        lua_settop(L, level->slot);
+    } else {
+        for (int i = level->waiting; i > 0; i--)
+            lua_rawseti(L, level->slot, i);
+        level->count = level->waiting;
+        lua_pushvalue(L, JSON_LIST_MARK);
+        lua_setmetatable(L, level->slot);
+    }
+    level->waiting = 0;
+}
+
+static void open_level(Builder *b, bool object)
+{
+    lua_State *L = b->L;
+    Level *level;
+    luaL_checkstack(L, 2 * BATCH + 8, "json: nested too deeply");
+    if (b->depth == b->room) {
+        size_t used = b->room * sizeof(Level);
+        b->levels = json_grow(L, b->owner, b->levels, used, 2 * used);
+        b->room *= 2;
+    }
+    lua_pushnil(L);
+    level = &b->levels[b->depth++];
+    *level = (Level){.slot = lua_gettop(L), .object = object};
+    if (b->depth > BATCH_DEPTH)
+        make_table(b, level, 0);
+}
+
+/* Leaves the finished container on top of the stack. */
+static void close_level(Builder *b)
+{
+    Level *level = &b->levels[b->depth - 1];
+    if (!level->made)
+        make_table(b, level, 0);
+    b->depth--;
+}
+
+/* Gives the innermost level the value on top of the stack, and in an object the key below it. */
+static void add_item(Builder *b)
+{
+    Level *level = &b->levels[b->depth - 1];
+    if (!level->made) {
+        if (++level->waiting == BATCH)
+            make_table(b, level, BATCH);
+    } else if (level->object) {
+        lua_rawset(b->L, level->slot);
+    } else {
+        lua_rawseti(b->L, level->slot, ++level->count);
+    }
+}
+
+static bool is_refused(Builder *b, JsonToken token)
+{
+    if (!b->finite || token != JSON_DOUBLE || isfinite(b->reader.number))
+        return false;
+    b->reader.fault = JSON_BAD;
+    b->reader.problem = "expected a finite number";
+    return true;
+}
+
+/* Reads one value and pushes it; false: an error, which the reader describes. */
+static bool build(Builder *b)
+{
+    do {
+        JsonToken token = json_next(&b->reader);
+        if (is_refused(b, token))
+            return false;
+        switch (token) {
+        case JSON_ERROR:
+        case JSON_END: return false;
+        case JSON_OPEN_LIST: open_level(b, false); continue;
+        case JSON_OPEN_OBJECT: open_level(b, true); continue;
+        case JSON_KEY: push_scalar(b, token); continue;
+        case JSON_CLOSE_LIST:
+        case JSON_CLOSE_OBJECT: close_level(b); break;
+        default: push_scalar(b, token); break;
+        }
+        if (b->depth > 0)
+            add_item(b);
+    } while (b->depth > 0);
+    return true;
+}
+
+/* nil, message, code */
+static int push_fault(Builder *b, const char *where)
+{
+    JsonPlace place = json_place(&b->reader);
+    const char *message = lua_pushfstring(b->L, "%s: %s at byte %I (line %I, column %I)", where,
+                                          b->reader.problem, (LUAI_UACINT)place.byte,
+                                          (LUAI_UACINT)place.line, (LUAI_UACINT)place.column);
+    return api_fail(b->L, message, b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP" : "BAD_JSON");
+}
+
+static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
+{
+    const char *message =
+        lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
+                        (LUAI_UACINT)length, (LUAI_UACINT)max_bytes);
+    return api_fail(L, message, "TOO_LARGE");
+}
+
+static int json_decode(lua_State *L)
+{
+    struct {
+        int64_t max_depth, max_bytes;
+        bool finite;
+    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES, false};
+    static const Option options[] = {
+        {"max_depth", OPTION_INTEGER, 0, 1, JSON_DEPTH_CEILING, NULL},
+        {"max_bytes", OPTION_INTEGER, sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
+        {"finite", OPTION_BOOLEAN, 2 * sizeof(int64_t), 0, 0, NULL},
+        {0}};
+    size_t length;
+    const char *text = check_text(L, "json.decode", &length);
+    Builder b;
+    options_read(L, 2, "json.decode", options, &opts);
+    if (length > (lua_Unsigned)opts.max_bytes)
+        return push_too_large(L, length, opts.max_bytes);
+    builder_open(&b, L, text, length, (size_t)opts.max_depth);
+    b.finite = opts.finite;
+    if (!build(&b) || json_next(&b.reader) != JSON_END)
+        return push_fault(&b, "json.decode");
+    return 1;
+}
+
+/* Whether the string is the one at `arg`. */
+static bool is_string(lua_State *L, const JsonString *s, int arg)
+{
+    size_t length;
+    const char *text = lua_tolstring(L, arg, &length);
+    if (s->plain)
+        return s->length == length && memcmp(s->text, text, length) == 0;
+    push_string(L, s);
+    bool same = lua_rawequal(L, -1, arg);
+    lua_pop(L, 1);
+    return same;
+}
+
+/* Goes to the value of the key; false if there is none or the reader has a fault. */
+static bool enter_object(JsonReader *r, lua_State *L, int arg)
+{
+    if (json_next(r) != JSON_OPEN_OBJECT)
+        return false;
+    while (json_next(r) == JSON_KEY) {
+        if (is_string(L, &r->string, arg))
+            return true;
+        if (!json_skip(r))
+            return false;
+    }
+    return false;
+}
+
+static bool enter_list(JsonReader *r, lua_Integer index)
+{
+    if (json_next(r) != JSON_OPEN_LIST)
+        return false;
+    for (lua_Integer i = 1; json_item(r); i++) {
+        if (i == index)
+            return true;
+        if (!json_skip(r))
+            return false;
+    }
+    return false;
+}
+
+static bool enter(JsonReader *r, lua_State *L, int arg)
+{
+    return lua_type(L, arg) == LUA_TSTRING ? enter_object(r, L, arg)
+                                           : enter_list(r, lua_tointeger(L, arg));
+}
+
+static void check_path(lua_State *L, int last)
+{
+    for (int arg = 2; arg <= last; arg++) {
+        int is_integer = lua_type(L, arg) == LUA_TNUMBER;
+        if (is_integer)
+            lua_tointegerx(L, arg, &is_integer);
+        if (!is_integer && lua_type(L, arg) != LUA_TSTRING)
+            luaL_error(L, "json.get: step %d of the path must be a string or an integer (got %s)",
+                       arg - 1, options_describe(L, arg));
+    }
+}
+
+static int json_get(lua_State *L)
+{
+    size_t length;
+    const char *text = check_text(L, "json.get", &length);
+    int last = lua_gettop(L);
+    Builder b;
+    check_path(L, last);
+    builder_open(&b, L, text, length, JSON_DEFAULT_DEPTH);
+    for (int arg = 2; arg <= last; arg++) {
+        if (!enter(&b.reader, L, arg)) {
+            if (b.reader.fault != JSON_OK)
+                return push_fault(&b, "json.get");
+            lua_pushnil(L);
+            return 1;
+        }
+    }
+    return build(&b) ? 1 : push_fault(&b, "json.get");
+}
+
+/* ---- the module ---- */
+
+static const luaL_Reg FUNCTIONS[] = {{"encode", json_lua_encode}, {"decode", json_decode},
+                                     {"get", json_get},           {"array", json_array},
                                      {"object", json_object},     {NULL, NULL}};
 
 PONDER_MODULE(luaopen_ponder_json)

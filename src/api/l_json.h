@@ -1,8 +1,7 @@
 /*
  * l_json.h -- what the files of the Lua module ponder.json share.
  *
- *   l_json.c       the module: json.array, json.object, json.null, arguments and options
- *   json_decode.c  JSON text to Lua values: json.decode, json.get
+ *   l_json.c       the module, and JSON text to Lua values: json.decode, json.get
  *   json_encode.c  Lua values to JSON text: json.encode
  *
  * Every function of the module has two upvalues: the metatables that mark lists and objects.
@@ -20,14 +19,9 @@
 
 enum { JSON_DEFAULT_DEPTH = 1000, JSON_DEFAULT_BYTES = 64 * 1024 * 1024 };
 
-/* The text at argument 1; numbers are not accepted. */
-const char *json_text(lua_State *L, const char *where, size_t *length);
-
 /* Copies `used` bytes of `old` to a new userdata of `size` bytes in the stack slot `slot`. */
 void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size);
 
 int json_lua_encode(lua_State *L);
-int json_lua_decode(lua_State *L);
-int json_lua_get(lua_State *L);
 
 #endif

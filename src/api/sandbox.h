@@ -58,19 +58,4 @@ SandboxEnd sandbox_run(Sandbox *s, const char *code, size_t size, SandboxFill *f
 /* Frees its memory without running any of its code. */
 void sandbox_close(Sandbox *s);
 
-/* The sandbox of a state. */
-Sandbox *sandbox_of(lua_State *S);
-
-/* Opens Lua's pure library in its state (sandbox_library.c). */
-void sandbox_open_library(lua_State *S);
-
-/* Copies the value at `index` of one state to the top of another. The table at `memo` of the latter
- * maps what has been copied, so that shared values stay shared. Returns 0 if it cannot, and writes
- * to `problem` what and where in the value (sandbox_copy.c). */
-enum { SANDBOX_PROBLEM = 300 };
-int sandbox_copy(lua_State *from, int index, lua_State *to, int memo, char *problem);
-
-/* Counts instructions against the limit. */
-void sandbox_charge(Sandbox *s, lua_Integer steps);
-
 #endif
