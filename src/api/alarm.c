@@ -41,7 +41,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 }
 
 /* Without SA_RESTART a wait ends early. Neither handler interrupts the other. */
-static int catch_signal(int signo)
+static bool catch_signal(int signo)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -50,25 +50,22 @@ static int catch_signal(int signo)
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, ALARM_SIGNAL);
     sigaddset(&action.sa_mask, TASK_SIGNAL);
-    return sigaction(signo, &action, NULL) == 0 ? 0 : errno;
+    return sigaction(signo, &action, NULL) == 0;
 }
 
-int alarm_open(Alarm alarm, void (*callback)(void))
+void alarm_open(Alarm alarm, void (*callback)(void))
 {
     if (callbacks[alarm] != NULL)
-        return 0;
+        return;
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = alarm == ALARM_TASK ? TASK_SIGNAL : ALARM_SIGNAL;
     event.sigev_value.sival_int = (int)alarm;
     owner = pthread_self();
-    int error = catch_signal(event.sigev_signo);
-    if (error == 0 && timer_create(CLOCK_MONOTONIC, &event, &timers[alarm]) != 0)
-        error = errno;
-    if (error == 0)
+    if (catch_signal(event.sigev_signo) &&
+        timer_create(CLOCK_MONOTONIC, &event, &timers[alarm]) == 0)
         callbacks[alarm] = callback;
-    return error;
 }
 
 void alarm_set(Alarm alarm, double seconds)

@@ -14,8 +14,8 @@ typedef enum Alarm {
     ALARM_COUNT
 } Alarm;
 
-/* Makes the timer, unless it exists; returns 0 or an errno value. */
-int alarm_open(Alarm alarm, void (*expired)(void));
+/* Makes the timer, unless it exists. If the system refuses one, it never expires. */
+void alarm_open(Alarm alarm, void (*expired)(void));
 
 /* Sets the timer to `seconds` from now; 0 disarms it. Safe in a signal handler. */
 void alarm_set(Alarm alarm, double seconds);

@@ -135,7 +135,7 @@ static int child_why(lua_State *L)
     loop_port_open(&nothing);
     for (int i = 0; i < WAITS && info.si_pid == 0; i++) {
         if (i > 0)
-            loop_wait_for(&nothing, WAIT_MS);
+            loop_wait(&nothing, WAIT_MS);
         if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
     }

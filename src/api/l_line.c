@@ -88,7 +88,7 @@ static void wait_for_key(int fd)
     for (int i = 0; i < SIGNALS; i++)
         caught[i] = loop_signal(signals[i].number, signals[i].callback, NULL);
     while (keys != NULL && !port.posted && !task_stop_is_pending())
-        loop_wait_for(&port, -1);
+        loop_wait(&port, -1);
     for (int i = 0; i < SIGNALS; i++)
         loop_end(caught[i]);
     loop_end(keys);

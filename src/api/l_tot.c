@@ -344,7 +344,9 @@ static void push_numbers(lua_State *L, const double *numbers, uint32_t count)
 static int m_recent(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    push_numbers(L, t->recent + t->recent_start, t->recent_end - t->recent_start);
+    uint32_t count;
+    const double *recent = tot_recent(t, &count);
+    push_numbers(L, recent, count);
     return 1;
 }
 

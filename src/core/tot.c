@@ -45,16 +45,14 @@ void tot_free(Tot *t)
     clear_slots(t);
     alloc_free(alloc, t->slots, t->slot_capacity * sizeof *t->slots);
     alloc_free(alloc, t->nodes, t->node_capacity * sizeof *t->nodes);
-    alloc_free(alloc, t->recent, t->recent_capacity * sizeof *t->recent);
+    vec_free(&t->measures, alloc);
     vec_free(&t->leaves, alloc);
     vec_free(&t->expansions, alloc);
     search_free(&t->search);
     machine_free(&t->machine);
     t->slots = NULL;
     t->nodes = NULL;
-    t->recent = NULL;
     t->node_count = t->node_capacity = t->slot_capacity = 0;
-    t->recent_start = t->recent_end = t->recent_capacity = 0;
     t->answer = TOT_NONE;
 }
 
@@ -211,23 +209,11 @@ bool tot_round_complete(const Tot *t)
     return t->machine.status == TOT_EVALUATING && t->machine.call_count == 0;
 }
 
-/* The window slides along the array and is moved to the front once more than half is unused. */
-bool tot_reserve_recent(Tot *t)
+const double *tot_recent(const Tot *t, uint32_t *count)
 {
-    uint32_t count = t->recent_end - t->recent_start;
-    if (t->recent_end == t->recent_capacity && t->recent_start > count) {
-        memmove(t->recent, t->recent + t->recent_start, count * sizeof *t->recent);
-        t->recent_start = 0;
-        t->recent_end = count;
-    }
-    return array_reserve(t->recent, t->recent_end, t->recent_capacity, &t->machine.alloc, 1);
-}
-
-void tot_record(Tot *t, double measure)
-{
-    t->recent[t->recent_end++] = measure;
-    if (t->recent_end - t->recent_start > t->options.convergence_window)
-        t->recent_start++;
+    uint32_t all = (uint32_t)t->measures.count, window = t->options.convergence_window;
+    *count = window < all ? window : all;
+    return t->measures.items + (all - *count);
 }
 
 /* The best leaf's score. */
@@ -245,9 +231,9 @@ static double best_leaf_score(Tot *t)
 static void record_measure(Tot *t)
 {
     if (t->options.measure == TOT_BEST_LEAF)
-        tot_record(t, best_leaf_score(t));
+        vec_push(&t->measures, best_leaf_score(t));
     else if (t->depth_reached >= t->options.max_depth)
-        tot_record(t, t->best_score);
+        vec_push(&t->measures, t->best_score);
 }
 
 static SearchStatus make_children(Tot *t, const TotSlot *slot)
@@ -284,7 +270,7 @@ static bool reserve_round(Tot *t)
         more += t->slots[i].thought_count;
     if (more > t->options.max_nodes)
         more = t->options.max_nodes;
-    return tot_reserve_nodes(t, (uint32_t)more) && tot_reserve_recent(t) &&
+    return tot_reserve_nodes(t, (uint32_t)more) && vec_reserve(&t->measures, alloc, 1) &&
            vec_reserve(&t->expansions, alloc, t->slot_count) &&
            (t->options.measure != TOT_BEST_LEAF || vec_reserve(&t->leaves, alloc, more));
 }
@@ -326,10 +312,10 @@ static uint32_t find_answer(const Tot *t)
 
 static bool has_converged(const Tot *t)
 {
-    uint32_t window = t->options.convergence_window;
-    return window > 1 && t->recent_end - t->recent_start == window &&
-           t->recent[t->recent_end - 1] - t->recent[t->recent_start] <
-               t->options.min_score_improvement;
+    uint32_t window = t->options.convergence_window, count;
+    const double *recent = tot_recent(t, &count);
+    return window > 1 && count == window &&
+           recent[count - 1] - recent[0] < t->options.min_score_improvement;
 }
 
 /* Whether the round scored a node at max_depth. */

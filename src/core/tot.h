@@ -98,11 +98,10 @@ typedef struct Tot {
     uint32_t rounds_grown;     /* calls of tot_grow */
     uint32_t first_new;        /* the first child that the last tot_grow made */
     uint32_t depth_reached;
-    uint32_t answer;   /* the child that passed the threshold, else TOT_NONE */
-    double best_score; /* of all nodes; NaN before the first */
-    double *recent;    /* the measure of the last convergence_window rounds */
-    uint32_t recent_start, recent_end;
-    size_t node_capacity, slot_capacity, recent_capacity;
+    uint32_t answer;      /* the child that passed the threshold, else TOT_NONE */
+    double best_score;    /* of all nodes; NaN before the first */
+    VEC(double) measures; /* of the rounds */
+    size_t node_capacity, slot_capacity;
     uint64_t generation_retries, evaluation_retries; /* of the whole run */
     bool loaded;                                     /* by tot_load_end or tot_init_root */
 } Tot;
@@ -150,6 +149,9 @@ bool tot_round_complete(const Tot *t);
 
 /* Makes the children of a complete round, as far as max_nodes allows, and records the measure. */
 TotOutcome tot_grow(Tot *t);
+
+/* The measures of the last convergence_window rounds, or of all if there are fewer. */
+const double *tot_recent(const Tot *t, uint32_t *count);
 
 /* Which stopping rule holds after tot_grow; `budgets_only` checks max_nodes and max_duration. */
 TotReason tot_verdict(Tot *t, double now, bool budgets_only);
@@ -206,10 +208,8 @@ TotOutcome tot_load_expansion(Tot *t, uint32_t children);
 /* Checks slots against open calls, and derives the rest of the state. */
 TotOutcome tot_load_end(Tot *t, uint32_t answer);
 
-/* ---- shared by tot.c and tot_load.c; reserve before tot_record and tot_add_node ---- */
+/* ---- shared by tot.c and tot_load.c; reserve before tot_add_node ---- */
 
-bool tot_reserve_recent(Tot *t);
-void tot_record(Tot *t, double measure);
 bool tot_reserve_nodes(Tot *t, uint32_t more);
 bool tot_reserve_slots(Tot *t, uint32_t count);
 void tot_add_node(Tot *t, uint32_t parent, double score);

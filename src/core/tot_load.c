@@ -17,8 +17,8 @@ static TotOutcome copy_parts(Tot *to, const Tot *from)
         outcome = tot_load_node(to, from->nodes[i].parent, from->nodes[i].score);
     for (uint32_t i = 0; i < from->slot_count && outcome == TOT_DONE; i++)
         outcome = tot_load_slot(to, &from->slots[i], from->slots[i].scores);
-    for (uint32_t i = from->recent_start; i < from->recent_end && outcome == TOT_DONE; i++)
-        outcome = tot_load_recent(to, from->recent[i]);
+    for (size_t i = 0; i < from->measures.count && outcome == TOT_DONE; i++)
+        outcome = tot_load_recent(to, from->measures.items[i]);
     for (size_t i = 0; i < from->expansions.count && outcome == TOT_DONE; i++)
         outcome = tot_load_expansion(to, from->expansions.items[i]);
     return outcome;
@@ -156,9 +156,9 @@ TotOutcome tot_load_expansion(Tot *t, uint32_t children)
 
 TotOutcome tot_load_recent(Tot *t, double measure)
 {
-    if (!tot_reserve_recent(t))
+    if (!vec_reserve(&t->measures, &t->machine.alloc, 1))
         return TOT_NO_MEMORY;
-    tot_record(t, measure);
+    vec_push(&t->measures, measure);
     return TOT_DONE;
 }
 

@@ -244,7 +244,7 @@ static void gather(void)
         continue;
 }
 
-int loop_wait_for(const LoopPort *port, double timeout_ms)
+int loop_wait(const LoopPort *port, double timeout_ms)
 {
     if (loop_get() == NULL)
         return errno;
@@ -257,11 +257,6 @@ int loop_wait_for(const LoopPort *port, double timeout_ms)
     }
     loop.woken = false;
     return 0;
-}
-
-int loop_wait(double timeout_ms)
-{
-    return loop_wait_for(NULL, timeout_ms);
 }
 
 void loop_wake(void)

@@ -92,13 +92,10 @@ size_t loop_take(int64_t *numbers, size_t capacity);
 
 /* ---- waiting ---- */
 
-/* Runs the callbacks of what is ready. If no port is posted then, waits until one is, `timeout_ms`
- * have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno value if the loop
- * cannot be opened. */
-int loop_wait(double timeout_ms);
-
-/* The same, but waits for this port only. */
-int loop_wait_for(const LoopPort *port, double timeout_ms);
+/* Runs the callbacks of what is ready. If the port (NULL: any) is not posted then, waits until it
+ * is, `timeout_ms` have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno
+ * value if the loop cannot be opened. */
+int loop_wait(const LoopPort *port, double timeout_ms);
 
 /* Ends the current wait, or else the next. Safe in signal handlers and other threads. */
 void loop_wake(void);
