@@ -15,7 +15,7 @@
 --- |                                             | the text has no grade                          |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- Status transitions (src/api/l_trm.c); one call is open while the machine is busy:
+--- Status transitions (src/api/l_machine.c); one call is open while the machine is busy:
 ---
 --- | from        | to          | on          |
 --- |-------------|-------------|-------------|

@@ -19,7 +19,6 @@
 
 #include "api/l_json.h"
 #include "core/json.h"
-#include "core/json_keys.h"
 
 enum {
     TEXT = 3,

@@ -1,6 +1,7 @@
 /*
- * l_machine.c -- see l_machine.h; and ponder.core.machine: ids that are unique in the process, the
- * monotonic clock, and preallocated lists.
+ * l_machine.c -- see l_machine.h; the machines trm and cot, which have only statuses and calls; and
+ * ponder.core.machine: ids that are unique in the process, the monotonic clock, and preallocated
+ * lists.
  */
 #include "api/l_machine.h"
 
@@ -344,6 +345,8 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_remove(L, metatable); /* [library] */
 }
 
+/* ---- plain machines ---- */
+
 static int plain_gc(lua_State *L)
 {
     machine_free(machine_self(L));
@@ -362,14 +365,59 @@ static int plain_new(lua_State *L)
     return 1;
 }
 
-void machine_new_plain_class(lua_State *L, const MachineKind *kind)
+/* For a kind without data and methods of its own. */
+static int new_plain_class(lua_State *L, const MachineKind *kind)
 {
     static const luaL_Reg methods[] = {
         {"clone", plain_clone}, {"start", machine_start_self}, {NULL, NULL}};
     machine_new_class(L, kind, methods, plain_new, plain_gc);
+    return 1;
 }
 
-/* ---- the module ---- */
+/* ---- ponder.core.trm: lua/ponder/trm.lua does the rest. A busy machine has one open call. ---- */
+
+enum { REASONING = MACHINE_BUSY, SUPERVISING, IMPROVING };
+
+static const char *const trm_statuses[] = {"idle",        "completed", "error", "reasoning",
+                                           "supervising", "improving", NULL};
+static const char *const trm_calls[] = {"reason", "supervise", "improve", NULL};
+
+static const MachineMove trm_moves[] = {
+    {MACHINE_IDLE, REASONING, "start"},      {REASONING, SUPERVISING, "reasoning"},
+    {SUPERVISING, IMPROVING, "supervision"}, {SUPERVISING, MACHINE_COMPLETED, "supervision"},
+    {IMPROVING, REASONING, "improvement"},   {IMPROVING, MACHINE_COMPLETED, "improvement"},
+    {REASONING, MACHINE_ERROR, "error"},     {SUPERVISING, MACHINE_ERROR, "error"},
+    {IMPROVING, MACHINE_ERROR, "error"},
+};
+
+PONDER_MODULE(luaopen_ponder_core_trm)
+{
+    static const MachineKind kind = {"trm", trm_statuses, trm_calls, trm_moves,
+                                     sizeof trm_moves / sizeof *trm_moves};
+    return new_plain_class(L, &kind);
+}
+
+/* ---- ponder.core.cot: one call; lua/ponder/strategy/cot.lua does the rest ---- */
+
+enum { ANSWERING = MACHINE_BUSY };
+
+static const char *const cot_statuses[] = {"idle", "completed", "error", "answering", NULL};
+static const char *const cot_calls[] = {"answer", NULL};
+
+static const MachineMove cot_moves[] = {
+    {MACHINE_IDLE, ANSWERING, "start"},
+    {ANSWERING, MACHINE_COMPLETED, "answer"},
+    {ANSWERING, MACHINE_ERROR, "error"},
+};
+
+PONDER_MODULE(luaopen_ponder_core_cot)
+{
+    static const MachineKind kind = {"cot", cot_statuses, cot_calls, cot_moves,
+                                     sizeof cot_moves / sizeof *cot_moves};
+    return new_plain_class(L, &kind);
+}
+
+/* ---- ponder.core.machine ---- */
 
 /* unique_id(prefix) -> a string unique in this process */
 static int unique_id(lua_State *L)

@@ -1,5 +1,5 @@
 /*
- * l_machine.h -- the Lua side that l_tot.c, l_got.c, l_trm.c and l_cot.c share.
+ * l_machine.h -- the Lua side that the reasoning machines share.
  *
  * Each machine is a full userdata that begins with a Machine and has one user value: the id (a
  * string) that the caller passed to start. A kind of machine makes its metatable with
@@ -39,9 +39,6 @@ void *machine_new_copy(lua_State *L, size_t size);
  * __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
                        lua_CFunction new, lua_CFunction gc);
-
-/* The same for a kind without data and methods of its own. */
-void machine_new_plain_class(lua_State *L, const MachineKind *kind);
 
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 void *machine_self(lua_State *L);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/net_batch.h"
-#include "api/net_options.h"
+#include "api/net_tables.h"
 #include "api/offline.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"

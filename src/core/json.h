@@ -118,4 +118,18 @@ size_t json_write_double(char *out, double value); /* finite */
  * any locale. */
 JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
 
+/* ---- the keys of an object that is written ---- */
+
+typedef struct JsonKey {
+    uint64_t prefix; /* the first 8 bytes as a number, to compare in one step */
+    const char *text;
+    size_t length;
+    size_t position; /* for the caller */
+} JsonKey;
+
+JsonKey json_key(const char *text, size_t length, size_t position);
+
+/* Bytewise, a prefix before the longer key. */
+void json_sort_keys(JsonKey *keys, size_t n);
+
 #endif

@@ -75,10 +75,6 @@ void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_
 void http_on_watch_due(void *server);
 Peer *http_peer_of(struct MHD_Connection *connection);
 
-/* refusals.c: whether a request was refused by its headers. */
-bool http_is_refused(const HttpServer *s, struct MHD_Connection *connection,
-                     enum MHD_Result *result);
-
 /* The request, or NULL once it has ended. */
 Request *http_find(const HttpServer *s, int64_t id);
 void http_resume(Request *r);
