@@ -228,7 +228,7 @@ void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
         if (growth > m->bytes_limit - m->bytes || !fits(m, growth))
             return NULL;
     }
-    void *other = block != NULL ? realloc(block, new_size) : malloc(new_size); /* faster so */
+    void *other = block != NULL ? realloc(block, new_size) : malloc(new_size); /* faster */
     if (other != NULL && new_size >= old_size)
         grow(m, new_size - old_size);
     else if (other != NULL)

@@ -197,7 +197,7 @@ static void load_pending(lua_State *L, Got *got, int nodes, int votes)
 
 /*
  * core:restore_state(root, current, result, generation_count, refinements, thoughts_in, pending,
- * votes), after restore and the graph -> the name of a field that cannot be right, or nil
+ * votes), after restore and the graph -> the name of an inconsistent field, or nil
  */
 static int m_restore_state(lua_State *L)
 {

@@ -146,7 +146,7 @@ bool got_link(Got *got, uint32_t from, uint32_t to, bool *added);
 /* Makes the `count` nodes from `first` on pending. False: no memory. */
 bool got_set_pending(Got *got, uint32_t first, uint32_t count);
 
-/* Checks a restored state: NULL, or the name of the field that cannot be right. */
+/* Checks a restored state: NULL, or the name of the inconsistent field. */
 const char *got_incoherence(const Got *got);
 
 /* The score by which thoughts are compared. */

@@ -137,7 +137,7 @@ static const char *digits(const char *at, const char *end)
     return at;
 }
 
-/* The end of the number at `at`, or NULL, with the place of the mistake in *wrong. */
+/* The end of the number at `at`, or NULL, with the position of the mistake in *wrong. */
 static const char *number_end(const char *at, const char *end, const char **wrong)
 {
     const char *from;

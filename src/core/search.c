@@ -151,7 +151,7 @@ SearchStatus search_make(Search *s, SearchTicket *t)
         t->full = s->refused = true;
     for (uint32_t id = first; id < s->count && s->policy->add != NULL; id++)
         s->policy->add(s, t, id, t->next + (id - first));
-    search_set_place(t, t->next + (s->count - first));
+    search_set_next(t, t->next + (s->count - first));
     return status;
 }
 

@@ -100,7 +100,7 @@ typedef enum SearchCall {
 
 typedef struct SearchOptions {
     SearchStrategy strategy;
-    uint32_t k;          /* children used of an expansion; SEARCH_ALL */
+    uint32_t k;          /* children used per expansion, or SEARCH_ALL */
     uint32_t max_depth;  /* the deepest child, at most SEARCH_MAX_DEPTH */
     uint32_t max_nodes;  /* the root included */
     uint32_t beam_width; /* nodes kept per level (dvts: per subtree); best_first: cap, 0: none */
@@ -155,24 +155,24 @@ typedef struct SearchTicket {
     uint32_t node;       /* SEARCH_NO_NODE: evaluates the root, or a level */
     uint32_t width;      /* the number of children to ask expand for */
     uint32_t first, end; /* its children are first .. end - 1 */
-    uint32_t next, last; /* of the list that expand returned: the next place, the places used */
+    uint32_t next, last; /* indexes in the list that expand returned: the next, and the end */
     uint32_t evaluated;  /* children */
     uint32_t duplicates;
     uint32_t expansions;  /* earlier ones of its node (ab_mcts, evolve) */
     uint32_t arm;         /* its action (ab_mcts), island (evolve), the path's last node (uct) */
     uint32_t failed_from; /* the first child whose callback failed; SEARCH_NO_NODE */
-    uint32_t key_entry;   /* of the child to be made next */
-    double cost;          /* of it */
-    uint64_t dropped;     /* of the list, beyond the width */
+    uint32_t key_entry;   /* of the next child; valid if key_known */
+    double cost;          /* of the next child; valid if cost_known */
+    uint64_t dropped;     /* items of the list beyond the width */
     uint8_t stage;        /* SearchStage */
     bool expands;
-    bool fetched, cost_known, key_known; /* of the child to be made next */
+    bool fetched, cost_known, key_known; /* of the next child */
     bool failed;                         /* in a callback about the ticket itself */
     bool fails_at_once;                  /* does not wait for the children before failed_from */
     bool full;                           /* max_nodes refused a child */
 } SearchTicket;
 
-/* Whether it is about one new node. */
+/* Whether the call is about one new node, rather than a ticket. */
 static inline bool search_is_about_child(SearchCall call)
 {
     return call >= SEARCH_EVALUATE && call <= SEARCH_REFLECT;
@@ -201,7 +201,7 @@ typedef struct Search {
     bool has_more_than_nodes;                                /* chunks also hold other data */
     bool has_policy_score;
     bool has_plain_children;   /* see search_is_range; set by search_begin */
-    SearchCall first_call;     /* of them */
+    SearchCall first_call;     /* the first callback about a new node */
     uint32_t count, room;      /* nodes, and their capacity */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
     uint32_t considered;       /* all nodes below it were considered for the best */
@@ -223,13 +223,15 @@ typedef struct Search {
     /* the work (search_work.c) */
     VEC(SearchAsk) ready;
     size_t ready_next;
-    uint32_t head, opened, maker; /* tickets: in turn, opened before it, making children */
-    uint32_t committed;           /* nodes that count: those of the tickets before `head` */
-    uint32_t reported;            /* nodes below it had their event */
+    uint32_t head;      /* the ticket in turn */
+    uint32_t opened;    /* work on the tickets before it has begun */
+    uint32_t maker;     /* the ticket that makes its children, or is next to */
+    uint32_t committed; /* nodes that count: those of the tickets before `head` */
+    uint32_t reported;  /* nodes below it had their event */
     uint32_t in_flight;
     uint8_t turn;       /* SearchTurn */
     uint8_t round_step; /* SearchRoundStep */
-    bool turning;       /* an in-turn callback is in flight, which nothing may overtake */
+    bool in_turn_call;  /* a callback of the turn is in flight: nothing may start meanwhile */
     bool full, refused; /* max_nodes: in a ticket's turn; ahead of it */
     bool ended;         /* no more nodes are selected or made */
     SearchOutcome outcome;
@@ -370,10 +372,10 @@ void search_update_best(Search *s, uint32_t end);
 void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 
-/* The child to be made next is at `place` of the ticket's list. */
-static inline void search_set_place(SearchTicket *t, uint32_t place)
+/* The next child is at `index` in the ticket's list. */
+static inline void search_set_next(SearchTicket *t, uint32_t index)
 {
-    t->next = place;
+    t->next = index;
     t->cost = 1;
     t->fetched = t->cost_known = t->key_known = false;
 }
@@ -388,15 +390,14 @@ static inline void search_tell_score(Search *s, uint32_t node, double score)
 
 static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
 {
-    if (terminal) /* it is false so far: a store less to wait for */
+    if (terminal) /* already false: later loads need not wait for a store */
         search_node(s, node)->terminal = true;
 }
 
 static inline void search_set_evaluated(Search *s, uint32_t id)
 {
     SearchNode *node = search_node(s, id);
-    /* The flags share a word with the depth: it is read before the store, which a load waits for.
-     */
+    /* Read the depth before storing the flag: they share a word, so a later load would stall. */
     s->depth_limited += !node->terminal && node->depth == s->options.max_depth;
     s->promising |= node->terminal || node->score >= s->best_score;
     node->evaluated = true;
@@ -406,9 +407,9 @@ static inline void search_set_evaluated(Search *s, uint32_t id)
         s->evaluated_prefix = id + 1;
 }
 
-/* One at a time, where evaluate and is_terminal are all that is asked about children, a unit is
- * about all of them, from `node` to `last`. The driver moves `node` and `call` from callback to
- * callback; search_continue follows the last one. */
+/* With a window of one ticket, and no callbacks about children but evaluate and is_terminal, one
+ * unit covers all children of a ticket, from `node` to `last`. The driver moves `node` and `call`
+ * from callback to callback, and calls search_continue after the last one. */
 static inline bool search_is_range(const Search *s, SearchCall call)
 {
     return s->has_plain_children && (call == SEARCH_EVALUATE || call == SEARCH_IS_TERMINAL);

@@ -13,7 +13,7 @@ typedef struct AbNode {
     AbArm gen, cont, self; /* generate a child, continue with one; the node itself as a child */
     uint32_t expansions, pending;
     uint32_t first_child, last_child, next_sibling;
-    uint32_t place; /* index among its siblings */
+    uint32_t index; /* index among its siblings */
     uint32_t child_count, open_children;
     uint32_t action;      /* from 1 */
     uint32_t buckets;     /* of its observations, in Ab.buckets; plus 1 */
@@ -137,7 +137,7 @@ static uint32_t step_by_arms(const Search *s, uint32_t v)
     FOR_OPEN_CHILDREN(s, v, c)
     {
         double y =
-            draw_arm(s, &stats_of(s, c)->self, v, ARM_CHILDREN + (uint64_t)stats_of(s, c)->place);
+            draw_arm(s, &stats_of(s, c)->self, v, ARM_CHILDREN + (uint64_t)stats_of(s, c)->index);
         if (best == v || y > highest) {
             best = c;
             highest = y;
@@ -177,8 +177,8 @@ static uint32_t step_by_mixed(Search *s, uint32_t v)
     FOR_OPEN_CHILDREN(s, v, c)
     {
         const AbNode *child = stats_of(s, c);
-        double y = draw_mixed(s, v, ARM_CHILDREN + (uint64_t)child->place,
-                              &ab->groups.items[child->place]);
+        double y = draw_mixed(s, v, ARM_CHILDREN + (uint64_t)child->index,
+                              &ab->groups.items[child->index]);
         if (best == v || y > highest) {
             best = c;
             highest = y;
@@ -269,7 +269,7 @@ static void update_open(Search *s, uint32_t id)
 static void link_child(Search *s, uint32_t v, uint32_t id)
 {
     AbNode *node = stats_of(s, v), *child = stats_of(s, id);
-    child->place = node->child_count++;
+    child->index = node->child_count++;
     if (node->last_child == 0)
         node->first_child = id;
     else
@@ -295,9 +295,9 @@ static bool back_up_child(Search *s, const SearchTicket *t, uint32_t id)
     return true;
 }
 
-static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
+static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index)
 {
-    (void)place;
+    (void)index;
     stats_of(s, id)->action = ticket->arm;
 }
 

@@ -75,10 +75,10 @@ static void free_data(Search *s)
 
 /* ---- shared with idastar ---- */
 
-void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
+void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index)
 {
     PathNode *node = path_node(s, id);
-    (void)place;
+    (void)index;
     node->g = id == 0 ? 0 : path_node(s, ticket->node)->g + ticket->cost;
     node->key_entry = ticket->key_entry;
     if (s->options.asks[SEARCH_KEY])

@@ -3,7 +3,7 @@
  * which may be capped to its best `beam_width` nodes.
  *
  * A capped frontier is two heaps of the same nodes, best first and worst first. A node popped from
- * one of them is no longer `open`, and the other drops it when it pops it.
+ * one of them is no longer `open`, and the other heap drops it on reaching it.
  */
 #include "core/search_best_first.h"
 

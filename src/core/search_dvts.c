@@ -21,11 +21,11 @@ static DvtsNode *dvts_node(const Search *s, uint32_t id)
     return search_extra(s, id);
 }
 
-static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
+static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index)
 {
     if (ticket->node != SEARCH_NO_NODE)
         dvts_node(s, id)->subtree =
-            ticket->node == 0 ? place / s->options.k : dvts_node(s, ticket->node)->subtree;
+            ticket->node == 0 ? index / s->options.k : dvts_node(s, ticket->node)->subtree;
 }
 
 /* Keeps the best candidates of a subtree, in reserved room. */

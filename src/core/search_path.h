@@ -28,7 +28,7 @@ static inline bool path_is_stale(const Search *s, const PathNode *node)
     return s->options.asks[SEARCH_KEY] && search_keys_cost(&s->keys, node->key_entry) < node->g;
 }
 
-void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place);
+void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index);
 void path_score(Search *s, uint32_t id, double h);
 bool path_is_cheaper(const Search *s, const SearchTicket *ticket);
 bool path_better(const Search *s, uint32_t a, uint32_t b);

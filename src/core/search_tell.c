@@ -36,7 +36,7 @@ bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
     else if (found == KEY_KNOWN && t->node != SEARCH_NO_NODE &&
              (s->policy->makes_duplicate == NULL || !s->policy->makes_duplicate(s, t))) {
         t->duplicates++;
-        search_set_place(t, t->next + 1);
+        search_set_next(t, t->next + 1);
     }
     return found != KEY_NO_MEMORY;
 }

@@ -229,7 +229,7 @@ bool search_continue(Search *s, SearchAsk *ask)
     case SEARCH_SIMULATE:
     case SEARCH_FEATURES:
     case SEARCH_REFLECT: continues = continue_child(s, ask); break;
-    default: s->turning = false; return false;
+    default: s->in_turn_call = false; return false;
     }
     s->in_flight -= !continues;
     return continues;
@@ -242,7 +242,7 @@ static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t nod
 {
     if (!s->options.asks[call])
         return false;
-    s->turning = true;
+    s->in_turn_call = true;
     set_ask(ask, call, s->head, node, node);
     return true;
 }
@@ -326,7 +326,7 @@ static bool finish_ticket(Search *s, const SearchTicket *t)
 /* Advances the ticket in turn as far as its work allows; true: *ask is set. */
 static bool take_turn(Search *s, SearchAsk *ask)
 {
-    while (s->head < s->tickets.count && !s->turning && !s->ended) {
+    while (s->head < s->tickets.count && !s->in_turn_call && !s->ended) {
         const SearchTicket *t = &s->tickets.items[s->head];
         bool of_node = t->node != SEARCH_NO_NODE;
         switch ((SearchTurn)s->turn) {
@@ -457,7 +457,7 @@ bool search_ask(Search *s, SearchAsk *ask)
         }
         if (s->ended)
             continue;
-        if (s->turning || s->in_flight > 0 || s->head < s->tickets.count) {
+        if (s->in_turn_call || s->in_flight > 0 || s->head < s->tickets.count) {
             ask->call = SEARCH_WAIT;
             return true;
         }

@@ -6,8 +6,7 @@
 
 #include "loop/parts.h"
 
-#define STUCK_AFTER                                                                                \
-    0.5 /* seconds from a signal to the next, within which a loop that runs delivers */
+#define STUCK_AFTER 0.5 /* seconds: a running loop delivers a signal sooner */
 
 /* Begins with its libuv handle, which callbacks get. */
 struct LoopHandle {
@@ -144,7 +143,7 @@ static void catch_stuck(int number)
     errno = saved;
 }
 
-/* Puts catch_stuck before libuv's handler of a signal that asks the process to end. */
+/* Has catch_stuck called before libuv's handler, for a signal that asks the process to end. */
 static void watch_delivery(int number)
 {
     struct sigaction action;

@@ -222,14 +222,14 @@ static bool step(uv_run_mode mode)
     return loop.stats.callbacks != before;
 }
 
-static bool is_news(const LoopPort *port)
+static bool is_posted(const LoopPort *port)
 {
     return port != NULL ? port->posted : loop.first != NULL;
 }
 
 static void sleep_until(const LoopPort *port, double until)
 {
-    while (!is_news(port) && !loop.woken && loop_now_ms() < until) {
+    while (!is_posted(port) && !loop.woken && loop_now_ms() < until) {
         set_alarm(until);
         loop.stats.waits++;
         step(UV_RUN_ONCE);
@@ -250,9 +250,9 @@ int loop_wait(const LoopPort *port, double timeout_ms)
         return errno;
     double until = timeout_ms < 0 ? INFINITY : loop_now_ms() + fmin(timeout_ms, 1e12);
     gather();
-    if (!is_news(port) && timeout_ms != 0) {
+    if (!is_posted(port) && timeout_ms != 0) {
         sleep_until(port, until);
-        if (is_news(port))
+        if (is_posted(port))
             gather();
     }
     loop.woken = false;

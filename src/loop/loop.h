@@ -52,12 +52,12 @@ LoopHandle *loop_timer(LoopOnEvent on_due, void *arg);
 /* Calls back once after `delay_ms`, rounded up to milliseconds; < 0 or infinite: never. */
 void loop_timer_set(LoopHandle *timer, double delay_ms);
 
-/* Catches a signal and calls back soon after a delivery (several may be merged). Nothing is called
- * back while Lua code runs: to stop that takes a signal handler (see loop_wake). */
+/* Catches a signal and calls back soon after a delivery (several may be merged); not while Lua code
+ * runs: see loop_on_stuck_signal. */
 LoopHandle *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 
-/* Calls the signal handler `handler` when a signal of loop_signal (except SIGCONT) arrives half a
- * second or more after one that the loop has not delivered, since Lua code runs. */
+/* If a signal of loop_signal (except SIGCONT) arrives while an earlier one has been undelivered for
+ * half a second, because Lua code is running, calls `handler` from the signal handler. */
 void loop_on_stuck_signal(void (*handler)(int number));
 
 /* Calls back soon after a file of the directory was created, written, renamed or removed (several

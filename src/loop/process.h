@@ -24,7 +24,7 @@ typedef struct Process Process;
 typedef enum ProcessStream { PROCESS_STDOUT, PROCESS_STDERR } ProcessStream;
 
 typedef struct ProcessOptions {
-    char **arguments;    /* argv; the program is searched in the PATH of `environment` */
+    char **arguments;    /* argv; the program is looked up in the PATH of `environment` */
     char **environment;  /* NAME=VALUE; ends in NULL */
     const char *cwd;     /* NULL: ours */
     size_t max_buffered; /* bytes to read ahead from each stream */

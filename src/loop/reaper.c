@@ -1,9 +1,9 @@
 /*
  * reaper.c -- see reaper.h.
  *
- * PR_SET_PDEATHSIG reaches a child, but not what a shell has started in turn; atexit handlers do
- * not run after SIGKILL. So a separate process knows the process groups of our children, and kills
- * them when its socket says that we are gone.
+ * PR_SET_PDEATHSIG reaches a child, but not the programs that a shell has started; atexit handlers
+ * do not run after SIGKILL. So a separate process knows the process groups of our children, and
+ * kills them when its socket says that we are gone.
  *
  *     we ----- socket: +group, -group ----> reaper       socket closes: kill(-group, SIGKILL)
  */
@@ -46,7 +46,7 @@ static void detach(int fd)
 {
     int null = open("/dev/null", O_RDWR);
     setsid();
-    prctl(PR_SET_NAME, "ponder-guard");
+    prctl(PR_SET_NAME, "ponder-reaper");
     for (int i = 0; i < 3; i++)
         dup2(null, i);
     dup2(fd, 3);
