@@ -19,13 +19,13 @@ worded as one.]]
 
 local GENERATE = [[
 You answer a question. Think it through first, step by step, and check every step as you go. Then
-give the answer itself, complete and in the words for whoever asked, in a section marked so:
+give the answer itself, complete and worded for whoever asked, in a section marked like this:
 
 <answer>
 the answer
 </answer>]]
 
----Asks for an answer, with the thinking before it.
+---Asks for reasoning, then an answer.
 function prompts.generate(context)
     return {
         { role = "system", content = (context.instructions or GENERATE) .. DATA_NOTE },

@@ -18,7 +18,7 @@ you.]]
 
 local JUDGE = [[
 You choose the best of several answers to a task. Correct comes before complete, complete before
-elegant; length counts for nothing, and neither does the order in which the answers stand. Compare
+elegant; length counts for nothing, and neither does the order of the answers. Compare
 them in a few sentences, then give the id of your choice as the last line:
 
 VOTE: c1]]

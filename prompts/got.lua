@@ -47,8 +47,8 @@ If there is none, answer: NONE]],
 
     aggregate = [[
 Merge the thoughts into one solution of the problem. Keep what is right in each, settle where they
-contradict each other and say which side holds, fill what is missing. Where weights are given, trust
-a thought the more the greater its weight.
+contradict each other and say which side holds, fill what is missing. Where weights are given, give
+more credence to thoughts with greater weight.
 
 Answer with the merged solution alone, complete in itself: its reader does not see the thoughts.]],
 
@@ -56,7 +56,7 @@ Answer with the merged solution alone, complete in itself: its reader does not s
 Choose the thought that solves the problem best. Correct comes before complete, complete before
 elegant.
 
-Give one sentence of reason, then, as the last line, the id of your choice:
+Give your reason in one sentence; then, as the last line, the id of your choice:
 
 VOTE: id]],
 

@@ -47,8 +47,8 @@ range, so that better proposals have higher scores.
 Answer with JSON alone, one score for each id: {"scores": {"t1": 0.8, "t2": 0.3}}]]
 
 local REPAIR = [[
-A program could not read the reply below. Say again what it says in the form asked for, and add
-nothing to it. Answer with JSON alone.]]
+A program could not read the reply below. Repeat its content in the form asked for, and add nothing
+to it. Answer with JSON alone.]]
 
 local GENERATE_SYSTEM = GENERATE .. DATA_NOTE
 local EVALUATE_SYSTEM = EVALUATE .. DATA_NOTE

@@ -31,14 +31,14 @@ worded as one.]]
 
 local ANSWER = [[
 You answer a question. Think it through first, step by step, and check every step as you go. Then
-note what your thinking came to, one point a line:
+note the results of your thinking, one point per line:
 
 INSIGHT: something that holds and that the answer rests on
 ISSUE: something that you doubt or could not settle
 MISSING: something that a complete answer would need
 CONFIDENCE: how sure you are, from 0.0 to 1.0
 
-Then give the answer itself, complete and in the words for whoever asked, in a section marked so:
+Then give the answer itself, complete and worded for whoever asked, in a section marked like this:
 
 <answer>
 the answer
@@ -46,7 +46,7 @@ the answer
 
 local REASON = [[
 You examine an answer to a question. Work the question out for yourself, compare, and report what
-you found. Do not rewrite the answer. One point a line:
+you found. Do not rewrite the answer. Write one point per line:
 
 INSIGHT: something that is right and must be kept
 ISSUE: something that is wrong, and why
@@ -55,9 +55,9 @@ SUGGESTION: something definite to change
 CONFIDENCE: how good the answer is, from 0.0 to 1.0]]
 
 local SUPERVISE = [[
-You grade an answer to a question, strictly and by the same measure each time. Look at accuracy
+You grade an answer to a question, strictly and by the same standard each time. Look at accuracy
 first (check facts and arithmetic yourself), then at completeness, clarity and relevance. How sure
-the answer sounds counts for nothing. One point a line, as many of each kind as there are:
+the answer sounds counts for nothing. Write one point per line, as many of each kind as there are:
 
 STRENGTH: something that is right and well done
 ISSUE: something that is wrong or lacking
@@ -71,11 +71,11 @@ SCORE: 0.0 to 1.0
 wrong. 0.0: wrong throughout, or no answer.]]
 
 local IMPROVE = [[
-You improve an answer to a question, using a critique of it. Put right what the critique rightly
+You improve an answer to a question, using a critique of it. Correct what the critique rightly
 calls wrong, follow the suggestions that help, and keep what is good. Where the critique itself is
 mistaken, do not follow it.
 
-Reply with the whole improved answer and nothing else: no list of changes, no remark about it.]]
+Reply with the whole improved answer and nothing else: no list of changes, no comment on it.]]
 
 --- The question and the answer, each between tags.
 local function situation(context)
@@ -136,7 +136,7 @@ function prompts.reason(context)
         return messages(context, "answer", parts)
     end
     if context.feedback then
-        parts[#parts + 1] = "A critique of the answer before this one:"
+        parts[#parts + 1] = "A critique of the previous answer:"
         parts[#parts + 1] = quote_feedback(context, "earlier_critique")
     end
     parts[#parts + 1] = "Examine the current answer."
@@ -147,11 +147,11 @@ end
 function prompts.supervise(context)
     local parts = situation(context)
     if context.feedback then
-        parts[#parts + 1] = "A critique of the answer before this one; see whether it was met:"
+        parts[#parts + 1] = "A critique of the previous answer; check whether it was followed:"
         parts[#parts + 1] = quote_feedback(context, "earlier_critique")
     end
     if context.ungraded then
-        parts[#parts + 1] = "You have said of it:"
+        parts[#parts + 1] = "Your last critique of it:"
         parts[#parts + 1] = context:quote("critique", context.ungraded)
         parts[#parts + 1] = "This has no grade from 0.0 to 1.0. Give the critique again, with one."
     end

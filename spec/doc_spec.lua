@@ -66,6 +66,7 @@ describe("ponder doc", function()
         end
         assert.equal(page, ponder("ponder.search.run"))
         assert.matches("act_threshold%?  number\n +a grade", ponder("strategy.trm.new"))
+        assert.equal(1, select(2, ponder("ensemble.best_of_n"):gsub("\n      n%?  integer\n", "")))
     end)
 
     it("has a page for each function of these modules", function()

@@ -156,7 +156,7 @@ describe("a log that is resumed or forked", function()
             arguments[#arguments + 1] = w.log
             local result = w:ponder(arguments)
             assert.is_true(result.status ~= 0 and result.out == "", result.out)
-            assert.matches("no run is logged of the command", result.err, 1, true)
+            assert.matches("the log is damaged: it names the command", result.err, 1, true)
         end
     end)
 end)

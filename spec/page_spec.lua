@@ -166,7 +166,7 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('details').textContent.includes('Answer 20')"
     end)
 
-    it("opens what is clicked in the drawing and in the time line", function()
+    it("opens what is clicked in the drawing and in the timeline", function()
         b:open(page_of "sample")
         b:press("]", "]")
         local at = b:run [[

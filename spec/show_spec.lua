@@ -214,7 +214,9 @@ describe("ponder show", function()
     it("shows the events", function()
         local lines = shell.lines(show("--events", path))
         assert.equal(16, #lines)
-        assert.matches('^  %+0.080  %[1%] expanded  {"created":3,"node_id":1}$', lines[1])
+        assert.matches('^  %+0.080  %[1%] expanded  created=3 node_id=1$', lines[1])
+        assert.matches("%[2%] tot.step  node_count=4 node_id=n1$", table.concat(lines, "\n"):match(
+            "[^\n]* tot.step[^\n]*"))
         assert.equal("expanded", json.decode(shell.lines(show("--events", "--json", path))[1]).name)
     end)
 

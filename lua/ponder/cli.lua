@@ -253,7 +253,7 @@ local function clarify(message)
 end
 
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
-    timeout = "time is up", steps = "the steps are spent" }
+    timeout = "time is up", steps = "the budget of steps is spent" }
 
 ---Prints an error with its traceback; of a stopped run, the reason and how far its search got.
 ---@param message string
@@ -348,7 +348,7 @@ end
 function cli.logged(name)
     local command = is_command(name) and require("ponder.cli." .. name)
     if not command or not ((command.rules or {}).no_log or command.logs_requests) then
-        return nil, ("no run is logged of the command %s: the log is damaged"):format(
+        return nil, ("the log is damaged: it names the command %s, which logs no runs"):format(
             options.show(name))
     end
     return command

@@ -39,7 +39,7 @@ end
 ---@param where string "tot"
 ---@param event MachineEvent a `text_cut` of ponder.machine.run
 function notice.of_cut(where, event)
-    notice.once(("%s: a quoted text (%s) of %d bytes was cut to its first %d; see max_text_bytes")
+    notice.once(("%s: a quoted text (%s) of %d bytes was truncated to %d; see max_text_bytes")
         :format(where, event.metadata.tag, event.measurements.bytes, event.measurements.max_bytes),
         "cut")
 end

@@ -22,7 +22,7 @@ local SHARED = {
     model = { value = "MODEL", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
     temperature = { value = "T", type = "number", min = 0, help = "sampling temperature" },
     max_output_tokens = { value = "N", type = "integer", min = 1, default = 1000,
-        alias = "max_tokens", help = "length of one reply" },
+        alias = "max_tokens", help = "limit for one reply, in tokens" },
 }
 
 ---@class ponder.policy.Run
@@ -193,7 +193,8 @@ end
 ---fails, 2 for a usage error.
 ---@param name string the script's
 ---@param list string[] its arguments
----@param rules table<string, ArgumentRule> its options besides --model, --temperature, --max-tokens
+---@param rules table<string, ArgumentRule> its options besides --model, --temperature,
+---  --max-output-tokens
 ---@param main fun(run: ponder.policy.Run): integer?
 function policy.main(name, list, rules, main)
     local all = options.merge({}, SHARED)

@@ -91,7 +91,7 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---  default 1; best_first: a cap on the frontier, only if given
 ---@field max_depth? integer deepest child; default 8, none in astar, idastar and evolve
 ---@field stop? fun(node: SearchNode): boolean called when a node is selected; return true to stop.
----  some searches never select a terminal node: see search.run
+---  Some searches never select a terminal node: see search.run
 ---@field concurrency? integer callbacks in flight, default 1; more than 1 needs a task
 ---@field batch? integer nodes per round, default 1; beam and dvts: always a level
 ---@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve), default 100

@@ -1,6 +1,6 @@
 -- Measures the page of a run with 5,000 nodes and 5,000 calls of 2 KB in headless Chromium, without
 -- a graphics card: the time from opening the file to the first drawing, and the frame times while
--- mouse events move and zoom the drawing and the time line.
+-- mouse events move and zoom the drawing and the timeline.
 
 local browser = require "browser"
 local html = require "ponder.report.export.html"
@@ -85,4 +85,4 @@ for i = 1, RUNS do
 end
 measure.report("first drawing, ms", measure.median(first), "<=", 1000)
 measure.report("drawing, p95 of 120 frames, ms", measure.median(p95.tree), "<=", 50)
-measure.report("time line, p95 of 120 frames, ms", measure.median(p95.time), "<=", 50)
+measure.report("timeline, p95 of 120 frames, ms", measure.median(p95.time), "<=", 50)

@@ -24,7 +24,7 @@ typedef enum StoreMode { STORE_READ, STORE_WRITE, STORE_CREATE } StoreMode;
 
 typedef struct StoreOptions {
     StoreMode mode;
-    bool full_sync;         /* commits survive a loss of power */
+    bool full_sync;         /* commits survive a power failure */
     bool lock;              /* refuse other writers */
     bool make_directories;  /* STORE_CREATE: create missing parent directories */
     bool check;             /* STORE_READ: look for damage at once, as writers do */

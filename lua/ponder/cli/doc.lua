@@ -144,7 +144,7 @@ local function signature(entry)
         returns[1] and " -> " .. table.concat(returns, ", ") or "")
 end
 
-local add_fields -- (page, index, class, indent, shown)
+local add_fields -- (page, index, class, indent, shown, named)
 
 -- The fields of a parameter's or result's class.
 local function add_class_of(page, index, typed, indent, shown)
@@ -154,17 +154,21 @@ local function add_class_of(page, index, typed, indent, shown)
     end
 end
 
-function add_fields(page, index, class, indent, shown)
-    shown[class] = true
+-- `named`: the fields shown of classes that inherit from this one, and may redefine its fields.
+function add_fields(page, index, class, indent, shown, named)
+    shown[class], named = true, named or {}
     for _, field in ipairs(class.fields) do
-        page:typed(field, indent)
+        if not named[field.name or field] then
+            named[field.name or field] = true
+            page:typed(field, indent)
+        end
     end
     for _, name in ipairs(class.parents) do
         local parent = class_of(index, name)
         if parent and not shown[parent] then
             page:gap()
             page:comment(parent.text, indent)
-            add_fields(page, index, parent, indent, shown)
+            add_fields(page, index, parent, indent, shown, named)
         end
     end
 end

@@ -31,7 +31,7 @@ local verbose = require "ponder.model.verbose"
 local RULES, SECTIONS = args.collect {
     { "json", help = "print the findings as one JSON list" },
     { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
-        help = "how long to wait for each server (default: 5000)" },
+        help = "how long to wait for each server (default: 5s)" },
     { "verbose", help = "show requests and replies on standard error, redacted" },
 }
 
@@ -173,7 +173,7 @@ local function check_prompts(findings)
         if problem and problem ~= last then -- a problem of the directory is the same for each
             last = problem
             findings[#findings + 1] = finding("prompts", "problem", problem, found.problem
-                and "correct that, or PONDER_PROMPTS, or unset it"
+                and "correct that, or correct or unset PONDER_PROMPTS"
                 or ("correct %s, or move it away to use the built-in prompts"):format(found.path))
         elseif found.path and not problem then
             findings[#findings + 1] = finding("prompts", "ok",
@@ -284,8 +284,8 @@ local function check_namespaces()
         .. "(sysctl user.max_user_namespaces; a container's seccomp profile)")
 end
 
-local NAME_ONE = "name one, or give --model: export PONDER_MODEL=openai:gpt-4o-mini, "
-    .. "ollama:qwen3:8b, script:FILE..."
+local NAME_ONE = "name one (export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
+    .. "script:FILE...), or give --model each time"
 
 local function check_default(by_provider)
     local readable, name = pcall(model.default_name)

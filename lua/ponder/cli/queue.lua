@@ -18,12 +18,12 @@ command.rules, command.sections = args.collect {
     { "watch", help = "refresh every second (default: on a terminal)" },
     { "json", help = "print one JSON object, once" },
     { "dead", help = "list dead letters: jobs that failed, or killed their worker, too often" },
-    { "retry", value = "ID", help = "enqueue a dead letter again; all: every one of the queue" },
-    { "drop", value = "ID", help = "delete a dead letter; all: every one of the queue" },
+    { "retry", value = "ID", help = "enqueue a dead letter again; `all`: all of the queue" },
+    { "drop", value = "ID", help = "delete a dead letter; `all`: all of the queue" },
     { "purge", help = "delete the jobs and counters of a queue" },
 }
 
-command.summary = "show the queues in a Redis, retry or drop dead letters"
+command.summary = "show the queues in Redis, retry or drop dead letters"
 
 command.about = [[
 ponder queue [URL] [OPTION...]

@@ -21,7 +21,7 @@ local RULES, SECTIONS = args.collect {
         { "verbose", help = "show requests and replies on standard error, redacted" },
         limits.RULES.cache,
     },
-    { title = "Limits of the whole run",
+    { title = "Limits of the whole run (default: none)",
         limits.RULES.max_cost,
         limits.RULES.max_calls,
         limits.RULES.max_total_tokens,

@@ -6,13 +6,14 @@ local calls = require "ponder.report.show.calls"
 local export = require "ponder.report.export.json"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
+local options = require "ponder.options"
 local style = require "ponder.report.style"
 local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 local trees = require "ponder.report.show.trees"
 
 local RULES, SECTIONS = args.collect {
-    { "calls", help = "one line per model call" },
+    { "calls", help = "one line per model call, times in seconds" },
     { "tree", help = "the search trees and thought graphs; * marks the best path" },
     { "events", help = "the events of searches and machines, in order" },
     { "call", value = "N", type = "integer", min = 1,
@@ -115,6 +116,25 @@ function views.node(log, opts, out)
     return 0
 end
 
+-- An event's fields as name=value. Machines keep them in two tables.
+local function show_fields(data)
+    local fields, shown = {}, {}
+    for name, value in pairs(data) do
+        local is_group = type(value) == "table" and (name == "measurements" or name == "metadata")
+        options.merge(fields, is_group and value or { [name] = value })
+    end
+    for i, name in ipairs(options.names(fields)) do
+        local value = fields[name]
+        if math.type(value) == "float" then
+            value = ("%.6g"):format(value)
+        elseif type(value) ~= "string" or value:find "[%s=]" then
+            value = json.encode(value)
+        end
+        shown[i] = ("%s=%s"):format(name, value)
+    end
+    return table.concat(shown, " ")
+end
+
 function views.events(log, opts, out)
     local start = log:run().started_at
     local columns = out.is_terminal and out:size() - 1 or math.maxinteger
@@ -124,7 +144,7 @@ function views.events(log, opts, out)
         else
             local line = ("%8s  %s%s  %s"):format(amount.after(event.at, start),
                 event.search and ("[%d] "):format(event.search) or "", text.line(event.name),
-                event.data ~= nil and text.line(json.encode(event.data)) or "")
+                text.line(show_fields(event.data or {})))
             write(text.cut(line, columns, out:mark()))
         end
     end

@@ -24,7 +24,7 @@ view.about = [[
 ponder view [OPTION...] [LOG...]
 
 Serves a page of the runs in the logs, each a path, or a name or number in ponder log; without LOG,
-of all runs in ponder log. It lists them and shows the tree, calls and time line of each as they
+of all runs in ponder log. It lists them and shows the tree, calls and timeline of each as they
 grow. FILE#3 opens the page of that run; so does the log of a single run.
 
 Only this machine can reach the page, and only with the token in its URL, which is new each time.

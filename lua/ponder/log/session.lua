@@ -349,13 +349,13 @@ local REMARK = {}
 function REMARK.fork(self)
     local rows = self.recorder.writer
     local saved = rows.saved
-    local worth = ("which saved $%.4f"):format(saved.cost)
+    local worth = saved.cost > 0 and (", which saved $%.4f"):format(saved.cost) or ""
     if saved.calls > 0 and saved.unpriced == saved.calls then
-        worth = "at unknown prices"
+        worth = ", at unknown prices"
     elseif saved.unpriced > 0 then
-        worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
+        worth = ("%s, and the unknown price of %d"):format(worth, saved.unpriced)
     end
-    return rows.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
+    return rows.path and ("%d of %d calls were answered from %s%s; the log is %s"):format(
         saved.calls, rows.calls, self.run.play.source, worth, rows.path)
 end
 

@@ -319,7 +319,7 @@ local function read_json(model, plan, draft)
         if not sample.tool_calls then
             local value, message = json_of(model, plan, draft, i)
             if message and sample.finish_reason == "length" then
-                message = message .. " (the reply was cut at max_output_tokens)"
+                message = message .. " (the reply was truncated at max_output_tokens)"
             end
             values[i], problem = value, problem or message
             if first == nil then first = value end

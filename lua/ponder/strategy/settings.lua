@@ -42,9 +42,9 @@ local COMMON = {
     { "context", "prompt", "function that adds messages for a node", type = "function" },
 
     { "temperature", "call", "sampling temperature", type = "number", min = 0, finite = true },
-    { "top_p", "call", "sample from this share of the probability",
+    { "top_p", "call", "nucleus sampling: the likeliest tokens up to this probability",
         type = "number", min = 0, max = 1 },
-    { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1,
+    { "max_reply_tokens", "call", "limit for one reply, in tokens", type = "integer", min = 1,
         alias = "max_output_tokens" },
     { "stop", "call", "text that ends a reply", type = { "string", "table" } },
     { "seed", "call", "seed of the search, and of sampling if supported",

@@ -309,6 +309,7 @@ end
 function command.of(name, library, texts, own)
     local self = { name = name, summary = texts.summary, strategy = library }
     self.rules, self.sections = flags.of(library.options(), options.merge(own or {}, OWN))
+    self.rules.models.help = "other models by role: " .. table.concat(library.roles(), ", ")
     local call = texts.call or name
     self.about = USAGE:format(call, call, texts.about)
     self.run = function(...)

@@ -27,7 +27,7 @@ local SECTIONS = {
     { "When to stop", "early_success_threshold", "min_depth", "stop_at_max_depth",
         "convergence_window", "min_score_improvement", "convergence_measure", "max_duration_ms" },
     { "Strategy", "@machine" },
-    { "Limits of the whole run", "@budget", "max_steps" },
+    { "Limits of the whole run (default: none)", "@budget", "max_steps" },
     { "Model", "strategy", "@model" },
     { "Output", "json", "jsonl", "quiet", "verbose" },
     { "Prompts and replies", "prompts", "@prompt", "max_text_bytes", "max_parse_retries" },

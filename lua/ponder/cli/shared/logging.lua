@@ -17,7 +17,7 @@ logging.OPTIONS = {
     { "keep", value = "N", type = "integer", min = 1, max = 1000000,
         help = "keep the newest N logs made without --log (default: 100)" },
     { "sync", value = "HOW", enum = { "normal", "full" },
-        help = "normal: survives a crash (default); full: also a loss of power" },
+        help = "normal: survives a crash (default); full: also a power failure" },
     { "view", help = "show the run in a browser as it proceeds (ponder view)" },
 }
 logging.RULES = args.collect(logging.OPTIONS)

@@ -65,7 +65,7 @@ const KEYS = {
 
 const MOVES = new Set(['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End']);
 
-/* Handles keys of the drawing, the lists and the time line; returns whether it did. */
+/* Handles keys of the drawing, the lists and the timeline; returns whether it did. */
 function moveKey(key, target) {
   const isNodes = target === tree.canvas || target === outline.box;
   const isCalls = target === time.canvas || target === calls.box;

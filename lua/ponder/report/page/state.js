@@ -21,7 +21,7 @@
  *     canvas.js    size, colours, gestures  moves.js     folding, arrow keys
  *     camera.js    zoom and coordinates     keys.js      keyboard shortcuts
  *     tree.js      draws a search           live.js      follows a running run
- *     time.js      draws the time line      update.js    redraws it
+ *     time.js      draws the timeline       update.js    redraws it
  *     fork.js      commands that fork a run page.js      the state
  */
 

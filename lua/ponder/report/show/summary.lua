@@ -119,8 +119,9 @@ local function settings_of(run)
     local parts = { ("seed %d"):format(run.seed) }
     for _, field in ipairs { "options", "versions" } do
         for _, name in ipairs(options.names(type(run[field]) == "table" and run[field] or {})) do
-            parts[#parts + 1] = ("%s%s%s"):format(name, field == "options" and "=" or " ",
-                tostring(run[field][name]))
+            local value = tostring(run[field][name])
+            parts[#parts + 1] = field == "options" and name .. "=" .. value
+                or value:lower():find(name, 1, true) == 1 and value or name .. " " .. value
         end
     end
     return table.concat(parts, ", ")
