@@ -59,6 +59,10 @@ local function hide(dir, libraries)
     return dir.path
 end
 
+-- What is typed before the prompt is there may arrive while the terminal still reads whole lines:
+-- Ctrl-D would then be lost.
+local PROMPT = "\r\n> "
+
 local LIBREADLINE = { "libreadline.so.8", "libreadline.so" }
 local BOTH = { "libedit.so.2", "libedit.so", "libreadline.so.8", "libreadline.so" }
 
@@ -72,7 +76,7 @@ local function in_terminal(hidden)
     end
 
     it("greets, prompts and ends at Ctrl-D", function()
-        local out, status = typed { { "> ", "1+1\n" }, { "2\r\n> ", "\4" } }
+        local out, status = typed { { PROMPT, "1+1\n" }, { "2" .. PROMPT, "\4" } }
         assert.matches("^ponder [%d.]+, Lua 5.4; Ctrl%-D ends\n> ", out)
         assert.matches("\n2\n> ", out)
         assert.equal(0, status)
@@ -80,9 +84,10 @@ local function in_terminal(hidden)
 
     it("stops running code at Ctrl-C, and continues", function()
         local out, status = typed {
-            { "> ", "print('runs ' .. 1) while true do end\n" }, { "runs 1", "\3" },
-            { "interrupted", "print('runs ' .. 2) task.sleep(50)\n" }, { "runs 2", "\3" },
-            { "interrupted", "'still ' .. 'here'\n" }, { "still here", "\4" },
+            { PROMPT, "print('runs ' .. 1) while true do end\n" }, { "runs 1", "\3" },
+            { "interrupted" .. PROMPT, "print('runs ' .. 2) task.sleep(50)\n" },
+            { "runs 2", "\3" }, { "interrupted" .. PROMPT, "'still ' .. 'here'\n" },
+            { '"still here"' .. PROMPT, "\4" },
         }
         assert.equal(2, select(2, out:gsub("ponder: interrupted\n", "")))
         assert.matches('"still here"', out)
@@ -90,8 +95,8 @@ local function in_terminal(hidden)
     end)
 
     it("begins a new line at Ctrl-C", function()
-        local out = typed { { "> ", "x = (" }, { "x = (", "\3" },
-            { "> ", "'new ' .. 'line'\n" }, { "new line", "\4" } }
+        local out = typed { { PROMPT, "x = (" }, { "x = (", "\3" },
+            { PROMPT, "'new ' .. 'line'\n" }, { '"new line"' .. PROMPT, "\4" } }
         assert.matches('"new line"', out)
     end)
 
@@ -100,12 +105,12 @@ local function in_terminal(hidden)
     it("keeps a history of lines", function()
         local dir <close> = shell.directory()
         local env = { HOME = dir.path, XDG_STATE_HOME = "" }
-        typed({ { "> ", "first = 1\n" }, { "> ", "\4" } }, env)
+        typed({ { PROMPT, "first = 1\n" }, { PROMPT, "\4" } }, env)
         assert.matches("first", dir:read(".local/state/ponder/history"))
         -- Up twice: the line of the run before.
-        typed({ { "> ", "second = 2\n" }, { "> ", "\27[A\27[A" }, { "first = 1", "\n" },
-            { "> ", "'it is ' .. first\n" }, { "it is 1", "\4" } }, env)
-        typed({ { "> ", "third = 3\n" }, { "> ", "\4" } },
+        typed({ { PROMPT, "second = 2\n" }, { PROMPT, "\27[A\27[A" }, { "first = 1", "\n" },
+            { PROMPT, "'it is ' .. first\n" }, { '"it is 1"' .. PROMPT, "\4" } }, env)
+        typed({ { PROMPT, "third = 3\n" }, { PROMPT, "\4" } },
             { HOME = "/nonexistent", XDG_STATE_HOME = dir.path .. "/state" })
         assert.matches("third", dir:read("state/ponder/history"))
     end)

@@ -247,8 +247,10 @@ function shell.terminal(arguments, steps, env)
     for i, step in ipairs(steps) do
         local text, typed = step[1], step[2]
         seen[text] = (seen[text] or 0) + 1
-        feed[i] = ("until [ $(grep -oF %s $OUT | wc -l) -ge %d ]; do sleep 0.02; done; "
-            .. "printf %%s %s"):format(shell.quote(text), seen[text], shell.quote(typed))
+        -- In one line: grep takes the lines of a pattern for alternatives.
+        feed[i] = ("until [ $(tr '\\n' '\\1' <$OUT | grep -aoF %s | wc -l) -ge %d ]; "
+            .. "do sleep 0.02; done; printf %%s %s"):format(shell.quote((text:gsub("\n", "\1"))),
+            seen[text], shell.quote(typed))
     end
     -- exec: otherwise Ctrl-C would also reach the shell, which has its own status.
     return shell.run(("{ %s; } | SHELL=/bin/sh script -qec %s /dev/null >$OUT 2>$ERR"):format(
