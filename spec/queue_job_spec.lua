@@ -57,11 +57,17 @@ describe("a job", function()
             local carry, run = require "ponder.log.carry", require "ponder.run"
             local r = run.new { name = "job" }
             r:call(q.map, q, { 1 }, "echo")
-            local head = "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", 0, 0)
+            local function head_at(s)
+                return "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", s, 0)
+            end
+            local head = head_at(0)
             local function text(s) return ("<Bs4"):pack(3, s) end
             local function integer(n) return ("<Bi8"):pack(1, n) end
             for damaged, expected in pairs {
                 [head:sub(1, -2)] = "data string too short", [head] = "unexpected end",
+                [head_at(0 / 0)] = "started_at of sessions is out of range",
+                [head_at(1 / 0)] = "started_at of sessions is out of range",
+                [head_at(-1)] = "started_at of sessions is not a time",
                 [head .. text "runs"] = "no such table",
                 [head .. text "events" .. text "at) SELECT 1, mac FROM files --"
                     .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "events has no column SELECT",
@@ -75,6 +81,11 @@ describe("a job", function()
                 assert(stored == nil and message:find("^cannot read what a worker recorded: .*"
                     .. expected), message)
             end
+            local job = run.new {}
+            assert("there" == job:call_elsewhere(print, function()
+                assert(not carry.unpack(job.session, head_at(0 / 0)))
+                return true, "there"
+            end))
             local event = integer(1) .. integer(99) .. integer(1) .. text "twice"
             assert(carry.unpack(r.session, head .. text "events" .. text "id, at, name" .. event
                 .. event .. ("\0"):rep(3)))

@@ -8,6 +8,7 @@
 local host = require "ponder.core.host"
 local holds = require "ponder.task.hold"
 local options = require "ponder.options"
+local run_file = require "ponder.log.file"
 local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
 local zlib = require "ponder.core.zlib"
@@ -263,7 +264,8 @@ end
 -- Raises if the bytes are damaged.
 local function write_all(session, recorder, text)
     local _, pid, name, started_at, seed, at = HEAD:unpack(text)
-    session.elsewhere = { pid = pid, host = name, started_at = started_at, seed = seed }
+    session.elsewhere = run_file.check_values("its log", "sessions",
+        { pid = pid, host = name, started_at = started_at, seed = seed })
     local read, ordered, ids = reader(text, at), {}, {}
     read_rows(read, ordered, recorder, recorder.session)
     read_runs(read, ordered, ids, recorder, recorder.run)
