@@ -41,10 +41,7 @@ function state.make()
         return nil, NOWHERE, "NOT_FOUND"
     end
     local ok, message, code = private.make_directory(at, true)
-    if not ok then
-        return nil, message, code
-    end
-    return at
+    return ok and at, message, code
 end
 
 ---The path of a file in it.

@@ -133,14 +133,11 @@ end
 -- Pages
 
 local function signature(entry)
-    local params, returns = {}, {}
-    for i, param in ipairs(entry.params) do
-        params[i] = param.name
-    end
+    local returns = {}
     for i, result in ipairs(entry.returns) do
         returns[i] = result.name or result.type
     end
-    return ("%s(%s)%s"):format(entry.name, table.concat(params, ", "),
+    return ("%s(%s)%s"):format(entry.name, comments.parameters(entry),
         returns[1] and " -> " .. table.concat(returns, ", ") or "")
 end
 

@@ -55,20 +55,14 @@ local function ask_once(m, messages, opts)
     local call = call_options(opts)
     call.messages = messages
     local reply, message, code, partial = m:chat(call)
-    if not reply then
-        return nil, message, code, partial
-    end
-    return reply.text
+    return reply and reply.text, message, code, partial
 end
 
 local function ask_majority(m, messages, opts)
     local call = call_options(opts)
     call.n = opts.k
     local result, message, code = ensemble.self_consistency(m, messages, call)
-    if not result then
-        return nil, message, code
-    end
-    return result.answer
+    return result and result.answer, message, code
 end
 
 local function ask_best(m, messages, opts, item)
@@ -78,10 +72,7 @@ local function ask_best(m, messages, opts, item)
         return opts.reward(candidate, item)
     end
     local result, message, code = ensemble.best_of_n(m, messages, call)
-    if not result then
-        return nil, message, code
-    end
-    return result.text
+    return result and result.text, message, code
 end
 
 local function of_prompt(where, given, level)
@@ -154,10 +145,7 @@ local function of_strategy(made)
                 end
             end,
         })
-        if not outcome then
-            return nil, message, code, partial
-        end
-        return outcome.answer
+        return outcome and outcome.answer, message, code, partial
     end
 end
 

@@ -25,6 +25,7 @@
 
 local extract = require "ponder.parse.answer"
 local json = require "ponder.json"
+local judge = require "ponder.eval.judge"
 local options = require "ponder.options"
 local regex = require "ponder.core.regex"
 local schemas = require "ponder.model.schema"
@@ -362,8 +363,7 @@ define("command", {
         output ~= "" and ": " .. output or "") or nil
 end)
 
-define("model", require("ponder.eval.judge").RULES, require("ponder.eval.judge").measure,
-    require("ponder.eval.judge").prepare)
+define("model", judge.RULES, judge.measure, judge.prepare)
 
 -------------------------------------------------------------------------------
 -- Several

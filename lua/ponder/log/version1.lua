@@ -41,11 +41,11 @@ local MISSING = {
 
 local OLD_NAME = { runs = "run" }
 
-local function select_from(name, prefix)
+local function select_from(name)
     local missing = MISSING[name] and ", " .. MISSING[name] or ""
     local run = name == "runs" and "" or "1 AS run, "
     return ("SELECT %s%s%s FROM main.%s"):format(run, COLUMNS[name], missing,
-        prefix .. (OLD_NAME[name] or name))
+        OLD_NAME[name] or name)
 end
 
 -- Columns took values of any type. Values that a strict table rejects are converted or become NULL.
@@ -74,9 +74,9 @@ end
 
 local VIEWS, TABLES, UPGRADE = {}, {}, {}
 for i, name in ipairs(schema.TABLES) do
-    VIEWS[i] = ("CREATE TEMP VIEW %s AS %s;"):format(name, select_from(name, ""))
+    VIEWS[i] = ("CREATE TEMP VIEW %s AS %s;"):format(name, select_from(name))
     TABLES[i] = ("DROP VIEW temp.%s; CREATE TEMP TABLE %s AS %s;"):format(name, name,
-        select_from(name, ""))
+        select_from(name))
     UPGRADE[i] = ("INSERT INTO %s (%s) SELECT %s FROM version1_%s;\nDROP TABLE version1_%s;")
         :format(name, (COLUMNS[name]:gsub("[%w_]+ AS ", "")), strict_columns(name),
             OLD_NAME[name] or name, OLD_NAME[name] or name)

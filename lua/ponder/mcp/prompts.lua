@@ -137,10 +137,7 @@ local function get(name, arguments)
     messages, problem = check.render(type(loaded[function_name]) == "function"
         and loaded[function_name] or subject.functions()[function_name],
         fill(contexts, needs, arguments))
-    if not messages then
-        return nil, problem
-    end
-    return { messages = as_protocol(messages) }
+    return messages and { messages = as_protocol(messages) }, problem
 end
 
 ---@type ponder.mcp.Catalog

@@ -251,10 +251,7 @@ local function model_asker(m, opts)
             or { { role = "user", content = prompt } }
         local reply, message, code = m:chat { messages = messages, n = n,
             temperature = opts.temperature, max_tokens = opts.max_output_tokens }
-        if not reply then
-            return nil, message, code
-        end
-        return reply.texts
+        return reply and reply.texts, message, code
     end
 end
 

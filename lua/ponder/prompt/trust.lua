@@ -122,10 +122,7 @@ function trust.add(at)
     local hashes = trust.list()
     hashes[contents.path] = contents.hash
     local ok, problem = write(hashes)
-    if not ok then
-        return nil, problem
-    end
-    return contents
+    return ok and contents, problem
 end
 
 ---Stops trusting a directory, which need not exist any more.
@@ -140,11 +137,7 @@ function trust.remove(at)
         return false
     end
     hashes[path] = nil
-    local ok, message = write(hashes)
-    if not ok then
-        return nil, message
-    end
-    return true
+    return write(hashes)
 end
 
 ---Whether the current contents of a directory are trusted.

@@ -237,11 +237,7 @@ local function move(client, name, script, keys, ...)
     for i, key in ipairs(keys) do
         names[i] = prefix .. key
     end
-    local reply, message, code = client:eval(script, names, ...)
-    if reply == nil then
-        error({ message, code }, 0)
-    end
-    return reply
+    return client:eval(script, names, ...)
 end
 
 ---Enqueues a dead letter again, with all its attempts; its journal is kept.
@@ -252,7 +248,7 @@ end
 ---@return string? message
 ---@return string? code
 function status.retry(client, name, letter)
-    return attempt(move, client, name, moves.RETRY, { "jobs:" .. letter.code, "state",
+    return move(client, name, moves.RETRY, { "jobs:" .. letter.code, "state",
         "results:" .. letter.map, "dead", "open", "stats" }, letter.id, letter.map, letter.spec,
         letter.item)
 end
@@ -265,7 +261,7 @@ end
 ---@return string? message
 ---@return string? code
 function status.drop(client, name, letter)
-    return attempt(move, client, name, moves.DROP, { "state", "results:" .. letter.map, "dead",
+    return move(client, name, moves.DROP, { "state", "results:" .. letter.map, "dead",
         "journal:" .. letter.id }, letter.id, payload.failure(letter.error, "DEAD"))
 end
 

@@ -8,7 +8,7 @@ local graph = {}
 local COLUMNS, MAX_LINES = 34, 6 -- of a node's text
 
 ---@class ponder.report.GraphNode
----@field id string as in the log
+---@field name string in the export
 ---@field label string[] lines: id and score, then the text, cut
 ---@field text string the whole text, sanitized
 ---@field heat number? its score from 0, the lowest of the graph, to 1
@@ -78,8 +78,9 @@ function graph.of(log, search)
     local number, parents, scores = {}, {}, {}
     for node in log:nodes(search.id) do
         local i, whole = #self.nodes + 1, text.safe(node.text or "")
-        self.nodes[i] = { id = tostring(node.id), label = label_of(node, whole), text = whole,
-            best = node.best == 1, pruned = node.status == "pruned", terminal = node.terminal == 1 }
+        self.nodes[i] = { name = ("s%d_%d"):format(search.id, i), label = label_of(node, whole),
+            text = whole, best = node.best == 1, pruned = node.status == "pruned",
+            terminal = node.terminal == 1 }
         number[node.id], parents[i], scores[i] = i, node.parent, node.score
     end
     set_heats(self.nodes, scores)
@@ -92,30 +93,31 @@ function graph.of(log, search)
     return self
 end
 
----Writes the graphs of a log as one text. Raises if the search `only` does not exist.
----@param log ponder.log.Reader
----@param out file*
----@param only? integer write only this search
----@param parts {head: string, of: (fun(g: ponder.report.Graph): string), tail: string}
----@return any ok nil: it could not be written
----@return string? message
-function graph.write(log, out, only, parts)
-    local ok, message = out:write(parts.head)
-    local count = 0
-    for search in log:searches() do
-        if not ok then
-            return nil, message
-        elseif not only or search.id == only then
-            count = count + 1
-            ok, message = out:write(parts.of(graph.of(log, search)))
+---Makes the `write` of an export that draws a log's searches as one text. It raises if the search
+---`opts.search` does not exist.
+---@param head string
+---@param text_of fun(g: ponder.report.Graph): string
+---@param tail string
+---@return fun(log: ponder.log.Reader, out: file*, opts: {search: integer?}): any, string?
+function graph.writer(head, text_of, tail)
+    return function(log, out, opts)
+        local ok, message = out:write(head)
+        local count = 0
+        for search in log:searches() do
+            if not ok then
+                return nil, message
+            elseif not opts.search or search.id == opts.search then
+                count = count + 1
+                ok, message = out:write(text_of(graph.of(log, search)))
+            end
         end
+        if opts.search and count == 0 then
+            error(("%s: there is no search %d"):format(log.path, opts.search), 0)
+        elseif not ok then
+            return nil, message
+        end
+        return out:write(tail)
     end
-    if only and count == 0 then
-        error(("%s: there is no search %d"):format(log.path, only), 0)
-    elseif not ok then
-        return nil, message
-    end
-    return out:write(parts.tail)
 end
 
 return graph

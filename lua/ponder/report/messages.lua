@@ -112,4 +112,34 @@ function messages.output(reply)
     return #output > 0 and output or nil
 end
 
+---Text unchanged, other values as JSON; nil for null and for values that cannot be JSON.
+---@param value any
+---@return string?
+function messages.as_text(value)
+    if value == nil or value == json.null or type(value) == "string" then
+        return value ~= json.null and value or nil
+    end
+    local ok, text = pcall(json.encode, value)
+    return ok and text or nil
+end
+
+---The parts of a message as one text; a tool call is its name and JSON.
+---@param parts table[]
+---@return string
+function messages.text(parts)
+    local lines = {}
+    for i, part in ipairs(parts) do
+        if part.type == "text" or part.type == "reasoning" then
+            lines[i] = part.content
+        elseif part.type == "tool_call" then
+            lines[i] = ("%s %s"):format(part.name, messages.as_text(part.arguments) or "")
+        elseif part.type == "tool_call_response" then
+            lines[i] = messages.as_text(part.response) or ""
+        else
+            lines[i] = json.encode(part)
+        end
+    end
+    return table.concat(lines, "\n")
+end
+
 return messages

@@ -66,10 +66,8 @@ local function read(path, uri)
     end
     local buffer = new_buffer()
     local ok, message = export.write(log, buffer)
-    if not ok then
-        return nil, message
-    end
-    return { contents = { { uri = uri, mimeType = TYPE, text = table.concat(buffer) } } }
+    return ok and { contents = { { uri = uri, mimeType = TYPE, text = table.concat(buffer) } } }
+        or nil, message
 end
 
 ---The catalog of a log's runs.

@@ -56,10 +56,7 @@ local function run_strategy(made)
         end
         local outcome, message, code = made:fresh():run(request.prompt,
             { on_event = thought_sender(request) })
-        if not outcome then
-            return nil, message, code
-        end
-        return outcome.answer
+        return outcome and outcome.answer, message, code
     end
 end
 

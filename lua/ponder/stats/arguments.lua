@@ -13,7 +13,7 @@ local SHARE = { type = "number", min = 0, max = 1 }
 local SEED = { type = "integer" }
 local REPLICATES = { type = "integer", min = 1 }
 
--- Checks a value by a rule. Never call it in a tail call, which would lose a level.
+-- Checks a value by a rule. Not for tail calls, which lose a level: `return (check(...))`.
 local function check(where, name, value, rule)
     local kept, problem = options.check_value(value, rule)
     if problem then
@@ -38,8 +38,7 @@ end
 ---@param max? integer
 ---@return integer
 function arguments.integer(where, name, value, min, max)
-    local kept = check(where, name, value, { type = "integer", min = min, max = max })
-    return kept
+    return (check(where, name, value, { type = "integer", min = min, max = max }))
 end
 
 ---A finite number within limits.
@@ -50,8 +49,7 @@ end
 ---@param max? number
 ---@return number
 function arguments.number(where, name, value, min, max)
-    local kept = check(where, name, value, { type = "number", finite = true, min = min, max = max })
-    return kept
+    return (check(where, name, value, { type = "number", finite = true, min = min, max = max }))
 end
 
 ---A number strictly between 0 and 1.
@@ -60,8 +58,7 @@ end
 ---@param value any
 ---@return number
 function arguments.fraction(where, name, value)
-    local kept = check_fraction(where, name, value)
-    return kept
+    return (check_fraction(where, name, value))
 end
 
 ---A confidence level, default 0.95.
@@ -69,8 +66,7 @@ end
 ---@param value any
 ---@return number
 function arguments.confidence(where, value)
-    local kept = check_fraction(where, "conf", value == nil and 0.95 or value)
-    return kept
+    return (check_fraction(where, "conf", value == nil and 0.95 or value))
 end
 
 ---The arguments of a bootstrap besides its data.

@@ -191,6 +191,17 @@ local function exports(last)
     return variable, by_local
 end
 
+---The names of a function's parameters: "a, b".
+---@param entry ponder.report.doc.Entry
+---@return string
+function comments.parameters(entry)
+    local names = {}
+    for i, param in ipairs(entry.params) do
+        names[i] = param.name
+    end
+    return table.concat(names, ", ")
+end
+
 local function short(module)
     return (module:gsub("^ponder%.", ""))
 end

@@ -1,6 +1,7 @@
 --- Documents what a module exports from others, such as `stats.wilson` from
 --- ponder.stats.proportions and `tot.parse_thoughts` from ponder.parse.
 
+local comments = require "ponder.report.doc.comments"
 local options = require "ponder.options"
 
 local exports = {}
@@ -28,13 +29,9 @@ end
 
 -- The entry of a function under another name.
 local function renamed(entry, module, name)
-    local params = {}
-    for i, param in ipairs(entry.params) do
-        params[i] = param.name
-    end
     return setmetatable({ name = module.name .. "." .. name, owner = module.name,
         module = module.module, exported = true, code = ("function %s.%s(%s)"):format(
-            module.variable or "module", name, table.concat(params, ", ")) }, { __index = entry })
+            module.variable or "module", name, comments.parameters(entry)) }, { __index = entry })
 end
 
 ---Adds the exports to the modules with these names.

@@ -1,5 +1,6 @@
 --- Writes stubs for lua-language-server: each module's comments, and its functions without bodies.
 
+local comments = require "ponder.report.doc.comments"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local private = require "ponder.core.private"
@@ -9,12 +10,8 @@ local stubs = {}
 -- Declares a function that has no `function OWNER.NAME` line in the code.
 local function declaration(entry, variable)
     if entry.code:find("^[%w_.]+ = ") then
-        local names = {}
-        for i, param in ipairs(entry.params) do
-            names[i] = param.name
-        end
         return ("function %s(%s) end"):format(entry.code:match("^[%w_.]+"),
-            table.concat(names, ", "))
+            comments.parameters(entry))
     elseif entry.exported then
         local params, field = entry.code:match("%b()") or "()", entry.name:match("([%w_]+)$")
         local shape = entry.code:find("^return") and "%s = function%s end"

@@ -44,20 +44,12 @@ local function take(room, value)
     return shown
 end
 
-local function text_of(parts)
-    local texts = {}
-    for i, part in ipairs(parts) do
-        texts[i] = type(part.content) == "string" and part.content or json.encode(part)
-    end
-    return table.concat(texts, "\n")
-end
-
 -- The messages of a request, each after its role.
 local function prompt_of(request)
     local input, system = messages.input(json.decode(request) or {})
-    local lines = { system and "system: " .. text_of(system) or nil }
+    local lines = { system and "system: " .. messages.text(system) or nil }
     for _, message in ipairs(input or {}) do
-        lines[#lines + 1] = ("%s: %s"):format(message.role, text_of(message.parts))
+        lines[#lines + 1] = ("%s: %s"):format(message.role, messages.text(message.parts))
     end
     return table.concat(lines, "\n\n")
 end

@@ -6,8 +6,6 @@
 local graph = require "ponder.report.graph"
 local quote = require "ponder.quote"
 
-local export = {}
-
 local MAX_TOOLTIP = 2000 -- bytes
 
 local HEAD = [[
@@ -22,11 +20,7 @@ local function escape(s)
     return (s:gsub("&", "&amp;"):gsub('[\\"]', "\\%0"):gsub("\n", "\\n"):gsub("\t", "    "))
 end
 
-local function name_of(g, i)
-    return ("s%d_%d"):format(g.id, i)
-end
-
-local function node_line(g, i, node)
+local function node_line(node)
     local label = {}
     for k, line in ipairs(node.label) do
         label[k] = escape(line) .. "\\l"
@@ -45,7 +39,7 @@ local function node_line(g, i, node)
     if node.terminal then
         parts[#parts + 1] = "peripheries=2"
     end
-    return ("    %s [%s];\n"):format(name_of(g, i), table.concat(parts, ", "))
+    return ("    %s [%s];\n"):format(node.name, table.concat(parts, ", "))
 end
 
 local function edge_line(g, edge)
@@ -58,13 +52,13 @@ local function edge_line(g, edge)
         parts[1] = "penwidth=2.5"
     end
     local attributes = #parts > 0 and (" [%s]"):format(table.concat(parts, ", ")) or ""
-    return ("    %s -> %s%s;\n"):format(name_of(g, edge.from), name_of(g, edge.to), attributes)
+    return ("    %s -> %s%s;\n"):format(g.nodes[edge.from].name, g.nodes[edge.to].name, attributes)
 end
 
 local function cluster(g)
     local parts = { ('  subgraph cluster_%d {\n    label="%s";\n'):format(g.id, escape(g.title)) }
-    for i, node in ipairs(g.nodes) do
-        parts[#parts + 1] = node_line(g, i, node)
+    for _, node in ipairs(g.nodes) do
+        parts[#parts + 1] = node_line(node)
     end
     for _, edge in ipairs(g.edges) do
         parts[#parts + 1] = edge_line(g, edge)
@@ -73,14 +67,4 @@ local function cluster(g)
     return table.concat(parts)
 end
 
----Writes the searches of a log. Raises if `opts.search` does not exist.
----@param log ponder.log.Reader
----@param out file*
----@param opts {search: integer?}
----@return any ok nil: it could not be written
----@return string? message
-function export.write(log, out, opts)
-    return graph.write(log, out, opts.search, { head = HEAD, of = cluster, tail = "}\n" })
-end
-
-return export
+return { write = graph.writer(HEAD, cluster, "}\n") }

@@ -9,8 +9,6 @@
 
 local graph = require "ponder.report.graph"
 
-local export = {}
-
 local HEAD = [[
 flowchart TD
   classDef best stroke:#2da44e,stroke-width:3px
@@ -34,13 +32,9 @@ local function escape(s)
     return (s:gsub("style", "st#121;le"):gsub("classDef", "cl#97;ssDef"))
 end
 
-local function name_of(g, i)
-    return ("s%d_%d"):format(g.id, i)
-end
-
 local function subgraph(g)
     local parts = { ('  subgraph s%d["%s"]\n'):format(g.id, escape(g.title)) }
-    for i, node in ipairs(g.nodes) do
+    for _, node in ipairs(g.nodes) do
         local label = {}
         for k, line in ipairs(node.label) do
             label[k] = escape(line)
@@ -50,7 +44,7 @@ local function subgraph(g)
         if node.terminal then
             open, close = "([", "])"
         end
-        parts[#parts + 1] = ('    %s%s"%s"%s%s\n'):format(name_of(g, i), open,
+        parts[#parts + 1] = ('    %s%s"%s"%s%s\n'):format(node.name, open,
             table.concat(label, "<br/>"), close, class)
     end
     for _, edge in ipairs(g.edges) do
@@ -59,21 +53,11 @@ local function subgraph(g)
             local head = edge.kind == "connects" and "-" or "->"
             arrow = ('-. "%s" .%s'):format(escape(edge.kind), head)
         end
-        parts[#parts + 1] = ("    %s %s %s\n"):format(name_of(g, edge.from), arrow,
-            name_of(g, edge.to))
+        parts[#parts + 1] = ("    %s %s %s\n"):format(g.nodes[edge.from].name, arrow,
+            g.nodes[edge.to].name)
     end
     parts[#parts + 1] = "  end\n"
     return table.concat(parts)
 end
 
----Writes the searches of a log. Raises if `opts.search` does not exist.
----@param log ponder.log.Reader
----@param out file*
----@param opts {search: integer?}
----@return any ok nil: it could not be written
----@return string? message
-function export.write(log, out, opts)
-    return graph.write(log, out, opts.search, { head = HEAD, of = subgraph, tail = "" })
-end
-
-return export
+return { write = graph.writer(HEAD, subgraph, "") }

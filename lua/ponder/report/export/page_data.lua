@@ -20,6 +20,8 @@ local quote = require "ponder.quote"
 
 local page_data = {}
 
+local as_text = messages.as_text
+
 local MAX_TEXT = 100000 -- bytes of one text
 local MAX_TEXTS = 32 << 20 -- bytes of all texts together
 local MAX_NODES, MAX_CALLS = 50000, 50000
@@ -65,15 +67,6 @@ function Texts:add(text)
     return number
 end
 
--- Text unchanged, other values as JSON; nil for null and for values that cannot be JSON.
-local function as_text(value)
-    if value == nil or value == json.null or type(value) == "string" then
-        return value ~= json.null and value or nil
-    end
-    local ok, text = pcall(json.encode, value)
-    return ok and text or nil
-end
-
 -- JSON has no infinities; the page knows their names.
 local function number(x)
     local infinite = x == math.huge and "Infinity" or x == -math.huge and "-Infinity"
@@ -83,31 +76,15 @@ end
 -------------------------------------------------------------------------------
 -- Requests and replies
 
--- The parts of a message as one text; a tool call is its name and JSON.
-local function parts_text(parts)
-    local lines = {}
-    for i, part in ipairs(parts) do
-        if part.type == "text" or part.type == "reasoning" then
-            lines[i] = part.content
-        elseif part.type == "tool_call" then
-            lines[i] = ("%s %s"):format(part.name, as_text(part.arguments) or "")
-        elseif part.type == "tool_call_response" then
-            lines[i] = as_text(part.response) or ""
-        else
-            lines[i] = json.encode(part)
-        end
-    end
-    return table.concat(lines, "\n")
-end
-
 local function prompt_of(request, texts)
     local prompt = json.array()
     local input, system = messages.input(request)
     if system then
-        prompt[1] = { role = "system", text = texts:add(parts_text(system)) }
+        prompt[1] = { role = "system", text = texts:add(messages.text(system)) }
     end
     for _, message in ipairs(input or {}) do
-        prompt[#prompt + 1] = { role = message.role, text = texts:add(parts_text(message.parts)) }
+        prompt[#prompt + 1] = { role = message.role,
+            text = texts:add(messages.text(message.parts)) }
     end
     return prompt
 end
