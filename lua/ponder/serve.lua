@@ -152,7 +152,7 @@ function serve.new(opts)
     end
     local self = setmetatable({ opts = opts, policies = by_name, names = names,
         metrics = metrics.new(), permits = task.semaphore(opts.concurrency), in_flight = 0,
-        queued = 0, running = {}, arrivals = waiters.new "requests",
+        queued = 0, running = {},
         drained = waiters.new "the end of all requests",
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
         draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
@@ -193,7 +193,8 @@ function Server:accept()
                 handle:cancel()
             end
         end
-        self.arrivals:wait()
+        self.acceptor = task.current()
+        task.park()
     end
 end
 
@@ -209,7 +210,13 @@ function Server:start()
     end
     self.http, self.address, self.opts.address = listening, address, address
     self.added = task.add_source { port = listening:port(), pending = function() return true end,
-        take = function() self.arrivals:wake() end }
+        take = function() -- each request comes here: cheaper than waiters
+            local handle = self.acceptor
+            self.acceptor = nil
+            if handle then
+                task.wake(handle)
+            end
+        end }
     self.tasks = { task.spawn(self.accept, self), task.spawn(self.keep_alive, self) }
     return address
 end

@@ -57,13 +57,15 @@ local function series(family, first, a, b)
     return one
 end
 
+local function new_counter() return { sum = 0 } end
+
 ---Adds to a counter.
 ---@param name string
 ---@param amount number
 ---@param a string|integer its first label
 ---@param b? string|integer its second label
 function Metrics:add(name, amount, a, b)
-    local one = series(self[name], function() return { sum = 0 } end, a, b)
+    local one = series(self[name], new_counter, a, b)
     one.sum = one.sum + amount
 end
 
