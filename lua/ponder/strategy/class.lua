@@ -170,8 +170,8 @@ end
 ---@type fun(self: ponder.strategy.Strategy, role: string): string
 Strategy.model_name = settings.model_name
 
----The models by role, opened: `{generate = m, ...}`; or nil, which key, provider or file is
----missing, and "NO_MODEL".
+---The models by role, opened: `{generate = m, ...}`; or nil, which key, provider, file or price is
+---missing, and "NO_MODEL" or "NO_PRICE". A cost limit needs the price of each.
 ---@type fun(self: ponder.strategy.Strategy): table?, string?, string?
 Strategy.open_models = settings.open_models
 

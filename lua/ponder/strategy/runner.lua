@@ -363,27 +363,13 @@ local function check(s, question, how)
     return options.check(where, how, HOW, 3)
 end
 
--- Opens the models by role. With a cost limit each must have a known price.
-local function open_models(s)
-    local models, message, code = s:open_models()
-    if models and (s.opts.max_cost or budgets.needs_price()) then
-        for _, m in pairs(models) do
-            message = model_budget.missing_price(m)
-            if message then
-                return nil, message, "NO_PRICE"
-            end
-        end
-    end
-    return models, message, code
-end
-
 ---Implements ponder.strategy.Strategy.run.
 ---@param s ponder.strategy.Strategy
 ---@param question string
 ---@param how table?
 function runner.run(s, question, how)
     how = check(s, question, how)
-    local models, message, code = open_models(s)
+    local models, message, code = s:open_models()
     if not models then
         return nil, message, code
     end

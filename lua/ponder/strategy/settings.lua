@@ -2,11 +2,12 @@
 --- they name: the model of each role, and the prompts. A prompt is that of the options, else of the
 --- user's prompt file (ponder.prompt), else the built-in one.
 
+local budgets = require "ponder.task.budget"
 local check = require "ponder.prompt.check"
-local client = require "ponder.model.client"
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
 local model = require "ponder.model"
+local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
@@ -173,21 +174,25 @@ end
 ---See ponder.strategy.Strategy.
 function settings.open_models(s)
     local by_name, by_role, open_options = {}, {}, {}
+    local needs_price = s.opts.max_cost or budgets.needs_price()
     for _, name in ipairs(OPEN_OPTIONS) do
         open_options[name] = s.opts[name]
     end
     for _, role in pairs(s.kind.roles) do
         local named = named_for(s, role)
-        if not named then
-            return nil, client.no_model(os.getenv), "NO_MODEL"
-        elseif type(named) == "string" and not by_name[named] then
-            local opened, message = model.try_open(named, open_options)
+        local opened, message = type(named) == "table" and named or by_name[named]
+        if not opened then
+            opened, message = model.try_open(named, open_options)
             if not opened then
                 return nil, message, "NO_MODEL"
             end
             by_name[named] = opened
         end
-        by_role[role] = by_name[named] or named
+        local missing = needs_price and model_budget.missing_price(opened)
+        if missing then
+            return nil, missing, "NO_PRICE"
+        end
+        by_role[role] = opened
     end
     return by_role
 end
