@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/buffer.h"
 #include "loop/loop.h"
 
 /* Defines a luaopen_ function: the shared object exports nothing else. */
@@ -117,6 +118,27 @@ static inline void api_replace(lua_State *L, const char *name, lua_CFunction fun
     }
     lua_pushcfunction(L, function);
     lua_setfield(L, -2, name);
+}
+
+/* Pushes "name NUL value NUL"... as a table with room for `count`. The values of a repeated name
+ * are joined by ", ", or only the first of them counts. */
+static inline void api_push_pairs(lua_State *L, const Buffer *pairs, int count, bool joins)
+{
+    const char *value, *end = pairs->data + pairs->size;
+    lua_createtable(L, 0, count);
+    for (const char *at = pairs->data; at < end; at = value + strlen(value) + 1) {
+        value = at + strlen(at) + 1;
+        lua_pushstring(L, at);
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, -3) == LUA_TNIL) /* [table, name, value so far] */
+            lua_pushstring(L, value);
+        else if (joins)
+            lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
+        else
+            lua_pushvalue(L, -1);
+        lua_remove(L, -2);
+        lua_rawset(L, -3);
+    }
 }
 
 /* ---- userdata that hold a pointer, or NULL once they are closed ---- */

@@ -18,6 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "api/task_stop.h"
 #include "loop/loop.h"
 
 enum { CHECK_MS = 50 };
@@ -272,38 +273,38 @@ int confine_spawn(pid_t *pid, int *fd)
 
 /* ---- the socket ---- */
 
-/* Each read and write of the parent times out after CHECK_MS, to check `stops` and the deadline,
- * since a signal that comes right before one does not interrupt it. */
-static int transfer_error(ssize_t done, bool (*stops)(void), double deadline)
+/* Each read and write of the parent times out after CHECK_MS, to check for a stop and the
+ * deadline, since a signal that comes right before one does not interrupt it. */
+static int transfer_error(ssize_t done, double deadline)
 {
     if (done == 0)
         return EPIPE;
     if (done < 0 && errno != EAGAIN && errno != EINTR)
         return errno;
-    if (stops != NULL && stops())
+    if (task_stop_is_pending())
         return EINTR;
     return deadline > 0 && loop_now_ms() >= deadline ? ETIMEDOUT : 0;
 }
 
-static int transfer(int fd, char *at, size_t n, bool out, bool (*stops)(void), double deadline)
+static int transfer(int fd, char *at, size_t n, bool out, double deadline)
 {
     while (n > 0) {
         ssize_t done = out ? send(fd, at, n, MSG_NOSIGNAL) : read(fd, at, n);
         at += done > 0 ? done : 0;
         n -= done > 0 ? (size_t)done : 0;
-        int error = n > 0 ? transfer_error(done, stops, deadline) : 0;
+        int error = n > 0 ? transfer_error(done, deadline) : 0;
         if (error != 0)
             return error;
     }
     return 0;
 }
 
-int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void), double deadline)
+int confine_send(int fd, const void *bytes, size_t n, double deadline)
 {
-    return transfer(fd, (char *)(size_t)bytes, n, true, stops, deadline);
+    return transfer(fd, (char *)(size_t)bytes, n, true, deadline);
 }
 
-int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline)
+int confine_receive(int fd, void *bytes, size_t n, double deadline)
 {
-    return transfer(fd, bytes, n, false, stops, deadline);
+    return transfer(fd, bytes, n, false, deadline);
 }

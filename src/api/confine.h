@@ -37,10 +37,10 @@ int confine_spawn(pid_t *pid, int *fd);
  * is not used it ends with this process. */
 void confine_spawn_early(void);
 
-/* Send or receive exactly `n` bytes, until `stops` (optional) returns true or `deadline` (of
+/* Send or receive exactly `n` bytes, until the run is asked to stop (task_stop.h) or `deadline` (of
  * loop_now_ms; 0: none). Return 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or another errno
  * value. */
-int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void), double deadline);
-int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline);
+int confine_send(int fd, const void *bytes, size_t n, double deadline);
+int confine_receive(int fd, void *bytes, size_t n, double deadline);
 
 #endif

@@ -23,11 +23,6 @@ typedef struct Child {
     int fd;
 } Child;
 
-static bool is_stopping(void)
-{
-    return task_stop_is_pending();
-}
-
 /* ---- messages ---- */
 
 static int push_error(lua_State *L, int error)
@@ -41,32 +36,32 @@ static int push_error(lua_State *L, int error)
                     NULL);
 }
 
-static int send_message(lua_State *L, int fd, int index, bool (*stops)(void), double deadline)
+static int send_message(lua_State *L, int fd, int index, double deadline)
 {
     size_t size;
     const char *text = luaL_checklstring(L, index, &size);
     luaL_argcheck(L, size <= MAX_MESSAGE, index, "message too long");
     uint32_t length = (uint32_t)size;
-    int error = confine_send(fd, &length, sizeof length, stops, deadline);
+    int error = confine_send(fd, &length, sizeof length, deadline);
     if (error == 0)
-        error = confine_send(fd, text, size, stops, deadline);
+        error = confine_send(fd, text, size, deadline);
     if (error != 0)
         return push_error(L, error);
     lua_pushboolean(L, 1);
     return 1;
 }
 
-static int receive_message(lua_State *L, int fd, bool (*stops)(void), double deadline)
+static int receive_message(lua_State *L, int fd, double deadline)
 {
     uint32_t length;
-    int error = confine_receive(fd, &length, sizeof length, stops, deadline);
+    int error = confine_receive(fd, &length, sizeof length, deadline);
     if (error != 0)
         return push_error(L, error);
     if (length > MAX_MESSAGE)
         return push_error(L, EMSGSIZE);
     luaL_Buffer buffer;
     char *bytes = luaL_buffinitsize(L, &buffer, length);
-    error = confine_receive(fd, bytes, length, stops, deadline);
+    error = confine_receive(fd, bytes, length, deadline);
     if (error != 0)
         return push_error(L, error);
     luaL_pushresultsize(&buffer, length);
@@ -91,13 +86,13 @@ static double deadline_in(lua_State *L, int index)
 /* child:send(message, [seconds]) -> true | nil, "TIMEOUT" or another message */
 static int child_send(lua_State *L)
 {
-    return send_message(L, check_child(L)->fd, 2, is_stopping, deadline_in(L, 3));
+    return send_message(L, check_child(L)->fd, 2, deadline_in(L, 3));
 }
 
 /* child:receive([seconds]) -> message | nil, "TIMEOUT" or another message */
 static int child_receive(lua_State *L)
 {
-    return receive_message(L, check_child(L)->fd, is_stopping, deadline_in(L, 2));
+    return receive_message(L, check_child(L)->fd, deadline_in(L, 2));
 }
 
 /* Kills the child; returns its wait status, or -1. */
@@ -191,12 +186,12 @@ static int confine_l_enter(lua_State *L)
 
 static int confine_l_send(lua_State *L)
 {
-    return send_message(L, CONFINE_FD, 1, NULL, 0);
+    return send_message(L, CONFINE_FD, 1, 0);
 }
 
 static int confine_l_receive(lua_State *L)
 {
-    return receive_message(L, CONFINE_FD, NULL, 0);
+    return receive_message(L, CONFINE_FD, 0);
 }
 
 /* leave(): ends the process at once */

@@ -9,6 +9,8 @@
 
 #define SERVER "ponder.http.Server"
 
+enum { PAIRS = 8 /* headers of a usual request */ };
+
 static HttpServer *to_server(lua_State *L)
 {
     return api_check_box(L, SERVER, "server");
@@ -86,35 +88,15 @@ static int server_stop_listening(lua_State *L)
 
 /* ---- receiving ---- */
 
-/* Pushes a table of "name NUL value NUL" pairs. The first of equal names counts. */
-static void push_pairs(lua_State *L, const Buffer *pairs)
-{
-    const char *at = pairs->data, *end = at + pairs->size;
-    lua_createtable(L, 0, pairs->size > 0 ? 8 : 0);
-    while (at < end) {
-        lua_pushstring(L, at);
-        at += strlen(at) + 1;
-        lua_pushvalue(L, -1);
-        if (lua_rawget(L, -3) == LUA_TNIL) {
-            lua_pop(L, 1);
-            lua_pushstring(L, at);
-            lua_rawset(L, -3);
-        } else {
-            lua_pop(L, 2);
-        }
-        at += strlen(at) + 1;
-    }
-}
-
 static void push_request(lua_State *L, const HttpRequest *r)
 {
     lua_createtable(L, 0, 16); /* ponder.serve adds as many fields */
     api_set_integer(L, "id", r->id);
     api_set_string(L, "method", r->method);
     api_set_string(L, "path", r->path);
-    push_pairs(L, r->query);
+    api_push_pairs(L, r->query, PAIRS, false);
     lua_setfield(L, -2, "query");
-    push_pairs(L, r->headers);
+    api_push_pairs(L, r->headers, PAIRS, false);
     lua_setfield(L, -2, "headers");
     lua_pushlstring(L, r->body->size > 0 ? r->body->data : "", r->body->size);
     lua_setfield(L, -2, "body");
@@ -140,11 +122,9 @@ static int server_take(lua_State *L)
 /* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
 static int server_take_disconnected(lua_State *L)
 {
-    HttpServer *s = to_server(L);
-    int64_t id = http_first_gone(s);
+    int64_t id = http_take_gone(to_server(L));
     if (id == 0)
         return 0;
-    http_drop_gone(s);
     lua_pushinteger(L, id);
     return 1;
 }

@@ -269,13 +269,13 @@ typedef struct LuaReader {
 static int net_reader(lua_State *L)
 {
     NetOptions o;
-    StreamKind kind = net_stream_kind(L, 1, "net.reader", "format");
+    SseFormat stream = net_stream_format(L, 1, "net.reader", "format");
     net_reader_options(L, 2, &o);
     LuaReader *r = lua_newuserdatauv(L, sizeof *r, 0);
     *r = (LuaReader){.alloc = api_alloc(L)};
     luaL_setmetatable(L, READER);
-    sse_start(&r->reader, &r->alloc, kind == STREAM_SSE ? SSE_EVENTS : SSE_JSON_LINES,
-              (size_t)o.request.limits.max_line_bytes, (size_t)o.request.limits.max_event_bytes);
+    sse_start(&r->reader, &r->alloc, stream, (size_t)o.request.limits.max_line_bytes,
+              (size_t)o.request.limits.max_event_bytes);
     return 1;
 }
 

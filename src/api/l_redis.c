@@ -97,9 +97,8 @@ static int connection_take(lua_State *L)
 static int connection_state(lua_State *L)
 {
     static const char *const names[] = {"connecting", "open", "broken"};
-    const Redis *r = to_redis(L);
-    const char *text, *code = redis_problem(r, &text);
-    lua_pushstring(L, names[redis_state(r)]);
+    const char *code, *text;
+    lua_pushstring(L, names[redis_state(to_redis(L), &code, &text)]);
     if (code == NULL)
         return 1;
     lua_pushstring(L, text);

@@ -193,7 +193,7 @@ int store_l_take_back(lua_State *L)
 
 int store_l_hold_commit(lua_State *L)
 {
-    store_hold_commit(store_self(L, "hold_commit"));
+    store_hold_commit(store_self(L, "hold_commit"), true);
     return 0;
 }
 

@@ -57,15 +57,15 @@ static const Option reader_fields[] = {
     {0},
 };
 
-StreamKind net_stream_kind(lua_State *L, int index, const char *where, const char *name)
+SseFormat net_stream_format(lua_State *L, int index, const char *where, const char *name)
 {
     const char *s = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : "";
     if (strcmp(s, "sse") == 0)
-        return STREAM_SSE;
+        return SSE_EVENTS;
     if (strcmp(s, "ndjson") != 0)
         luaL_error(L, "%s: %s must be \"sse\" or \"ndjson\" (got %s)", where, name,
                    *s != '\0' ? s : luaL_typename(L, index));
-    return STREAM_JSON_LINES;
+    return SSE_JSON_LINES;
 }
 
 /* ---- headers ---- */
@@ -180,7 +180,7 @@ bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, c
         luaL_error(L, "net.submit: opts.body must be a string (got %s)", options_describe(L, -1));
     r->body = lua_tolstring(L, -1, &r->body_size);
     if (lua_getfield(L, arg, "stream") != LUA_TNIL)
-        r->stream = net_stream_kind(L, -1, "net.submit", "opts.stream");
+        r->stream = net_stream_format(L, -1, "net.submit", "opts.stream");
     if (lua_getfield(L, arg, "headers") != LUA_TNIL &&
         !read_headers(L, lua_gettop(L), "net.submit", headers, a))
         return false;
@@ -254,31 +254,10 @@ static void set_flag(lua_State *L, const char *name, bool value)
         api_set_boolean(L, name, true);
 }
 
-/* name NUL value NUL... -> table; a repeated name's values are joined by ", " */
-static void push_headers(lua_State *L, const Buffer *headers, int count)
-{
-    lua_createtable(L, 0, count);
-    const char *end = headers->data + headers->size;
-    for (const char *at = headers->data; at < end;) {
-        const char *value = at + strlen(at) + 1;
-        lua_pushstring(L, at);
-        lua_pushvalue(L, -1);
-        if (lua_rawget(L, -3) == LUA_TNIL) { /* table, name, nil */
-            lua_pop(L, 1);
-            lua_pushstring(L, value);
-        } else {
-            lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
-            lua_remove(L, -2);
-        }
-        lua_rawset(L, -3);
-        at = value + strlen(value) + 1;
-    }
-}
-
 static void push_result(lua_State *L, const Result *r)
 {
     lua_createtable(L, 0, 16);
-    push_headers(L, &r->headers, r->header_count);
+    api_push_pairs(L, &r->headers, r->header_count, true);
     lua_setfield(L, -2, "headers");
     if (r->status != 0)
         api_set_integer(L, "status", r->status);

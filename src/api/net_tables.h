@@ -26,7 +26,7 @@ void net_reader_options(lua_State *L, int arg, NetOptions *o);
 bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, const Alloc *a);
 
 /* "sse" or "ndjson" */
-StreamKind net_stream_kind(lua_State *L, int index, const char *where, const char *name);
+SseFormat net_stream_format(lua_State *L, int index, const char *where, const char *name);
 
 /* ---- batches: each function takes the number of filled slots and returns the new one ---- */
 

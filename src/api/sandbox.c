@@ -161,17 +161,22 @@ static void charge(Sandbox *s, lua_Integer steps)
  *   table, utf8
  */
 
-static int load_text(lua_State *S)
+/* Calls the function that this one has replaced. */
+static int call_original(lua_State *S)
 {
-    lua_Integer n = lua_gettop(S);
-    if (n < 3)
-        lua_settop(S, 3);
-    lua_pushliteral(S, "t");
-    lua_replace(S, 3);
     lua_pushvalue(S, lua_upvalueindex(1));
     lua_insert(S, 1);
     lua_call(S, lua_gettop(S) - 1, LUA_MULTRET);
     return lua_gettop(S);
+}
+
+static int load_text(lua_State *S)
+{
+    if (lua_gettop(S) < 3)
+        lua_settop(S, 3);
+    lua_pushliteral(S, "t");
+    lua_replace(S, 3);
+    return call_original(S);
 }
 
 /* Each coroutine starts its own count, so the steps up to its first hook are charged in advance. */
@@ -179,10 +184,7 @@ static int charge_coroutine(lua_State *S)
 {
     Sandbox *s = to_sandbox(S);
     charge(s, s->interval);
-    lua_pushvalue(S, lua_upvalueindex(1));
-    lua_insert(S, 1);
-    lua_call(S, lua_gettop(S) - 1, LUA_MULTRET);
-    return lua_gettop(S);
+    return call_original(S);
 }
 
 static int os_time_now(lua_State *S)
@@ -190,18 +192,6 @@ static int os_time_now(lua_State *S)
     if (!lua_isnoneornil(S, 1))
         return luaL_argerror(S, 1, "a sandbox has os.time only without arguments");
     lua_pushinteger(S, (lua_Integer)time(NULL));
-    return 1;
-}
-
-static int os_clock(lua_State *S)
-{
-    lua_pushnumber(S, (lua_Number)clock() / (lua_Number)CLOCKS_PER_SEC);
-    return 1;
-}
-
-static int os_difftime(lua_State *S)
-{
-    lua_pushnumber(S, (lua_Number)(luaL_checkinteger(S, 1) - luaL_optinteger(S, 2, 0)));
     return 1;
 }
 
@@ -253,9 +243,16 @@ static void open_coroutine(lua_State *S)
 
 static void open_os(lua_State *S)
 {
-    static const luaL_Reg functions[] = {
-        {"clock", os_clock}, {"difftime", os_difftime}, {"time", os_time_now}, {NULL, NULL}};
-    luaL_newlib(S, functions);
+    static const char *const kept[] = {"clock", "difftime"};
+    lua_createtable(S, 0, 3); /* [os] */
+    luaL_requiref(S, LUA_OSLIBNAME, luaopen_os, 0);
+    for (int i = 0; i < 2; i++) {
+        lua_getfield(S, -1, kept[i]);
+        lua_setfield(S, -3, kept[i]);
+    }
+    lua_pop(S, 1);
+    lua_pushcfunction(S, os_time_now);
+    lua_setfield(S, -2, "time");
     lua_setglobal(S, LUA_OSLIBNAME);
 }
 

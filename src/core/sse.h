@@ -32,7 +32,7 @@ typedef struct EventList {
     Buffer bytes;
 } EventList;
 
-typedef enum SseFormat { SSE_EVENTS, SSE_JSON_LINES } SseFormat;
+typedef enum SseFormat { SSE_NONE, SSE_EVENTS, SSE_JSON_LINES } SseFormat;
 
 typedef enum SseStatus {
     SSE_OK,

@@ -96,17 +96,12 @@ void http_drop_request(HttpServer *s)
 }
 
 /* Only the id: the request itself may have ended. */
-int64_t http_first_gone(HttpServer *s)
+int64_t http_take_gone(HttpServer *s)
 {
     if (s->gone_first < s->gone.count)
-        return s->gone.items[s->gone_first];
+        return s->gone.items[s->gone_first++];
     s->gone.count = s->gone_first = 0;
     return 0;
-}
-
-void http_drop_gone(HttpServer *s)
-{
-    s->gone_first++;
 }
 
 /* ---- clients that go away ---- */

@@ -11,7 +11,7 @@
  *                                                               v    v
  *                                                               (sent)
  *
- * If a client goes away while its request is taken or streaming, http_first_gone returns its id
+ * If a client goes away while its request is taken or streaming, http_take_gone returns its id
  * once, and further calls with that id do nothing. Callbacks of libmicrohttpd append to queues and
  * never touch Lua; the server begins with its LoopPort, which is posted when a queue has something.
  * One thread. A body over the limit is read to its end and dropped, so that the client reads the
@@ -77,9 +77,8 @@ void http_stop_listening(HttpServer *s);
 const HttpRequest *http_first_request(HttpServer *s);
 void http_drop_request(HttpServer *s);
 
-/* The id of the oldest taken request whose client went away; 0: none. */
-int64_t http_first_gone(HttpServer *s);
-void http_drop_gone(HttpServer *s);
+/* The id of the next taken request whose client went away; 0: none. */
+int64_t http_take_gone(HttpServer *s);
 
 /* Answers a request. `headers` are "name NUL value NUL" pairs. False: it no longer waits for an
  * answer, or out of memory. */

@@ -181,36 +181,13 @@ bool call_leaks(const Call *c, const char *text)
 
 /* ---- calls by id ---- */
 
-static Call **bucket_of(const Pump *p, int64_t id)
+static Call **bucket_of(Pump *p, int64_t id)
 {
-    return &p->buckets[(uint64_t)id & (p->bucket_count - 1)];
-}
-
-/* A table that cannot grow only gets slower. */
-static void grow_buckets(Pump *p)
-{
-    size_t old = p->bucket_count, count = old * 2;
-    Call **buckets = alloc_resize(&p->alloc, NULL, 0, count * sizeof *buckets);
-    if (buckets == NULL)
-        return;
-    memset(buckets, 0, count * sizeof *buckets);
-    for (size_t i = 0; i < old; i++) {
-        for (Call *c = p->buckets[i], *next; c != NULL; c = next) {
-            next = c->hash_next;
-            Call **to = &buckets[(uint64_t)c->id & (count - 1)];
-            c->hash_next = *to;
-            *to = c;
-        }
-    }
-    alloc_free(&p->alloc, p->buckets, old * sizeof *buckets);
-    p->buckets = buckets;
-    p->bucket_count = count;
+    return &p->buckets[id % BUCKETS];
 }
 
 void calls_add(Pump *p, Call *c)
 {
-    if ((size_t)pump_pending(p) > p->bucket_count)
-        grow_buckets(p);
     Call **b = bucket_of(p, c->id);
     c->hash_next = *b;
     *b = c;
@@ -218,6 +195,8 @@ void calls_add(Pump *p, Call *c)
 
 Call *calls_remove(Pump *p, int64_t id)
 {
+    if (id < 0)
+        return NULL;
     for (Call **at = bucket_of(p, id); *at != NULL; at = &(*at)->hash_next) {
         Call *c = *at;
         if (c->id == id) {

@@ -22,7 +22,7 @@ typedef struct Call {
     Transfer *transfer; /* NULL while queued */
     double submitted;
     size_t block_size;
-    StreamKind stream;
+    SseFormat stream;
     CallLimits limits;
     const char *url, *method, *body, *ca_file, *proxy;
     size_t body_size;
@@ -56,7 +56,7 @@ struct NetHost {
     Call *first, *last;
 };
 
-enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256 };
+enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256, BUCKETS = 4096 };
 
 /* Writes the origin of an http or https URL. */
 bool origin_of(const char *url, char out[ORIGIN_SIZE]);
@@ -189,8 +189,7 @@ struct Pump {
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
     char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
-    Call **buckets;
-    size_t bucket_count;
+    Call *buckets[BUCKETS];
     Transfer *active, *spare;
     TransferList ended, taken; /* by pump_take, and not dropped yet */
     size_t spare_count;

@@ -8,7 +8,6 @@
 #include "net/parts.h"
 
 enum {
-    FIRST_BUCKETS = 64,
     KEEP_DESCRIPTORS = 24, /* left for files, logs and child processes */
 };
 
@@ -54,17 +53,6 @@ static bool copy_options(Pump *p, const PumpOptions *o)
            copy_string(p, o->ca_file, &p->ca_file) && copy_string(p, o->proxy, &p->proxy);
 }
 
-static bool make_buckets(Pump *p)
-{
-    size_t bytes = FIRST_BUCKETS * sizeof *p->buckets;
-    p->buckets = alloc_resize(&p->alloc, NULL, 0, bytes);
-    if (p->buckets == NULL)
-        return false;
-    memset(p->buckets, 0, bytes);
-    p->bucket_count = FIRST_BUCKETS;
-    return true;
-}
-
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
 {
     *out = NULL;
@@ -75,7 +63,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
         return PUMP_NO_MEMORY;
     *p = (Pump){.alloc = *alloc, .next_check = INFINITY};
     loop_port_open(&p->port);
-    if (!copy_options(p, options) || !make_buckets(p)) {
+    if (!copy_options(p, options)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
@@ -119,7 +107,6 @@ void pump_close(Pump *p)
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     event_list_free(&p->taken_events, &p->alloc);
-    alloc_free(&p->alloc, p->buckets, p->bucket_count * sizeof *p->buckets);
     free_string(p, p->user_agent);
     free_string(p, p->ca_file);
     free_string(p, p->proxy);

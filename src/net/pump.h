@@ -50,8 +50,6 @@ typedef struct PumpOptions {
     const char *proxy;      /* default of requests; NULL: as the environment says */
 } PumpOptions;
 
-typedef enum StreamKind { STREAM_NONE, STREAM_SSE, STREAM_JSON_LINES } StreamKind;
-
 /* Copied by pump_submit. */
 typedef struct Request {
     const char *url;
@@ -62,7 +60,7 @@ typedef struct Request {
     size_t body_size;
     const char *ca_file; /* NULL: the pump's */
     const char *proxy;   /* NULL: the pump's; "": none */
-    StreamKind stream;
+    SseFormat stream;
     CallLimits limits;
 } Request;
 

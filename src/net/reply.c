@@ -173,7 +173,7 @@ bool reply_finish_stream(Transfer *t)
 
 static bool starts_stream(const Transfer *t, unsigned char first)
 {
-    if (t->call->stream == STREAM_JSON_LINES)
+    if (t->call->stream == SSE_JSON_LINES)
         return first != '<' && !t->html_type;
     if (first == '{' || first == '[' || first == '<')
         return false;
@@ -195,7 +195,7 @@ static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 300 && status < 400 && t->has_location && t->call->limits.max_redirects > 0)
         return BODY_SKIP;
-    if (t->call->stream == STREAM_NONE || status < 200 || status > 299)
+    if (t->call->stream == SSE_NONE || status < 200 || status > 299)
         return BODY_KEEP;
     const char *first = first_significant(bytes, n);
     if (first == NULL)

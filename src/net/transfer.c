@@ -74,7 +74,7 @@ static bool set_method(CURL *e, const Call *c)
 /* Compression would delay the words of a stream. */
 static const char *accepted_encoding(const Call *c)
 {
-    return c->stream == STREAM_NONE ? "gzip" : "identity";
+    return c->stream == SSE_NONE ? "gzip" : "identity";
 }
 
 static bool set_protocol(CURL *e)
@@ -177,11 +177,6 @@ static bool set_options(Transfer *t, const char *url, double now)
 
 /* ---- beginning ---- */
 
-static SseFormat reader_format(const Call *c)
-{
-    return c->stream == STREAM_JSON_LINES ? SSE_JSON_LINES : SSE_EVENTS;
-}
-
 static void forget_reply(Transfer *t)
 {
     const CallLimits *l = &t->call->limits;
@@ -194,7 +189,7 @@ static void forget_reply(Transfer *t)
     t->curl_error[0] = '\0';
     buffer_reset(&t->result.headers, a, KEEP_HEADERS);
     buffer_reset(&t->result.body, a, KEEP_BODY);
-    sse_start(&t->reader, a, reader_format(t->call), (size_t)l->max_line_bytes,
+    sse_start(&t->reader, a, t->call->stream, (size_t)l->max_line_bytes,
               (size_t)l->max_event_bytes);
 }
 
@@ -220,7 +215,7 @@ double transfer_due(const Transfer *t)
 {
     if (t->done_at != 0)
         return t->done_at + DONE_GRACE_MS;
-    if (t->call->stream == STREAM_NONE)
+    if (t->call->stream == SSE_NONE)
         return INFINITY;
     return t->beat + (double)t->call->limits.idle_timeout_ms;
 }

@@ -301,15 +301,11 @@ void redis_close(Redis *r)
     alloc_free(&alloc, r, sizeof *r);
 }
 
-RedisState redis_state(const Redis *r)
+RedisState redis_state(const Redis *r, const char **code, const char **text)
 {
-    return r->state;
-}
-
-const char *redis_problem(const Redis *r, const char **text)
-{
+    *code = r->code;
     *text = r->problem;
-    return r->code;
+    return r->state;
 }
 
 bool redis_send(Redis *r, int count, const char **words, const size_t *sizes)

@@ -40,11 +40,10 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options);
 /* Closes the connection; in a forked child only frees memory. */
 void redis_close(Redis *r);
 
-RedisState redis_state(const Redis *r);
-
-/* Why it is broken: a code (CONNECT, TIMEOUT, TLS, CLOSED, PROTOCOL, MEMORY) and a text, or NULL.
+/* Also why it is broken: *code (CONNECT, TIMEOUT, TLS, CLOSED, PROTOCOL, MEMORY), or NULL, and
+ * *text.
  */
-const char *redis_problem(const Redis *r, const char **text);
+RedisState redis_state(const Redis *r, const char **code, const char **text);
 
 /* Queues a command. False: out of memory, or too much is unsent. A broken connection drops it. */
 bool redis_send(Redis *r, int count, const char **words, const size_t *sizes);

@@ -299,20 +299,10 @@ void store_leave(Store *s)
         pthread_mutex_unlock(&s->held->mutex);
 }
 
-static void set_held(Store *s, bool held)
+void store_hold_commit(Store *s, bool hold)
 {
     store_enter(s);
     if (s->held != NULL)
-        s->held->commit_held = held;
+        s->held->commit_held = hold;
     store_leave(s);
-}
-
-void store_hold_commit(Store *s)
-{
-    set_held(s, true);
-}
-
-void store_release_commit(Store *s)
-{
-    set_held(s, false);
 }

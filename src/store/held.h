@@ -25,9 +25,8 @@ StoreStatus store_hold_back(Store *s, const char *sql, const StoreValue *values,
 /* Withdraws a statement. False: it has already been run. */
 bool store_take_back(Store *s, int64_t ticket);
 
-/* The thread does not commit before the next store_hold_back, commit or rollback. */
-void store_hold_commit(Store *s);
-void store_release_commit(Store *s);
+/* Whether the thread must not commit, before the next store_hold_back, commit or rollback. */
+void store_hold_commit(Store *s, bool hold);
 
 /* Keep the thread off the connection in between; they nest. */
 void store_enter(Store *s);

@@ -209,7 +209,7 @@ StoreStatus store_rollback(Store *s, StoreError *e)
     store_enter(s);
     s->in_transaction = false;
     StoreStatus status = sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
-    store_release_commit(s);
+    store_hold_commit(s, false);
     store_leave(s);
     return status;
 }
@@ -225,7 +225,7 @@ StoreStatus store_commit(Store *s, StoreError *e)
         store_rollback(s, NULL);
     else
         store_bound_wal(s);
-    store_release_commit(s);
+    store_hold_commit(s, false);
     store_leave(s);
     return status;
 }
