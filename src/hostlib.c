@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <lauxlib.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,18 +95,6 @@ static int host_embedded_names(lua_State *L)
         lua_pushstring(L, embedded_files[i].name);
         lua_rawseti(L, -2, i + 1);
     }
-    return 1;
-}
-
-/* host.has_module(name) -> whether a module of that name is built in. */
-static int host_has_module(lua_State *L)
-{
-    const char *name = luaL_checkstring(L, 1);
-    const char *path = luaL_gsub(L, name, ".", "/");
-    const char *file = lua_pushfstring(L, "lua/%s.lua", path);
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-    bool preloaded = lua_getfield(L, -1, name) != LUA_TNIL;
-    lua_pushboolean(L, preloaded || embedded_find(file) != NULL);
     return 1;
 }
 
@@ -233,7 +220,6 @@ int hostlib_open(lua_State *L)
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
         {"go_on", host_go_on},
-        {"has_module", host_has_module},
         {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
         {"limit_resident", host_limit_resident},

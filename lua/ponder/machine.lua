@@ -276,7 +276,7 @@ local common_fields = {
     end,
     usage = Run.usage_copy,
     started_at = function(run)
-        return run.core:started_at()
+        return (run.core:times())
     end,
     duration_ms = function(run)
         return run:duration()

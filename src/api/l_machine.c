@@ -273,18 +273,12 @@ static int m_finish(lua_State *L)
     return 0;
 }
 
-static int m_started_at(lua_State *L)
+static int m_times(lua_State *L)
 {
     const Machine *m = machine_self(L);
     machine_push_number(L, m->started_at);
-    return 1;
-}
-
-static int m_finished_at(lua_State *L)
-{
-    const Machine *m = machine_self(L);
     machine_push_number(L, m->finished_at);
-    return 1;
+    return 2;
 }
 
 static const luaL_Reg shared_methods[] = {
@@ -297,8 +291,7 @@ static const luaL_Reg shared_methods[] = {
     {"close_call", m_close_call},
     {"move", m_move},
     {"finish", m_finish},
-    {"started_at", m_started_at},
-    {"finished_at", m_finished_at},
+    {"times", m_times},
     {"save", machine_save},
     {"restore", machine_load},
     {NULL, NULL},

@@ -14,7 +14,7 @@
  *     core:close_call(id)         -> whether it was open
  *     core:move(status)           raises if the table of moves does not have it
  *     core:finish(status, now)    "completed" or "error"; drops the open calls
- *     core:started_at()  core:finished_at()    ms, or nil
+ *     core:times()                -> when it started, when it finished: ms, or nil
  *     core:save()                 -> a plain table, and
  *     core:restore(table)         -> true, or nil, the name of the field, what was expected there
  *

@@ -71,12 +71,6 @@ static int begin_lists(lua_State *L, Reading *r)
     return before;
 }
 
-static void push_value(lua_State *L, const OutlineItem *value)
-{
-    size_t len = (size_t)(value->to - value->from);
-    lua_pushlstring(L, value->from, len < VALUE_SIZE ? len : VALUE_SIZE);
-}
-
 /* Appends a value; a full list drops its first. */
 static void add_value(Reading *r, const OutlineItem *value, int list)
 {
@@ -87,7 +81,8 @@ static void add_value(Reading *r, const OutlineItem *value, int list)
         lua_rawseti(L, list, i);
     }
     r->counts[value->section] = n < MAX_VALUES ? ++n : n;
-    push_value(L, value);
+    size_t size = (size_t)(value->to - value->from);
+    lua_pushlstring(L, value->from, size < VALUE_SIZE ? size : VALUE_SIZE);
     lua_rawseti(L, list, n);
 }
 

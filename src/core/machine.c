@@ -29,14 +29,11 @@ bool machine_copy(Machine *to, const Machine *from)
         return false;
     if (from->call_count > 0)
         memcpy(to->calls, from->calls, from->call_count * sizeof *from->calls);
-    to->call_count = from->call_count;
-    to->kind = from->kind;
-    to->status = from->status;
-    to->next_number = from->next_number;
-    to->reserved_number = from->reserved_number;
-    to->current = from->current;
-    to->started_at = from->started_at;
-    to->finished_at = from->finished_at;
+    Machine room = *to;
+    *to = *from;
+    to->alloc = room.alloc;
+    to->calls = room.calls;
+    to->call_capacity = room.call_capacity;
     return true;
 }
 

@@ -1,10 +1,12 @@
-/* loop.c -- the loop itself: waiting, ports, the clock; see loop.h. */
+/* loop.c -- the loop itself: waiting, ports, the clock; descriptors of the process; see loop.h. */
 #include "loop/loop.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -75,18 +77,14 @@ static void on_alarm(uv_poll_t *alarm, int status, int events)
         return; /* set again in the meantime */
 }
 
+static pid_t process_id; /* 0: not known */
+
 /* The child opens a new loop with its first call. */
 static void forget_in_child(void)
 {
+    process_id = 0;
     loop.open = false;
     loop.first = loop.last = NULL;
-}
-
-static pid_t process_id; /* 0: not known */
-
-static void forget_process_id(void)
-{
-    process_id = 0;
 }
 
 pid_t loop_process_id(void)
@@ -95,7 +93,7 @@ pid_t loop_process_id(void)
     if (process_id != 0)
         return process_id;
     if (!watched)
-        pthread_atfork(NULL, NULL, forget_process_id);
+        pthread_atfork(NULL, NULL, forget_in_child);
     watched = true;
     return process_id = getpid();
 }
@@ -117,7 +115,6 @@ static int open_alarm(void)
 /* `wake` keeps the loop alive even without other handles. */
 static int open_loop(void)
 {
-    static bool registered;
     int error = uv_loop_init(&loop.uv);
     if (error != 0)
         return error;
@@ -130,9 +127,7 @@ static int open_loop(void)
         uv_loop_close(&loop.uv);
         return error;
     }
-    if (!registered)
-        pthread_atfork(NULL, NULL, forget_in_child);
-    registered = true;
+    loop_process_id(); /* a child forgets the loop from now on */
     loop.woken = false;
     loop.open = true;
     return 0;
@@ -263,4 +258,42 @@ void loop_wake(void)
 {
     if (loop.open)
         uv_async_send(&loop.wake);
+}
+
+/* ---- descriptors ---- */
+
+void loop_raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+const char *loop_descriptor_hint(int error)
+{
+    return error == EMFILE ? " (EMFILE: raise `ulimit -n`)" : "";
+}
+
+/* Open descriptors, except that of the listing itself. If it cannot be opened, all are in use. */
+static int64_t count_open(void)
+{
+    int64_t n = -1;
+    DIR *list = opendir("/proc/self/fd");
+    if (list == NULL)
+        return errno == EMFILE || errno == ENFILE ? INT64_MAX : 0;
+    for (const struct dirent *entry; (entry = readdir(list)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(list);
+    return n;
+}
+
+int64_t loop_free_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return INT64_MAX;
+    int64_t open = count_open(), max = (int64_t)limit.rlim_cur;
+    return open < max ? max - open : 0;
 }

@@ -41,7 +41,11 @@ end
 local function offer_modules()
     setmetatable(_G, {
         __index = function(_, name)
-            if type(name) ~= "string" or not host.has_module("ponder." .. name) then
+            if type(name) ~= "string" then
+                return nil
+            end
+            local path = ("lua/ponder/%s.lua"):format((name:gsub("%.", "/")))
+            if not (package.preload["ponder." .. name] or host.embedded(path)) then
                 return nil
             end
             local module = require("ponder." .. name)

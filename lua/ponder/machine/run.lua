@@ -67,13 +67,13 @@ end
 
 ---Milliseconds since the start.
 function Run:elapsed(now)
-    local started = self.core:started_at()
+    local started = self.core:times()
     return started and now - started or 0
 end
 
 ---How long the run took, in ms; nil before its end.
 function Run:duration()
-    local finished = self.core:finished_at()
+    local _, finished = self.core:times()
     return finished and self:elapsed(finished)
 end
 
