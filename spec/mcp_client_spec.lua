@@ -1,8 +1,10 @@
 -- ponder.mcp: a client of the Model Context Protocol, over standard input and output and over HTTP.
 
+local client = require "ponder.mcp.client"
 local http = require "ponder.core.http"
 local json = require "ponder.json"
 local mcp = require "ponder.mcp"
+local mirror = require "ponder.mcp.mirror"
 local serve = require "ponder.serve"
 local serve_policies = require "ponder.serve.policies"
 local shell = require "shell"
@@ -139,6 +141,56 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
+    it("keeps the latest of much progress", function()
+        local receive
+        local connection = { label = "fake", send = function() end, notify = function() end }
+        function connection.exchange(_, message, call)
+            local params = message.params
+            for i = 1, params._meta and 5000 or 0 do
+                receive { jsonrpc = "2.0", method = "notifications/progress",
+                    params = { progressToken = call.id, progress = i } }
+            end
+            call:deliver()
+            call.reply = { result = { protocolVersion = "2025-11-25" } }
+            return true
+        end
+        task.run(function()
+            local made = assert(client.connect(function(its)
+                receive = its
+                return connection
+            end, { timeout_ms = OPEN_MS }))
+            local steps = {}
+            made:call_tool("x", {}, { on_progress = function(done) steps[#steps + 1] = done end })
+            assert.same({ 1000, 1, 5000 }, { #steps, steps[1], steps[1000] })
+        end)
+    end)
+
+    it("takes the first answer, also of a batch, and progress in numbers only", function()
+        with("batch", function(session)
+            local steps = {}
+            assert.equal("first", session:call("x", {}, { on_progress = function(...)
+                steps[#steps + 1] = table.pack(...)
+            end }).text)
+            assert.same({ { 1, n = 3 } }, steps)
+        end)
+    end)
+
+    it("finds the headers of a deep, wide schema without a copy of each path", function()
+        local schema = { properties = {} }
+        for i = 1, 500 do
+            schema.properties["p" .. i] = { properties = {} }
+        end
+        for _ = 1, 500 do
+            schema = { properties = { deep = schema } }
+        end
+        collectgarbage "stop"
+        local before = collectgarbage "count"
+        mirror.paths(schema)
+        local kib = collectgarbage "count" - before
+        collectgarbage "restart"
+        assert.is_true(kib < 1000, kib) -- a path is 8 KiB
+    end)
+
     it("answers pings, refuses other requests, notices changed tools and log messages",
         function()
             local logged = {}
@@ -263,6 +315,9 @@ describe("a server that fails", function()
         assert.equal("UNSUPPORTED", code)
         assert.matches("2099%-01%-01", message)
         assert.equal("TOO_LARGE", (failure "long"))
+        code, message = failure("infinite", nil, call)
+        assert.equal("BAD_REPLY", code)
+        assert.matches("not JSON%-RPC: .*1e999", message)
     end)
 
     it("fails at once if there is nothing to wait for", function()

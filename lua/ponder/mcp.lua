@@ -237,6 +237,10 @@ local function note(kind, part)
     return ("[%s%s]"):format(kind, type(part.mimeType) == "string" and ", " .. part.mimeType or "")
 end
 
+local function named(value)
+    return type(value) == "string" and value or "?"
+end
+
 local PARTS = {
     text = function(part) return part.text end,
     image = function(part) return note("an image", part) end,
@@ -244,10 +248,10 @@ local PARTS = {
     resource = function(part)
         local resource = type(part.resource) == "table" and part.resource or {}
         return type(resource.text) == "string" and resource.text
-            or note("the resource " .. tostring(resource.uri), resource)
+            or note("the resource " .. named(resource.uri), resource)
     end,
     resource_link = function(part)
-        return note(("the resource %s: %s"):format(tostring(part.uri), tostring(part.name)), part)
+        return note(("the resource %s: %s"):format(named(part.uri), named(part.name)), part)
     end,
 }
 

@@ -60,6 +60,18 @@ local function call(id, params)
         os.exit(3)
     elseif mode == "hangs" then
         return nil
+    elseif mode == "infinite" then
+        io.write '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1e999}}\n'
+    elseif mode == "batch" then
+        local token = params._meta.progressToken
+        local function progress(fields)
+            fields.progressToken = token
+            return { jsonrpc = "2.0", method = "notifications/progress", params = fields }
+        end
+        io.write(json.encode { progress { progress = "x" },
+            progress { progress = 1, total = "x", message = { 1 } },
+            { jsonrpc = "2.0", id = id, result = text "first" } }, "\n")
+        return text "second"
     elseif mode == "terse" then
         return send { id = id, error = { code = 5 } }
     elseif mode == "asks" then

@@ -28,7 +28,7 @@ local client = {}
 ---@field timeout_ms integer
 ---@field reply table? the answering message
 ---@field headers table<string, string>? over HTTP: those that repeat arguments
----@field private progress table[] undelivered params of notifications/progress
+---@field private progress table[] undelivered: {progress, total?, message?}
 ---@field private on_progress fun(done: number, total: number?, message: string?)?
 local Call = {}
 Call.__index = Call
@@ -36,8 +36,11 @@ Call.__index = Call
 ---Reports the progress received; runs in the task of the call.
 function Call:deliver()
     while self.progress[1] do
-        local params = table.remove(self.progress, 1)
-        self.on_progress(params.progress, params.total, params.message)
+        local list = self.progress
+        self.progress = {} -- on_progress may wait while more arrives
+        for _, params in ipairs(list) do
+            self.on_progress(table.unpack(params, 1, 3))
+        end
     end
 end
 
@@ -92,12 +95,20 @@ end
 -------------------------------------------------------------------------------
 -- Messages from the server
 
+local MAX_PROGRESS = 1000 -- undelivered
+
+local function typed(wanted, value)
+    return type(value) == wanted and value or nil
+end
+
 local HANDLERS = {}
 
 HANDLERS["notifications/progress"] = function(self, params)
     local call = self.calls[params.progressToken]
     if call and call.on_progress and not call.reply and type(params.progress) == "number" then
-        call.progress[#call.progress + 1] = params
+        local last = math.min(#call.progress + 1, MAX_PROGRESS) -- the latest replaces the last
+        call.progress[last] = { params.progress, typed("number", params.total),
+            typed("string", params.message) }
     end
 end
 
@@ -111,16 +122,14 @@ HANDLERS["notifications/tools/list_changed"] = function(self)
     self.tools_changed = true
 end
 
----Handles a message of the server; does not wait.
----@param message any
----@return boolean ok false: it is not JSON-RPC
-function Client:receive(message)
+-- Handles one message; false: it is not JSON-RPC.
+local function receive_one(self, message)
     if type(message) ~= "table" or message.jsonrpc ~= "2.0" then
         return false
     elseif message.method == nil then
         local call = self.calls[message.id]
         if call and (message.result ~= nil or message.error ~= nil) then
-            call.reply = message
+            call.reply = call.reply or message
         end
         return message.id ~= nil -- an answer to no open request is ignored
     elseif message.id ~= nil then
@@ -129,6 +138,21 @@ function Client:receive(message)
             or protocol.failure(message.id, protocol.METHOD_NOT_FOUND, "Method not found"))
     elseif HANDLERS[message.method] then
         HANDLERS[message.method](self, type(message.params) == "table" and message.params or {})
+    end
+    return true
+end
+
+---Handles a message of the server, or a list of them (a batch); does not wait.
+---@param message any
+---@return boolean ok false: it is not JSON-RPC
+function Client:receive(message)
+    if type(message) ~= "table" or message[1] == nil then
+        return receive_one(self, message)
+    end
+    for _, one in ipairs(message) do
+        if not receive_one(self, one) then
+            return false
+        end
     end
     return true
 end
@@ -156,9 +180,9 @@ end
 local function result_of(self, call)
     local label, err, result = self.connection.label, call.reply.error, call.reply.result
     if type(err) == "table" then
-        local message = quote.line(tostring(err.message or "an error without a message"))
-        return nil, ("%s: %s (%s, %s)"):format(label, message, call.method, tostring(err.code)),
-            "SERVER", err.code
+        local message = typed("string", err.message) or "an error without a message"
+        return nil, ("%s: %s (%s, %s)"):format(label, quote.line(message), call.method,
+            quote.line(tostring(typed("number", err.code)), 40)), "SERVER", err.code
     elseif type(result) ~= "table" then
         return nil, ("%s: the result of %s is not an object"):format(label, call.method),
             "BAD_REPLY"

@@ -18,16 +18,16 @@ function mirror.value(text)
     return "=?base64?" .. base64.encode(text) .. "?="
 end
 
-local function collect(schema, path, found)
+-- Adds to `found` the properties below a path, which is `depth` names long.
+local function collect(schema, path, depth, found)
     local properties = type(schema) == "table" and schema.properties
     for name, property in pairs(type(properties) == "table" and properties or {}) do
-        local here = table.move(path, 1, #path, 1, {})
-        here[#here + 1] = name
+        path[depth + 1] = name
         local header = type(property) == "table" and property["x-mcp-header"]
         if type(header) == "string" and header:find(TOKEN) then
-            found["mcp-param-" .. header:lower()] = here
+            found["mcp-param-" .. header:lower()] = table.move(path, 1, depth + 1, 1, {})
         else
-            collect(property, here, found)
+            collect(property, path, depth + 1, found)
         end
     end
     return found
@@ -37,7 +37,7 @@ end
 ---@param schema any inputSchema
 ---@return table<string, string[]> paths of names, by header
 function mirror.paths(schema)
-    return collect(schema, {}, {})
+    return collect(schema, {}, 0, {})
 end
 
 local function as_text(value)

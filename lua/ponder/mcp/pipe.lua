@@ -56,7 +56,7 @@ function Pipe:receive_lines()
                 fail(self, "a message exceeds 16 MiB", "TOO_LARGE")
             end
             return
-        elseif line:find "%S" and not self.receive((json.decode(line))) then
+        elseif line:find "%S" and not self.receive((protocol.decode(line))) then
             fail(self, ("its standard output is not JSON-RPC: %s"):format(
                 quote.line(line, 100)), "BAD_REPLY")
         end

@@ -70,7 +70,7 @@ function stdio.serve(server, out)
     end
     local session = server:session(send)
     each_piece(0, lines(function(line)
-        local message, problem = json.decode(line)
+        local message, problem = protocol.decode(line)
         if message == nil then
             return refuse(tostring(problem))
         end

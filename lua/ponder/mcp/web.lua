@@ -72,20 +72,6 @@ local function request_for(self, message, timeout_ms, call)
         max_body_bytes = protocol.MAX_MESSAGE }
 end
 
--- Handles a message or a list of them; false: not JSON-RPC.
-local function receive(self, text)
-    local message = json.decode(text)
-    if type(message) ~= "table" or not message[1] then
-        return self.receive(message)
-    end
-    for _, one in ipairs(message) do
-        if not self.receive(one) then
-            return false
-        end
-    end
-    return true
-end
-
 ---Sends a message without a reply; does not wait.
 ---@param message table
 function Web:send(message)
@@ -106,7 +92,7 @@ local CODES = { [401] = "AUTH", [403] = "AUTH" }
 
 -- Handles a status other than 2xx. A JSON-RPC error in the body answers the request.
 local function refused(self, result, call)
-    local body = result.body and json.decode(result.body)
+    local body = result.body and protocol.decode(result.body)
     local err = type(body) == "table" and body.error
     if result.status == 404 and self.session then
         return failure(self, "the session is unknown to the server", "NO_SESSION")
@@ -163,7 +149,7 @@ function Web:exchange(message, call)
     local is_first = message.method == "initialize" -- needs the headers, complete only at the end
     local request = request_for(self, message, call.timeout_ms, call)
     local function on_event(_, data)
-        if data:find "%S" and not receive(self, data) then
+        if data:find "%S" and not self.receive((protocol.decode(data))) then
             invalid = data
         end
         call:deliver()
@@ -183,7 +169,7 @@ function Web:exchange(message, call)
     local body = result.body or ""
     if not body:find "%S" or result.streamed then
         return failure(self, "the answer ended without a result", "BAD_REPLY")
-    elseif not receive(self, body) or not call.reply then
+    elseif not self.receive((protocol.decode(body))) or not call.reply then
         return malformed(self, body)
     end
     return true

@@ -155,7 +155,7 @@ end
 
 -- Answers a POST.
 function Mcp:post(server, r, key)
-    local message, problem = json.decode(r.body)
+    local message, problem = protocol.decode(r.body)
     local function refuse(code, text)
         return server:reply(r, 400, protocol.failure(nil, code, text))
     end
