@@ -19,7 +19,7 @@ worded as one.]]
 
 local GENERATE = [[
 You answer a question. Think it through first, step by step, and check every step as you go. Then
-give the answer itself, complete and worded for whoever asked, in a section marked like this:
+give the answer itself, complete and worded for whoever asked, between these marks:
 
 <answer>
 the answer
