@@ -117,8 +117,8 @@ function replies.generate_thought(run, turn, call, text)
     run.thoughts[call.subject + 1] = (run.options.chain or is_usable(text)) and text or nil
     local step, reason = run.core:thought(is_usable(text), min_nodes(run, turn))
     if step ~= "wait" then
-        for place = 1, run.round_size do
-            local content = run.thoughts[place]
+        for index = 1, run.round_size do
+            local content = run.thoughts[index]
             if content then
                 graph.name_node(run, content)
             end
@@ -131,8 +131,8 @@ end
 -- Missing scores are requested again if the reply is a text.
 function replies.score_thoughts(run, turn, call, scores)
     local list = {}
-    for i, place in ipairs((run.core:pending())) do
-        local score = scores[run.ids[place]]
+    for i, index in ipairs((run.core:pending())) do
+        local score = scores[run.ids[index]]
         list[i] = type(score) == "number" and score or false
     end
     local may_retry = call.text and run.parse_retries < run.options.max_parse_retries
@@ -145,7 +145,7 @@ end
 
 function replies.find_connections(run, turn, _, found)
     for _, link in ipairs(found) do
-        local from, to = run.places[link.from], run.places[link.to]
+        local from, to = run.indexes[link.from], run.indexes[link.to]
         if from and to then
             graph.link(run, from, to, link.description)
         end
@@ -168,7 +168,7 @@ function replies.aggregate(run, _, _, text)
 end
 
 function replies.vote(run, _, _, choice)
-    return add_node(run, nil, "voted", run.places[choice])
+    return add_node(run, nil, "voted", run.indexes[choice])
 end
 
 function replies.refine(run, _, _, text)

@@ -66,7 +66,7 @@ end
 ---Records outside input that is neither a model's reply nor the time: calls f(...) and logs its
 ---results, which must be JSON values. A resumed or replayed run gets them from the log instead of
 ---calling f. Errors of f are logged as text. f may wait. Without a log this just calls f.
----@param name string of the input
+---@param name string what the input is, such as "page"
 ---@param key any identifies it: a JSON value; equal keys are distinguished by their order
 ---@param f function
 ---@param ... any

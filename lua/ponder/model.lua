@@ -158,12 +158,12 @@ local function default_client()
     return shared
 end
 
-local function open(self, text, opts, level)
-    if text ~= nil and type(text) ~= "string" then
-        error("model.open: name must be a string (got " .. options.show(text) .. ")", level + 1)
+local function open(self, name, opts, level)
+    if name ~= nil and type(name) ~= "string" then
+        error("model.open: name must be a string (got " .. options.show(name) .. ")", level + 1)
     end
     opts = options.check("model.open", opts, OPEN, level + 1)
-    local target, mine = self:target(text, opts, function(all)
+    local target, mine = self:target(name, opts, function(all)
         return options.check("model.open, with the config file", all, OPEN, level + 3)
     end)
     if not target then error("model.open: " .. mine, level + 1) end
@@ -178,21 +178,21 @@ end
 --- Names: `openai:gpt-4o-mini`, `anthropic/claude-haiku-4-5`, `ollama:qwen3:8b`, an alias of the
 --- config file ($XDG_CONFIG_HOME/ponder/config.lua), or only the model's name, if $PONDER_PROVIDER
 --- names the provider. Raises if the provider is unknown, or its key is missing.
----@param text? string default: $PONDER_MODEL
+---@param name? string default: $PONDER_MODEL
 ---@param opts? ponder.model.OpenOptions
 ---@return ponder.model.Model
-function model.open(text, opts)
-    local opened = open(default_client(), text, opts, 2) -- no tail call: errors name the caller
+function model.open(name, opts)
+    local opened = open(default_client(), name, opts, 2) -- no tail call: errors name the caller
     return opened
 end
 
 --- Like `open`, but returns what is wrong instead of raising it.
----@param text? string
+---@param name? string
 ---@param opts? ponder.model.OpenOptions
 ---@return ponder.model.Model?
 ---@return string? message
-function model.try_open(text, opts)
-    local ok, opened = pcall(model.open, text, opts)
+function model.try_open(name, opts)
+    local ok, opened = pcall(model.open, name, opts)
     if ok then
         return opened
     elseif core.stop_reason() then
@@ -202,10 +202,10 @@ function model.try_open(text, opts)
 end
 
 --- The file of a `script:` model. Unlike `open`, it does not run the file.
----@param text? string as for `open`
+---@param name? string as for `open`
 ---@return string? path nil: another kind of name, or an invalid one
-function model.script_file(text)
-    local known, path = default_client():resolve(text, {})
+function model.script_file(name)
+    local known, path = default_client():resolve(name, {})
     return known == "script" and path or nil
 end
 
@@ -349,14 +349,14 @@ function model.refuse(rule) params.add(rule, 2) end
 
 --- A separate client with its own transport, clock, environment and limits.
 ---@param parts table see ponder.model.client
----@return {open: fun(text?: string, opts?: ponder.model.OpenOptions): ponder.model.Model}
+---@return {open: fun(name?: string, opts?: ponder.model.OpenOptions): ponder.model.Model}
 function model.client(parts)
     local own = client.new(parts)
     return {
         state = own,
         share_limits = function(redis) own.limits_at = redis end,
-        open = function(text, opts)
-            local opened = open(own, text, opts, 2)
+        open = function(name, opts)
+            local opened = open(own, name, opts, 2)
             return opened
         end,
         use = function(middleware)

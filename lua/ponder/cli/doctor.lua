@@ -40,7 +40,7 @@ local doctor = { rules = RULES, sections = SECTIONS }
 doctor.summary = "check the configuration and which models can be reached"
 
 doctor.about = [[
-ponder doctor [OPTION...] [redis://... ...]
+ponder doctor [OPTION...] [REDIS_URL...]
 
 Checks the environment, the config file, prices and prompts, asks each configured server for its
 models, and says how to fix each problem. Status 0: the default model can be used.

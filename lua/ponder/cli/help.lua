@@ -38,6 +38,7 @@ Shows the --help of a command, or one of these topics:
 
 ]] .. table.concat(lines, "\n") .. [[
 
+
 ponder doc is the reference of the library.]]
 
 local function show_topic(name)

@@ -34,10 +34,10 @@ log.about = [[
 ponder log [OPTION...] [FILE]
 
 Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), newest first: start, status,
-calls, tokens, cost and time. A run without an end is `running` while a process has its log open,
-else `killed`. $? is an unknown price. ponder show N shows one. Damaged files have no number; --keep
-removes them with the oldest runs. With FILE, a path or the name or number of a log, lists the runs
-that it holds, oldest first; other commands take the third as FILE#3.]]
+calls, tokens, cost and time. A run that has not ended is `running` while a process has its log
+open, else `killed`. $? means an unknown price. ponder show N shows one. Damaged files have no
+number; --keep removes them with the oldest runs. With FILE, a path or the name or number of a log,
+lists the runs that it holds, oldest first; other commands take the third as FILE#3.]]
 
 local COLORS = { completed = "green", failed = "red", killed = "red", damaged = "red",
     interrupted = "yellow", running = "bold" }

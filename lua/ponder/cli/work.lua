@@ -28,9 +28,10 @@ local RULES, SECTIONS = args.collect {
         limits.RULES.cache,
     },
     { title = "Limits",
-        { "max_cost_per_job", value = "USD", type = "number", min = 0, help = "dollars of a job" },
+        { "max_cost_per_job", value = "USD", type = "number", min = 0,
+            help = "dollars of each job" },
         { "max_calls_per_job", value = "N", type = "integer", min = 1,
-            help = "model calls of a job" },
+            help = "model calls of each job" },
         { "max_memory_mb", value = "N", type = "integer", min = 1, max = 1 << 30,
             help = "memory limit of the process in MiB" },
     },
@@ -55,7 +56,7 @@ ponder work [URL] --script FILE [OPTION...]
 Runs jobs that ponder.queue has put into Redis, on any number of machines. URL is
 redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N; it
 defaults to $PONDER_REDIS_URL. ?password_file=FILE reads the password from a file, ?ca_file=FILE
-names authorities to trust. FILE returns a table of functions:
+names CA certificates to trust. FILE returns a table of functions:
 
   return { solve = function(item, index) return answer end }
 

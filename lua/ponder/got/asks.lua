@@ -10,22 +10,22 @@ local MAX_LINKABLE = 20 -- only the newest thoughts are linked
 local asks = {}
 
 --- Thoughts with their scores.
-local function scored(run, places)
-    local thoughts = graph.listed(run, places)
-    for i, place in ipairs(places) do
-        thoughts[i].score = run.core:node(place)
+local function scored(run, indexes)
+    local thoughts = graph.listed(run, indexes)
+    for i, index in ipairs(indexes) do
+        thoughts[i].score = run.core:node(index)
     end
     return thoughts
 end
 
 --- The links between these nodes.
-local function links_among(run, places)
+local function links_among(run, indexes)
     local links, inside = {}, {}
-    for _, place in ipairs(places) do
-        inside[place] = true
+    for _, index in ipairs(indexes) do
+        inside[index] = true
     end
-    for _, place in ipairs(places) do
-        for _, edge in ipairs(run.core:edges(place, "out")) do
+    for _, index in ipairs(indexes) do
+        for _, edge in ipairs(run.core:edges(index, "out")) do
             local _, to, kind = run.core:edge(edge)
             if kind == "connects" and inside[to] then
                 local link = graph.edge(run, edge)
@@ -38,10 +38,10 @@ local function links_among(run, places)
 end
 
 --- Each thought's share of the sum of scores; equal shares if the sum is 0.
-local function weights(run, places)
+local function weights(run, indexes)
     local sum, shares = 0, {}
-    for i, place in ipairs(places) do
-        shares[i] = run.core:rank(place)
+    for i, index in ipairs(indexes) do
+        shares[i] = run.core:rank(index)
         sum = sum + shares[i]
     end
     for i, share in ipairs(shares) do
@@ -51,8 +51,8 @@ local function weights(run, places)
 end
 
 --- The node for env.context, if there is such a function.
-local function node_for(run, turn, place)
-    return turn.env.context and graph.node(run, place) or nil
+local function node_for(run, turn, index)
+    return turn.env.context and graph.node(run, index) or nil
 end
 
 function asks.generate_thought(run, turn, directives)
@@ -83,18 +83,18 @@ function asks.score_thoughts(run, turn, directives)
 end
 
 function asks.find_connections(run, turn, directives, subjects)
-    local root, place = run.core:state(), subjects[1] + 1
+    local root, index = run.core:state(), subjects[1] + 1
     local thoughts = {}
     for i = math.max(1, #run.ids - MAX_LINKABLE + 1), #run.ids do
         if i ~= root then
             thoughts[#thoughts + 1] = { id = run.ids[i], content = run.contents[i] }
         end
     end
-    directives[1].node_id = run.ids[place]
+    directives[1].node_id = run.ids[index]
     directives[1].context = run:render(turn, "connect", {
         prompt = run.prompt,
         thoughts = thoughts,
-    }, node_for(run, turn, place))
+    }, node_for(run, turn, index))
 end
 
 function asks.aggregate(run, turn, directives)
@@ -128,12 +128,12 @@ function asks.vote(run, turn, directives)
 end
 
 function asks.refine(run, turn, directives, subjects)
-    local place = subjects[1] + 1
-    directives[1].node_id = run.ids[place]
+    local index = subjects[1] + 1
+    directives[1].node_id = run.ids[index]
     directives[1].context = run:render(turn, "refine", {
         prompt = run.prompt,
-        thought = scored(run, { place })[1],
-    }, node_for(run, turn, place))
+        thought = scored(run, { index })[1],
+    }, node_for(run, turn, index))
 end
 
 ---Adds the directives for the calls that the core has just opened.

@@ -1,11 +1,11 @@
 --- The public graph of a Graph of Thoughts machine: nodes and edges as tables, by id.
 ---
---- The C core identifies nodes and edges by place (1 is the oldest) and keeps scores, depths and
+--- The C core identifies nodes and edges by index (1 is the oldest) and keeps scores, depths and
 --- edges. The run keeps the texts:
 ---
----     run.ids[place]         id of a node           run.places[id]         place of a node
----     run.contents[place]    its text               run.metadata[place]    JSON text, or nil
----     run.whys[edge]         why two thoughts are linked, or nil
+---     run.ids[index]         id of a node           run.indexes[id]        index of a node
+---     run.contents[index]    its text               run.metadata[index]    JSON text, or nil
+---     run.descriptions[edge]    why two thoughts are linked, or nil
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -15,7 +15,7 @@ local sequence = require "ponder.sequence"
 local graph = {}
 
 local MAX_ID = 1000 -- bytes
-local MAX_WHY = 500 -- bytes of a link's description that are kept
+local MAX_DESCRIPTION = 500 -- bytes of a link's description that are kept
 local EDGE_TYPE = {
     type = "string",
     enum = { "generates", "refines", "aggregates", "connects" },
@@ -33,13 +33,13 @@ local EDGE_TYPE = {
 ---@field from string id
 ---@field to string id
 ---@field type "generates"|"refines"|"aggregates"|"connects"
----@field description string? of a link: why
+---@field description string? of a link: why the thoughts are linked
 
 graph.EDGE_TYPE = EDGE_TYPE
 
 ---Adds the fields of a new Run.
 function graph.create(run)
-    run.ids, run.places, run.contents, run.metadata, run.whys = {}, {}, {}, {}, {}
+    run.ids, run.indexes, run.contents, run.metadata, run.descriptions = {}, {}, {}, {}, {}
     run.last_number = 0
 end
 
@@ -48,7 +48,7 @@ function graph.copy(run, copy)
     for _, name in ipairs { "ids", "contents" } do
         copy[name] = table.move(run[name], 1, #run[name], 1, {})
     end
-    for _, name in ipairs { "places", "metadata", "whys" } do
+    for _, name in ipairs { "indexes", "metadata", "descriptions" } do
         copy[name] = {}
         for key, value in pairs(run[name]) do
             copy[name][key] = value
@@ -57,11 +57,11 @@ function graph.copy(run, copy)
     copy.last_number = run.last_number
 end
 
----The next id for a node of the machine: "n" and its place, or a higher number if that is in use.
+---The next id for a node of the machine: "n" and its index, or a higher number if that is in use.
 ---It depends only on the existing ids, so a restored machine continues the same way.
 local function next_id(run)
     local number = math.max(#run.ids, run.last_number) + 1
-    while run.places["n" .. number] do
+    while run.indexes["n" .. number] do
         number = number + 1
     end
     run.last_number = number
@@ -73,22 +73,22 @@ end
 ---@return string id
 function graph.name_node(run, content, id)
     id = id or next_id(run)
-    local place = #run.ids + 1
-    run.ids[place] = id
-    run.contents[place] = content
-    run.places[id] = place
+    local index = #run.ids + 1
+    run.ids[index] = id
+    run.contents[index] = content
+    run.indexes[id] = index
     return id
 end
 
 ---@return GotNode?
-function graph.node(run, place)
-    local id = run.ids[place]
+function graph.node(run, index)
+    local id = run.ids[index]
     if id then
-        local score, depth = run.core:node(place)
-        local metadata = run.metadata[place]
+        local score, depth = run.core:node(index)
+        local metadata = run.metadata[index]
         return {
             id = id,
-            content = run.contents[place],
+            content = run.contents[index],
             score = score,
             depth = depth,
             metadata = metadata and json.decode(metadata),
@@ -97,56 +97,57 @@ function graph.node(run, place)
 end
 
 ---@return GotEdge
-function graph.edge(run, place)
-    local from, to, kind = run.core:edge(place)
+function graph.edge(run, index)
+    local from, to, kind = run.core:edge(index)
     local ids = run.ids
-    return { from = ids[from], to = ids[to], type = kind, description = run.whys[place] }
+    return { from = ids[from], to = ids[to], type = kind, description = run.descriptions[index] }
 end
 
 ---@return GotNode[]
-function graph.nodes_at(run, places)
+function graph.nodes_at(run, indexes)
     local nodes = {}
-    for i, place in ipairs(places) do
-        nodes[i] = graph.node(run, place)
+    for i, index in ipairs(indexes) do
+        nodes[i] = graph.node(run, index)
     end
     return nodes
 end
 
 ---@return string[]
-function graph.ids_at(run, places)
+function graph.ids_at(run, indexes)
     local ids = json.array {}
-    for i, place in ipairs(places) do
-        ids[i] = run.ids[place]
+    for i, index in ipairs(indexes) do
+        ids[i] = run.ids[index]
     end
     return ids
 end
 
 ---Thoughts in the form of directives and prompts.
 ---@return {id: string, content: string}[]
-function graph.listed(run, places)
+function graph.listed(run, indexes)
     local ids, contents, thoughts = run.ids, run.contents, {}
-    for i, place in ipairs(places) do
-        thoughts[i] = { id = ids[place], content = contents[place] }
+    for i, index in ipairs(indexes) do
+        thoughts[i] = { id = ids[index], content = contents[index] }
     end
     return thoughts
 end
 
 ---The pending thoughts without a score.
 function graph.unscored(run)
-    local places = {}
-    for _, place in ipairs((run.core:pending())) do
-        places[#places + 1] = not run.core:node(place) and place or nil
+    local indexes = {}
+    for _, index in ipairs((run.core:pending())) do
+        indexes[#indexes + 1] = not run.core:node(index) and index or nil
     end
-    return graph.listed(run, places)
+    return graph.listed(run, indexes)
 end
 
 ---Adds a link between two nodes, unless it exists already or both are the same.
 ---@return integer? edge
-function graph.link(run, from, to, why)
+function graph.link(run, from, to, description)
     local edge = run.core:add_edge(from, to, "connects")
-    local line = edge and type(why) == "string" and quote.line(why, MAX_WHY) or ""
+    local line = edge and type(description) == "string"
+        and quote.line(description, MAX_DESCRIPTION) or ""
     if line ~= "" then
-        run.whys[edge] = line
+        run.descriptions[edge] = line
     end
     return edge
 end
@@ -206,7 +207,7 @@ function graph.check_node(run, node, refuse)
     local id = checked.id
     if id and (id == "" or #id > MAX_ID) then
         refuse(".id", ("must have 1 to %d bytes (got %d)"):format(MAX_ID, #id))
-    elseif id and run.places[id] then
+    elseif id and run.indexes[id] then
         refuse(".id", ("must be new (got %s)"):format(options.show(id)))
     end
     if checked.metadata then
@@ -221,8 +222,8 @@ end
 
 ---Adds a checked node.
 function graph.put_node(run, node)
-    local place = run.core:add_node(node.score, node.depth or 0)
-    run.metadata[place] = node.metadata
+    local index = run.core:add_node(node.score, node.depth or 0)
+    run.metadata[index] = node.metadata
     return graph.name_node(run, node.content or "", node.id)
 end
 
@@ -257,33 +258,33 @@ function methods.add_edge(run, from, to, kind)
         local id = ends[i]
         if type(id) ~= "string" then
             mistake("add_edge", ("%s must be a string (got %s)"):format(name, options.show(id)))
-        elseif not run.places[id] then
+        elseif not run.indexes[id] then
             return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
         end
     end
-    return run.core:add_edge(run.places[from], run.places[to], kind) ~= nil
+    return run.core:add_edge(run.indexes[from], run.indexes[to], kind) ~= nil
 end
 
---- The place of a node that was passed to a method, or nil.
-local function place_of(run, method, id)
+--- The index of a node that was passed to a method, or nil.
+local function index_of(run, method, id)
     if type(id) ~= "string" then
         error(("got.%s: id must be a string (got %s)"):format(method, options.show(id)), 3)
     end
-    return run.places[id]
+    return run.indexes[id]
 end
 
 ---@param id string
 ---@return GotNode? node
 function methods.get_node(run, id)
-    local place = place_of(run, "get_node", id)
-    return place and graph.node(run, place)
+    local index = index_of(run, "get_node", id)
+    return index and graph.node(run, index)
 end
 
 ---@return GotNode[] in order of creation
 function methods.get_nodes(run)
     local nodes = {}
-    for place = 1, #run.ids do
-        nodes[place] = graph.node(run, place)
+    for index = 1, #run.ids do
+        nodes[index] = graph.node(run, index)
     end
     return nodes
 end
@@ -291,14 +292,14 @@ end
 --- Adds a method that asks the core about a node; it returns an empty list for an unknown one.
 local function add_query(method, convert)
     methods[method] = function(run, id, ...)
-        local place = place_of(run, method, id)
-        return place and convert(run, place, ...) or {}
+        local index = index_of(run, method, id)
+        return index and convert(run, index, ...) or {}
     end
 end
 
 local function edges_at(direction)
-    return function(run, place)
-        local edges = run.core:edges(place, direction)
+    return function(run, index)
+        local edges = run.core:edges(index, direction)
         for i, edge in ipairs(edges) do
             edges[i] = graph.edge(run, edge)
         end
@@ -307,8 +308,8 @@ local function edges_at(direction)
 end
 
 local function ids_by(name, direction, ends)
-    return function(run, place)
-        return graph.ids_at(run, run.core[name](run.core, place, direction, ends))
+    return function(run, index)
+        return graph.ids_at(run, run.core[name](run.core, index, direction, ends))
     end
 end
 
@@ -341,10 +342,10 @@ end
 ---@return GotNode?
 function methods.find_best_leaf(run)
     local best, best_score
-    for _, place in ipairs(run.core:leaves()) do
-        local score = run.core:node(place)
+    for _, index in ipairs(run.core:leaves()) do
+        local score = run.core:node(index)
         if score and (not best or score > best_score) then
-            best, best_score = place, score
+            best, best_score = index, score
         end
     end
     return best and graph.node(run, best)

@@ -16,16 +16,16 @@ function map_of.save(run, map)
     local root, current, result, generation_count, refinements = core:state()
     local pending, votes = core:pending()
     map.nodes, map.edges, map.pending_thoughts = array {}, array {}, array {}
-    for place = 1, #run.ids do
-        map.nodes[place] = graph.node(run, place)
+    for index = 1, #run.ids do
+        map.nodes[index] = graph.node(run, index)
     end
-    for place = 1, core:edge_count() do
-        map.edges[place] = graph.edge(run, place)
+    for index = 1, core:edge_count() do
+        map.edges[index] = graph.edge(run, index)
     end
-    for place = 1, run.round_size do
-        local content = run.thoughts[place]
+    for index = 1, run.round_size do
+        local content = run.thoughts[index]
         if content then
-            table.insert(map.pending_thoughts, { place = place, content = content })
+            table.insert(map.pending_thoughts, { place = index, content = content })
         end
     end
     map.root_id, map.current_node_id = run.ids[root], run.ids[current]
@@ -46,10 +46,10 @@ local function load_node(run, reader, value, field)
     graph.put_node(run, node)
 end
 
---- The place of the node at one end of an edge.
+--- The index of the node at one end of an edge.
 local function load_end(run, reader, edge, field, name)
     local id = edge[name]
-    return type(id) == "string" and run.places[id] or reader:refuse(field .. "." .. name,
+    return type(id) == "string" and run.indexes[id] or reader:refuse(field .. "." .. name,
         ("must be the id of a node (got %s)"):format(show(id)))
 end
 
@@ -70,10 +70,10 @@ local function load_edge(run, reader, edge, field)
     end
 end
 
---- The place of the node whose id is at `field`, or nil.
-local function load_place(run, reader, field, value)
+--- The index of the node whose id is at `field`, or nil.
+local function load_index(run, reader, field, value)
     if value ~= nil then
-        return run.places[reader:text(field, value)]
+        return run.indexes[reader:text(field, value)]
             or reader:refuse(field, "must be the id of a node")
     end
 end
@@ -94,13 +94,13 @@ local function load_thoughts(run, reader)
             reader:refuse(field, "does not fit the status: no round is running")
         end
         reader:check(field, value, { type = "table", required = true })
-        local place = reader:check(field .. ".place", value.place, rule)
-        if taken[place] then
+        local index = reader:check(field .. ".place", value.place, rule)
+        if taken[index] then
             reader:refuse(field .. ".place", "must be a free place in the round")
         end
-        taken[place] = true
+        taken[index] = true
         count = count + 1
-        run.thoughts[place] = reader:text(field .. ".content", value.content)
+        run.thoughts[index] = reader:text(field .. ".content", value.content)
     end)
     return count
 end
@@ -109,13 +109,13 @@ local function load_pending(run, reader)
     local votes = reader:list("pending_votes", function(value, field)
         return reader:check(field, value, COUNT)
     end)
-    local places = reader:list("pending_node_ids", function(value, field)
-        return load_place(run, reader, field, value)
+    local indexes = reader:list("pending_node_ids", function(value, field)
+        return load_index(run, reader, field, value)
     end)
-    for i = 1, #places do
+    for i = 1, #indexes do
         votes[i] = votes[i] or 0
     end
-    return places, votes
+    return indexes, votes
 end
 
 ---@param run MachineRun
@@ -130,17 +130,17 @@ function map_of.load(run, reader)
         load_edge(run, reader, value, field)
         return true
     end)
-    local places, votes = load_pending(run, reader)
+    local indexes, votes = load_pending(run, reader)
     run.parse_retries = reader:get("parse_retries", COUNT) or 0
     run.unread = map.unread ~= nil and reader:text("unread", map.unread) or nil
     local wrong = run.core:restore_state(
-        load_place(run, reader, "root_id", map.root_id),
-        load_place(run, reader, "current_node_id", map.current_node_id),
-        load_place(run, reader, "result_node_id", map.result_node_id),
+        load_index(run, reader, "root_id", map.root_id),
+        load_index(run, reader, "current_node_id", map.current_node_id),
+        load_index(run, reader, "result_node_id", map.result_node_id),
         reader:get("generation_count", COUNT) or 0,
         reader:get("refinements", COUNT) or 0,
         load_thoughts(run, reader),
-        places, votes)
+        indexes, votes)
     if wrong then
         reader:refuse(wrong, ("does not fit the status %q"):format(run.core:status()))
     end

@@ -6,7 +6,7 @@ local searches = require "ponder.searches"
 local tot_options = {}
 
 ---@class TotOptions
----@field branching_factor? integer thoughts asked for at a node, default 3
+---@field branching_factor? integer thoughts requested for each node, default 3
 ---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
 ---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
 ---@field search? string any search of `search.run` instead, with its options (c, prior, rollout,
@@ -44,7 +44,7 @@ local COUNT = 1000000000
 ---@type table<string, OptionRule>
 tot_options.RULES = {
     branching_factor = { type = "integer", min = 1, max = COUNT, default = 3,
-        help = "thoughts asked for at each node" },
+        help = "thoughts requested for each node" },
     max_depth = { type = "integer", min = 1, max = COUNT, default = 3,
         help = "depth of the deepest thoughts" },
     traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
@@ -52,7 +52,7 @@ tot_options.RULES = {
     search = { type = "string", enum = searches.NAMES,
         help = "use a search of search.run instead" },
     prior = { type = "string", enum = { "none", "uniform", "softmax" },
-        help = "uct, puct: how promising a thought looks (default: none; puct: uniform)" },
+        help = "uct, puct: prior of each thought (default: none; puct: uniform)" },
     top_k = { type = "integer", min = 1, max = COUNT, default = 3,
         help = "candidates listed in the result" },
     min_depth = { type = "integer", min = 0, max = COUNT, default = 2,
@@ -62,7 +62,8 @@ tot_options.RULES = {
     max_duration_ms = { type = "number", min = 0, finite = true,
         help = "end with the best so far after this time" },
     beam_width = { type = "integer", min = 1, max = COUNT,
-        help = "best_first: cap on the frontier; beam, dvts: thoughts kept" },
+        help = "beam: thoughts kept per level; dvts: per subtree; "
+        .. "best_first: cap on the frontier" },
     early_success_threshold = { type = "number", finite = true, default = 1.0,
         help = "a score that ends the run" },
     convergence_window = { type = "integer", min = 1, max = COUNT, default = 2,
