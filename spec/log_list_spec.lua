@@ -26,6 +26,14 @@ describe("ponder log", function()
                 db:execute("UPDATE runs SET started_at = started_at + ?", i * 86400)
                 if name == "middle" then
                     db:execute [[UPDATE runs SET status = 'failed', error = 'Out of LUCK']]
+                elseif name == "old" then
+                    db:execute([[INSERT INTO runs (id, uid, command, arguments, seed, options,
+                        versions, started_at, status) VALUES
+                        (2, '02', 'run', '[]', 1, '{}', '{}', 1760000000, ?),
+                        (3, '03', 'run', '[]', 1, '{}', '{}', 1e308, 'completed')]],
+                        "\27]0;\7done")
+                end
+                if name == "middle" then
                     for id = 2, 3 do
                         db:execute([[INSERT INTO runs (id, uid, parent, name, labels, command,
                             arguments, seed, options, versions, started_at, status) VALUES
@@ -69,5 +77,13 @@ describe("ponder log", function()
         result = shell.ponder { "show", path .. "#4" }
         assert.same({ 1, ("ponder show: %s: holds no run 4\n"):format(path) },
             { result.status, result.err })
+    end)
+
+    it("reads no run of a file beyond the limit, and shows any status on a terminal", function()
+        local path = dir.path .. "/state/ponder/old.db"
+        local result = shell.ponder { "log", path, "--limit", "2" }
+        assert.same({ 0, "" }, { result.status, result.err })
+        assert.matches("  %]0; done  ", result.out)
+        assert.matches("damaged", shell.ponder({ "log", path, "--limit", "3" }).err)
     end)
 end)

@@ -111,10 +111,13 @@ end
 local function list_runs_of(opened, opts)
     local list = {}
     for _, number in ipairs(opened:numbers()) do
+        if #list == opts.limit then
+            break
+        end
         local found, row = describe(opened:other(number), { path = opened.path,
             name = opened.path })
         found.number = number
-        list[#list + 1] = #list < opts.limit and is_wanted(opts, found, row) and found or nil
+        list[#list + 1] = is_wanted(opts, found, row) and found or nil
     end
     return list
 end

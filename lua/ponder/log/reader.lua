@@ -11,6 +11,7 @@
 
 local file = require "ponder.log.file"
 local kept = require "ponder.log.kept"
+local quote = require "ponder.quote"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
 
@@ -139,12 +140,13 @@ end
 ---@return "completed"|"failed"|"interrupted"|"running"|"killed"
 function Reader:state()
     local status = self.db:row("SELECT status FROM runs WHERE id = ?", self.number)
-    if status or store.in_use(self.path) then
-        return status or "running"
+    if not status and store.in_use(self.path) then
+        return "running"
+    elseif not status then -- it may have ended since this reader began to read
+        local now <close> = file.open(self.path, { mode = "read" })
+        status = now and now:row("SELECT status FROM runs WHERE id = ?", self.number)
     end
-    -- It may have ended since this reader began to read.
-    local now <close> = file.open(self.path, { mode = "read" })
-    return now and now:row("SELECT status FROM runs WHERE id = ?", self.number) or "killed"
+    return status and quote.line(status, 40) or "killed" -- a log may hold any text
 end
 
 ---Iterates over the processes that ran it.
