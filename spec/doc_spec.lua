@@ -5,7 +5,7 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
 local shell = require "shell"
-local strategies = require "ponder.report.doc.strategies"
+local generated = require "ponder.report.doc.generated"
 local styles = require "ponder.report.style"
 local text = require "ponder.report.text"
 
@@ -14,7 +14,7 @@ local read = shell.read
 local build = os.getenv("PONDER_BUILD") or "build"
 
 local modules = comments.read(read(build .. "/doc/comments.txt"))
-strategies.add(modules)
+generated.strategies(modules)
 
 local PUBLIC = {}
 for name in read("lua/ponder/cli/doc.lua"):match("local PUBLIC = (%b{})"):gmatch('"([%w_.]+)"') do

@@ -3,11 +3,10 @@
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local comments = require "ponder.report.doc.comments"
-local exports = require "ponder.report.doc.exports"
+local generated = require "ponder.report.doc.generated"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
-local strategies = require "ponder.report.doc.strategies"
 local stubs = require "ponder.report.doc.stubs"
 local styles = require "ponder.report.style"
 
@@ -53,8 +52,8 @@ local MAX_NESTED = 3 -- levels of classes whose fields a function's page shows
 local function read_index()
     local index = { modules = comments.read(host.embedded("doc/comments.txt")), by_name = {},
         names = {} }
-    strategies.add(index.modules)
-    exports.add(index.modules, PUBLIC)
+    generated.strategies(index.modules)
+    generated.exports(index.modules, PUBLIC)
     local function add(name, value, is_alias)
         if not index.by_name[name] then
             index.by_name[name] = value
