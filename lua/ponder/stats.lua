@@ -10,7 +10,6 @@
 --- confidence level, default 0.95. Random draws use splitmix64 with the given seed, so that every
 --- figure can be reproduced in any language.
 
-local adjust = require "ponder.stats.adjust"
 local moments = require "ponder.stats.moments"
 local proportions = require "ponder.stats.proportions"
 local random = require "ponder.stats.random"
@@ -44,6 +43,6 @@ return {
     splitmix64 = random.splitmix64,
     splitmix64_below = random.splitmix64_below,
 
-    holm = adjust.holm,
-    benjamini_hochberg = adjust.benjamini_hochberg,
+    holm = proportions.holm,
+    benjamini_hochberg = proportions.benjamini_hochberg,
 }
