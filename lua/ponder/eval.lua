@@ -62,14 +62,12 @@ local RULES = {
 }
 options.merge(RULES, definition.CHOICE)
 
+local LOGGED = { "epochs", "seed", "limit", "sample", "exclude_errors", "concurrency", "max_cost",
+    "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item" }
+
 local function meta_of(evaluation, opts)
-    local meta = { name = evaluation.name, policies = {}, scorers = {},
-        baseline = evaluation.baseline, items = #evaluation.items, epochs = opts.epochs,
-        seed = opts.seed, limit = opts.limit, sample = opts.sample,
-        exclude_errors = opts.exclude_errors, concurrency = opts.concurrency,
-        max_cost = opts.max_cost, max_calls = opts.max_calls,
-        max_total_tokens = opts.max_total_tokens, max_cost_per_item = opts.max_cost_per_item,
-        timeout_ms_per_item = opts.timeout_ms_per_item }
+    local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
+        scorers = {}, baseline = evaluation.baseline, items = #evaluation.items })
     for i, policy in ipairs(evaluation.policies) do
         meta.policies[i] = policy.name
     end

@@ -87,8 +87,10 @@ end
 
 local show = options.show
 
---- Joins words: `a`, `a or b`, `a, b or c`.
-local function alternatives(words)
+---Joins words: `a`, `a or b`, `a, b or c`.
+---@param words string[]
+---@return string
+function options.alternatives(words)
     local last = #words
     if last == 1 then
         return words[1]
@@ -217,7 +219,7 @@ local function expectation(value, rule)
         words[i] = rule.enum and show(word) or noun(word, rule)
     end
     local near = rule.enum and options.nearest(value, rule.enum)
-    return alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
+    return options.alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
 ---Checks one value against one rule, for fields that are not options.

@@ -99,9 +99,7 @@ local function write_table(w, found)
         end
     end
     local g = grid.new({ { "" }, { "A", least = 8 }, { "B", least = 8 } }, rows, w.style)
-    for _, line in ipairs(g:lines(rows)) do
-        io.stdout:write(line, "\n")
-    end
+    io.stdout:write(table.concat(g:lines(rows), "\n"), "\n")
 end
 
 local function write_answers(w, found)

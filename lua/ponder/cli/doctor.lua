@@ -349,18 +349,12 @@ local function show(findings)
     end
 end
 
-local function print_json(findings)
-    local list = json.array()
-    for i, found in ipairs(findings) do
-        list[i] = { about = found.about, state = found.state, found = found.found,
-            advice = found.advice, models = found.models }
-    end
-    cli.print_json(list)
-end
-
 local function report(given, findings)
-    local write = given.json and print_json or show
-    write(findings)
+    if given.json then
+        cli.print_json(json.array(findings))
+    else
+        show(findings)
+    end
 end
 
 -- Exit status: 0 without a problem.

@@ -131,14 +131,13 @@ local function check_policies(given, evaluation)
     end
 end
 
+-- Flags that eval.run takes under the same names.
+local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "max_cost", "max_calls",
+    "max_total_tokens", "max_cost_per_item", "baseline", "exclude_errors" }
+
 local function run_options(given, path)
-    return { policy = given.policy, limit = given.limit,
-        sample = given.sample, seed = given.seed, epochs = given.epochs,
-        concurrency = given.concurrency, max_cost = given.max_cost,
-        max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
-        max_cost_per_item = given.max_cost_per_item,
-        timeout_ms_per_item = given.timeout_per_item, baseline = given.baseline,
-        exclude_errors = given.exclude_errors, directory = cli.directory_of(path) or "." }
+    return options.merge(options.pick(given, RUN), { timeout_ms_per_item = given.timeout_per_item,
+        directory = cli.directory_of(path) or "." })
 end
 
 -- Runs the evaluation, here or on the workers.
@@ -200,12 +199,6 @@ local function encode(value)
     return json.encode(value)
 end
 
--- The log that holds the runs of a result, if there is one.
-local function log_of(given)
-    local recorder = log.recorder()
-    return given.rescore or recorder and recorder.writer.path or nil
-end
-
 -- Shows a result in every form that flags ask for; returns the exit status.
 local function show(given, result)
     local out = style.of(1)
@@ -214,13 +207,15 @@ local function show(given, result)
         print_lines(curves.lines(result, out))
     end
     local tests, missed = test(given, result.policies, given.json)
+    local recorder = log.recorder()
+    local path = given.rescore or recorder and recorder.writer.path or nil -- of the log
     result.thresholds = tests
     if given.json then
         io.stdout:write(encode(result), "\n")
     end
     local written = write_file(given.csv, given.csv and exports.csv(result))
         and write_file(given.junit, given.junit and exports.junit(result, tests))
-        and write_file(given.html, given.html and page.write(result, log_of(given)))
+        and write_file(given.html, given.html and page.write(result, path))
     if not written then
         return 1
     elseif not summary.is_measured(result) then

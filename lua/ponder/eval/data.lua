@@ -136,18 +136,13 @@ end
 -------------------------------------------------------------------------------
 -- Items
 
--- A reader of data files, relative to the directory.
-local function reader_for(directory)
-    return function(path)
+local function read_all(source, directory)
+    local function load_file(path)
         if type(path) == "string" and path:sub(1, 1) ~= "/" and directory then
             path = directory .. "/" .. path
         end
         return data.load(path)
     end
-end
-
-local function read_all(source, directory)
-    local load_file = reader_for(directory)
     if type(source) == "string" then
         return load_file(source)
     elseif type(source) ~= "function" then

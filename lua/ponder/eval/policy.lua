@@ -108,8 +108,7 @@ end
 local function of_search(where, given, level)
     local own = options.check(where, given, SEARCH_RULES, level + 1)
     return function(item, run)
-        local opts, best = {}, nil
-        options.merge(opts, own.search(item))
+        local opts, best = options.merge({}, own.search(item)), nil
         local on_event = opts.on_event
         function opts.on_event(event)
             if event.type == "scored" and is_better(event, best) then

@@ -3,6 +3,7 @@
 local definition = require "ponder.eval.definition"
 local attempt = require "ponder.eval.attempt"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
 local work = require "ponder.eval.work"
@@ -29,27 +30,22 @@ local function from_log(path)
     if not log then
         return nil, message
     end
-    local meta, by_key, order = nil, {}, {}
+    local meta, by_key = nil, {}
     for event in log:events() do
         if event.name == work.BEGIN then
-            meta, by_key, order = event.data, {}, {}
+            meta, by_key = event.data, {}
         elseif event.name == work.RECORD and meta then
             local record = event.data
-            local key = work.key(record.policy, record.id, record.epoch)
-            order[#order + 1] = not by_key[key] and key or nil
-            by_key[key] = record
+            by_key[work.key(record.policy, record.id, record.epoch)] = record
         end
     end
     if not meta then
         return nil, path .. ": has no evaluation"
     end
     local records = {}
-    for i, key in ipairs(order) do
+    for i, key in ipairs(options.names(by_key)) do
         records[i] = by_key[key]
     end
-    table.sort(records, function(a, b)
-        return work.key(a.policy, a.id, a.epoch) < work.key(b.policy, b.id, b.epoch)
-    end)
     return meta, records
 end
 

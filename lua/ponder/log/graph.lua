@@ -115,15 +115,6 @@ Graph.__close = function(self)
     self.tree:finish()
 end
 
-local function path_to(self, id)
-    local path = {}
-    while id do
-        path[#path + 1] = id
-        id = self.nodes[id].parent
-    end
-    return path
-end
-
 ---Begins a graph.
 ---@param opts {name: string?, kind: string?, options: table?} `name`: the question or task, as
 ---  reports show it; `kind`: "graph"; `options`: numbers, switches and texts
@@ -139,7 +130,8 @@ return function(opts)
         final = function()
             local best, ended = self.best_id, self.ended
             return { status = ended.status or "completed", reason = ended.reason, best = best,
-                score = best and self.nodes[best].score, path = path_to(self, best),
+                score = best and self.nodes[best].score,
+                path = trees.path(best, function(id) return self.nodes[id].parent end),
                 edges = self.edges, answer = ended.answer, stats = ended.stats }
         end,
     }

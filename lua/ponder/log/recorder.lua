@@ -25,15 +25,6 @@ function recorder.new(file, run)
     return setmetatable({ writer = file, run = run, clock = file.clock }, Recorder)
 end
 
--- Continues numbering after the run's last rows.
-local function count_rows(self)
-    local function last(of)
-        local sql = ("SELECT max(id) FROM %s WHERE run = ?"):format(of)
-        return self.writer.db:row(sql, self.run) or 0
-    end
-    self.session, self.calls, self.effects = last "sessions" + 1, last "calls", last "effects"
-end
-
 -- Deletes the derived rows: trees and events are regenerated when the run is replayed. Keeps their
 -- times.
 local function delete_derived(self)
@@ -57,7 +48,10 @@ end
 ---@return ponder.log.Recorder
 function recorder.continue(file, run)
     local self = recorder.new(file, run)
-    count_rows(self)
+    local function last(of)
+        return file.db:row(("SELECT max(id) FROM %s WHERE run = ?"):format(of), run) or 0
+    end
+    self.session, self.calls, self.effects = last "sessions" + 1, last "calls", last "effects"
     delete_derived(self)
     return self
 end

@@ -4,6 +4,7 @@
 --- whose score arrives later is written twice.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local searches = require "ponder.searches"
@@ -49,13 +50,6 @@ function Tree:row(recorder)
     return self.id
 end
 
-local function write_node(self, recorder, node, is_best)
-    recorder:write([[INSERT OR REPLACE INTO nodes (run, search, id, parent, depth, score,
-        terminal, status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], recorder.run,
-        self.id, node.id, node.parent, node.depth, node.score == node.score and node.score or nil,
-        node.terminal, node.status, node.text, is_best)
-end
-
 -- Writes a node unless it is unchanged since; it is nil if the search has freed it.
 local function note_node(self, recorder, i, node, best)
     if not node then
@@ -64,7 +58,10 @@ local function note_node(self, recorder, i, node, best)
     local now = ("%s %s"):format(node.score, node.status)
     local is_best = best and best[node.id]
     if now ~= self.written[i] or is_best then
-        write_node(self, recorder, node, is_best)
+        recorder:write([[INSERT OR REPLACE INTO nodes (run, search, id, parent, depth, score,
+            terminal, status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], recorder.run,
+            self.id, node.id, node.parent, node.depth, node.score == node.score and node.score
+            or nil, node.terminal, node.status, node.text, is_best)
     end
     self.written[i] = now
 end
@@ -187,7 +184,7 @@ end
 -- Searches
 
 local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "max_iterations", "concurrency",
-    "batch", "seed" }
+    "batch", "seed", "actions" }
 local DEFAULTS = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
 for name, rule in pairs(searches.RULES) do
     DEFAULTS[name] = rule.default or false
@@ -195,20 +192,27 @@ end
 
 -- Returns the options that describe a search: some always, others unless they are the default.
 local function options_of(opts)
-    local options = {}
-    for _, name in ipairs(OPTIONS) do
-        options[name] = opts[name]
-    end
+    local described = options.pick(opts, OPTIONS)
     for name, default in pairs(DEFAULTS) do
         if (opts[name] or false) ~= default then
-            options[name] = opts[name]
+            described[name] = opts[name]
         end
     end
-    if type(opts.prior) == "string" then
-        options.prior = opts.prior
+    described.prior = type(opts.prior) == "string" and opts.prior or nil
+    return described
+end
+
+---The ids of a node and its ancestors.
+---@param id any nil: none
+---@param parent_of fun(id: any): any
+---@return any[]
+function trees.path(id, parent_of)
+    local path = {}
+    while id do
+        path[#path + 1] = id
+        id = parent_of(id)
     end
-    options.actions = opts.actions
-    return options
+    return path
 end
 
 ---Returns a state as text: itself, or as JSON.
@@ -225,15 +229,6 @@ local function node_of(core, i)
     return node and { id = node.id, parent = node.parent_id, depth = node.depth,
         score = node.score, terminal = node.terminal, status = searches.figures(node),
         text = trees.text_of(node.state) }
-end
-
-local function path_to(core, id)
-    local path = {}
-    while id do
-        path[#path + 1] = id
-        id = core:node(id).parent_id
-    end
-    return path
 end
 
 -- Searches that evaluate a node once. (Those that back up values may change its score.)
@@ -263,7 +258,8 @@ function trees.of_search(core, opts)
                 reason = found and "terminal" or "exhausted"
             end
             return { status = outcome and "completed" or "error", reason = reason, best = best,
-                score = best and core:node(best).score, path = path_to(core, best),
+                score = best and core:node(best).score,
+                path = trees.path(best, function(id) return core:node(id).parent_id end),
                 answer = best and trees.text_of(core:state(best)),
                 stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
                     pruned = pruned } }
@@ -286,17 +282,17 @@ end
 
 -- Returns the options of a strategy that are text, numbers or switches, without its key.
 local function plain(opts)
-    local options = {}
+    local shown = {}
     for name, value in pairs(opts) do
         local kind = type(value)
         if kind == "number" or kind == "boolean" then
-            options[name] = value
+            shown[name] = value
         elseif kind == "string" and name ~= "api_key" then
             local is_address = value:find "^%a[%w+.-]*://%S+$"
-            options[name] = (is_address and redact.address or redact.without_userinfo)(value)
+            shown[name] = (is_address and redact.address or redact.without_userinfo)(value)
         end
     end
-    return options
+    return shown
 end
 
 ---Makes the tree of a strategy's run.

@@ -62,14 +62,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The file
 
-local function write_queue(self)
-    local queue = self.queue
-    self.queue = {}
-    for _, row in ipairs(queue) do
-        self:write(table.unpack(row, 1, row.n))
-    end
-end
-
 -- Signs the rows that decide what is run again, as they are in the file.
 local function sign(self)
     for run in pairs(self.unsigned) do
@@ -120,8 +112,11 @@ function Writer:create(path, sync)
     if not db then
         return nil, message
     end
-    self.db, self.path = db, path
-    write_queue(self)
+    local queue = self.queue
+    self.db, self.path, self.queue = db, path, {}
+    for _, row in ipairs(queue) do
+        self:write(table.unpack(row, 1, row.n))
+    end
     local ok, problem = end_transaction(self), self.failed
     if ok then
         ok, problem = db:publish()
@@ -172,15 +167,6 @@ local function hide_keys(self)
     end
 end
 
--- Queues a statement until there is a file; drops it if the queue is full.
-local function enqueue(self, ...)
-    if #self.queue < MAX_QUEUED then
-        self.queue[#self.queue + 1] = table.pack(...)
-    else
-        self.incomplete = true
-    end
-end
-
 --- Adds a statement to the transaction.
 ---@param sql string
 ---@param ... any
@@ -188,8 +174,12 @@ function Writer:write(sql, ...)
     local db = self.db
     if self.failed or self.discards then
         return
+    elseif not db and #self.queue < MAX_QUEUED then -- until there is a file
+        self.queue[#self.queue + 1] = table.pack(sql, ...)
+        return
     elseif not db then
-        return enqueue(self, sql, ...)
+        self.incomplete = true
+        return
     end
     hide_keys(self)
     if not self.writing then

@@ -5,6 +5,7 @@
 
 local amount = require "ponder.report.amount"
 local json = require "ponder.json"
+local options = require "ponder.options"
 
 local compare = {}
 
@@ -36,18 +37,9 @@ end
 -------------------------------------------------------------------------------
 -- Inputs
 
-local function keys_of(...)
-    local seen, keys = {}, {}
-    for _, map in ipairs { ... } do
-        for key in pairs(type(map) == "table" and map or {}) do
-            if not seen[key] then
-                seen[key] = true
-                keys[#keys + 1] = key
-            end
-        end
-    end
-    table.sort(keys)
-    return keys
+local function keys_of(a, b)
+    local all = options.merge({}, type(a) == "table" and a or nil)
+    return options.names(options.merge(all, type(b) == "table" and b or nil))
 end
 
 local function add_given(list, name, a, b)

@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local files = require "ponder.log.files"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"
 
@@ -30,23 +31,16 @@ local stdout = io.stdout
 
 local BUDGETS = { "max_calls", "max_total_tokens", "max_cost" }
 
-local function has_budget(given, budgets)
-    for _, name in ipairs(budgets) do
-        if given[name] then
-            return true
-        end
-    end
-    return false
-end
-
-local function needs_budget(budgets)
+-- What is missing if none of these flags is given.
+local function missing_budget(given, budgets)
     local flags = {}
     for i, name in ipairs(budgets) do
+        if given[name] then
+            return nil
+        end
         flags[i] = args.flag(name)
     end
-    local last = table.remove(flags)
-    return "--untrusted: --allow-model needs a budget: "
-        .. (flags[1] and table.concat(flags, ", ") .. " or " .. last or last)
+    return "--untrusted: --allow-model needs a budget: " .. options.alternatives(flags)
 end
 
 ---What is wrong with these flags.
@@ -62,9 +56,9 @@ function confined.mistake(given, budgets)
         end
         return nil
     end
-    budgets = budgets or BUDGETS
-    if given.allow_model and not has_budget(given, budgets) then
-        return needs_budget(budgets)
+    local missing_flag = given.allow_model and missing_budget(given, budgets or BUDGETS)
+    if missing_flag then
+        return missing_flag
     end
     untrusted = require "ponder.untrusted"
     local missing = untrusted.missing()

@@ -16,8 +16,7 @@ end
 
 -- Parts that the conventions do not know are kept unchanged, with their own type.
 local function unknown_part(part)
-    local copy = { type = "unknown" }
-    options.merge(copy, part)
+    local copy = options.merge({}, part)
     copy.type = type(copy.type) == "string" and copy.type or "unknown"
     return copy
 end

@@ -234,14 +234,6 @@ function Data:changed_searches(log)
     return searches
 end
 
-function Data:lost_nodes()
-    local lost = 0
-    for _, search in pairs(self.searches) do
-        lost = lost + search.left_out
-    end
-    return lost
-end
-
 -------------------------------------------------------------------------------
 -- The run
 
@@ -322,7 +314,11 @@ function Data:update(log, without_calls)
         run = read_run(log), sessions = read_sessions(log), totals = read_totals(log) }
     result.texts = json.array(table.move(texts.list, first + 1, #texts.list, 1, {}))
     result.cut = json.object(texts.cut)
-    result.notice = notice(texts, self.lost_calls, self:lost_nodes())
+    local lost_nodes = 0
+    for _, search in pairs(self.searches) do
+        lost_nodes = lost_nodes + search.left_out
+    end
+    result.notice = notice(texts, self.lost_calls, lost_nodes)
     return result
 end
 

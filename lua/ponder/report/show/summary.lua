@@ -225,26 +225,30 @@ function summary.lines(log, style)
     return lines
 end
 
+-- The rows of an iterator as a list.
+local function list_of(rows)
+    local list = json.array {}
+    for row in rows do
+        list[#list + 1] = row
+    end
+    return list
+end
+
 ---The summary as a table for JSON.
 ---@param log ponder.log.Reader
 ---@return table
 function summary.map(log)
-    local searches, files, sessions = json.array {}, json.array {}, json.array {}
-    for search in log:searches() do
+    local searches, files = list_of(log:searches()), list_of(log:files())
+    for _, search in ipairs(searches) do
         search.nodes = log:node_count(search.id)
-        table.insert(searches, search)
     end
-    for file in log:files() do
+    for _, file in ipairs(files) do
         file.text = nil
-        table.insert(files, file)
-    end
-    for session in log:sessions() do
-        table.insert(sessions, session)
     end
     local totals = log:totals()
     totals.models = json.array(totals.models)
     return { path = log.path, state = log:state(), run = log:run(), totals = totals,
-        searches = searches, files = files, sessions = sessions }
+        searches = searches, files = files, sessions = list_of(log:sessions()) }
 end
 
 return summary
