@@ -126,14 +126,6 @@ local function send(self, slot)
     self.core:send(slot.words)
 end
 
-local function submit(self, slot)
-    if self.ready then
-        send(self, slot)
-    else
-        self.unsent[#self.unsent + 1] = slot
-    end
-end
-
 -- Handles replies that have arrived. Runs outside of all tasks.
 local function take(self)
     local connection = self.core
@@ -251,7 +243,11 @@ function Client:send(timeout_ms, words)
     local slot = { words = words, task = t }
     local _ <close> = setmetatable({ client = self, slot = slot }, Waiting)
     self.waiting = self.waiting + 1
-    submit(self, slot)
+    if self.ready then
+        send(self, slot)
+    else
+        self.unsent[#self.unsent + 1] = slot
+    end
     local deadline = scheduler.clock() + timeout_ms / 1000
     while not slot.done do
         if not scheduler.park_until(t, WAIT, deadline) and not slot.done then

@@ -215,8 +215,8 @@ end
 
 -- Logs the reply, with the conversation so far for -c.
 local function log_answer(call, reply)
-    local answer, messages = {}, table.move(call.messages, 1, #call.messages, 1, {})
-    options.merge(answer, reply)
+    local answer, messages = options.merge({}, reply), table.move(call.messages, 1,
+        #call.messages, 1, {})
     messages[#messages + 1] = reply.message
     answer.conversation = { system = call.system, messages = messages }
     log_run.answer(answer)

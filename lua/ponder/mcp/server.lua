@@ -44,8 +44,7 @@ local function object_schema(given)
 end
 
 local function tool_of(policy)
-    local annotations = { openWorldHint = true }
-    options.merge(annotations, policy.annotations)
+    local annotations = options.merge({ openWorldHint = true }, policy.annotations)
     return { name = protocol.tool_name(policy.name),
         description = policy.description or ("the policy " .. policy.name),
         inputSchema = object_schema(policy.parameters or PROMPT_SCHEMA),

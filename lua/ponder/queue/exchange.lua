@@ -240,15 +240,6 @@ local function withdraw(self, backing)
     end
 end
 
--- A job was withdrawn because a budget around it is spent.
-local function refuse(slot)
-    for backing in pairs(slot.backings) do
-        if backing.budget.spent then
-            return settle(slot, "refused", { message = backing.budget.spent, code = "BUDGET" })
-        end
-    end
-end
-
 ---Acknowledges results, which Redis then deletes, and withdraws jobs.
 ---@return any? ok
 ---@return string? message
@@ -264,8 +255,12 @@ function Exchange:flush()
     end)
     for _, id in ipairs(withdrawn or {}) do
         local slot = self.slots[id]
-        if slot and not slot.status then
-            refuse(slot)
+        for backing in pairs(slot and not slot.status and slot.backings or {}) do
+            local spent = backing.budget.spent -- why the job was withdrawn
+            if spent then
+                settle(slot, "refused", { message = spent, code = "BUDGET" })
+                break
+            end
         end
     end
     return withdrawn, message, code

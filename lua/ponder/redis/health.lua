@@ -8,15 +8,6 @@ local health = {}
 local PINGS = 21
 local SLOW_MS = 50
 
--- Parses lines of "name:value".
-local function read_info(text)
-    local info = {}
-    for name, value in text:gmatch "([%w_]+):([^\r\n]*)" do
-        info[name] = value
-    end
-    return info
-end
-
 local function check_server(client, info)
     local found = ("version %s, up for %d s"):format(client.version or "unknown",
         tonumber(info.uptime_in_seconds) or 0)
@@ -90,7 +81,10 @@ function health.check(url, timeout_ms)
             advice = code == "CONNECT" and "start it: redis-server --appendonly yes" or nil } }
     end
     local findings = { { about = "redis", state = "ok", found = client.name } }
-    local info = read_info(text)
+    local info = {}
+    for name, value in text:gmatch "([%w_]+):([^\r\n]*)" do
+        info[name] = value
+    end
     for i, check in ipairs(CHECKS) do
         local state, found, advice = check[2](client, info)
         findings[i + 1] = { about = check[1], state = state, found = found, advice = advice }

@@ -64,13 +64,6 @@ function forms.policies(functions, chunk, name)
     return { policies = about }
 end
 
--- The fields of the run that a policy of an evaluation receives.
-local function run_of(evaluation, item, fields)
-    fields.item, fields.question = item, evaluation.question(item)
-    fields.report, fields.samples = sender "report", sender "samples"
-    return fields
-end
-
 ---`ponder eval`: an evaluation. Ids stand for items.
 function forms.evaluation(functions, chunk, flags)
     local definition = require "ponder.eval.definition"
@@ -89,7 +82,10 @@ function forms.evaluation(functions, chunk, flags)
     for i, policy in ipairs(evaluation.policies) do
         about.policies[i] = policy.name
         functions["call " .. policy.name] = function(id, fields)
-            return policy.act(by_id[id], run_of(evaluation, by_id[id], fields))
+            local item = by_id[id]
+            fields.item, fields.question = item, evaluation.question(item)
+            fields.report, fields.samples = sender "report", sender "samples"
+            return policy.act(item, fields)
         end
     end
     for i, scorer in ipairs(evaluation.scorers) do

@@ -233,16 +233,10 @@ local function print_answer(outcome)
     end
 end
 
-local function object_of(outcome, message, code)
-    local object = { status = "error" }
-    options.merge(object, outcome)
-    object.error = code and { code = code, message = message } or nil
-    return object
-end
-
 function Session:show(outcome, message, code, partial)
     local last, given = outcome or partial, self.given
-    local object = object_of(last, message, code)
+    local object = options.merge({ status = "error" }, last)
+    object.error = code and { code = code, message = message } or nil
     log_run.answer(object)
     if code and code ~= "INTERRUPTED" then
         log_run.failure(("%s [%s]"):format(message, code))

@@ -40,27 +40,12 @@ local SECTIONS = {
 }
 
 local function has_type(option, wanted)
-    local types = type(option.type) == "table" and option.type or { option.type }
-    for _, kind in ipairs(types) do
-        if kind == wanted then
-            return true
-        end
-    end
-    return false
+    return option.type == wanted
+        or type(option.type) == "table" and options.has(option.type, wanted)
 end
 
 local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME" }
 local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD" }
-
--- The type of a numeric option's flag; of a duration, also the unit.
-local function kind_of(option)
-    if option.flag then
-        return "duration", "s"
-    elseif option.name:find "_ms$" then
-        return "duration", "ms"
-    end
-    return option.type
-end
 
 -- 600000 ms as "10m".
 local function show_duration(ms)
@@ -104,7 +89,8 @@ local function flag_of(option)
         return option.name, { value = "JSON", help = help_of(option), option = option,
             is_json = true }
     elseif VALUES[option.type] then
-        local kind, unit = kind_of(option)
+        local unit = option.flag and "s" or option.name:find "_ms$" and "ms" or nil
+        local kind = unit and "duration" or option.type
         return option.flag or option.alias or option.name, {
             value = NAMED[option.name] or VALUES[kind],
             type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
