@@ -309,6 +309,10 @@ describe("the file", function()
             assert.equal(path, message:sub(1, #path))
         end
         assert.equal("these are notes, and no database", dir:read("notes.txt"))
+        assert(os.execute("mkfifo " .. dir.path .. "/pipe"))
+        local result = shell.ponder({ "run", "--cache", "pipe", "-e", "" }, { cwd = dir.path })
+        assert.same({ 2, "ponder run: --cache: pipe: is not a regular file\n" },
+            { result.status, result.err })
     end)
 
     it("is only read if it cannot be written, with one warning", function()

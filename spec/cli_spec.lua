@@ -183,6 +183,11 @@ describe("a usage error of ponder", function()
         end)
     end
 
+    it("is shown without control characters", function()
+        assert.equal("ponder: ?[2Jx: No such file or directory", usage { "\27[2Jx" })
+        assert.equal("ponder run: unknown option --?]0;x?", usage { "run", "--\27]0;x\7" })
+    end)
+
     it("is a file that cannot be read", function()
         assert.equal("ponder: /proc/self/mem: expected a script (got: Input/output error)",
             usage { "/proc/self/mem" })

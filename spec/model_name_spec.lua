@@ -138,6 +138,17 @@ describe("the environment", function()
         assert.equal("Bearer k", sent.headers["authorization"])
     end)
 
+    it("is named if a key has a line break within, which would begin another header", function()
+        for variable, from in pairs { OPENAI_API_KEY = "$OPENAI_API_KEY",
+            OPENAI_ORG_ID = "the header openai-organization" } do
+            local env = { OPENAI_API_KEY = "sk-env" }
+            env[variable] = "k\r\nX-Evil: 1"
+            local ok, message = opens("openai:m", nil, env)
+            assert.is_false(ok)
+            assert.truthy(message:find(from .. " has a line break or NUL within", 1, true), message)
+        end
+    end)
+
     it("is named if a key is missing, unless for another server", function()
         local ok, message = opens("openai:m")
         assert.is_false(ok)

@@ -162,11 +162,11 @@ function cli.usage(name)
     return is_command(name) and cli.usage_of(name, require("ponder.cli." .. name)) or nil
 end
 
----Prints one line on standard error.
+---Prints one line on standard error, safe for a terminal.
 ---@param message string
 ---@return integer status 2, for `return cli.usage_error(...)`
 function cli.usage_error(message)
-    stderr:write(message, "\n")
+    stderr:write(quote.terminal(message), "\n")
     return 2
 end
 

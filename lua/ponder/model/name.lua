@@ -62,7 +62,13 @@ function name.endpoint(base_url, secret, headers, key_from)
         return nil, "base_url has no host"
     end
     local kept, secrets = {}, { secret }
-    for header, value in pairs(headers) do kept[header] = value or nil end
+    for header, value in pairs(headers) do
+        if value and value:find("[\r\n%z]") then
+            local from = secret and value:find(secret, 1, true) and key_from
+            return nil, (from or "the header " .. header) .. " has a line break or NUL within"
+        end
+        kept[header] = value or nil
+    end
     if userinfo then
         local plain = quote.percent_decode(userinfo)
         kept["authorization"] = kept["authorization"] or "Basic " .. base64.encode(plain)

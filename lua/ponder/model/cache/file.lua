@@ -2,6 +2,7 @@
 --- processes share. When it can no longer be written (locked, read-only, disk full) it warns once,
 --- and still finds existing replies.
 
+local directory = require "ponder.core.directory"
 local flights = require "ponder.model.cache.flight"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
@@ -42,7 +43,7 @@ local function open_as(path, mode)
 end
 
 local function is_empty(path)
-    local handle = io.open(path, "rb")
+    local handle = directory.open(path)
     local size = handle and handle:seek("end")
     if handle then
         handle:close()
