@@ -286,6 +286,7 @@ describe("ponder.core.net", function()
             local many = "HTTP/1.1 200 OK\r\n" .. ("x-a: 1\r\n"):rep(300)
                 .. "content-length: 0\r\n\r\n"
             assert_failed("TOO_LARGE", raw(many))
+            assert_failed("TOO_LARGE", raw("HTTP/1.1 200 OK\r\nx-a: " .. ("y"):rep(200000)))
         end)
 
         it("has no key, header or userinfo in its message", function()

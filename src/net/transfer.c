@@ -347,6 +347,8 @@ static void fail_curl(Transfer *t, CURLcode code)
     }
     if (code == CURLE_FILESIZE_EXCEEDED)
         transfer_fail_size(t);
+    if (code == CURLE_OUT_OF_MEMORY && t->in_headers)
+        transfer_fail(t, "TOO_LARGE", "a line of the reply's headers is too long for libcurl");
     if (code == CURLE_ABORTED_BY_CALLBACK)
         transfer_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
