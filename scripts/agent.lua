@@ -1,7 +1,7 @@
 --- An agent: a model that calls the tools of an MCP server until it can answer.
 ---
 ---     ponder run scripts/agent.lua openai:gpt-4o-mini \
----         "npx -y @modelcontextprotocol/server-filesystem ." "Which licence has this project?"
+---         "npx -y @modelcontextprotocol/server-filesystem ." "What does the README promise?"
 ---
 --- The same without Lua is `ponder cot --mcp "npx ..." QUESTION`.
 

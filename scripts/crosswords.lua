@@ -147,7 +147,7 @@ end
 
 policy.main("crosswords", { ... }, {
     puzzles = { value = "FILE", help = "JSON file of puzzles, [clues, letters]" },
-    index = { value = "N", type = "integer", min = 1, default = 1, help = "of the puzzle" },
+    index = { value = "N", type = "integer", min = 1, default = 1, help = "puzzle of the file" },
     samples = { value = "N", type = "integer", min = 1, default = 2, help = "calls a state" },
     k = { value = "N", type = "integer", min = 1, default = 3, help = "words tried in each state" },
     max_nodes = { value = "N", type = "integer", min = 1, default = 100, help = "states" },

@@ -14,12 +14,16 @@ local sandbox = require "ponder.sandbox"
 local search = require "ponder.search"
 
 local RULES = {
-    circles = { value = "N", type = "integer", min = 1, max = 100, default = 8 },
-    tickets = { value = "N", type = "integer", min = 1, default = 400 },
-    islands = { value = "N", type = "integer", min = 1, default = 2 },
-    seed = { value = "N", type = "integer", default = 1 },
-    concurrency = { value = "N", type = "integer", min = 1, default = 4 },
-    model = { value = "NAME" },
+    circles = { value = "N", type = "integer", min = 1, max = 100, default = 8,
+        help = "circles to pack" },
+    tickets = { value = "N", type = "integer", min = 1, default = 400,
+        help = "nodes to expand" },
+    islands = { value = "N", type = "integer", min = 1, default = 2,
+        help = "separate populations" },
+    seed = { value = "N", type = "integer", default = 1, help = "seed of the search" },
+    concurrency = { value = "N", type = "integer", min = 1, default = 4,
+        help = "expansions in flight" },
+    model = { value = "NAME", help = "such as openai:gpt-4o; default: random mutations" },
 }
 
 local PROMPT = [[

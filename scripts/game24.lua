@@ -21,9 +21,12 @@ local RULES = {
         value = "NAME",
         enum = { "bfs", "dfs", "beam", "best_first" },
         default = "best_first",
+        help = "bfs, dfs, beam or best_first",
     },
-    k = { value = "N", type = "integer", min = 1, default = EVERY_CHILD },
-    beam_width = { value = "N", type = "integer", min = 1 },
+    k = { value = "N", type = "integer", min = 1, default = EVERY_CHILD,
+        help = "children used of each state" },
+    beam_width = { value = "N", type = "integer", min = 1,
+        help = "states kept per level of beam, or by best_first" },
 }
 
 -- ---- exact numbers: p / q in lowest terms with q > 0; a op b is how they were made ----

@@ -12,13 +12,16 @@ local model = require "ponder.model"
 local search = require "ponder.search"
 
 local RULES = {
-    letter = { value = "C", default = "s" },
-    words = { value = "N", type = "integer", min = 2, max = 30, default = 7 },
-    tickets = { value = "N", type = "integer", min = 1, default = 60 },
-    seed = { value = "N", type = "integer", default = 1 },
-    concurrency = { value = "N", type = "integer", min = 1, default = 4 },
-    posterior = { value = "gaussian|beta|mixed", default = "gaussian" },
-    model = { value = "NAME" },
+    letter = { value = "C", default = "s", help = "first letter of every word" },
+    words = { value = "N", type = "integer", min = 2, max = 30, default = 7,
+        help = "length of the sentence" },
+    tickets = { value = "N", type = "integer", min = 1, default = 60, help = "most attempts" },
+    seed = { value = "N", type = "integer", default = 1, help = "seed of the search" },
+    concurrency = { value = "N", type = "integer", min = 1, default = 4,
+        help = "attempts in flight" },
+    posterior = { value = "NAME", enum = { "gaussian", "beta", "mixed" }, default = "gaussian",
+        help = "assumed distribution of scores: gaussian, beta, mixed" },
+    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: a scripted writer" },
 }
 
 local GENERATE = "Write a sentence of exactly %d words, each of which begins with the letter %s. "

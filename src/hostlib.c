@@ -119,8 +119,8 @@ static int host_absolute(lua_State *L)
     return 1;
 }
 
-/* host.go_on(): forgets a stop request, for a prompt that continues after Ctrl-C. */
-static int host_go_on(lua_State *L)
+/* host.forget_stop(): forgets a stop request, for a prompt that continues after Ctrl-C. */
+static int host_forget_stop(lua_State *L)
 {
     (void)L;
     signals_forget();
@@ -219,7 +219,7 @@ int hostlib_open(lua_State *L)
         {"directory", host_directory},
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
-        {"go_on", host_go_on},
+        {"forget_stop", host_forget_stop},
         {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
         {"limit_resident", host_limit_resident},

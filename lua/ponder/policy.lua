@@ -1,5 +1,5 @@
 --- What policies that people run have in common: `--model`, calls whose failure ends the run with
---- one line, and an account at the end.
+--- one line, and a line of totals at the end.
 ---
 ---     local policy = require "ponder.policy"
 ---     local RULES = { theme = { value = "TEXT", default = "rain" } }

@@ -1,6 +1,7 @@
---- TRM as a pure state machine: messages in, directives out. It reasons about an answer, grades and
---- improves it, repeatedly; the answer with the best grade is the result. After Jolicoeur-Martineau
---- 2025, "Less is More: Recursive Reasoning with Tiny Networks", applied to language models.
+--- TRM (tiny recursive model) as a pure state machine: messages in, directives out. It reasons
+--- about an answer, grades and improves it, repeatedly; the answer with the best grade is the
+--- result. After Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks",
+--- applied to language models.
 ---
 ---     local trm = require "ponder.trm"
 ---     local machine = trm.new { max_supervision_steps = 5, act_threshold = 0.9 }

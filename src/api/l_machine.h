@@ -35,8 +35,7 @@ void *machine_new_copy(lua_State *L, size_t size);
 
 /* Pushes a library table: `new`, which has the metatable and the kind as upvalues, and
  * `transitions`, a list of {from=, to=, on=}. The metatable gets `methods`, those above, and `gc`
- * as
- * __gc. */
+ * as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
                        lua_CFunction new, lua_CFunction gc);
 

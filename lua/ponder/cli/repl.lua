@@ -132,7 +132,7 @@ local function step()
     if reason and reason ~= "interrupt" then
         return false, host.stop_status()
     end
-    host.go_on()
+    host.forget_stop()
     return true
 end
 

@@ -344,7 +344,7 @@ function Server:dispatch(r)
     get(self, r)
 end
 
--- The status of a request for the metrics; that of a stream which was cut is why it was.
+-- The status of a request for the metrics: of an aborted stream, why it was aborted.
 local function final_status(r)
     if r.stream then
         return r.server.draining and 503 or 499

@@ -74,7 +74,7 @@ local COMMON = {
         type = "integer", min = 0, alias = "max_total_tokens" },
     { "max_cost", "budget", "dollars of the run",
         type = "number", min = 0, finite = true },
-    { "in_flight", "budget", "what happens to running calls at a limit", type = "string",
+    { "in_flight", "budget", "what happens to calls in flight at a limit", type = "string",
         enum = { "await", "cancel" }, default = "await" },
     { "run_timeout_ms", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
         min = 0, finite = true, flag = "timeout", seconds = "timeout" },
