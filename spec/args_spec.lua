@@ -50,6 +50,20 @@ describe("args.parse", function()
         assert.equal('cmd: --with must be an integer (got "x")', message)
     end)
 
+    it("refuses infinite numbers and empty paths", function()
+        local rules = { x = { value = "X", type = "number" }, wait = { value = "T",
+            type = "duration" }, file = { value = "FILE", files = true } }
+        for message, list in pairs {
+            ['cmd: -x must be a number (got "1e999")'] = { "-x", "1e999" },
+            ['cmd: -x must be a number (got "-1e999")'] = { "-x", "-1e999" },
+            [('cmd: --wait must be a time such as 30s, 500ms or 2m (got "%s...")'):format(
+                ("9"):rep(40))] = { "--wait", ("9"):rep(400) .. "s" },
+            ['cmd: --file must be a path (got "")'] = { "--file", "" },
+        } do
+            assert.same({ nil, message }, { parse(list, rules) })
+        end
+    end)
+
     it("reports errors in the rules themselves", function()
         local types = "the type of k must be string, integer, number, duration or list (got %s)"
         local nameless = 'k has a type, so it needs the name of its value: value = "N"'

@@ -355,7 +355,9 @@ describe("the file", function()
 end)
 
 it("must be named in cache.open", function()
-    help.raises("cache.open: path must be a string %(got nil%)", cache.open)
+    help.raises("cache.open: path must be a path or URL %(got nil%)", cache.open)
+    help.raises('cache.open: path must be a path or URL %(got ""%)', cache.open, "")
+    help.raises("cache.open: path must be a path or URL", cache.open, "a\0b")
 end)
 
 describe("two caches of one file", function()

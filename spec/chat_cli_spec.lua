@@ -176,5 +176,14 @@ describe("ponder chat --tools", function()
         local r = ponder { "chat", "--tools", "tools.lua", "x" }
         assert.equal(2, r.status)
         assert.matches("%-%-tools: tools.lua: must return a list of tools", r.err)
+        for text, problem in pairs {
+            ["return { name = 'f' }"] = "tools must be a list of tools",
+            ["return { { name = 'f' } }"] = "tools%[1%]: opts.run must be a function %(got nil%)",
+        } do
+            dir:write("tools.lua", text)
+            r = ponder { "chat", "--tools", "tools.lua", "x" }
+            assert.equal(2, r.status)
+            assert.matches("^ponder chat: %-%-tools: tools.lua: " .. problem .. "\n$", r.err)
+        end
     end)
 end)

@@ -130,6 +130,15 @@ describe("--max-steps", function()
             assert.matches("^false\tno hook can be set while a limit of the run is watched", r.out)
         end
     end)
+
+    it("stops a strategy wherever it is", function()
+        for _, steps in ipairs { 0, 100, 1000 } do
+            local r = ends(1, shell.ponder { "tot", "--no-log", "--max-steps", tostring(steps),
+                "--model", "script:scripts/models/arithmetic.lua", "Use 4 4 6 8 to make 24" })
+            assert.equal(("ponder tot: the budget of %d steps is spent [BUDGET]\n"):format(steps),
+                r.err)
+        end
+    end)
 end)
 
 describe("a signal", function()

@@ -431,6 +431,11 @@ describe("ponder view", function()
     it("reports errors in its arguments", function()
         assert.equal(2, shell.ponder({ "view", "--no-open", "no-such-run" }).status)
         assert.equal(2, shell.ponder({ "view", "--nonsense" }).status)
+        local problems = { ["/etc/passwd"] = "not a run log", ["/"] = "is a directory" }
+        for path, problem in pairs(problems) do
+            local r = shell.ponder({ "view", "--no-open", path }, { limit_s = 10 })
+            assert.same({ 1, ("ponder view: %s: %s\n"):format(path, problem) }, { r.status, r.err })
+        end
     end)
 
     it("is opened by --view of the commands that log a run, and ends with its page", function()

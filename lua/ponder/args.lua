@@ -21,6 +21,7 @@ local args = {}
 ---@field type? "string"|"integer"|"number"|"duration"|"list" of the value; "string" if absent. A
 ---  list is comma-separated strings
 ---@field unit? "s"|"ms" of a duration's value, and of a number given without a unit; "s" if absent
+---@field files? boolean the value is a path (in completion, too)
 ---@field many? boolean may be repeated; the value is a list of all
 ---@field alias? string another name, which the help does not list
 ---@field min? number
@@ -79,6 +80,8 @@ end
 local function expectation(rule)
     if rule.enum then
         return "one of " .. table.concat(rule.enum, ", ")
+    elseif rule.files then
+        return "a path"
     end
     local kind = KINDS[rule.type]
     if rule.type == "duration" then
@@ -109,7 +112,8 @@ local function read_duration(flag, text, rule)
 end
 
 local function is_out_of_range(value, rule)
-    return value ~= value or rule.min and value < rule.min or rule.max and value > rule.max
+    return value - value ~= 0 -- NaN or infinite
+        or rule.min and value < rule.min or rule.max and value > rule.max
 end
 
 local convert
@@ -145,7 +149,7 @@ function convert(flag, text, rule)
         if value and is_out_of_range(value, rule) then
             value = nil
         end
-    elseif rule.enum and not options.has(rule.enum, text) then
+    elseif rule.enum and not options.has(rule.enum, text) or rule.files and text == "" then
         value = nil
     end
     if value == nil then

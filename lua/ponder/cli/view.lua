@@ -5,6 +5,7 @@ local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
+local reader = require "ponder.log.reader"
 local server = require "ponder.serve"
 local task = require "ponder.task"
 local page = require "ponder.view"
@@ -89,11 +90,25 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
+-- Why the page could not show one of the named files; one that does not exist may still begin.
+local function find_problem(named)
+    for _, log in ipairs(named or {}) do
+        local opened <close>, message, code = reader.open(log.path)
+        if not opened and code ~= "NOT_FOUND" then
+            return message
+        end
+    end
+end
+
 ---See ponder.cli.
 function view.run(opts, operands)
     local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
     if not shown_logs then
         return nil, problem
+    end
+    problem = find_problem(shown_logs.named)
+    if problem then
+        return 1, problem
     end
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local is_url = not (opts.listen and opts.listen:find "^unix:")

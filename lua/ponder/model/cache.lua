@@ -67,8 +67,8 @@ end
 ---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (directory), or
 ---  one of ponder.redis
 function cache.open(place, warn)
-    if type(place) ~= "string" then
-        error("cache.open: path must be a string (got " .. options.show(place) .. ")", 2)
+    if type(place) ~= "string" or place == "" or place:find("\0", 1, true) then
+        error("cache.open: path must be a path or URL (got " .. options.show(place) .. ")", 2)
     end
     local self = setmetatable({ flights = {} }, Cache)
     if files.is_offline() then -- a replay neither finds nor keeps

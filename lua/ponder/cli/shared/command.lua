@@ -149,7 +149,7 @@ end
 -- Runs the strategy. Ctrl-C and timeouts, raised in this task, end it; other errors propagate.
 function Session:ask(question)
     local readable, problem = pcall(model.default_name)
-    if not readable then
+    if not readable and not task.stop_reason() then
         return nil, problem, "NO_MODEL" -- a broken config file
     end
     local drawing = self:keep_drawing()

@@ -69,8 +69,6 @@ function logging.begin(given, about, adds)
     if given.no_log then
         return not given.log and not given.view, given.log and "--log or --no-log, not both"
             or "--view needs the run's log, which --no-log turns off"
-    elseif given.log == "" then
-        return false, "--log: expected a file (got an empty name)"
     end
     local run, message = log_run.begin(about, { path = given.log, adds = adds,
         sync = given.sync, keep = given.keep, max_runs = given.log_max_runs })

@@ -136,7 +136,7 @@ end
 local function file_policies(word, given)
     local name, path = word:match "^([%w_.-]+)=(.+)$"
     path = path or word
-    name = name or path:match "([^/]+)$":gsub("%.lua$", "")
+    name = name or path:gsub("^.*/", ""):gsub("%.lua$", "")
     if given.untrusted then
         local value, problem = confined.load(path, "policies", name, given)
         if not value then

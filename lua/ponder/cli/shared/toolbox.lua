@@ -3,6 +3,7 @@
 local files = require "ponder.log.files"
 local mcp = require "ponder.mcp"
 local model = require "ponder.model"
+local strategy_tools = require "ponder.strategy.tools"
 local task = require "ponder.task"
 
 local toolbox = {}
@@ -61,6 +62,10 @@ local function read_file(path)
         return nil, message
     elseif type(tools) ~= "table" then
         return nil, path .. ": must return a list of tools"
+    end
+    local ok, problem = pcall(strategy_tools.check, path, tools, -1)
+    if not ok then
+        return nil, (tostring(problem):gsub("opts%.", "", 1))
     end
     return tools
 end
