@@ -118,6 +118,16 @@ describe("ponder.stats at the edges", function()
         end)()))
     end)
 
+    it("refuses more trials than it can compute with", function()
+        local most = 1 << 30
+        local low, high = table.unpack(stats.clopper_pearson(most // 2, most))
+        assert.is_true(low < 0.5 and high > 0.5 and high - low < 1e-4)
+        assert.is_true(stats.mcnemar_midp(most // 2, most // 2 - (1 << 15)) < 0.32)
+        assert.has_error(function() stats.clopper_pearson(0, most + 1) end)
+        assert.has_error(function() stats.mcnemar_exact(math.maxinteger, math.maxinteger) end)
+        assert.has_error(function() stats.mcnemar_midp(0, most) end)
+    end)
+
     it("accepts confidence near 0 and 1", function()
         local narrow, wide = stats.wilson(5, 10, 1e-9), stats.wilson(5, 10, 1 - 1e-12)
         assert.is_true(math.abs(narrow[1] - 0.5) < 1e-6 and math.abs(narrow[2] - 0.5) < 1e-6)
@@ -163,8 +173,8 @@ describe("ponder.stats refuses", function()
         { "clopper_pearson", { -1, 2 }, "k must be an integer from 0 to 2 (got -1)" },
         { "newcombe_paired", { 1, 2, 3, 0.5 }, "d must be an integer >= 0 (got 0.5)" },
         { "newcombe_independent", { 1, 2, 3 }, "n2 must be an integer >= 0 (got nil)" },
-        { "mcnemar_exact", { 1 }, "c must be an integer >= 0 (got nil)" },
-        { "mcnemar_midp", { "1", 1 }, 'b must be an integer >= 0 (got "1")' },
+        { "mcnemar_exact", { 1 }, "c must be an integer from 0 to 536870912 (got nil)" },
+        { "mcnemar_midp", { "1", 1 }, 'b must be an integer from 0 to 536870912 (got "1")' },
         { "quantile7", { { 1 }, 2 }, "p must be a finite number from 0 to 1 (got 2)" },
         { "quantile_interval", { { 1 }, 1 }, "p must be a number above 0 and below 1 (got 1)" },
         { "median", { { 1, 0 / 0 } }, "xs[2] must be a number (got nan)" },

@@ -7,6 +7,9 @@ local ROOT_2_PI = math.sqrt(2 * math.pi)
 local TINY = 1e-300 -- replaces a zero denominator in a continued fraction
 local EPSILON = 2.0 ^ -53
 
+-- Of a binomial distribution: with more, the continued fraction does not converge in time.
+distributions.MAX_TRIALS = 1 << 30
+
 -------------------------------------------------------------------------------
 -- Normal
 

@@ -6,6 +6,8 @@ local distributions = require "ponder.stats.distributions"
 
 local proportions = {}
 
+local MAX_DISCORDANT = distributions.MAX_TRIALS // 2 -- pairs that only one gets right
+
 local function z_of(conf)
     return distributions.normal_upper((1 - conf) / 2)
 end
@@ -35,11 +37,11 @@ end
 ---"The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika
 ---26:404.
 ---@param k integer successes
----@param n integer trials
+---@param n integer trials, at most 2^30
 ---@param conf? number confidence level, default 0.95
 ---@return number[] interval {lower, upper}
 function proportions.clopper_pearson(k, n, conf)
-    n = arguments.integer("clopper_pearson", "n", n, 0)
+    n = arguments.integer("clopper_pearson", "n", n, 0, distributions.MAX_TRIALS)
     k = arguments.integer("clopper_pearson", "k", k, 0, n)
     local tail = (1 - arguments.confidence("clopper_pearson", conf)) / 2
     return {
@@ -125,24 +127,24 @@ end
 ---The exact test of McNemar: whether two shares of the same items differ. McNemar 1947, "Note on
 ---the Sampling Error of the Difference between Correlated Proportions or Percentages",
 ---Psychometrika 12:153, with the binomial distribution instead of chi-squared.
----@param b integer items that only the first gets right
+---@param b integer items that only the first gets right, at most 2^29
 ---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_exact(b, c)
-    b = arguments.integer("mcnemar_exact", "b", b, 0)
-    c = arguments.integer("mcnemar_exact", "c", c, 0)
+    b = arguments.integer("mcnemar_exact", "b", b, 0, MAX_DISCORDANT)
+    c = arguments.integer("mcnemar_exact", "c", c, 0, MAX_DISCORDANT)
     return math.min(1.0, 2 * distributions.binomial_lower(math.min(b, c), b + c, 0.5))
 end
 
 ---McNemar's test with the mid-p value, which is less conservative. Fagerland, Lydersen
 ---and Laake 2013, "The McNemar Test for Binary Matched-Pairs Data: Mid-p and Asymptotic Are Better
 ---than Exact Conditional", BMC Med. Res. Methodol. 13:91.
----@param b integer items that only the first gets right
+---@param b integer items that only the first gets right, at most 2^29
 ---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_midp(b, c)
-    b = arguments.integer("mcnemar_midp", "b", b, 0)
-    c = arguments.integer("mcnemar_midp", "c", c, 0)
+    b = arguments.integer("mcnemar_midp", "b", b, 0, MAX_DISCORDANT)
+    c = arguments.integer("mcnemar_midp", "c", c, 0, MAX_DISCORDANT)
     if b == c then
         return 1.0
     end
