@@ -1,5 +1,6 @@
 -- Drawings of machines' trees and graphs.
 
+local amount = require "ponder.report.amount"
 local got = require "ponder.got"
 local look = require "ponder.strategy.look"
 local progress = require "ponder.report.progress"
@@ -168,11 +169,11 @@ describe("the live view's lines", function()
     it("show counts and times in a readable form", function()
         for n, shown in pairs { [0] = "0", [999] = "999", [1000] = "1.0k", [9949] = "9.9k",
             [9950] = "10k", [999499] = "999k", [1500000] = "1.5M" } do
-            assert.equal(shown, progress.count(n))
+            assert.equal(shown, amount.count(n))
         end
         for s, shown in pairs { [0] = "0.0 s", [9.9] = "9.9 s", [10] = "10 s", [59.9] = "59 s",
             [60] = "1 min 0 s", [3725] = "62 min 5 s" } do
-            assert.equal(shown, progress.seconds(s))
+            assert.equal(shown, amount.seconds(s))
         end
     end)
 end)

@@ -2,13 +2,17 @@
 
 local args = require "ponder.args"
 local host = require "ponder.core.host"
+local json = require "ponder.json"
 local logging = require "ponder.cli.shared.logging"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
+local protocol = require "ponder.mcp.protocol"
+local reader = require "ponder.core.reader"
 local resources = require "ponder.report.resources"
 local server = require "ponder.mcp.server"
-local stdio = require "ponder.mcp.stdio"
 local strategy = require "ponder.strategy"
+local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local mcp = { parse = policies.parse,
     expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }
@@ -48,6 +52,78 @@ The prompts of ponder prompts list are offered as MCP prompts, with the question
 Speaks versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
 of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}]]
 
+-------------------------------------------------------------------------------
+-- Standard input and output: one JSON object a line
+
+local GRACE_S = 2 -- for running requests once the input ends
+
+-- Calls `on_bytes(bytes)` as input arrives, until it ends.
+local function each_piece(fd, on_bytes)
+    local input = reader.open(fd)
+    local arrival, posted = waiters.new "input", false
+    local source = task.add_source { port = input:number(), pending = function() return true end,
+        take = function()
+            posted = true
+            arrival:wake()
+        end }
+    repeat
+        if not posted then
+            arrival:wait()
+        end
+        posted = false
+        local bytes, ended = input:take()
+        on_bytes(bytes)
+    until ended
+    task.remove_source(source)
+    input:close()
+end
+
+-- Returns a function that splits pieces of input into lines. (Matching a pattern would take
+-- quadratic time on a long line.)
+local function lines(on_line, on_too_long)
+    local parts, size = {}, 0
+    return function(bytes)
+        local at, stop = 1, bytes:find("\n", 1, true)
+        while stop do
+            parts[#parts + 1] = bytes:sub(at, stop - 1)
+            local whole = size <= protocol.MAX_MESSAGE and table.concat(parts) or ""
+            parts, size, at = {}, 0, stop + 1
+            stop = bytes:find("\n", at, true)
+            if whole:find "%S" then
+                on_line(whole)
+            end
+        end
+        local rest = bytes:sub(at)
+        size = size + #rest
+        parts[#parts + 1] = size <= protocol.MAX_MESSAGE and rest or nil
+        if size > protocol.MAX_MESSAGE and #parts > 0 then
+            parts = {}
+            on_too_long()
+        end
+    end
+end
+
+-- Serves one client over standard input until it ends; running requests may then finish.
+local function serve(made, out)
+    local function send(message)
+        out:write(json.encode(message), "\n")
+        out:flush()
+    end
+    local function refuse(message)
+        send(protocol.failure(nil, protocol.PARSE_ERROR, "Parse error: " .. message))
+    end
+    local session = made:session(send)
+    each_piece(0, lines(function(line)
+        local message, problem = protocol.decode(line)
+        if message == nil then
+            return refuse(tostring(problem))
+        end
+        session:receive(message)
+    end, function() refuse "the line is too long" end))
+    task.timeout(GRACE_S, session.finish, session)
+    session:close()
+end
+
 ---See ponder.cli.
 function mcp.run(given, operands, arguments)
     local status, refused = policies.begin("mcp", given, operands, arguments)
@@ -69,7 +145,7 @@ function mcp.run(given, operands, arguments)
     if not ok then
         return nil, made
     end
-    stdio.serve(made, out)
+    serve(made, out)
     return 0
 end
 

@@ -101,16 +101,21 @@ local function line_of(text, name)
     end
 end
 
+-- Where the prompts of a name come from; and the text of the user's file, or what is wrong with it.
+local function find_text(name)
+    local found = prompt.find(name)
+    if found.problem or not found.path then
+        return found, nil, found.problem
+    end
+    return found, read_file(found.path)
+end
+
 local commands = {}
 
 function commands.list()
     local status = 0
     for _, name in ipairs(file_names()) do
-        local found = prompt.find(name)
-        local text, problem = nil, found.problem
-        if found.path and not problem then
-            text, problem = read_file(found.path)
-        end
+        local found, text, problem = find_text(name)
         if problem then
             status = cli.fail("ponder prompts", problem)
         end
@@ -126,11 +131,8 @@ function commands.list()
 end
 
 local function show_file(name)
-    local found = prompt.find(name)
-    local text, problem = nil, found.problem
-    if found.path and not problem then
-        text, problem = read_file(found.path)
-    elseif not problem then
+    local found, text, problem = find_text(name)
+    if not found.path and not problem then
         text, problem = original(name)
     end
     if not text then

@@ -39,12 +39,8 @@ local SEARCH_RULES = {
 
 -- The options of a model call.
 local function call_options(opts)
-    local call = {}
-    for name, value in pairs(opts) do
-        if name ~= "model" and name ~= "prompt" and name ~= "k" and name ~= "reward" then
-            call[name] = value
-        end
-    end
+    local call = options.merge({}, opts)
+    call.model, call.prompt, call.k, call.reward = nil, nil, nil, nil
     return call
 end
 
@@ -58,21 +54,20 @@ local function ask_once(m, messages, opts)
     return reply and reply.text, message, code, partial
 end
 
-local function ask_majority(m, messages, opts)
-    local call = call_options(opts)
+-- The majority answer, or the text with the highest reward.
+local function ask_many(m, messages, opts, item)
+    local call, ask = call_options(opts), ensemble.self_consistency
     call.n = opts.k
-    local result, message, code = ensemble.self_consistency(m, messages, call)
-    return result and result.answer, message, code
-end
-
-local function ask_best(m, messages, opts, item)
-    local call = call_options(opts)
-    call.n = opts.k
-    function call.reward(candidate)
-        return opts.reward(candidate, item)
+    if opts.reward then
+        ask, call.reward = ensemble.best_of_n, function(text_of_sample)
+            return opts.reward(text_of_sample, item)
+        end
     end
-    local result, message, code = ensemble.best_of_n(m, messages, call)
-    return result and result.text, message, code
+    local result, message, code = ask(m, messages, call)
+    if result and opts.reward then
+        return result.text
+    end
+    return result and result.answer, message, code
 end
 
 local function of_prompt(where, given, level)
@@ -83,7 +78,7 @@ local function of_prompt(where, given, level)
     if type(render) == "string" then
         render = text.template(render, where .. ".prompt")
     end
-    local ask = opts.reward and ask_best or opts.k > 1 and ask_majority or ask_once
+    local ask = (opts.reward or opts.k > 1) and ask_many or ask_once
     return function(item, run)
         local prompt = run.question
         if render then

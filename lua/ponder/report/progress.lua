@@ -10,8 +10,6 @@ local tally = require "ponder.tally"
 
 local progress = {}
 
-progress.seconds, progress.count = amount.seconds, amount.count
-
 ---@class ponder.report.Call
 ---@field id string
 ---@field role string

@@ -94,15 +94,9 @@ end
 ---@param err ponder.serve.Error
 ---@return string[]
 function errors.headers(err)
-    local list = {}
-    if err.final then
-        list = { "x-should-retry", "false" }
-    end
-    if err.retry_after then
-        table.move({ "Retry-After", tostring(err.retry_after) }, 1, 2, #list + 1, list)
-    end
-    if err.allow then
-        table.move({ "Allow", err.allow }, 1, 2, #list + 1, list)
+    local list = err.final and { "x-should-retry", "false" } or {}
+    for name, value in pairs { ["Retry-After"] = err.retry_after, Allow = err.allow } do
+        list[#list + 1], list[#list + 2] = name, tostring(value)
     end
     return list
 end

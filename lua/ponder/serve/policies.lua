@@ -60,14 +60,6 @@ local function run_strategy(made)
     end
 end
 
-local function as_set(list)
-    local set = {}
-    for _, name in ipairs(list) do
-        set[name] = true
-    end
-    return set
-end
-
 ---Makes a policy from a value of its file: a function, a strategy, or a table with `run`.
 ---@param name string
 ---@param value any
@@ -88,7 +80,11 @@ function policies.new(name, value)
     elseif checked.parameters and (checked.parameters.type or "object") ~= "object" then
         return nil, ("policy %s: parameters must be the schema of an object"):format(name)
     end
-    checked.name, checked.accepts = name, as_set(checked.accepts)
+    local accepts = {}
+    for _, field in ipairs(checked.accepts) do
+        accepts[field] = true
+    end
+    checked.name, checked.accepts = name, accepts
     if is_strategy(checked.run) then
         checked.run = run_strategy(checked.run)
     elseif type(checked.run) ~= "function" then
