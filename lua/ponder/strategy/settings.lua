@@ -178,7 +178,8 @@ function settings.open_models(s)
     for _, name in ipairs(OPEN_OPTIONS) do
         open_options[name] = s.opts[name]
     end
-    for _, role in pairs(s.kind.roles) do
+    for _, call in ipairs(options.names(s.kind.roles)) do
+        local role = s.kind.roles[call]
         local named = named_for(s, role)
         local opened, message = type(named) == "table" and named or by_name[named]
         if not opened then
