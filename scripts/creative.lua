@@ -106,4 +106,4 @@ policy.main("creative", { ... }, {
     return run:report("plan:\n" .. plan .. "\n\npassage:\n" .. passage,
         ("score: %d of 4 paragraphs end as they must; coherence %s of 10"):format(
             count_ends(passage, sentences), coherence and ("%.1f"):format(coherence) or "unknown"))
-end)
+end, "[SENTENCE SENTENCE SENTENCE SENTENCE]")

@@ -139,4 +139,4 @@ policy.main("game24_mcts", { ... }, {
     return run:report(found and found .. " = 24" or "no solution found",
         ("score: %s, %d positions rated, %d iterations"):format(found and "right" or "wrong",
             result.stats.nodes - 1, result.iterations))
-end)
+end, "A B C D")

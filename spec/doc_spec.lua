@@ -118,6 +118,8 @@ describe("ponder doc", function()
         local r = shell.ponder { "doc", "search.rum" }
         assert.same({ 1, "", 'ponder doc: unknown name "search.rum" (did you mean '
             .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
+        r = shell.ponder { "doc", "cache.open" }
+        assert.matches("(did you mean model.cache.open?)", r.err, 1, true)
         assert.equal(2, shell.ponder({ "doc", "a", "b" }).status)
         assert.equal(2, shell.ponder({ "doc", "--stub", "b" }).status)
     end)

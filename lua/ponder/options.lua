@@ -21,7 +21,7 @@ local notice = require "ponder.notice"
 local options = {}
 
 ---@alias OptionType
----| "integer"  # a number without a fraction; comes out as an integer (3.0 as 3)
+---| "integer"  # a number without a fraction; converted to an integer (3.0 to 3)
 ---| "number"   # not NaN
 ---| "string"
 ---| "boolean"
@@ -39,7 +39,7 @@ local options = {}
 ---@field max? number inclusive
 ---@field finite? boolean numbers: refuse infinities too
 ---@field enum? any[] the only values allowed
----@field alias? string another name that is accepted; comes out under the rule's own
+---@field alias? string another name that is accepted; stored under the rule's own
 ---@field seconds? string the former name of milliseconds; accepted, in seconds, with a notice
 
 ---@alias OptionSchema table<string, OptionRule>

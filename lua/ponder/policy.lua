@@ -196,11 +196,13 @@ end
 ---@param rules table<string, ArgumentRule> its options besides --model, --temperature,
 ---  --max-output-tokens
 ---@param main fun(run: ponder.policy.Run): integer?
-function policy.main(name, list, rules, main)
+---@param operands? string for --help: "A B C D"
+function policy.main(name, list, rules, main, operands)
     local all = options.merge({}, SHARED)
     options.merge(all, rules)
-    local opts, operands = args.script(name, list, all)
-    local run = setmetatable({ name = name, opts = opts, operands = operands,
+    local opts, given = args.script(name, list, all,
+        { usage = ("%s [OPTION...] %s"):format(name, operands or ""):gsub(" $", "") })
+    local run = setmetatable({ name = name, opts = opts, operands = given,
         started = task.now() }, Run)
     local ok, result = xpcall(task.with_budget, failures.with_traceback, {}, function() -- it counts
         run.model = open_model(run)

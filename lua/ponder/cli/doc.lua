@@ -333,6 +333,16 @@ local function write_stubs(index, directory)
     return 0
 end
 
+-- A hint at a name that ends with this one (cache.open: model.cache.open), else at the nearest.
+local function hint(name, names)
+    for _, other in ipairs(names) do
+        if other:sub(-#name - 1) == "." .. name then
+            return (" (did you mean %s?)"):format(other)
+        end
+    end
+    return options.hint(name, names, "%s")
+end
+
 ---See ponder.cli.
 function doc.run(opts, operands)
     local index, name = read_index(), operands[1]
@@ -344,7 +354,7 @@ function doc.run(opts, operands)
     local found = find(index, name)
     if not found then
         return 1, ("unknown name %s%s; ponder doc lists the modules"):format(
-            options.show(name), options.hint(name, index.names, "%s"))
+            options.show(name), hint(name, index.names))
     end
     return print_page(opts, function(page)
         if found.module then
