@@ -116,15 +116,14 @@ end
 ---@field on_scored fun(self, event: table) a search has scored a node
 ---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
 
----Like `new`, for options that need no check.
----@param opts ponder.RunOptions also `follower`
+---Like `new`, for options that need no check and whose table becomes the run.
+---@param opts ponder.RunOptions also `follower`; changed
 ---@param limits ponder.task.Limits? replaces `opts.budget`
 ---@return ponder.Run
 function run.unchecked(opts, limits)
-    return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
-        labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
-        follower = opts.follower, status = "new", budget = budgets.new(limits or NO_LIMITS),
-        group = nil }, Run) -- more than 8 fields: room for 16
+    opts.seed, opts.labels = opts.seed or random.draw(), opts.labels or {}
+    opts.status, opts.budget = "new", budgets.new(limits or NO_LIMITS)
+    return setmetatable(opts, Run)
 end
 
 ---The run of the current task; nil outside of tasks, and in a `task.run` of a stock lua5.4 without

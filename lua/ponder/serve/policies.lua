@@ -160,7 +160,8 @@ function policies.call(policy, fields, sink, limits, seed, labels)
     local input = scheduler.tape() and json.encode(fields) or nil
     local request = requests.new(fields, sink)
     local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms, seed = seed,
-        labels = labels, input = input, follower = request },
+        labels = labels, input = input, follower = request, status = nil, budget = nil,
+        group = nil }, -- more than 8 fields: room for 16
         { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local result, message, code = r:call(run_policy, policy, request)
     return result, message, code, r:spent(), request.retry_after_ms

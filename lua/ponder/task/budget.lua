@@ -62,7 +62,8 @@ budget.LIMITS = {
 ---@field holds table<integer, ponder.task.Hold>? calls in flight that it may cancel, by number
 ---@field in_flight integer number of calls in flight
 ---@field room ponder.task.Waiters? tasks that wait for reservations
-local Budget = { busy = 0 }
+local Budget = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0, in_flight = 0,
+    reserved_tokens = 0, reserved_cost = 0, busy = 0 }
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 
@@ -78,8 +79,7 @@ end
 ---@param limits ponder.task.Limits
 ---@return ponder.task.Budget
 function budget.new(limits)
-    return nest(setmetatable({ limits = limits, calls = 0, failed = 0, tokens = 0, cost = 0,
-        unpriced = 0, in_flight = 0, reserved_tokens = 0, reserved_cost = 0 }, Budget), nil)
+    return nest(setmetatable({ limits = limits, outer = nil, limited = nil }, Budget), nil)
 end
 
 ---The innermost budget of the current task.

@@ -74,8 +74,11 @@ function Timers:remove(t)
     count = count - 1
     self.count = count
     if last ~= t then
-        sift_down(heap, count, last, i)
-        sift_up(heap, last, last.slot)
+        if i > 1 and before(last, heap[i >> 1]) then
+            sift_up(heap, last, i)
+        else
+            sift_down(heap, count, last, i)
+        end
     end
 end
 
