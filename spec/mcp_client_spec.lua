@@ -492,6 +492,30 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
+    it("answers no more than 100 requests of the server during a call", function()
+        local answers = 0
+        with_answers(function(r)
+            if r.method == "DELETE" or not r.message.id then
+                return 202
+            elseif r.message.method == "initialize" then
+                return initialized(r)
+            elseif not r.message.method then
+                answers = answers + 1
+                return 202
+            end
+            local ping = 'data: {"id":"p","jsonrpc":"2.0","method":"ping"}\n\n'
+            return 200, { "Content-Type", "text/event-stream" },
+                ping:rep(r.message.params.name == "busy" and 300 or 0) .. "data: "
+                    .. json.encode { jsonrpc = "2.0", id = r.message.id, result = TEXT } .. "\n\n"
+        end, function(url)
+            local session <close> = assert(mcp.open { url = url })
+            assert.equal("ok", session:call("busy").text)
+            wait_until(function() return answers >= 100 end)
+            assert.equal("ok", session:call("x").text) -- sent after the answers
+            assert.equal(100, answers)
+        end)
+    end)
+
     it("begins a new session if the server has forgotten it", function()
         local begun = 0
         with_answers(function(r)

@@ -20,6 +20,7 @@ local transport = require "ponder.model.transport"
 local web = {}
 
 local DELETE_MS = 2000
+local MAX_ANSWERS = 100 -- to requests of the server, during one of ours
 local RETRY_MS, MAX_RETRY_MS, MAX_RETRIES = 1000, 60000, 1000
 
 ---@class ponder.mcp.Web: ponder.mcp.Connection
@@ -27,6 +28,7 @@ local RETRY_MS, MAX_RETRY_MS, MAX_RETRIES = 1000, 60000, 1000
 ---@field session string?
 ---@field private url string
 ---@field private given table<string, string> the user's headers
+---@field private answers integer sent since the latest request
 local Web = {}
 Web.__index = Web
 
@@ -47,7 +49,7 @@ function web.open(opts, label, receive)
     end
     return setmetatable({ url = endpoint.base_url, given = endpoint.headers, label = label,
         receive = receive, redactor = redact.new(endpoint.secrets, endpoint.headers),
-        net = transport.shared() }, Web)
+        net = transport.shared(), answers = 0 }, Web)
 end
 
 local function headers_for(self, message, call)
@@ -75,6 +77,12 @@ end
 ---Sends a message without a reply; does not wait.
 ---@param message table
 function Web:send(message)
+    if message.id ~= nil then
+        self.answers = self.answers + 1
+        if self.answers > MAX_ANSWERS then
+            return
+        end
+    end
     self.net:post(request_for(self, message, DELETE_MS))
 end
 
@@ -146,6 +154,7 @@ end
 ---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
 function Web:exchange(message, call)
     local invalid
+    self.answers = 0
     local is_first = message.method == "initialize" -- needs the headers, complete only at the end
     local request = request_for(self, message, call.timeout_ms, call)
     local function on_event(_, data)
