@@ -5,7 +5,7 @@
 ---     about                      the text of `ponder NAME --help` above the options
 ---     run(given, operands, list, first)    -> exit status; or status or nil (2), message. Its
 ---                                arguments: see args.parse; `list`: those of the command
----     rules, sections            its options, from args.collect
+---     rules, sections            its options, from cli.command
 ---     expects                    its operands: {fewest, most, what to write in a usage error}
 ---     words, files               the same for completion: a list of words; true if any file
 ---     parse(name, list, rules)   in place of args.parse
@@ -67,6 +67,15 @@ end
 
 local function is_command(name)
     return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
+end
+
+---Makes a command.
+---@param fields table its fields but `rules` and `sections`
+---@param list table[] its options, for args.collect
+---@return table command
+function cli.command(fields, list)
+    fields.rules, fields.sections = args.collect(list)
+    return fields
 end
 
 ---What is known of a command.

@@ -34,7 +34,6 @@ local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 local web = require "ponder.mcp.web"
-local wire = require "ponder.process.wire"
 
 local mcp = {}
 
@@ -76,7 +75,7 @@ local function describe(opts)
         return url, { url = url }
     end
     local shown = opts.shell and opts.command[3] or table.concat(opts.command, " ")
-    return quote.line(shown, MAX_LABEL), wire.key(opts)
+    return quote.line(shown, MAX_LABEL), command.key(opts)
 end
 
 ---@class ponder.mcp.OpenOptions `command` or `url`

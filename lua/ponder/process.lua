@@ -28,7 +28,6 @@ local command = require "ponder.process.command"
 local log = require "ponder.log"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
-local wire = require "ponder.process.wire"
 
 local process = {}
 
@@ -76,8 +75,8 @@ end
 function process.run(opts)
     opts = command.check("process.run", opts, RUN)
     scheduler.check("process.run")
-    return wire.unpack(log.record("process.run", wire.key(opts), function()
-        return wire.pack(child.run(opts))
+    return command.unpack(log.record("process.run", command.key(opts), function()
+        return command.pack(child.run(opts))
     end))
 end
 
@@ -90,14 +89,14 @@ Handle.__name = "ponder.process.Handle"
 
 local function perform(self, name, argument, f, ...)
     scheduler.check("process:" .. name)
-    local key = { process = self.key, argument = argument and wire.text(argument) }
-    return wire.unpack(log.record("process." .. name, key, function(...)
+    local key = { process = self.key, argument = argument and command.text(argument) }
+    return command.unpack(log.record("process." .. name, key, function(...)
         if self.closed then
-            return wire.pack(nil, "the process is closed", "CLOSED")
+            return command.pack(nil, "the process is closed", "CLOSED")
         elseif not self.child then
-            return wire.pack(nil, "the process ended with the session that started it", "LOST")
+            return command.pack(nil, "the process ended with the session that started it", "LOST")
         end
-        return wire.pack(f(self.child, ...))
+        return command.pack(f(self.child, ...))
     end, ...))
 end
 
@@ -188,7 +187,7 @@ Handle.__gc = Handle.close
 function process.open(opts)
     opts = command.check("process.open", opts, OPEN)
     scheduler.check("process.open")
-    local self = setmetatable({ key = wire.key(opts) }, Handle)
+    local self = setmetatable({ key = command.key(opts) }, Handle)
     local ok, message, code = log.record("process.open", self.key, function()
         local problem, its_code
         self.child, problem, its_code = child.start(opts, opts.max_line_bytes)

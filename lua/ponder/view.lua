@@ -15,7 +15,6 @@
 --- Every request needs the token in the URL that `url` returns. The server checks the Host header
 --- (ponder.serve.guard). Pages are self-contained and may connect only to their own server.
 
-local changes = require "ponder.view.changes"
 local compare = require "ponder.report.compare"
 local evaluation = require "ponder.report.eval.page"
 local export = require "ponder.report.export.json"
@@ -71,7 +70,7 @@ end
 
 -- The watcher of a directory, created on first use.
 function Page:changes_of(directory)
-    self.changes[directory] = self.changes[directory] or changes.new(directory)
+    self.changes[directory] = self.changes[directory] or follow.changes(directory)
     return self.changes[directory]
 end
 

@@ -21,7 +21,11 @@ local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
 
-local RULES, SECTIONS = args.collect {
+-- Flags to options of the call.
+local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
+    seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
+
+local chat = cli.command({ expects = { 1, math.huge, "a prompt: ponder chat PROMPT..." } }, {
     { title = "Prompt",
         { "model", value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
         { "system", value = "TEXT", help = "the system prompt" },
@@ -60,14 +64,7 @@ local RULES, SECTIONS = args.collect {
             default = 60000, help = "timeout of each tool call (default: 60s)" },
     },
     { title = "Run log", logging.OPTIONS },
-}
-
--- Flags to options of the call.
-local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
-    seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
-
-local chat = { rules = RULES, sections = SECTIONS,
-    expects = { 1, math.huge, "a prompt: ponder chat PROMPT..." } }
+})
 
 chat.summary = "ask a model and stream its reply"
 

@@ -1,6 +1,5 @@
 --- `ponder diff`: compares two runs.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local amount = require "ponder.report.amount"
 local calls = require "ponder.report.show.calls"
@@ -13,13 +12,10 @@ local style = require "ponder.report.style"
 local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 
-local RULES, SECTIONS = args.collect {
+local diff = cli.command({ files = true, expects = { 2, 2, "two runs: ponder diff A B" } }, {
     { "all", help = "show every difference, not only the first of each kind" },
     { "json", help = "print one JSON object" },
-}
-
-local diff = { rules = RULES, sections = SECTIONS, files = true,
-    expects = { 2, 2, "two runs: ponder diff A B" } }
+})
 
 diff.summary = "compare two runs"
 

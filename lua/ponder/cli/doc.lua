@@ -1,6 +1,6 @@
 --- `ponder doc [NAME]`: the reference, made from doc comments.
 
-local args = require "ponder.args"
+local cli = require "ponder.cli"
 local builtin = require "ponder.builtin"
 local comments = require "ponder.report.doc.comments"
 local generated = require "ponder.report.doc.generated"
@@ -10,15 +10,13 @@ local render = require "ponder.report.doc.render"
 local stubs = require "ponder.report.doc.stubs"
 local styles = require "ponder.report.style"
 
-local RULES, SECTIONS = args.collect {
+local doc = cli.command({ expects = { 0, 1, "one name" } }, {
     { "columns", value = "N", type = "integer", min = 20, max = 1000,
         help = "width of the text (default: the terminal's; 80 elsewhere)" },
     { "all", help = "list internal modules, too" },
     { "stubs", value = "DIR", files = true,
         help = "write annotations for lua-language-server to DIR" },
-}
-
-local doc = { rules = RULES, sections = SECTIONS, expects = { 0, 1, "one name" } }
+})
 
 doc.summary = "the reference: ponder doc search.run"
 

@@ -2,7 +2,6 @@
 ---
 --- Keys are never printed; a variable that holds one is shown as "(set)".
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
@@ -28,14 +27,12 @@ local task = require "ponder.task"
 local text = require "ponder.report.text"
 local verbose = require "ponder.model.verbose"
 
-local RULES, SECTIONS = args.collect {
+local doctor = cli.command({}, {
     { "json", help = "print the findings as one JSON list" },
     { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5s)" },
     { "verbose", help = "show requests and replies on standard error, redacted" },
-}
-
-local doctor = { rules = RULES, sections = SECTIONS }
+})
 
 doctor.summary = "check the configuration and which models can be reached"
 

@@ -1,6 +1,5 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
@@ -33,7 +32,10 @@ local threshold = require "ponder.eval.threshold"
 local MISSED = 99 -- exit status
 local WATCH_S = 0.5
 
-local RULES, SECTIONS = args.collect {
+local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
+local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
+
+local command = cli.command({ files = true }, {
     { title = "Runs",
         { "policy", value = "A,B", type = "list", help = "run these policies only" },
         { "model", value = "NAME", help = "passed to FILE, which gets the flags as its argument" },
@@ -81,12 +83,7 @@ local RULES, SECTIONS = args.collect {
     },
     { title = "Untrusted evaluations", confined.OPTIONS },
     { title = "Run log", logging.OPTIONS },
-}
-
-local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
-local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
-
-local command = { rules = RULES, sections = SECTIONS, files = true }
+})
 
 command.summary = "compare policies on many items: accuracy, cost, time, with intervals"
 

@@ -1,6 +1,6 @@
 --- `ponder export`: writes a run in the format of another program.
 
-local args = require "ponder.args"
+local cli = require "ponder.cli"
 local opened = require "ponder.cli.shared.opened"
 local private = require "ponder.core.private"
 
@@ -9,7 +9,7 @@ local private = require "ponder.core.private"
 -- where `log` is a ponder.log.Reader, `out` has a file's `write` method, and `opts` are the flags.
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
 
-local RULES, SECTIONS = args.collect {
+local export = cli.command({ files = true, expects = { 0, 1, "one run" } }, {
     { "format", value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
     { "output", value = "FILE", help = "write there (default: standard output)" },
     { "search", value = "N", type = "integer", min = 1,
@@ -18,9 +18,7 @@ local RULES, SECTIONS = args.collect {
     { "content", help = "otlp: include prompts and replies" },
     { "otlp", value = "URL", help = "send to an OpenTelemetry collector: "
         .. "http://localhost:4318" },
-}
-
-local export = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one run" } }
+})
 
 export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
 

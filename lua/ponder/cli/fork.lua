@@ -1,6 +1,5 @@
 --- `ponder fork [FILE]`: runs a logged run again with changes; its log answers equal requests.
 
-local args = require "ponder.args"
 local rerun = require "ponder.log.rerun"
 local cli = require "ponder.cli"
 local edits = require "ponder.log.edit"
@@ -8,7 +7,7 @@ local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
 local read_file = require("ponder.file").read
 
-local RULES, SECTIONS = args.collect {
+local fork = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "script", value = "NEW", files = true, help = "run NEW instead of the script" },
     { "prompts", value = "DIR", files = true, help = "look for prompt files there first" },
     { "o", value = "OPT=VALUE,...", help = "replace options of the command or of the script: "
@@ -21,9 +20,7 @@ local RULES, SECTIONS = args.collect {
     { "log", value = "FILE", files = true, help = "log the new run in FILE" },
     consent.RULES.trust,
     consent.RULES.base_url,
-}
-
-local fork = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
+})
 
 fork.summary = "run a logged run again with changes, paying only for new calls"
 

@@ -14,7 +14,7 @@ local state = require "ponder.state"
 local style = require "ponder.report.style"
 local text = require "ponder.report.text"
 
-local RULES, SECTIONS = args.collect {
+local log = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "limit", value = "N", type = "integer", min = 1, default = 20,
         help = "at most N runs (default: 20)" },
     { "grep", value = "TEXT", help = "only runs with TEXT in their command, name, labels, answer "
@@ -24,9 +24,7 @@ local RULES, SECTIONS = args.collect {
         help = "only runs with this status" },
     { "since", value = "WHEN", help = "only runs since a date (2026-11-22) or age (90m, 12h, 7d)" },
     { "json", help = "print a line of JSON for each run" },
-}
-
-local log = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
+})
 
 log.summary = "list the logged runs"
 

@@ -1,6 +1,5 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -8,13 +7,11 @@ local options = require "ponder.options"
 local verbose = require "ponder.model.verbose"
 local text = require "ponder.report.text"
 
-local RULES, SECTIONS = args.collect {
+local models = cli.command({ expects = { 0, 1, "at most one PROVIDER" } }, {
     { "base_url", value = "URL", help = "base URL of the provider's API" },
     { "json", help = "print one JSON list" },
     { "verbose", help = "show requests and replies on standard error, redacted" },
-}
-
-local models = { rules = RULES, sections = SECTIONS, expects = { 0, 1, "at most one PROVIDER" } }
+})
 
 models.summary = "list the models that a server offers"
 models.words = { "anthropic", "ollama", "openai" }

@@ -1,6 +1,5 @@
 --- `ponder prompts`: lists, shows, copies and checks the prompts.
 
-local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local check = require "ponder.prompt.check"
 local cli = require "ponder.cli"
@@ -13,15 +12,13 @@ local read_file = require("ponder.file").read
 local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
 
-local RULES, SECTIONS = args.collect {
+local prompts = cli.command({ words = { "check", "eject", "list", "show" } }, {
     { "to", value = "DIR", help = "eject: the directory to copy to (default: ./prompts)" },
     { "force", help = "eject: replace existing files" },
     { "prompts", value = "DIR", help = "look for prompt files in DIR first" },
     { "strategy", value = "FILE", files = true,
         help = "include the prompts of the strategy that FILE returns" },
-}
-
-local prompts = { rules = RULES, sections = SECTIONS, words = { "check", "eject", "list", "show" } }
+})
 
 prompts.summary = "list, show, copy and check the prompts"
 

@@ -1,6 +1,5 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
@@ -11,9 +10,7 @@ local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 local text = require "ponder.report.text"
 
-local command = {}
-
-command.rules, command.sections = args.collect {
+local command = cli.command({}, {
     { "queue", value = "NAME", help = "only this queue" },
     { "watch", help = "refresh every second (default: on a terminal)" },
     { "json", help = "print one JSON object, once" },
@@ -21,7 +18,7 @@ command.rules, command.sections = args.collect {
     { "retry", value = "ID", help = "enqueue a dead letter again; `all`: all of the queue" },
     { "drop", value = "ID", help = "delete a dead letter; `all`: all of the queue" },
     { "purge", help = "delete the jobs and counters of a queue" },
-}
+})
 
 command.summary = "show the queues in Redis, retry or drop dead letters"
 

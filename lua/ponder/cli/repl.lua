@@ -1,6 +1,5 @@
 --- `ponder repl`: an interactive prompt that reads Lua, runs it and prints the results.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local line = require "ponder.core.line"
@@ -11,11 +10,9 @@ local state = require "ponder.state"
 local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 
-local RULES, SECTIONS = args.collect {
+local repl = cli.command({ expects = { 0, 0, "no argument" } }, {
     { "verbose", help = "show requests and replies on standard error, redacted" },
-}
-
-local repl = { rules = RULES, sections = SECTIONS, expects = { 0, 0, "no argument" } }
+})
 
 repl.summary = "an interactive Lua prompt"
 

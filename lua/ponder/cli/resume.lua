@@ -8,14 +8,12 @@ local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 
-local RULES, SECTIONS = args.collect {
+local resume = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "fork", help = "if the script, the prompts or the options have changed, fork the run" },
     consent.RULES.trust,
     consent.RULES.base_url,
     logging.RULES.sync,
-}
-
-local resume = { rules = RULES, sections = SECTIONS, files = true, expects = { 0, 1, "one log" } }
+})
 
 resume.summary = "continue a run that was killed, interrupted or failed"
 
@@ -33,7 +31,7 @@ local function fork_option(arguments)
     for _, word in ipairs(arguments) do
         local name = word:match("^%-%-?([%w-]+)")
         name = name and name:gsub("-", "_")
-        if name and not RULES[name] and (limits.RULES[name] or fork.rules[name]) then
+        if name and not resume.rules[name] and (limits.RULES[name] or fork.rules[name]) then
             return (word:match "^[^=]+")
         end
     end

@@ -14,7 +14,7 @@ local limits = require "ponder.cli.shared.limits"
 local log_run = require "ponder.log.run"
 local task = require "ponder.task"
 
-local RULES, SECTIONS = args.collect {
+local run = cli.command({ files = true, own_help = true }, {
     { title = "Script",
         { "e", value = "CODE", help = "run CODE instead of a file" },
         { "json", help = "print the table that the script returns, as JSON" },
@@ -33,9 +33,7 @@ local RULES, SECTIONS = args.collect {
     },
     { title = "Untrusted code", confined.OPTIONS },
     { title = "Run log", logging.OPTIONS },
-}
-
-local run = { rules = RULES, sections = SECTIONS, files = true, own_help = true }
+})
 
 run.summary = "run a script (FILE, or - for standard input)"
 

@@ -1,5 +1,6 @@
 --- `ponder show`: shows what a run did.
 
+local cli = require "ponder.cli"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
@@ -12,7 +13,8 @@ local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 local trees = require "ponder.report.show.trees"
 
-local RULES, SECTIONS = args.collect {
+local show = cli.command({ files = true, expects = { 0, 1, "one run; ponder diff compares two" } },
+    {
     { "calls", help = "one line per model call, times in seconds" },
     { "tree", help = "the search trees and thought graphs; * marks the best path" },
     { "events", help = "the events of searches and machines, in order" },
@@ -21,10 +23,7 @@ local RULES, SECTIONS = args.collect {
     { "node", value = "ID", help = "one node: its text, score and calls" },
     { "search", value = "N", type = "integer", min = 1, help = "--tree, --node: only search N" },
     { "json", help = "print JSON; for a list, one line per item" },
-}
-
-local show = { rules = RULES, sections = SECTIONS, files = true,
-    expects = { 0, 1, "one run; ponder diff compares two" } }
+})
 
 show.summary = "show what a run did: its calls, trees and events"
 

@@ -1,16 +1,14 @@
 --- `ponder trust`: directories of prompt files that may be used without being named.
 
-local args = require "ponder.args"
+local cli = require "ponder.cli"
 local options = require "ponder.options"
 local text = require "ponder.report.text"
 local trust = require "ponder.prompt.trust"
 
-local RULES, SECTIONS = args.collect {
+local command = cli.command({ files = true }, {
     { "list", help = "list the trusted directories" },
     { "remove", help = "stop trusting DIR" },
-}
-
-local command = { rules = RULES, sections = SECTIONS, files = true }
+})
 
 command.summary = "use the prompt files of a directory without naming it each time"
 

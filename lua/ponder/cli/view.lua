@@ -1,6 +1,6 @@
 --- `ponder view`: shows logged runs in a browser, live.
 
-local args = require "ponder.args"
+local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
 local private = require "ponder.core.private"
@@ -10,14 +10,12 @@ local server = require "ponder.serve"
 local task = require "ponder.task"
 local page = require "ponder.view"
 
-local RULES, SECTIONS = args.collect {
+local view = cli.command({ files = true }, {
     { "listen", value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
         .. "free port)" },
     { "no_open", help = "print the page's URL and open no browser" },
     { "until_closed", help = "exit when the last page is closed" },
-}
-
-local view = { rules = RULES, sections = SECTIONS, files = true }
+})
 
 view.summary = "look at runs in a browser, live"
 

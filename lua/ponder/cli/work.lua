@@ -1,6 +1,5 @@
 --- `ponder work URL --script FILE`: a worker of a queue in Redis.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local host = require "ponder.core.host"
@@ -15,7 +14,9 @@ local sources = require "ponder.task.sources"
 local state = require "ponder.state"
 local worker = require "ponder.queue.worker"
 
-local RULES, SECTIONS = args.collect {
+local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
+
+local command = cli.command({ files = true }, {
     { title = "Jobs",
         { "script", value = "FILE", files = true,
             help = "Lua file that returns the functions by name" },
@@ -42,11 +43,7 @@ local RULES, SECTIONS = args.collect {
         logging.RULES.sync,
     },
     { title = "Untrusted code", confined.OPTIONS },
-}
-
-local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
-
-local command = { rules = RULES, sections = SECTIONS, files = true }
+})
 
 command.summary = "run the jobs of a queue in Redis"
 

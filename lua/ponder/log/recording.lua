@@ -1,7 +1,6 @@
 --- Reads what a log holds of a run, for the tape of the next run. Rows are looked up on demand: a
 --- log may hold millions of calls.
 
-local bits = require "ponder.log.bits"
 local call = require "ponder.log.call"
 local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
@@ -44,7 +43,7 @@ local Recording = {}
 Recording.__index = Recording
 
 local function sets()
-    return { call = bits.new(), effect = bits.new(), run = bits.new() }
+    return { call = recent.ids(), effect = recent.ids(), run = recent.ids() }
 end
 
 -- Raises for rows that an intact log never holds.

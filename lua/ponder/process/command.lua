@@ -1,6 +1,9 @@
---- The options for starting a child process that process.run, process.open and mcp.open share.
+--- What process.run, process.open and mcp.open share: the options for starting a child process, and
+--- how the run log keeps its calls.
 
+local json = require "ponder.json"
 local options = require "ponder.options"
+local redact = require "ponder.redact"
 
 local command = {}
 
@@ -61,6 +64,100 @@ function command.check(where, opts, schema)
         end
     end
     return opts
+end
+
+---------------------------------------------------------------------------------------------------
+-- Calls and results as JSON for the run log, without secrets
+
+--- Bytes for JSON: valid UTF-8 unchanged; otherwise {bytes = ...} with a character for each byte.
+---@param bytes string
+---@return string|table
+function command.text(bytes)
+    if utf8.len(bytes) then
+        return bytes
+    end
+    return { bytes = bytes:gsub("[\x80-\xFF]", function(byte)
+        return utf8.char(byte:byte())
+    end) }
+end
+
+local function bytes_of(text)
+    if type(text) ~= "table" then
+        return text
+    end
+    return (text.bytes:gsub(utf8.charpattern, function(character)
+        return string.char(utf8.codepoint(character))
+    end))
+end
+
+-- The variables without secret values.
+local function shown_env(env)
+    local shown = {}
+    for name, value in pairs(env or {}) do
+        if math.type(name) == "integer" then
+            shown[value] = true
+        else
+            shown[name] = redact.is_secret_name(name) and redact.MARK or command.text(value)
+        end
+    end
+    return next(shown) and shown
+end
+
+--- The key of a call in the log: all options that its result depends on.
+---@param opts table of process.run or process.open, checked
+---@return table
+function command.key(opts)
+    local words = {}
+    for i, argument in ipairs(opts.command) do
+        words[i] = command.text(argument)
+    end
+    return { command = json.array(words), env = shown_env(opts.env), cwd = opts.cwd,
+        isolate = opts.isolate or nil,
+        input = opts.input and opts.input ~= "" and command.text(opts.input) or nil }
+end
+
+local STREAMS = { "stdout", "stderr" }
+
+local function packed(value)
+    if type(value) == "string" then
+        return command.text(value)
+    elseif type(value) ~= "table" then
+        return value
+    end
+    local done = { done = true, status = value.status, signal = value.signal }
+    for _, name in ipairs(STREAMS) do
+        done[name] = value[name] and command.text(value[name])
+    end
+    return done
+end
+
+local function unpacked(value)
+    if type(value) ~= "table" or not value.done then
+        return bytes_of(value)
+    end
+    local done = { status = value.status, signal = value.signal }
+    for _, name in ipairs(STREAMS) do
+        done[name] = bytes_of(value[name])
+    end
+    return done
+end
+
+--- Encodes the results of a function of ponder.process.child for the log.
+---@return any ...
+function command.pack(value, message, code, partial)
+    return packed(value), message, code, packed(partial)
+end
+
+--- Decodes them for the script.
+---@return any ...
+function command.unpack(value, message, code, partial)
+    if message == nil then
+        return unpacked(value)
+    end
+    if partial == nil then
+        return nil, message, code
+    end
+    return nil, message, code, unpacked(partial)
 end
 
 return command

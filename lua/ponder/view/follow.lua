@@ -5,10 +5,13 @@
 --- is a separate transaction, so that its writer never waits for a page.
 
 local json = require "ponder.json"
+local loop = require "ponder.core.loop"
 local page_data = require "ponder.report.export.page_data"
 local random = require "ponder.core.random"
 local reader = require "ponder.log.reader"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
+local waiters = require "ponder.task.waiters"
 
 local follow = {}
 
@@ -16,6 +19,60 @@ local MAX_WAITING = 16 -- followers whose page has not opened its stream yet
 local GATHER_S = 0.1 -- changes within this time are one event
 local SHARE = 10 -- a follower sleeps this many times as long as reading its log took
 local POLL_S = 5 -- a killed process does not change its log: how often to check for that
+
+-------------------------------------------------------------------------------
+-- A log's directory
+
+---@class ponder.view.Changes
+---@field count integer changes seen so far
+---@field private waiting ponder.task.Waiters
+local Changes = {}
+Changes.__index = Changes
+
+---Watches the files in a directory, so that pages notice a growing log. Uses inotify; where that
+---does not work (some network file systems), waits end by timeout.
+---@param directory string
+---@return ponder.view.Changes
+function follow.changes(directory)
+    local self = setmetatable({ count = 0, waiting = waiters.new "a change" }, Changes)
+    self.watch = loop.directory(directory)
+    if self.watch then
+        self.source = { port = self.watch:number(), pending = function() return true end,
+            take = function() self:wake() end }
+        task.add_source(self.source)
+    end
+    return self
+end
+
+---Counts a change and ends all waits.
+function Changes:wake()
+    self.count = self.count + 1
+    self.waiting:wake()
+end
+
+---Waits until `count` differs from `seen`, or the time is over.
+---@param seen integer `count` when the files were read last
+---@param seconds number
+---@return integer count
+function Changes:wait(seen, seconds)
+    if self.count == seen then
+        self.waiting:wait(scheduler.clock() + seconds)
+    end
+    return self.count
+end
+
+---Stops watching. No task may wait afterwards.
+function Changes:close()
+    if self.watch then
+        task.remove_source(self.source)
+        self.watch:close()
+        self.watch = nil
+    end
+end
+Changes.__close = Changes.close
+
+-------------------------------------------------------------------------------
+-- A page
 
 ---@class ponder.view.Follower
 ---@field id string
