@@ -17,6 +17,7 @@ enum {
     MAX_UNSENT = 256 * 1024 * 1024,
     MAX_AHEAD = 1024 * 1024,       /* bytes of replies to read ahead */
     MAX_REPLY = 256 * 1024 * 1024, /* a single one */
+    MAX_LINE = 64 * 1024           /* a status, an error, the length of a text */
 };
 
 struct Redis {
@@ -80,6 +81,13 @@ static bool keep_reply(Redis *r, redisReply *reply)
     return true;
 }
 
+/* hiredis searches for the end of a line anew whenever more arrives. */
+static bool is_in_long_line(const redisReader *reader)
+{
+    return reader->len - reader->pos > MAX_LINE &&
+           memchr(reader->buf + reader->pos, '\n', MAX_LINE) == NULL;
+}
+
 /* Parses received bytes into replies. */
 static void parse(Redis *r, const char *bytes, size_t n)
 {
@@ -91,6 +99,8 @@ static void parse(Redis *r, const char *bytes, size_t n)
         if (status == REDIS_OK && reply == NULL) {
             if (r->reader->len - r->reader->pos > MAX_REPLY)
                 fail(r, "PROTOCOL", "a reply exceeds 256 MiB");
+            else if (is_in_long_line(r->reader))
+                fail(r, "PROTOCOL", "a line of a reply exceeds 64 KiB");
             return;
         }
         if (status == REDIS_OK && !keep_reply(r, reply))
