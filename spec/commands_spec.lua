@@ -43,9 +43,14 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
                 "Use 4 4 6 8 to make 24\n")
             assert.truthy(r.out:find("= 24\n$"), r.err)
         end
-        local r = ponder({ "cot", "--model", GAME }, " \n")
-        assert.same({ 2, "", 'ponder cot: expected a question: ponder cot "QUESTION"\n' },
-            { r.status, r.out, r.err })
+    end)
+
+    it("refuses a blank question", function()
+        for _, words in ipairs { {}, { "" }, { " ", "\t" } } do
+            local r = ponder({ "cot", "--model", GAME, table.unpack(words) }, " \n")
+            assert.same({ 2, "", 'ponder cot: expected a question: ponder cot "QUESTION"\n' },
+                { r.status, r.out, r.err })
+        end
     end)
 
     it("takes the question as several words, and words after -- literally", function()
@@ -263,7 +268,7 @@ describe("the flags", function()
                 { "--max-depth", "0" },
             ["ponder tot: --traversal-strategy must be one of best_first, bfs, dfs (got \"x\")"] =
                 { "--traversal-strategy", "x" },
-            ["ponder tot: --temperature must be a finite number >= 0 (got inf)"] =
+            ["ponder tot: --temperature must be a number >= 0 (got \"1e999\")"] =
                 { "--temperature", "1e999" },
         } do
             words[#words + 1] = "Why?"

@@ -279,7 +279,7 @@ local function run(self, given, operands, arguments)
     local s, message = make_strategy(self, given, box.tools)
     if not s then
         return nil, message
-    elseif not question or question == "" then
+    elseif not (question and question:find "%S") then
         return nil, ('expected a question: ponder %s "QUESTION"'):format(self.name)
     end
     local _ <close>, refused = limits.cache(given.cache)
