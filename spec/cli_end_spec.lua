@@ -165,6 +165,23 @@ describe("Ctrl-C", function()
         end)
     end
 
+    it("ends a wait for a file that begins after it", function()
+        local dir <close> = shell.directory { ["script.lua"] = [[
+            local close = { __close = function() -- in which nothing is raised
+                io.popen("kill -INT $PPID"):close()
+                require("ponder.file").read "fifo"
+            end }
+            local co = coroutine.create(function()
+                local _ <close> = setmetatable({}, close)
+                coroutine.yield()
+            end)
+            coroutine.resume(co)
+            print(select(2, coroutine.close(co)))]] }
+        local r = ends(0, shell.run(("cd %s; mkfifo fifo; exec 3<>fifo; exec %s run script.lua"
+            .. " >$OUT 2>$ERR"):format(dir.path, shell.quote(shell.executable))))
+        assert.matches("interrupted!\n$", r.out)
+    end)
+
     it("ends a search for a log that is a pipe", function()
         local dir <close> = shell.directory()
         local r = ends(1, shell.run(("mkfifo %s/fifo; %s log %s/fifo 2>$ERR"):format(dir.path,

@@ -12,16 +12,23 @@ function file.exists(path)
     return private.about(path, true) ~= nil
 end
 
----Passes on what opening or reading a file returned, unless a stop of the run ended it.
----@param value any
----@param ... any
----@return any value
----@return any ...
-function file.unless_stopped(value, ...)
+-- Passes on what a call returned, unless a stop of the run ended it.
+local function unless_stopped(value, ...)
     if value == nil then
         core.raise_stop()
     end
     return value, ...
+end
+
+---Calls a function that opens or reads a file and may wait; raises a stop of the run that ends the
+---wait, or that came before.
+---@param f function returns nil if it fails
+---@param ... any
+---@return any value what `f` returned
+---@return any ...
+function file.await(f, ...)
+    core.raise_stop()
+    return unless_stopped(f(...))
 end
 
 ---The text of a file.
@@ -30,11 +37,11 @@ end
 ---@return string? text
 ---@return string? message with the path
 function file.read(path, max_bytes)
-    local opened <close>, message = file.unless_stopped(io.open(path, "rb"))
+    local opened <close>, message = file.await(io.open, path, "rb")
     if not opened then
         return nil, message
     end
-    local text, problem = file.unless_stopped(opened:read(max_bytes and max_bytes + 1 or "a"))
+    local text, problem = file.await(opened.read, opened, max_bytes and max_bytes + 1 or "a")
     if problem then
         return nil, ("%s: %s"):format(path, problem)
     elseif max_bytes and text and #text > max_bytes then

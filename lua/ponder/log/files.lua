@@ -64,13 +64,13 @@ function files.read(path, kind, hash)
     end
     local file, message = io.stdin, nil
     if path ~= "-" then
-        file, message = whole_file.unless_stopped(io.open(path, "rb"))
+        file, message = whole_file.await(io.open, path, "rb")
     end
     if not file then
         return nil, message
     end
     local piped = path == "-" or file:seek() == nil
-    local text, problem = whole_file.unless_stopped(file:read("a"))
+    local text, problem = whole_file.await(file.read, file, "a")
     if path ~= "-" then
         file:close()
     end

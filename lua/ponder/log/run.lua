@@ -283,7 +283,7 @@ end
 ---@return string
 function run.read_input()
     local play = next_play()
-    return play and play.input or file.unless_stopped(io.read("a")) or ""
+    return play and play.input or file.await(io.read, "a") or ""
 end
 
 ---Whether there is input that nobody has to type.
