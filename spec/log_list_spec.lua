@@ -59,6 +59,19 @@ describe("ponder log", function()
         assert.matches("%-%-since: expected a date", result.err)
     end)
 
+    it("counts the calls of the runs that a run started", function()
+        local evaluated <close> = shell.directory()
+        local env = { XDG_STATE_HOME = evaluated.path }
+        local function first(...)
+            return json.decode(shell.ponder({ "log", "--json", ... }, { env = env })
+                .out:match "[^\n]+")
+        end
+        shell.ponder({ "eval", shell.root .. "/scripts/eval/game24.lua", "--limit", "3",
+            "--policy", "io" }, { env = env })
+        local whole = first()
+        assert.same({ 3, 0 }, { whole.calls, first(whole.path).calls })
+    end)
+
     it("lists the runs of a file, whose numbers other commands accept", function()
         local path = dir.path .. "/state/ponder/middle.db"
         assert.same({ "middle 1", "inner 2 2", "inner 3 3" }, (function()

@@ -32,10 +32,12 @@ log.about = [[
 ponder log [OPTION...] [FILE]
 
 Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), newest first: start, status,
-calls, tokens, cost and time. A run that has not ended is `running` while a process has its log
-open, else `killed`. $? means an unknown price. ponder show N shows one. Damaged files have no
+calls, tokens, cost and time; calls, tokens and cost include those of the runs that a run started,
+such as the attempts of an evaluation. A run that has not ended is `running` while a process has its
+log open, else `killed`. $? means an unknown price. ponder show N shows one. Damaged files have no
 number; --keep removes them with the oldest runs. With FILE, a path or the name or number of a log,
-lists the runs that it holds, oldest first; other commands take the third as FILE#3.]]
+lists the runs that it holds, oldest first, each with its own calls; other commands take the third
+as FILE#3.]]
 
 local COLORS = { completed = "green", failed = "red", killed = "red", damaged = "red",
     interrupted = "yellow", running = "bold" }
@@ -43,8 +45,8 @@ local COLORS = { completed = "green", failed = "red", killed = "red", damaged = 
 local NARROW = 60
 
 -- A listed run, and its row in the log.
-local function describe(opened, file)
-    local run, totals = opened:run(), opened:totals()
+local function describe(opened, file, totals)
+    local run = opened:run()
     return { name = file.name, path = file.path, bytes = file.bytes,
         status = opened:state(), command = amount.command(run), started_at = run.started_at,
         ended_at = run.ended_at, exit_status = run.exit_status,
@@ -79,7 +81,7 @@ local function read(file)
     if not opened then
         return nil, message
     end
-    return describe(opened, file)
+    return describe(opened, file, opened:file_totals())
 end
 
 -- The runs of the state directory that match the filters.
@@ -112,8 +114,9 @@ local function list_runs_of(opened, opts)
         if #list == opts.limit then
             break
         end
-        local found, row = describe(opened:other(number), { path = opened.path,
-            name = opened.path })
+        local one = opened:other(number)
+        local found, row = describe(one, { path = opened.path, name = opened.path },
+            one:totals())
         found.number = number
         list[#list + 1] = is_wanted(opts, found, row) and found or nil
     end

@@ -401,6 +401,14 @@ function Reader:totals()
     return totals
 end
 
+---Returns the sums over the calls of all runs of the file, without `models` and `tools`.
+---@return ponder.log.Totals
+function Reader:file_totals()
+    local row = self.db:columns(SUMS:format("", ""))()
+    file.check_values(self.path, "calls", { asked_at = row.first_at, answered_at = row.last_at })
+    return row
+end
+
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()
