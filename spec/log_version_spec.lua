@@ -45,7 +45,7 @@ describe("a log of version 1", function()
             arguments[#arguments + 1] = path
             local r = ponder(table.unpack(arguments))
             assert.same({ 0, "" }, { r.status, r.err })
-            assert.is_true(#r.out > 20)
+            assert.is_true(#r.out > 10)
         end
         local same = ponder("diff", path, path)
         assert.same({ 0, "" }, { same.status, same.err })
@@ -148,8 +148,8 @@ describe("the tables of a log", function()
 
     it("have an index for every statement", function()
         local count = 0
-        for path in shell.output "ls lua/ponder/log/*.lua lua/ponder/report/*.lua \
-            lua/ponder/report/*/*.lua":gmatch "%S+" do
+        for path in shell.output("ls lua/ponder/log/*.lua lua/ponder/report/*.lua "
+            .. "lua/ponder/report/*/*.lua"):gmatch "%S+" do
             for _, sql in ipairs(statements_of(path)) do
                 local complete, plan = pcall(plan_of, sql)
                 for _, detail in ipairs(complete and plan or {}) do
