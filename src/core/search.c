@@ -44,7 +44,7 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     s->policy = strategies[options->strategy].policy;
     s->best = s->answer = SEARCH_NO_NODE;
     s->best_score = -INFINITY;
-    s->keys.costs = s->policy->terminal_ends;
+    s->keys.has_nodes = s->policy->makes_duplicate != NULL;
     s->node_size = s->policy->node_size;
     if (options->prior >= PRIOR_SOFTMAX || !isnan(options->guide))
         s->node_size += s->policy->more_size;

@@ -50,7 +50,7 @@ static SearchStatus select_least(Search *s)
     Astar *astar = s->data;
     while (astar->open.count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = open_first(&astar->open).id;
-        if (path_is_stale(s, path_node(s, id))) {
+        if (path_is_stale(s, id)) {
             open_pop(&astar->open);
             continue;
         }
@@ -80,9 +80,13 @@ void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index
     PathNode *node = path_node(s, id);
     (void)index;
     node->g = id == 0 ? 0 : path_node(s, ticket->node)->g + ticket->cost;
-    node->key_entry = ticket->key_entry;
-    if (s->options.asks[SEARCH_KEY])
-        search_keys_set_cost(&s->keys, node->key_entry, node->g);
+    search_node(s, id)->open = true;
+    if (s->options.asks[SEARCH_KEY]) {
+        uint32_t *cheapest = search_keys_node(&s->keys, ticket->key_entry);
+        if (*cheapest != SEARCH_NO_NODE)
+            search_node(s, *cheapest)->open = false;
+        *cheapest = id;
+    }
     if (!s->options.asks[SEARCH_EVALUATE])
         path_score(s, id, 0);
 }
@@ -95,8 +99,8 @@ void path_score(Search *s, uint32_t id, double h)
 
 bool path_is_cheaper(const Search *s, const SearchTicket *ticket)
 {
-    return path_node(s, ticket->node)->g + ticket->cost <
-           search_keys_cost(&s->keys, ticket->key_entry);
+    uint32_t cheapest = *search_keys_node(&s->keys, ticket->key_entry);
+    return path_node(s, ticket->node)->g + ticket->cost < path_node(s, cheapest)->g;
 }
 
 bool path_better(const Search *s, uint32_t a, uint32_t b)

@@ -62,7 +62,7 @@ typedef enum Popped { POPPED_DROP, POPPED_WALK, POPPED_TICKET, POPPED_LATER } Po
 static Popped classify(const Search *s, uint32_t id, double limit)
 {
     const IdastarNode *node = idastar_node(s, id);
-    if (path_is_stale(s, &node->path) || path_f(s, &node->path) > limit)
+    if (path_is_stale(s, id) || path_f(s, &node->path) > limit)
         return POPPED_DROP;
     if (node->expanded)
         return POPPED_WALK;
@@ -76,7 +76,7 @@ static void drop(Search *s, uint32_t id)
     Idastar *ida = s->data;
     const PathNode *node = path_node(s, id);
     double f = path_f(s, node);
-    if (f > ida->limit && f < ida->next_limit && !path_is_stale(s, node))
+    if (f > ida->limit && f < ida->next_limit && !path_is_stale(s, id))
         ida->next_limit = f;
     search_release(s, id);
 }

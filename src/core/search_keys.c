@@ -6,7 +6,6 @@
  */
 #include "core/search_keys.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { FIRST_SLOTS = 64, LAST_SLOTS = 32, TYPE_BITS = 2 };
@@ -69,22 +68,17 @@ static bool grow(SearchKeys *keys, const Alloc *alloc)
     return true;
 }
 
-static size_t cost_words(const SearchKeys *keys)
-{
-    return keys->costs ? 2 : 0;
-}
-
 static bool is_key(const SearchKeys *keys, uint32_t entry, const SearchKey *key)
 {
     const uint32_t *words = &keys->words.items[entry];
     return words[0] == ((uint32_t)key->size << TYPE_BITS | key->type) &&
-           memcmp(words + 1 + cost_words(keys), key->bytes, key->size) == 0;
+           memcmp(words + 1 + keys->has_nodes, key->bytes, key->size) == 0;
 }
 
 /* Appends the key; false: no memory, or more than 4 GB of words. */
 static bool append(SearchKeys *keys, const Alloc *alloc, const SearchKey *key, uint32_t *entry)
 {
-    size_t words = 1 + cost_words(keys) + (key->size + 3) / 4;
+    size_t words = 1 + keys->has_nodes + (key->size + 3) / 4;
     if (key->size > UINT32_MAX >> TYPE_BITS || keys->words.count > UINT32_MAX - words - 1 ||
         !vec_reserve(&keys->words, alloc, words))
         return false;
@@ -92,10 +86,10 @@ static bool append(SearchKeys *keys, const Alloc *alloc, const SearchKey *key, u
     uint32_t *at = &keys->words.items[*entry];
     at[words - 1] = 0;
     at[0] = (uint32_t)key->size << TYPE_BITS | key->type;
-    memcpy(at + 1 + cost_words(keys), key->bytes, key->size);
+    memcpy(at + 1 + keys->has_nodes, key->bytes, key->size);
     keys->words.count += words;
-    if (keys->costs)
-        search_keys_set_cost(keys, *entry, INFINITY);
+    if (keys->has_nodes)
+        at[1] = UINT32_MAX;
     return true;
 }
 
@@ -138,16 +132,4 @@ KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *
     slots[at] = (KeySlot){hash, *entry + 1};
     keys->count++;
     return KEY_NEW;
-}
-
-double search_keys_cost(const SearchKeys *keys, uint32_t entry)
-{
-    double cost;
-    memcpy(&cost, &keys->words.items[entry + 1], sizeof cost);
-    return cost;
-}
-
-void search_keys_set_cost(SearchKeys *keys, uint32_t entry, double cost)
-{
-    memcpy(&keys->words.items[entry + 1], &cost, sizeof cost);
 }

@@ -3,7 +3,7 @@
  *
  * A slot is 8 bytes: 32 bits of the hash and the position of the key. The table grows in place, by
  * half when three quarters are in use: a key takes 11 to 16 bytes of slots, and 4 beside its bytes.
- * With `costs`, 8 more hold the least cost of a node with that key.
+ * With `has_nodes`, 4 more hold a node with that key.
  */
 #ifndef PONDER_CORE_SEARCH_KEYS_H
 #define PONDER_CORE_SEARCH_KEYS_H
@@ -31,8 +31,8 @@ typedef struct SearchKeys {
     size_t capacity, count;
     struct {
         VEC_OF(uint32_t);
-    } words; /* of each key: its head, its cost, its bytes */
-    bool costs;
+    } words; /* of each key: its head, its node, its bytes */
+    bool has_nodes;
 } SearchKeys;
 
 void search_keys_free(SearchKeys *keys, const Alloc *alloc);
@@ -43,8 +43,10 @@ typedef enum KeyFound { KEY_NEW, KEY_KNOWN, KEY_NO_MEMORY } KeyFound;
 KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *key,
                          uint32_t *entry);
 
-/* The cost of an entry. */
-double search_keys_cost(const SearchKeys *keys, uint32_t entry);
-void search_keys_set_cost(SearchKeys *keys, uint32_t entry, double cost);
+/* The node of an entry; UINT32_MAX in a new one. */
+static inline uint32_t *search_keys_node(const SearchKeys *keys, uint32_t entry)
+{
+    return &keys->words.items[entry + 1];
+}
 
 #endif

@@ -8,7 +8,6 @@
 
 typedef struct PathNode {
     double g, h;
-    uint32_t key_entry; /* with keys: the entry with the least g of its key */
 } PathNode;
 
 static inline PathNode *path_node(const Search *s, uint32_t id)
@@ -23,9 +22,9 @@ static inline double path_f(const Search *s, const PathNode *node)
 }
 
 /* Whether a cheaper node with the same key exists; a stale node is never processed. */
-static inline bool path_is_stale(const Search *s, const PathNode *node)
+static inline bool path_is_stale(const Search *s, uint32_t id)
 {
-    return s->options.asks[SEARCH_KEY] && search_keys_cost(&s->keys, node->key_entry) < node->g;
+    return !search_node(s, id)->open;
 }
 
 void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index);
