@@ -189,9 +189,9 @@ static bool best_unexpanded(Got *got, uint32_t *best)
     for (; got->seen < g->node_count; got->seen++)
         if (got->seen != g->root && g->nodes[got->seen].depth < got->options.max_depth)
             frontier_push(f, (FrontierEntry){got_rank(got, got->seen), got->seen});
-    while (f->count > 0 && !graph_is_leaf(g, frontier_first(f).id))
+    while (f->count > 0 && !graph_is_leaf(g, frontier_first(f)->id))
         frontier_pop(f);
-    *best = f->count > 0 ? frontier_first(f).id : GRAPH_NONE;
+    *best = f->count > 0 ? frontier_first(f)->id : GRAPH_NONE;
     return true;
 }
 

@@ -9,88 +9,40 @@
  *
  * A heap is also a vec.h array: vec_reserve(h, alloc, extra) before a push, vec_free at the end.
  *
- * Most entries of a big queue are never popped, so only the first of them are kept in a 4-ary heap
- * of `ready` entries. (It has half the levels of a binary heap, and four children share a cache
- * line.) The rest follow in `items`, unordered; none of them comes before `limit`. When the heap
- * runs empty, the first of the rest become the next heap; when it outgrows the cache, its last half
- * joins the rest. Both take time linear in the entries they look at, and happen only after a
- * proportional number of pushes or pops.
+ * Most entries of a big queue are never popped, so entries are sorted only as far as pops need: an
+ * incremental quicksort (the quickheap of Navarro and Paredes 2010). `items` is a sequence of
+ * segments: each entry comes before all those of later segments, but within a segment the order is
+ * open. A pop partitions the first segment until it is short, and sorts that: in reverse, so that
+ * the first entry is its last. A new entry makes room by moving one entry of each segment behind
+ * it. Whatever the number of entries, there are few segments, and only their ends are touched.
  */
+#include <string.h>
+
 #include "core/vec.h"
 
 #ifndef PONDER_CORE_HEAP_H
 #define PONDER_CORE_HEAP_H
 
+enum {
+    HEAP_SMALL = 12,   /* up to this many entries are sorted by insertion */
+    HEAP_MOST = 32,    /* the most entries of a sorted segment */
+    HEAP_SEGMENTS = 32 /* each is longer than the one before, when it is made */
+};
+
 #define HEAP_OF(T)                                                                                 \
     VEC_OF(T);                                                                                     \
-    size_t ready;                                                                                  \
-    size_t max_ready; /* a bigger heap is split */                                                 \
-    T limit
+    size_t sorted; /* the length of the first segment if it is sorted; else 0 */                   \
+    size_t splits; /* the segments after the first, the last one first: */                         \
+    struct {                                                                                       \
+        size_t start;                                                                              \
+        T least; /* all that come before it are in earlier segments */                             \
+    } split[HEAP_SEGMENTS]
 
 #define HEAP_STATIC __attribute__((unused)) static
-
-enum {
-    HEAP_ARITY = 4,
-    HEAP_FEW = 1024, /* the least a refill takes: these fit the L1 cache */
-    HEAP_SHARE = 8,  /* a refill takes one in this many entries */
-    HEAP_SMALL = 12, /* up to this many entries are sorted by insertion */
-    HEAP_GROWTH = 2  /* a heap is split once it has grown by this factor */
-};
 
 #endif
 
 #ifdef HEAP_TYPE
-
-/* Moves `moving` up from the hole at `at`, no higher than `root`. */
-HEAP_STATIC void HEAP(sift_up)(HEAP_TYPE *h, size_t at, size_t root, HEAP_ENTRY moving)
-{
-    while (at > root) {
-        size_t parent = (at - 1) / HEAP_ARITY;
-        if (!HEAP_BEFORE(h, moving, h->items[parent]))
-            break;
-        h->items[at] = h->items[parent];
-        at = parent;
-    }
-    h->items[at] = moving;
-}
-
-/* The first of the four entries from `at` on: compares two pairs, then their winners. */
-HEAP_STATIC size_t HEAP(first_of_four)(const HEAP_TYPE *h, size_t at)
-{
-    const HEAP_ENTRY *four = &h->items[at];
-    size_t left = HEAP_BEFORE(h, four[1], four[0]), right = 2 + HEAP_BEFORE(h, four[3], four[2]);
-    return at + (HEAP_BEFORE(h, four[right], four[left]) ? right : left);
-}
-
-/* Inserts `moving` below the hole at `root`. As it mostly belongs near the bottom, the hole first
- * sinks all the way, and `moving` rises from there. */
-HEAP_STATIC void HEAP(sift_down)(HEAP_TYPE *h, size_t root, HEAP_ENTRY moving)
-{
-    size_t at = root;
-    for (;;) {
-        size_t child = at * HEAP_ARITY + 1, first = child;
-        if (child >= h->ready)
-            break;
-        if (child + HEAP_ARITY <= h->ready)
-            first = HEAP(first_of_four)(h, child);
-        else
-            while (++child < h->ready)
-                first = HEAP_BEFORE(h, h->items[child], h->items[first]) ? child : first;
-        h->items[at] = h->items[first];
-        at = first;
-    }
-    HEAP(sift_up)(h, at, root, moving);
-}
-
-/* Makes a heap of the first `ready` entries. */
-HEAP_STATIC void HEAP(order_ready)(HEAP_TYPE *h, size_t ready)
-{
-    h->ready = ready;
-    if (ready < 2)
-        return;
-    for (size_t at = (ready - 2) / HEAP_ARITY + 1; at-- > 0;)
-        HEAP(sift_down)(h, at, h->items[at]);
-}
 
 /* Partitions [start, end) around a pivot and returns the pivot's index. Pivots come from a fixed
  * pseudo-random sequence, so that sorted input is not a slow case. */
@@ -111,12 +63,11 @@ HEAP_STATIC size_t HEAP(partition)(HEAP_TYPE *h, size_t start, size_t end, uint3
     return front;
 }
 
-/* Quickselect: moves the `wanted` (>= 1) foremost of the first `count` entries to the front; the
- * last of them becomes the limit. */
-HEAP_STATIC void HEAP(select)(HEAP_TYPE *h, size_t count, size_t wanted)
+/* Quickselect: moves the `wanted` (>= 1) foremost entries to the front; returns the last one. */
+HEAP_STATIC HEAP_ENTRY HEAP(select)(HEAP_TYPE *h, size_t wanted)
 {
     uint32_t draw = 1;
-    size_t start = 0, end = count;
+    size_t start = 0, end = h->count;
     while (start < wanted && end - start > 1) {
         size_t at = HEAP(partition)(h, start, end, &draw);
         if (at >= wanted)
@@ -124,54 +75,82 @@ HEAP_STATIC void HEAP(select)(HEAP_TYPE *h, size_t count, size_t wanted)
         else
             start = at + 1;
     }
-    h->limit = h->items[wanted - 1];
+    return h->items[wanted - 1];
 }
 
-/* The same, and makes a heap of them. */
-HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
+/* Inserts an entry into the reverse order of the first `at` entries. */
+HEAP_STATIC void HEAP(insert)(HEAP_TYPE *h, size_t at, HEAP_ENTRY entry)
 {
-    HEAP(select)(h, count, wanted);
-    HEAP(order_ready)(h, wanted);
+    for (; at > 0 && HEAP_BEFORE(h, h->items[at - 1], entry); at--)
+        h->items[at] = h->items[at - 1];
+    h->items[at] = entry;
 }
 
-HEAP_STATIC void HEAP(refill)(HEAP_TYPE *h)
+/* The end of the segment after split `i`; of the first one for i = splits. */
+HEAP_STATIC size_t HEAP(end_of)(const HEAP_TYPE *h, size_t i)
 {
-    size_t wanted = h->count / HEAP_SHARE > HEAP_FEW ? h->count / HEAP_SHARE : HEAP_FEW;
-    h->max_ready = wanted * HEAP_GROWTH;
-    if (wanted < h->count)
-        HEAP(split)(h, h->count, wanted);
-    else
-        HEAP(order_ready)(h, h->count);
+    return i > 0 ? h->split[i - 1].start : h->count;
+}
+
+/* Splits the first segment at `at`, from where on nothing comes before `least`. Shorter segments
+ * that follow are joined to the new one: so there are few. */
+HEAP_STATIC void HEAP(split_at)(HEAP_TYPE *h, size_t at, HEAP_ENTRY least)
+{
+    size_t end = HEAP(end_of)(h, h->splits);
+    while (h->splits > 0 && HEAP(end_of)(h, h->splits - 1) - end < end - at)
+        end = HEAP(end_of)(h, --h->splits);
+    if (h->splits == HEAP_SEGMENTS)
+        memmove(h->split, h->split + 1, --h->splits * sizeof *h->split);
+    h->split[h->splits].start = at;
+    h->split[h->splits++].least = least;
 }
 
 /* Adds an entry into reserved room. */
 HEAP_STATIC void HEAP(push)(HEAP_TYPE *h, HEAP_ENTRY entry)
 {
-    size_t last = h->count++;
-    if (h->ready == 0 || (h->ready < last && !HEAP_BEFORE(h, entry, h->limit))) {
-        h->items[last] = entry;
+    size_t hole = h->count++, i = 0;
+    for (; i < h->splits && HEAP_BEFORE(h, entry, h->split[i].least); i++) {
+        h->items[hole] = h->items[h->split[i].start];
+        hole = h->split[i].start++;
+    }
+    if (i < h->splits || h->sorted == 0) {
+        h->items[hole] = entry;
         return;
     }
-    h->items[last] = h->items[h->ready]; /* makes room behind the heap */
-    HEAP(sift_up)(h, h->ready++, 0, entry);
-    if (h->ready > h->max_ready)
-        HEAP(split)(h, h->ready, h->ready / 2);
+    HEAP(insert)(h, hole, entry);
+    h->sorted = h->sorted < HEAP_MOST ? h->sorted + 1 : 0;
 }
 
-/* The first entry of a non-empty heap; pop removes it. */
-HEAP_STATIC HEAP_ENTRY HEAP(first)(HEAP_TYPE *h)
+/* The first entry of a non-empty heap; pop removes it. It may be changed if it stays the first. */
+HEAP_STATIC HEAP_ENTRY *HEAP(first)(HEAP_TYPE *h)
 {
-    if (h->ready == 0)
-        HEAP(refill)(h);
-    return h->items[0];
+    uint32_t draw = 1;
+    if (h->sorted > 0)
+        return &h->items[h->sorted - 1];
+    size_t end = HEAP(end_of)(h, h->splits);
+    while (end > HEAP_SMALL) {
+        size_t at = HEAP(partition)(h, 0, end, &draw);
+        end = at > 0 ? at : 1;
+        HEAP(split_at)(h, end, h->items[at]);
+    }
+    for (size_t i = 1; i < end; i++)
+        HEAP(insert)(h, i, h->items[i]);
+    h->sorted = end;
+    return &h->items[end - 1];
 }
 
 HEAP_STATIC HEAP_ENTRY HEAP(pop)(HEAP_TYPE *h)
 {
-    HEAP_ENTRY first = HEAP(first)(h), moving = h->items[--h->ready];
-    h->items[h->ready] = h->items[--h->count];
-    if (h->ready > 0)
-        HEAP(sift_down)(h, 0, moving);
+    HEAP_ENTRY first = *HEAP(first)(h);
+    size_t hole = --h->sorted;
+    for (size_t i = h->splits; i-- > 0;) {
+        size_t last = HEAP(end_of)(h, i) - 1;
+        h->split[i].start--;
+        h->items[hole] = h->items[last];
+        hole = last;
+    }
+    h->count--;
+    h->splits -= h->sorted == 0 && h->splits > 0;
     return first;
 }
 
@@ -203,14 +182,14 @@ HEAP_STATIC void HEAP(sort)(HEAP_TYPE *h, size_t wanted)
 {
     uint32_t draw = 1;
     HEAP(sort_part)(h, 0, h->count, wanted, &draw);
-    h->ready = 0;
+    h->sorted = h->splits = 0;
 }
 
 /* Truncates to `count` entries, after the caller has rearranged `items`. */
 HEAP_STATIC void HEAP(keep)(HEAP_TYPE *h, size_t count)
 {
     h->count = count;
-    h->ready = 0;
+    h->sorted = h->splits = 0;
 }
 
 #undef HEAP_TYPE

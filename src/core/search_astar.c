@@ -49,7 +49,7 @@ static SearchStatus select_least(Search *s)
 {
     Astar *astar = s->data;
     while (astar->open.count > 0 && s->tickets.count < s->options.batch) {
-        uint32_t id = open_first(&astar->open).id;
+        uint32_t id = open_first(&astar->open)->id;
         if (path_is_stale(s, id)) {
             open_pop(&astar->open);
             continue;

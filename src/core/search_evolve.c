@@ -59,13 +59,13 @@ static double score_of(const Search *s, uint32_t id)
 static double median(Numbers *numbers)
 {
     size_t half = numbers->count / 2, odd = numbers->count % 2;
-    numbers_select(numbers, numbers->count, half + odd);
+    double at = numbers_select(numbers, half + odd);
     if (odd)
-        return numbers->limit;
+        return at;
     double next = INFINITY;
     for (size_t i = half; i < numbers->count; i++)
         next = numbers->items[i] < next ? numbers->items[i] : next;
-    return (numbers->limit + next) / 2;
+    return (at + next) / 2;
 }
 
 static uint32_t draw_weighted(Search *s, uint64_t ticket, uint32_t island)

@@ -220,7 +220,7 @@ const double *tot_recent(const Tot *t, uint32_t *count)
 static double best_leaf_score(Tot *t)
 {
     while (t->leaves.count > 0) {
-        FrontierEntry first = frontier_first(&t->leaves);
+        FrontierEntry first = *frontier_first(&t->leaves);
         if (tot_is_leaf(t, first.id))
             return first.score;
         frontier_pop(&t->leaves);
