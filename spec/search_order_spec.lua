@@ -14,20 +14,26 @@ local SHAPES = {
     infinite = function(id) return id % 3 == 0 and math.huge or id % 3 == 1 and -math.huge or 0 end,
 }
 
--- Inserts an id into a list whose best node is the last: the one with the highest score, of these
--- the oldest.
-local function insert(open, id, score)
+-- Inserts an id into a list whose first node to expand is the last.
+local function insert_by(open, id, is_before)
     local low, high = 1, #open + 1
     while low < high do
         local middle = (low + high) // 2
-        local other = score(open[middle])
-        if other < score(id) or (other == score(id) and open[middle] > id) then
+        if is_before(id, open[middle]) then
             low = middle + 1
         else
             high = middle
         end
     end
     table.insert(open, low, id)
+end
+
+-- The same: the first is the one with the highest score, of these the oldest.
+local function insert(open, id, score)
+    insert_by(open, id, function(a, b)
+        local x, y = score(a), score(b)
+        return x > y or x == y and a < b
+    end)
 end
 
 -- A policy whose nodes have `k` children each until there are NODES of them.
@@ -47,7 +53,7 @@ local function policy(shape, more)
         is_terminal = function() return false end,
     }
     for name, value in pairs(more) do
-        opts[name] = value
+        opts[name] = value or nil
     end
     return opts
 end
@@ -133,4 +139,46 @@ describe("beam with many candidates", function()
             assert.equal(2500, #taken)
         end
     end)
+end)
+
+describe("astar with many open nodes", function()
+    local HEURISTICS = { 0.0, -0.0, 1, 2.5, 2 }
+    local function h(id) return HEURISTICS[(id * 2654435761 >> 8) % 5 + 1] end
+    local function cost(_, child) return child // 7 % 3 end
+
+    -- Expands the least f first, of these the least h, then the oldest.
+    local function expected(batch)
+        local opts, g, open, order = policy("rising", {}), { [0] = 0 }, { 0 }, {}
+        local function is_before(a, b)
+            local f_a, f_b = g[a] + h(a), g[b] + h(b)
+            if f_a ~= f_b then return f_a < f_b end
+            if h(a) ~= h(b) then return h(a) < h(b) end
+            return a < b
+        end
+        while #open > 0 do
+            local round, made = {}, {}
+            for i = 1, math.min(batch, #open) do
+                round[i] = table.remove(open)
+            end
+            for _, id in ipairs(round) do
+                order[#order + 1] = id
+                for _, child in ipairs(opts.expand(id, opts.k)) do
+                    g[child] = g[id] + cost(id, child)
+                    made[#made + 1] = child
+                end
+            end
+            for _, child in ipairs(made) do
+                insert_by(open, child, is_before)
+            end
+        end
+        return order
+    end
+
+    for _, batch in ipairs { 1, 4 } do
+        it("takes them in order, batch " .. batch, function()
+            assert.equal(table.concat(expected(batch), " "), table.concat(order_of("rising", {
+                search = "astar", heuristic = h, cost = cost, batch = batch, evaluate = false,
+            }), " "))
+        end)
+    end
 end)

@@ -4,9 +4,19 @@
  *
  * A state may be in the tree twice: a cheaper path to it makes another node, and the costlier one
  * is stale and dropped when it is selected. So h need not be consistent.
+ *
+ * Many nodes have the same f and h, as in puzzles. They are made in the order in which they are
+ * taken, so they form a run: only its first node is in the heap, and each knows the next one.
  */
 #include "core/heap.h"
 #include "core/search_path.h"
+
+enum { GROWING_BITS = 7 }; /* runs that grow at the same time */
+
+typedef struct AstarNode {
+    PathNode path;
+    uint32_t next; /* of its run; 0: none */
+} AstarNode;
 
 typedef struct OpenNode {
     double f, h;
@@ -17,6 +27,7 @@ typedef struct Astar {
     struct OpenHeap {
         HEAP_OF(OpenNode);
     } open;
+    OpenNode growing[1 << GROWING_BITS]; /* by hash: the last nodes of runs; id 0: none */
 } Astar;
 
 /* Branch-free, since the outcome cannot be predicted. */
@@ -33,6 +44,48 @@ static bool least_first(const struct OpenHeap *heap, OpenNode a, OpenNode b)
 #define HEAP(name)  open_##name
 #include "core/heap.h"
 
+static AstarNode *astar_node(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
+
+/* Where the last node of the run with that f and h is, if the run still grows. */
+static OpenNode *growing_run(Astar *astar, double f, double h)
+{
+    uint64_t a, b;
+    f += 0.0, h += 0.0; /* -0 equals 0 */
+    memcpy(&a, &f, sizeof a);
+    memcpy(&b, &h, sizeof b);
+    return &astar->growing[(a * 0x9E3779B97F4A7C15u + b) * 0xBF58476D1CE4E5B9u >>
+                           (64 - GROWING_BITS)];
+}
+
+static void push_open(Search *s, OpenNode node)
+{
+    Astar *astar = s->data;
+    OpenNode *last = growing_run(astar, node.f, node.h);
+    if (last->id != 0 && last->f == node.f && last->h == node.h)
+        astar_node(s, last->id)->next = node.id;
+    else
+        open_push(&astar->open, node);
+    *last = node;
+}
+
+/* The next of the run takes the place of the first: a run begins only after an earlier one with the
+ * same f and h has ended, so the order stays. */
+static void pop_open(Search *s)
+{
+    Astar *astar = s->data;
+    OpenNode *first = open_first(&astar->open), *last = growing_run(astar, first->f, first->h);
+    uint32_t next = astar_node(s, first->id)->next;
+    if (last->id == first->id)
+        last->id = 0;
+    if (next != 0)
+        first->id = next;
+    else
+        open_pop(&astar->open);
+}
+
 static bool back_up(Search *s)
 {
     Astar *astar = s->data;
@@ -40,7 +93,7 @@ static bool back_up(Search *s)
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
         const PathNode *node = path_node(s, id);
-        open_push(&astar->open, (OpenNode){path_f(s, node), node->h, id});
+        push_open(s, (OpenNode){path_f(s, node), node->h, id});
     }
     return true;
 }
@@ -51,7 +104,7 @@ static SearchStatus select_least(Search *s)
     while (astar->open.count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = open_first(&astar->open)->id;
         if (path_is_stale(s, id)) {
-            open_pop(&astar->open);
+            pop_open(s);
             continue;
         }
         bool terminal = search_node(s, id)->terminal;
@@ -59,7 +112,7 @@ static SearchStatus select_least(Search *s)
             break;
         if (!search_reserve_tickets(s, 1))
             return SEARCH_NO_MEMORY;
-        open_pop(&astar->open);
+        pop_open(s);
         search_select(s, id);
         if (terminal)
             break;
@@ -116,7 +169,7 @@ void path_facts(const Search *s, uint32_t id, SearchFacts *facts)
 }
 
 const SearchPolicy search_astar = {
-    .node_size = sizeof(PathNode),
+    .node_size = sizeof(AstarNode),
     .data_size = sizeof(Astar),
     .back_up = back_up,
     .select = select_least,
