@@ -13,7 +13,7 @@ typedef struct AbNode {
     AbArm gen, cont, self; /* generate a child, continue with one; the node itself as a child */
     uint32_t expansions, pending;
     uint32_t first_child, last_child, next_sibling;
-    uint32_t index; /* index among its siblings */
+    uint32_t index; /* among its siblings */
     uint32_t child_count, open_children;
     uint32_t action;      /* from 1 */
     uint32_t buckets;     /* of its observations, in Ab.buckets; plus 1 */

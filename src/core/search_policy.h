@@ -28,7 +28,7 @@ typedef struct SearchPolicy {
     /* Whether to make the ticket's next child even though its key is known. */
     bool (*makes_duplicate)(const Search *s, const SearchTicket *ticket);
 
-    /* A node was made, from index `index` of its ticket's list; the root's ticket has no node. */
+    /* A node was made, from `index` of its ticket's list; the root's ticket has no node. */
     void (*add)(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index);
 
     /* Adds tickets to a running round; false: none, perhaps because of *status. */

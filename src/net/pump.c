@@ -94,8 +94,8 @@ void pump_close(Pump *p)
 {
     if (p == NULL)
         return;
-    if (loop_port_is_ours(
-            &p->port)) { /* a child must not send a TLS close on its parent's connections */
+    /* A child must not send a TLS close on its parent's connections. */
+    if (loop_port_is_ours(&p->port)) {
         free_transfers(p, p->active);
         free_transfers(p, p->ended.first);
         free_transfers(p, p->taken.first);

@@ -81,7 +81,7 @@ static bool keep_reply(Redis *r, redisReply *reply)
     return true;
 }
 
-/* hiredis searches for the end of a line anew whenever more arrives. */
+/* hiredis searches the whole line again for its end whenever more arrives. */
 static bool is_in_long_line(const redisReader *reader)
 {
     return reader->len - reader->pos > MAX_LINE &&
