@@ -1,6 +1,6 @@
 --- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
-local args = require "ponder.args"
+local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local logging = require "ponder.cli.shared.logging"
@@ -14,10 +14,8 @@ local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 local waiters = require "ponder.task.waiters"
 
-local mcp = { parse = policies.parse,
-    expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }
-
-local RULES, SECTIONS = args.collect {
+local mcp = cli.command({ parse = policies.parse, files = true, logs_requests = true,
+    expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }, {
     { "model", value = "NAME",
         help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     { "reload", help = "reload changed policy files for new calls" },
@@ -30,10 +28,9 @@ local RULES, SECTIONS = args.collect {
         help = "dollars of each call" },
     { "max_calls_per_request", value = "N", type = "integer", min = 1,
         help = "model calls of each call" },
-}
+})
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
-mcp.rules, mcp.sections, mcp.files, mcp.logs_requests = RULES, SECTIONS, true, true
 mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 mcp.about = [[

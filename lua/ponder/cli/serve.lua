@@ -1,6 +1,7 @@
 --- `ponder serve POLICY...`: serves policies as models to OpenAI and Anthropic clients.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
@@ -16,8 +17,6 @@ local server = require "ponder.serve"
 local view = require "ponder.view"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
-
-local serve = { parse = policies.parse }
 
 local function duration(name, help)
     return { name, value = "TIME", type = "duration", min = 0, help = help }
@@ -49,7 +48,7 @@ local CONNECTIONS = { title = "Connections",
     duration("idle_timeout", "time between requests (default: 75s)"),
 }
 
-local RULES, SECTIONS = args.collect {
+local serve = cli.command({ parse = policies.parse, files = true, logs_requests = true }, {
     { title = "Policies",
         { "model", value = "NAME",
             help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
@@ -69,11 +68,9 @@ local RULES, SECTIONS = args.collect {
     LIMITS,
     CONNECTIONS,
     { title = "Untrusted policies", confined.OPTIONS },
-}
+})
 
 serve.summary = "serve policies to OpenAI and Anthropic clients"
-serve.rules, serve.sections, serve.files = RULES, SECTIONS, true
-serve.logs_requests = true
 serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 serve.about = [[
