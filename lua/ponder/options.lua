@@ -309,11 +309,7 @@ local function plain(opts, names)
     if opts == nil or getmetatable(opts) == nil then
         return opts or {}
     end
-    local copy = options.merge({}, opts)
-    for _, name in ipairs(names) do
-        copy[name] = opts[name]
-    end
-    return copy
+    return options.merge(options.merge({}, opts), options.pick(opts, names))
 end
 
 -- The options under the names of their rules; or nil and a mistake.

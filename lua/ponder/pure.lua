@@ -8,6 +8,7 @@
 --- Programs that a model wrote run in a separate state: see ponder.sandbox.
 
 local builtin = require "ponder.builtin"
+local pick = require("ponder.options").pick
 
 local pure = {}
 
@@ -38,14 +39,6 @@ local LIBRARIES = {
 
 local MODULES = { ["ponder.quote"] = true, ["ponder.template"] = true }
 
-local function copy(from, names)
-    local fields = {}
-    for _, name in ipairs(names) do
-        fields[name] = from[name]
-    end
-    return fields
-end
-
 local function copy_all(from)
     local fields = {}
     for name, value in pairs(from) do
@@ -54,9 +47,9 @@ local function copy_all(from)
     return fields
 end
 
-local ORIGINALS = copy(_G, BASIC)
+local ORIGINALS = pick(_G, BASIC)
 for library, names in pairs(LIBRARIES) do
-    ORIGINALS[library] = copy(_G[library], names)
+    ORIGINALS[library] = pick(_G[library], names)
 end
 
 -- Returns a copy of a module that a file may require.
@@ -106,7 +99,7 @@ end
 ---A new environment: Lua's pure library.
 ---@return table
 function pure.environment()
-    local env = copy(ORIGINALS, BASIC)
+    local env = pick(ORIGINALS, BASIC)
     for library in pairs(LIBRARIES) do
         env[library] = copy_all(ORIGINALS[library])
     end

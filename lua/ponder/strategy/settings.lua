@@ -173,11 +173,8 @@ end
 
 ---See ponder.strategy.Strategy.
 function settings.open_models(s)
-    local by_name, by_role, open_options = {}, {}, {}
+    local by_name, by_role, open_options = {}, {}, options.pick(s.opts, OPEN_OPTIONS)
     local needs_price = s.opts.max_cost or budgets.needs_price()
-    for _, name in ipairs(OPEN_OPTIONS) do
-        open_options[name] = s.opts[name]
-    end
     for _, call in ipairs(options.names(s.kind.roles)) do
         local role = s.kind.roles[call]
         local named = named_for(s, role)
