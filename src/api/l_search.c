@@ -24,9 +24,10 @@ Core *core_check_idle(lua_State *L)
     return core;
 }
 
-int core_raise(lua_State *L, const char *format, ...)
+int core_raise(lua_State *L, Core *core, const char *format, ...)
 {
     va_list arguments;
+    core->ask.call = SEARCH_WAIT;
     va_start(arguments, format);
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);
@@ -35,8 +36,7 @@ int core_raise(lua_State *L, const char *format, ...)
 
 int core_no_memory(lua_State *L, Core *core)
 {
-    core->calling = NULL;
-    return core_raise(L, "search.run: not enough memory");
+    return core_raise(L, core, "search.run: not enough memory");
 }
 
 void core_store_state(lua_State *L, int states, uint32_t id)
@@ -136,6 +136,7 @@ static int core_new(lua_State *L)
     SearchOptions options = search_read_options(L);
     Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
+    core->ask.call = SEARCH_WAIT;
     core->memory_size = (lua_Integer)options_integer(L, 1, "memory", UINT32_MAX);
     bool ready = search_init(&core->search, api_alloc(L), &options);
     luaL_setmetatable(L, CORE_TYPE);
@@ -262,11 +263,13 @@ static int core_path(lua_State *L)
 static int core_calling(lua_State *L)
 {
     const Core *core = core_check(L);
-    if (core->calling == NULL || core->calling_node >= core->search.count)
+    const SearchAsk *ask = &core->ask;
+    const char *name = core_call_name(core, ask->call);
+    if (name == NULL || ask->node >= core->search.count)
         return 0;
-    lua_pushstring(L, core->calling);
-    lua_pushinteger(L, core->calling_node);
-    lua_pushinteger(L, search_node(&core->search, core->calling_node)->depth);
+    lua_pushstring(L, name);
+    lua_pushinteger(L, ask->node);
+    lua_pushinteger(L, search_node(&core->search, ask->node)->depth);
     return 3;
 }
 

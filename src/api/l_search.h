@@ -25,9 +25,7 @@ enum {
 
 typedef struct Core {
     Search search;
-    const char *calling; /* the running or last callback; NULL for our own errors */
-    uint32_t calling_node;
-    const char *call_names[SEARCH_DONE];
+    SearchAsk ask; /* the unit at work; SEARCH_WAIT or SEARCH_DONE: no callback is to blame */
     bool wants_node[SEARCH_DONE]; /* whether a callback has a parameter for the node */
     lua_Integer memory_size;
     uint64_t memory_round; /* in which the memory was last brought up to date */
@@ -36,10 +34,8 @@ typedef struct Core {
     VEC(SearchAsk) units; /* of the concurrent driver, in flight; SEARCH_DONE: a free slot */
 
     /* the loop's own (search_loop.c) */
-    bool running;  /* until it ends nothing else may change the tree */
-    bool started;  /* by either driver: a search runs once */
-    bool awaiting; /* the results of a callback are on top of the stack */
-    SearchAsk ask;
+    bool running;                   /* until it ends nothing else may change the tree */
+    bool started;                   /* by either driver: a search runs once */
     double least_score, most_score; /* what evaluate may return: 0 and 1 for beta posteriors */
     double deadline;              /* by the caller's clock, in seconds; infinity if there is none */
     bool stopped_before;          /* by a Ctrl-C that the script has caught */
@@ -99,44 +95,43 @@ static inline bool core_in_range(const Core *core, double score) /* false: NaN *
     return score >= core->least_score && score <= core->most_score;
 }
 
-double core_check_score(lua_State *L, Core *core, SearchCall call, int index);
-bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index);
-lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const char *expected,
-                            int index, lua_Integer used); /* number of items used */
+double core_check_score(lua_State *L, Core *core, int index);
+bool core_check_boolean(lua_State *L, Core *core, int index);
+lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
+                            lua_Integer used); /* number of items used */
 void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number);
-int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *expected, int index);
-int core_list_hole(lua_State *L, Core *core, SearchCall call, lua_Integer at);
+int core_wrong_result(lua_State *L, Core *core, const char *expected, int index);
+int core_list_hole(lua_State *L, Core *core, lua_Integer at);
 
 /* Raises without a position: the line of the library's driver would not help a script. */
-int core_raise(lua_State *L, const char *format, ...);
+int core_raise(lua_State *L, Core *core, const char *format, ...);
 int core_no_memory(lua_State *L, Core *core);
 
-/* ---- callbacks (search_calls.c) ---- */
+/* ---- callbacks (search_calls.c): all are about core->ask ---- */
 
-/* The name of the callback, as the user gave it. */
+/* The name of the callback, as the user gave it; NULL: none. */
 const char *core_call_name(const Core *core, SearchCall call);
 
 /* Reads the callbacks from the table at `index`. */
 void core_read_callbacks(lua_State *L, Core *core, int self, int index);
 
 /* Pushes the arguments of the callback; returns how many. COST, KEY: the state at `state`. */
-int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state);
+int core_push_arguments(lua_State *L, Core *core, int self, int state);
 
 /* Pushes the number of children to ask expand for; nil: all. */
-void core_push_width(lua_State *L, const Core *core, const SearchAsk *ask);
+void core_push_width(lua_State *L, const Core *core);
 
 /* Checks what the callback returned and tells the engine; it raises. An expansion's list is at
  * `index`, and stays there. */
-void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index);
+void core_tell(lua_State *L, Core *core, int self, int index);
 
 /* COST, KEY and MAKE: copies their state from the list at `list` to the slot `state`, unless it is
  * already there. */
-void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state);
+void core_fetch_state(lua_State *L, Core *core, int list, int state);
 
 /* MAKE: makes children (search_make) and stores their states: those from the list at `list`, or the
  * one at `state`. `states` and `chunk`: as core_load_chunk. */
-void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list, int state,
-                        int states, int chunk);
+void core_make_children(lua_State *L, Core *core, int list, int state, int states, int chunk);
 
 /* At the beginning of a round: adds new results of reflect to the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);

@@ -7,7 +7,7 @@
 
 #include "api/l_search.h"
 
-static const char *const names[SEARCH_DONE] = {
+static const char *const names[SEARCH_DONE + 1] = {
     [SEARCH_STOP] = "stop",
     [SEARCH_EXPAND] = "expand",
     [SEARCH_COST] = "cost",
@@ -43,7 +43,7 @@ void core_read_callbacks(lua_State *L, Core *core, int self, int index)
     for (int call = 0; call < SEARCH_DONE; call++) {
         if (names[call] == NULL)
             continue;
-        const char *name = core->call_names[call] = core_call_name(core, (SearchCall)call);
+        const char *name = core_call_name(core, (SearchCall)call);
         lua_getfield(L, -1, name);
         core->wants_node[call] = lua_toboolean(L, -1);
         lua_pop(L, 1);
@@ -66,9 +66,10 @@ static void push_state_of(lua_State *L, int self, uint32_t id)
     lua_remove(L, -2);
 }
 
-static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
+static int push_event(lua_State *L, const Core *core, int self)
 {
     const Search *s = &core->search;
+    const SearchAsk *ask = &core->ask;
     lua_createtable(L, 0, 6);
     if (ask->call == SEARCH_PRUNED_EVENT) {
         api_set_string(L, "type", "pruned");
@@ -93,8 +94,9 @@ static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
 }
 
 /* Pushes the states of the children, and their nodes if the callback wants them. */
-static int push_children(lua_State *L, Core *core, int self, const SearchAsk *ask)
+static int push_children(lua_State *L, const Core *core, int self)
 {
+    const SearchAsk *ask = &core->ask;
     int count = (int)(ask->last - ask->node) + 1;
     bool wants_nodes = core->wants_node[ask->call];
     lua_createtable(L, count, 0);
@@ -112,17 +114,18 @@ static int push_children(lua_State *L, Core *core, int self, const SearchAsk *as
     return 2;
 }
 
-void core_push_width(lua_State *L, const Core *core, const SearchAsk *ask)
+void core_push_width(lua_State *L, const Core *core)
 {
-    uint32_t width = core->search.tickets.items[ask->ticket].width;
+    uint32_t width = core->search.tickets.items[core->ask.ticket].width;
     if (width == SEARCH_ALL)
         lua_pushnil(L);
     else
         lua_pushinteger(L, width);
 }
 
-int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state)
+int core_push_arguments(lua_State *L, Core *core, int self, int state)
 {
+    const SearchAsk *ask = &core->ask;
     const SearchTicket *t = &core->search.tickets.items[ask->ticket];
     bool wants_node = core->wants_node[ask->call];
     int count = 1;
@@ -130,7 +133,7 @@ int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask
     case SEARCH_STOP: core_push_node(L, core, self, ask->node, NULL, true); return 1;
     case SEARCH_EXPAND:
         push_state_of(L, self, ask->node);
-        core_push_width(L, core, ask);
+        core_push_width(L, core);
         if (wants_node)
             core_push_node(L, core, self, ask->node, t, true);
         return wants_node ? 3 : 2;
@@ -147,15 +150,15 @@ int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask
             lua_pushvalue(L, state);
         return 1;
     case SEARCH_SPENT: return 0;
-    case SEARCH_EVALUATE_ALL: return push_children(L, core, self, ask);
+    case SEARCH_EVALUATE_ALL: return push_children(L, core, self);
     case SEARCH_PRIOR:
-        count = push_children(L, core, self, ask);
+        count = push_children(L, core, self);
         if (count == 2)
             core_push_node(L, core, self, t->node, NULL, true);
         return count == 2 ? 3 : 1;
     case SEARCH_EXPANDED_EVENT:
     case SEARCH_SCORED_EVENT:
-    case SEARCH_PRUNED_EVENT: return push_event(L, core, self, ask);
+    case SEARCH_PRUNED_EVENT: return push_event(L, core, self);
     default:
         push_state_of(L, self, ask->node);
         if (wants_node)
@@ -167,51 +170,52 @@ int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask
 /* ---- results ---- */
 
 /* Tells one number for each child. */
-static void tell_list(lua_State *L, Core *core, const SearchAsk *ask, int index)
+static void tell_list(lua_State *L, Core *core, int index)
 {
     Search *s = &core->search;
-    lua_Integer wanted = (lua_Integer)ask->last - ask->node + 1;
+    SearchAsk *ask = &core->ask;
+    uint32_t first = ask->node;
+    lua_Integer wanted = (lua_Integer)ask->last - first + 1;
     const char *expected = ask->call == SEARCH_PRIOR ? "a list of numbers" : "a list of scores";
-    lua_Integer length = core_check_list(L, core, ask->call, expected, index, wanted);
-    if (length != wanted) {
-        core->calling = NULL;
-        core_raise(L, "search.run: %s must return %I %s (got %I)", core_call_name(core, ask->call),
-                   (LUAI_UACINT)wanted, ask->call == SEARCH_PRIOR ? "numbers" : "scores",
-                   (LUAI_UACINT)length);
-    }
-    for (uint32_t i = 0; i < (uint32_t)length; i++) {
-        lua_geti(L, index, (lua_Integer)i + 1);
-        core->calling_node = ask->node + i;
-        double x = core_check_score(L, core, ask->call, -1);
+    lua_Integer length = core_check_list(L, core, expected, index, wanted);
+    if (length != wanted)
+        core_raise(L, core, "search.run: %s must return %I %s (got %I)",
+                   core_call_name(core, ask->call), (LUAI_UACINT)wanted,
+                   ask->call == SEARCH_PRIOR ? "numbers" : "scores", (LUAI_UACINT)length);
+    for (lua_Integer i = 1; i <= length; i++, ask->node++) { /* an error names the node */
+        lua_geti(L, index, i);
+        double x = core_check_score(L, core, -1);
         if (ask->call == SEARCH_EVALUATE_ALL)
-            search_tell_score(s, ask->node + i, x);
+            search_tell_score(s, ask->node, x);
         else if (x >= 0)
-            search_tell_prior(s, ask->node + i, x);
+            search_tell_prior(s, ask->node, x);
         else
-            core_wrong_result(L, core, ask->call, "numbers >= 0", -1);
+            core_wrong_result(L, core, "numbers >= 0", -1);
         lua_pop(L, 1);
     }
+    ask->node = first;
 }
 
-static void tell_key(lua_State *L, Core *core, const SearchAsk *ask, int index)
+static void tell_key(lua_State *L, Core *core, int index)
 {
     SearchKey key;
     uint64_t number;
     core_check_key(L, core, index, &key, &number);
-    if (!search_tell_key(&core->search, ask, &key))
+    if (!search_tell_key(&core->search, &core->ask, &key))
         core_no_memory(L, core);
 }
 
-static void tell_number(lua_State *L, Core *core, const SearchAsk *ask, int index)
+static void tell_number(lua_State *L, Core *core, int index)
 {
     Search *s = &core->search;
-    double x = core_check_score(L, core, ask->call, index);
+    const SearchAsk *ask = &core->ask;
+    double x = core_check_score(L, core, index);
     if (ask->call == SEARCH_EVALUATE)
         search_tell_score(s, ask->node, x);
     else if (ask->call == SEARCH_SIMULATE)
         *search_simulated(s, ask->node) = x;
     else if (ask->call == SEARCH_COST && !(x >= 0))
-        core_wrong_result(L, core, ask->call, "a number >= 0", index);
+        core_wrong_result(L, core, "a number >= 0", index);
     else if (ask->call == SEARCH_COST)
         search_tell_cost(s, ask, x);
     else
@@ -228,34 +232,35 @@ static void note_reflection(lua_State *L, int self, uint32_t id, int index)
     lua_pop(L, 1);
 }
 
-void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index)
+void core_tell(lua_State *L, Core *core, int self, int index)
 {
     Search *s = &core->search;
+    const SearchAsk *ask = &core->ask;
     index = lua_absindex(L, index);
     if (s->ended)
         return;
     switch (ask->call) {
-    case SEARCH_STOP: search_tell_stop(s, core_check_boolean(L, core, ask->call, index)); break;
+    case SEARCH_STOP: search_tell_stop(s, core_check_boolean(L, core, index)); break;
     case SEARCH_EXPAND:
         search_tell_list(s, ask,
-                         (uint64_t)core_check_list(L, core, ask->call, "a list of states", index,
+                         (uint64_t)core_check_list(L, core, "a list of states", index,
                                                    s->tickets.items[ask->ticket].width));
         break;
     case SEARCH_EVALUATE_ALL:
-    case SEARCH_PRIOR: tell_list(L, core, ask, index); break;
-    case SEARCH_KEY: tell_key(L, core, ask, index); break;
+    case SEARCH_PRIOR: tell_list(L, core, index); break;
+    case SEARCH_KEY: tell_key(L, core, index); break;
     case SEARCH_COST:
     case SEARCH_EVALUATE:
     case SEARCH_SIMULATE:
-    case SEARCH_SPENT: tell_number(L, core, ask, index); break;
+    case SEARCH_SPENT: tell_number(L, core, index); break;
     case SEARCH_IS_TERMINAL:
-        search_tell_terminal(s, ask->node, core_check_boolean(L, core, ask->call, index));
+        search_tell_terminal(s, ask->node, core_check_boolean(L, core, index));
         break;
     case SEARCH_FEATURES: {
         int is_integer;
         lua_Integer cell = lua_tointegerx(L, index, &is_integer);
         if (!is_integer || lua_type(L, index) != LUA_TNUMBER)
-            core_wrong_result(L, core, ask->call, "an integer", index);
+            core_wrong_result(L, core, "an integer", index);
         search_tell_cell(s, ask->node, cell);
         break;
     }
@@ -266,40 +271,39 @@ void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int ind
 
 /* ---- children ---- */
 
-void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state)
+void core_fetch_state(lua_State *L, Core *core, int list, int state)
 {
-    const SearchTicket *t = &core->search.tickets.items[ask->ticket];
+    SearchTicket *t = &core->search.tickets.items[core->ask.ticket];
+    SearchCall call = core->ask.call;
     if (t->node == SEARCH_NO_NODE || t->fetched)
         return;
-    core->calling = "expand";
-    core->calling_node = t->node;
+    core->ask.call = SEARCH_EXPAND; /* its list is to blame for an error */
     if (lua_geti(L, list, (lua_Integer)t->next + 1) == LUA_TNIL)
-        core_list_hole(L, core, SEARCH_EXPAND, (lua_Integer)t->next + 1);
+        core_list_hole(L, core, (lua_Integer)t->next + 1);
     lua_replace(L, state);
-    core->calling = core_call_name(core, ask->call);
-    core->search.tickets.items[ask->ticket].fetched = true;
+    core->ask.call = call;
+    core->search.tickets.items[core->ask.ticket].fetched = true;
 }
 
-void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list, int state,
-                        int states, int chunk)
+void core_make_children(lua_State *L, Core *core, int list, int state, int states, int chunk)
 {
     Search *s = &core->search;
-    SearchTicket *t = &s->tickets.items[ask->ticket];
+    SearchTicket *t = &s->tickets.items[core->ask.ticket];
     uint32_t id = s->count;
     lua_Integer place = t->next;
     bool fetched = t->fetched;
-    core->calling = "expand";
-    core->calling_node = t->node;
+    core->ask.call = SEARCH_EXPAND; /* its list is to blame for an error */
     if (search_make(s, t) == SEARCH_NO_MEMORY)
         core_no_memory(L, core);
     for (; id < s->count; id++) {
         if (fetched)
             lua_pushvalue(L, state);
         else if (lua_geti(L, list, ++place) == LUA_TNIL)
-            core_list_hole(L, core, SEARCH_EXPAND, place);
+            core_list_hole(L, core, place);
         core_load_chunk(L, states, chunk, &core->chunk, id);
         lua_rawseti(L, chunk, core_slot(id));
     }
+    core->ask.call = SEARCH_MAKE;
 }
 
 /* ---- memory ---- */

@@ -2,7 +2,7 @@
  * search_loop.c -- runs a search's callbacks one at a time.
  *
  * The engine says which callback is next (core/search.h); the loop calls it and tells the engine
- * the result. A callback may yield (a model call, a sleep): Lua then continues in `advance`, with
+ * the result. A callback may yield (a model call, a sleep): Lua then calls `advance` again, with
  * the three results of the callback on top of the stack.
  */
 #include <math.h>
@@ -23,7 +23,8 @@ enum {
     PARENT, /* the same for the node that is expanded */
     STATE,  /* the next child's state; at the end the code of a failure */
     LIST,   /* what expand returned: its call begins here; at the end the message of a failure */
-    TOP = LIST
+    TOP = LIST,
+    CHILD_STATE /* of the current child, while its callbacks run */
 };
 
 /* The index of the first of a callback's three results. */
@@ -31,10 +32,9 @@ enum {
 
 static int advance(lua_State *L, int status, lua_KContext context);
 
-/* Calls the function below its arguments; `awaiting`: its results are not read yet. */
-static inline void call(lua_State *L, Core *core, int arguments)
+/* Calls the function below its arguments. */
+static inline void call(lua_State *L, int arguments)
 {
-    core->awaiting = true;
     lua_callk(L, arguments, 3, 0, advance);
 }
 
@@ -56,33 +56,35 @@ static void check_stop(lua_State *L, const Core *core)
         task_stop_raise(L);
 }
 
-static void expand(lua_State *L, Core *core)
+/* False: it is too late, and the search has ended. */
+static bool expand(lua_State *L, Core *core)
 {
     const SearchAsk *ask = &core->ask;
     check_stop(L, core);
     if (is_late(L, core)) {
         search_end(&core->search, OUTCOME_MAX_DURATION, core->search.committed);
-        return;
+        return false;
     }
     lua_settop(L, LIST - 1);
     lua_pushvalue(L, EXPAND_FN);
     if (core->wants_node[SEARCH_EXPAND]) {
-        call(L, core, core_push_arguments(L, core, SELF, ask, STATE));
-        return;
+        call(L, core_push_arguments(L, core, SELF, STATE));
+        return true;
     }
     core_load_chunk(L, STATES, PARENT, &core->parent_chunk, ask->node);
     lua_rawgeti(L, PARENT, core_slot(ask->node));
-    core_push_width(L, core, ask);
-    call(L, core, 2);
+    core_push_width(L, core);
+    call(L, 2);
+    return true;
 }
 
 static void call_other(lua_State *L, Core *core)
 {
     lua_settop(L, TOP);
     if (core->ask.call == SEARCH_COST || core->ask.call == SEARCH_KEY)
-        core_fetch_state(L, core, &core->ask, LIST, STATE);
+        core_fetch_state(L, core, LIST, STATE);
     lua_rawgeti(L, CALLBACKS, (lua_Integer)core->ask.call + 1);
-    call(L, core, core_push_arguments(L, core, SELF, &core->ask, STATE));
+    call(L, core_push_arguments(L, core, SELF, STATE));
 }
 
 /* The next unit of work. */
@@ -97,14 +99,13 @@ static void ask_next(lua_State *L, Core *core)
         core_update_memory(L, core, SELF);
 }
 
-static void do_step(lua_State *L, Core *core)
+/* Whether it called a callback, whose results are on the stack. */
+static bool do_step(lua_State *L, Core *core)
 {
-    core->calling = core->call_names[core->ask.call];
-    core->calling_node = core->ask.node;
     switch (core->ask.call) {
-    case SEARCH_EXPAND: expand(L, core); break;
-    case SEARCH_MAKE: core_make_children(L, core, &core->ask, LIST, STATE, STATES, CHUNK); break;
-    default: call_other(L, core);
+    case SEARCH_EXPAND: return expand(L, core);
+    case SEARCH_MAKE: core_make_children(L, core, LIST, STATE, STATES, CHUNK); return false;
+    default: call_other(L, core); return true;
     }
 }
 
@@ -112,7 +113,6 @@ static void do_step(lua_State *L, Core *core)
 static bool take_results(lua_State *L, Core *core)
 {
     SearchCall done = core->ask.call;
-    core->awaiting = false;
     if (done < SEARCH_EXPANDED_EVENT && core_is_failure(L, RESULT)) {
         lua_copy(L, RESULT + 1, LIST);
         lua_copy(L, RESULT + 2, STATE);
@@ -120,83 +120,78 @@ static bool take_results(lua_State *L, Core *core)
         core->ask.call = SEARCH_WAIT;
         return false;
     }
-    core_tell(L, core, SELF, &core->ask, done == SEARCH_EXPAND ? LIST : RESULT);
+    core_tell(L, core, SELF, done == SEARCH_EXPAND ? LIST : RESULT);
     return true;
 }
 
-/* Calls evaluate or is_terminal for the current child, unless its results are awaited already. */
-static inline void call_for_child(lua_State *L, Core *core, SearchCall which, int function)
+/* Calls evaluate or is_terminal for the current child. */
+static inline void call_for_child(lua_State *L, Core *core, int function)
 {
-    uint32_t id = core->ask.node;
-    bool wants_node = core->wants_node[which];
-    if (core->awaiting)
-        return;
-    core->ask.call = which;
-    core->calling = core->call_names[which];
-    core->calling_node = id;
-    core_load_chunk(L, STATES, CHUNK, &core->chunk, id);
+    bool wants_node = core->wants_node[core->ask.call];
     lua_pushvalue(L, function);
-    lua_rawgeti(L, CHUNK, core_slot(id));
+    lua_pushvalue(L, CHILD_STATE);
     if (wants_node)
-        core_push_node(L, core, SELF, id, NULL, false);
-    call(L, core, 1 + wants_node);
+        core_push_node(L, core, SELF, core->ask.node, NULL, false);
+    call(L, 1 + wants_node);
 }
 
-/* Calls the callbacks of a range of children: most calls are made here. Continues after the one
- * that has just returned, if any. */
-static void evaluate_range(lua_State *L, Core *core)
+/* Calls the callbacks of a range of children: most calls are made here. `called`: the first of them
+ * has returned. */
+static void evaluate_range(lua_State *L, Core *core, bool called)
 {
     Search *s = &core->search;
     SearchAsk *ask = &core->ask;
-    if (!core->awaiting)
-        lua_settop(L, TOP);
-    for (;;) {
+    for (;; ask->node++, ask->call = s->first_call) {
+        if (!called) {
+            lua_settop(L, TOP);
+            core_load_chunk(L, STATES, CHUNK, &core->chunk, ask->node);
+            lua_rawgeti(L, CHUNK, core_slot(ask->node));
+        }
         if (ask->call == SEARCH_EVALUATE) {
-            call_for_child(L, core, SEARCH_EVALUATE, EVALUATE_FN);
+            if (!called)
+                call_for_child(L, core, EVALUATE_FN);
+            called = false;
             double score = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
             if (core_in_range(core, score))
                 search_tell_score(s, ask->node, score);
             else if (!take_results(L, core))
                 return;
-            core->awaiting = false;
+            ask->call = SEARCH_IS_TERMINAL;
         }
-        call_for_child(L, core, SEARCH_IS_TERMINAL, IS_TERMINAL_FN);
+        if (!called)
+            call_for_child(L, core, IS_TERMINAL_FN);
+        called = false;
         if (lua_isboolean(L, RESULT))
             search_tell_terminal(s, ask->node, lua_toboolean(L, RESULT));
         else if (!take_results(L, core))
             return;
-        core->awaiting = false;
-        lua_settop(L, TOP);
         if (s->ended)
             return;
         search_set_evaluated(s, ask->node);
         if (ask->node == ask->last)
             return;
-        ask->node++;
-        ask->call = s->first_call;
     }
 }
 
 /* Runs the search; Lua calls it again after a callback that yielded. */
 static int advance(lua_State *L, int status, lua_KContext context)
 {
-    (void)status, (void)context;
+    (void)context;
+    bool called = status == LUA_YIELD;
     Core *core = lua_touserdata(L, SELF);
     if (core->search.chunks == NULL) /* a finalizer calls it while the Lua state is being closed */
         return luaL_error(L, "search.run: the search is closed");
     for (;;) {
         if (search_is_range(&core->search, core->ask.call))
-            evaluate_range(L, core);
-        else if (core->awaiting)
+            evaluate_range(L, core, called);
+        else if (called)
             take_results(L, core);
         if (!search_continue(&core->search, &core->ask))
             ask_next(L, core);
         if (core->ask.call == SEARCH_DONE)
             break;
-        if (!search_is_range(&core->search, core->ask.call))
-            do_step(L, core);
+        called = !search_is_range(&core->search, core->ask.call) && do_step(L, core);
     }
-    core->calling = NULL;
     core->running = false;
     lua_settop(L, TOP);
     lua_pushstring(L, core_outcome(core));
@@ -221,6 +216,5 @@ int core_run(lua_State *L)
     lua_settop(L, TOP);
     core->chunk = core->parent_chunk = UINT32_MAX;
     core->stopped_before = task_stop_reason() != STOP_NONE;
-    core->ask.call = SEARCH_WAIT; /* nothing to continue */
     return advance(L, LUA_OK, 0);
 }

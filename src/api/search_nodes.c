@@ -8,7 +8,8 @@
 void core_push_table(lua_State *L, int index, int which)
 {
     if (lua_getiuservalue(L, index, which) != LUA_TTABLE)
-        core_raise(L, "search.run: the search has lost its states (debug.setuservalue?)");
+        core_raise(L, lua_touserdata(L, index),
+                   "search.run: the search has lost its states (debug.setuservalue?)");
 }
 
 void core_push_chunk(lua_State *L, int states, uint32_t id)

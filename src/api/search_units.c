@@ -88,7 +88,7 @@ int core_ask(lua_State *L)
     return 1;
 }
 
-/* Argument 2, which must be a unit in flight. */
+/* Argument 2, which must be a unit in flight; it becomes core->ask. */
 static SearchAsk *check_unit(lua_State *L, Core *core)
 {
     lua_Integer unit = luaL_checkinteger(L, 2);
@@ -96,10 +96,8 @@ static SearchAsk *check_unit(lua_State *L, Core *core)
                   unit >= 1 && (lua_Unsigned)unit <= core->units.count &&
                       core->units.items[unit - 1].call != SEARCH_DONE,
                   2, "not a unit in flight");
-    SearchAsk *ask = &core->units.items[unit - 1];
-    core->calling = core_call_name(core, ask->call);
-    core->calling_node = ask->node == SEARCH_NO_NODE ? 0 : ask->node;
-    return ask;
+    core->ask = core->units.items[unit - 1];
+    return &core->units.items[unit - 1];
 }
 
 /* core:callback(unit) -> its name, its node, the function, and its arguments; nothing if the search
@@ -107,7 +105,8 @@ static SearchAsk *check_unit(lua_State *L, Core *core)
 int core_callback(lua_State *L)
 {
     Core *core = check_started(L);
-    const SearchAsk *ask = check_unit(L, core);
+    const SearchAsk *ask = &core->ask;
+    check_unit(L, core);
     lua_settop(L, 2);
     if (core->search.ended || ask->call == SEARCH_MAKE)
         return 0;
@@ -118,22 +117,22 @@ int core_callback(lua_State *L)
         lua_rawgeti(L, 4, slot); /* 5: the list */
         lua_rawgeti(L, 4, slot + 1);
         lua_replace(L, 3);
-        core_fetch_state(L, core, ask, 5, 3);
+        core_fetch_state(L, core, 5, 3);
         lua_pushvalue(L, 3);
         lua_rawseti(L, 4, slot + 1);
     }
     lua_settop(L, 3);
-    lua_pushstring(L, core->calling);
-    lua_pushinteger(L, core->calling_node);
+    lua_pushstring(L, core_call_name(core, ask->call));
+    lua_pushinteger(L, ask->node);
     core_push_table(L, 1, CORE_CALLBACKS);
     lua_rawgeti(L, -1, (lua_Integer)ask->call + 1);
     lua_remove(L, -2);
-    return 3 + core_push_arguments(L, core, 1, ask, 3);
+    return 3 + core_push_arguments(L, core, 1, 3);
 }
 
-static void make_children(lua_State *L, Core *core, const SearchAsk *ask)
+static void make_children(lua_State *L, Core *core)
 {
-    lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
+    lua_Integer slot = 2 * (lua_Integer)core->ask.ticket + 1;
     lua_settop(L, 3);
     core_push_table(L, 1, CORE_WORK);
     lua_rawgeti(L, 4, slot);
@@ -141,33 +140,31 @@ static void make_children(lua_State *L, Core *core, const SearchAsk *ask)
     core_push_table(L, 1, CORE_STATES);
     lua_settop(L, 8);
     core->chunk = UINT32_MAX;
-    core_make_children(L, core, ask, 5, 6, 7, 8);
+    core_make_children(L, core, 5, 6, 7, 8);
 }
 
 /* core:tell(unit, result) -> whether the unit has another callback. */
 int core_tell_result(lua_State *L)
 {
     Core *core = check_started(L);
-    SearchAsk ask = *check_unit(L, core), *unit;
+    SearchAsk *ask = &core->ask;
+    check_unit(L, core);
     lua_settop(L, 3);
-    if (!core->search.ended && ask.call == SEARCH_EXPAND) {
+    if (!core->search.ended && ask->call == SEARCH_EXPAND) {
         core_push_table(L, 1, CORE_WORK);
         lua_pushvalue(L, 3);
-        lua_rawseti(L, 4, 2 * (lua_Integer)ask.ticket + 1);
+        lua_rawseti(L, 4, 2 * (lua_Integer)ask->ticket + 1);
     }
-    if (ask.call != SEARCH_MAKE)
-        core_tell(L, core, 1, &ask, 3);
+    if (ask->call != SEARCH_MAKE)
+        core_tell(L, core, 1, 3);
     else if (!core->search.ended)
-        make_children(L, core, &ask);
+        make_children(L, core);
     bool continues;
-    while ((continues = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
-        check_unit(L, core)->call = SEARCH_MAKE;
-        make_children(L, core, &ask);
-    }
-    unit = check_unit(L, core);
-    *unit = ask;
-    if (!continues)
-        unit->call = SEARCH_DONE;
+    while ((continues = search_continue(&core->search, ask)) && ask->call == SEARCH_MAKE)
+        make_children(L, core);
+    SearchAsk next = *ask;
+    next.call = continues ? next.call : SEARCH_DONE;
+    *check_unit(L, core) = next;
     lua_pushboolean(L, continues);
     return 1;
 }
