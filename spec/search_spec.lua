@@ -492,6 +492,27 @@ describe("a failing callback", function()
         end
     end)
 
+    -- AddressSanitizer sees what is written behind the tickets: their array grows to 8.
+    it("between two rounds ends it", function()
+        for batch = 7, 8 do
+            local rounds = 0
+            local result, message, code = search.run(count {
+                search = "uct", guide = 1, batch = batch, k = batch, max_iterations = 20,
+                expand = function(s)
+                    local children = {}
+                    for i = 1, batch do children[i] = s * batch + i end
+                    return children
+                end,
+                spent = function()
+                    rounds = rounds + 1
+                    if rounds == 2 then return nil, "from spent", "CODE" end
+                    return 0
+                end,
+            })
+            assert.same({ nil, "from spent", "CODE" }, { result, message, code })
+        end
+    end)
+
     it("is named: key or cost, not the expand whose children they are about", function()
         for _, concurrency in ipairs { 1, 2 } do
             for _, name in ipairs { "key", "cost" } do

@@ -56,13 +56,13 @@ void search_fail(Search *s, const SearchAsk *ask, bool at_once)
 {
     if (s->ended)
         return;
-    SearchTicket *t = &s->tickets.items[ask->ticket];
-    t->fails_at_once = t->fails_at_once || at_once;
-    if (is_in_turn(ask->call)) {
+    if (is_in_turn(ask->call)) { /* between two rounds there is no ticket */
         s->failure = *ask;
         search_end(s, OUTCOME_FAILED, s->committed);
         return;
     }
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->fails_at_once = t->fails_at_once || at_once;
     s->in_flight--;
     if (!search_is_about_child(ask->call))
         t->failed = true;
