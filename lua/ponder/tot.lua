@@ -163,13 +163,12 @@ local function begin(run, turn, msg)
     ask_round(run, turn, calls)
 end
 
---- Adds the thoughts of a complete round to the tree.
-local function add_children(run)
-    local contents = run.contents
-    run.core:grow()
-    for slot, texts in ipairs(run.slots) do
-        local first, count = run.core:slot_children(slot)
-        table.move(texts, 1, count, first, contents)
+--- Adds the texts of the round's children, which are numbered in the order of the slots. max_nodes
+--- may have dropped the last ones.
+local function add_contents(run)
+    local contents, node_count = run.contents, run.core:node_count()
+    for _, texts in ipairs(run.slots) do
+        table.move(texts, 1, math.min(#texts, node_count - #contents), #contents + 1, contents)
     end
 end
 
@@ -207,7 +206,7 @@ local function select_nodes(run, turn)
 end
 
 local function finish_round(run, turn, call)
-    add_children(run)
+    add_contents(run)
     local node_count, frontier_size, depth_reached, best_score = run.core:counts()
     local _, node_id = run.core:slot_node(call.subject + 1)
     run:add_event(turn, "step", {
@@ -219,7 +218,6 @@ local function finish_round(run, turn, call)
     }, { call_id = call.id, node_id = node_id })
     local calls, reason = nil, stop_reason(run, turn)
     if not reason then
-        run.core:join()
         calls, reason = select_nodes(run, turn)
     end
     if not calls then
@@ -364,7 +362,7 @@ local class = {
     accept = accept,
     unreadable = unreadable,
     complete_event = views.complete_event,
-    copy = views.copy,
+    copy = map_of.copy,
     save = map_of.save,
     load = map_of.load,
 }

@@ -46,11 +46,10 @@ static const Alloc alloc = {allocate, NULL};
 
 static TotOptions some_options(Input *in)
 {
+    uint32_t branching_factor = 1 + next(in) % 4, max_depth = 1 + next(in) % 5;
+    uint32_t min_depth = next(in) % 3, max_nodes = 1 + next(in) % 60;
     TotOptions options = {
-        .branching_factor = 1 + next(in) % 4,
-        .max_depth = 1 + next(in) % 5,
-        .min_depth = next(in) % 3,
-        .max_nodes = 1 + next(in) % 60,
+        .min_depth = min_depth,
         .convergence_window = 1 + next(in) % 4,
         .max_parse_retries = next(in) % 2,
         .order = next(in) % 4,
@@ -64,9 +63,9 @@ static TotOptions some_options(Input *in)
     options.search = (SearchOptions){
         .strategy = ordered ? SEARCH_BEST_FIRST : next(in) % SEARCH_STRATEGIES,
         .expandable_only = ordered,
-        .k = options.branching_factor,
-        .max_depth = options.max_depth,
-        .max_nodes = options.max_nodes,
+        .k = branching_factor,
+        .max_depth = max_depth,
+        .max_nodes = max_nodes,
         .beam_width = next(in) % 4 + !ordered,
         .batch = 1 + next(in) % 4,
         .window = 1,
@@ -91,26 +90,27 @@ static TotOptions some_options(Input *in)
 
 static void check_candidates(const Tot *t)
 {
-    uint32_t *ids = malloc(t->node_count * sizeof *ids + 1);
+    const TotNode *nodes = t->nodes.items;
+    uint32_t *ids = malloc(t->nodes.count * sizeof *ids + 1);
     uint32_t count = tot_candidates(t, ids, 8);
-    for (uint32_t i = 1; i < t->node_count; i++)
+    for (uint32_t i = 1; i < t->nodes.count; i++)
         if (tot_is_leaf(t, i))
-            CHECK(count > 0 && t->nodes[i].score <= t->nodes[ids[0]].score);
+            CHECK(count > 0 && nodes[i].score <= nodes[ids[0]].score);
     for (uint32_t i = 0; i < count; i++)
-        CHECK(tot_is_leaf(t, ids[i]) &&
-              (i == 0 || t->nodes[ids[i]].score <= t->nodes[ids[i - 1]].score));
+        CHECK(tot_is_leaf(t, ids[i]) && (i == 0 || nodes[ids[i]].score <= nodes[ids[i - 1]].score));
     free(ids);
 }
 
 static void check_tree(const Tot *t)
 {
-    for (uint32_t i = 1; i < t->node_count; i++) {
-        const TotNode *node = &t->nodes[i];
-        CHECK(node->parent < i && node->score >= 0 && node->score <= 1);
-        const TotNode *parent = &t->nodes[node->parent];
-        CHECK(i >= parent->first_child && i <= parent->last_child);
-        CHECK(node->next_sibling == 0 || t->nodes[node->next_sibling].parent == node->parent);
-        CHECK(node->depth == parent->depth + 1);
+    for (uint32_t i = 1; i < t->nodes.count; i++) {
+        const TotNode *node = &t->nodes.items[i];
+        const SearchNode *tree = search_node(&t->search, i);
+        CHECK(tree->parent < i && node->score >= 0 && node->score <= 1);
+        CHECK(i <= t->nodes.items[tree->parent].last_child && node->sibling_before < i);
+        CHECK(node->sibling_before == 0 ||
+              search_node(&t->search, node->sibling_before)->parent == tree->parent);
+        CHECK(tree->depth == search_node(&t->search, tree->parent)->depth + 1);
     }
     CHECK(t->machine.call_count == 0 || machine_is_busy(&t->machine));
     check_candidates(t);
@@ -122,18 +122,14 @@ static void check_frontier(const Tot *t)
     allocation_fails = false;
     CHECK(tot_list_frontier(t, ids) == TOT_DONE);
     for (uint32_t i = 0; i < count; i++)
-        CHECK(ids[i] < t->node_count && tot_is_leaf(t, ids[i]));
+        CHECK(ids[i] < t->nodes.count && tot_is_leaf(t, ids[i]));
     free(ids);
 }
 
 /* Ends a round whose scores are in, as lua/ponder/tot.lua does. */
 static void finish_round(Tot *t, double now)
 {
-    if (tot_grow(t) != TOT_DONE) {
-        machine_finish(&t->machine, MACHINE_ERROR, now);
-        return;
-    }
-    CHECK(t->node_count <= t->options.max_nodes);
+    CHECK(t->nodes.count <= t->options.search.max_nodes);
     if (tot_verdict(t, now, false) != TOT_GOES_ON) {
         CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
     } else if (tot_enqueue_children(t) != TOT_DONE) {
@@ -150,19 +146,19 @@ static void reply(Tot *t, Input *in, double now)
 {
     uint64_t number = t->machine.calls[next(in) % t->machine.call_count].number, asked;
     uint8_t roll = next(in);
-    double *scores;
+    TotSlot *slot;
     if (roll < 8) {
         machine_finish(&t->machine, MACHINE_ERROR, now);
     } else if (roll < 24) {
         tot_repair(t, number, &asked);
     } else if (tot_slot_of(t, number, TOT_CALL_GENERATE) != NULL) {
         tot_thoughts(t, number, roll % 7, &asked);
-    } else if ((scores = tot_score_room(t, number)) != NULL) {
-        uint32_t count = tot_slot_of(t, number, TOT_CALL_EVALUATE)->thought_count;
-        for (uint32_t i = 0; i < count; i++)
-            scores[i] = next(in) / 255.0;
-        tot_scored(t, number);
-        if (tot_round_complete(t))
+    } else if ((slot = tot_slot_of(t, number, TOT_CALL_EVALUATE)) != NULL) {
+        for (uint32_t i = 0; i < slot->thought_count; i++)
+            slot->scores[i] = next(in) / 255.0;
+        if (tot_scored(t, number) != TOT_DONE)
+            machine_finish(&t->machine, MACHINE_ERROR, now);
+        else if (tot_round_complete(t))
             finish_round(t, now);
     }
 }
@@ -207,26 +203,30 @@ static void load(Tot *t, Input *in)
         m->current = m->calls[0];
     for (uint8_t i = next(in) % 16; i > 0; i--) {
         uint8_t parent = next(in);
-        tot_load_node(t, parent == 255 ? TOT_NONE : parent % 8,
+        tot_load_node(t, parent == 255 ? SEARCH_NO_NODE : parent % 8,
                       parent == 255 ? NAN : next(in) / 200.0);
     }
-    double scores[4] = {0.1, 0.2, 0.3, 0.4};
     for (uint8_t i = next(in) % 4; i > 0; i--) {
         TotSlot slot = {.node = next(in) % 16,
                         .phase = next(in) % 3,
                         .thought_count = next(in) % 5,
                         .retries = next(in) % 2};
-        tot_load_slot(t, &slot, slot.phase == TOT_SLOT_DONE ? scores : NULL);
+        if (tot_load_slot(t, slot) == TOT_DONE && slot.phase == TOT_SLOT_DONE)
+            for (uint32_t n = 0; n < slot.thought_count; n++)
+                t->slots.items[t->slots.count - 1].scores[n] = 0.1 * n;
     }
     uint32_t waiting[4], count = next(in) % 5;
     for (uint32_t i = 0; i < count; i++)
         waiting[i] = next(in) % 16;
     bool fits = tot_load_frontier(t, waiting, count) == TOT_DONE;
-    for (uint8_t i = next(in) % 4; i > 0; i--)
-        tot_load_expansion(t, next(in) % 4);
-    tot_load_recent(t, next(in) / 255.0);
+    uint8_t expansions = next(in) % 4;
+    if (!vec_reserve(&t->expansions, &alloc, expansions) || !vec_reserve(&t->measures, &alloc, 1))
+        return;
+    for (; expansions > 0; expansions--)
+        vec_push(&t->expansions, next(in) % 4);
+    vec_push(&t->measures, next(in) / 255.0);
     uint8_t answer = next(in);
-    if (tot_load_end(t, answer < 16 ? answer : TOT_NONE) == TOT_DONE && fits)
+    if (tot_load_end(t, answer < 16 ? answer : SEARCH_NO_NODE) == TOT_DONE && fits)
         go_on(t, in);
 }
 
@@ -234,24 +234,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Input in = {data, data + size};
     TotOptions options = some_options(&in);
-    Tot t, copy;
+    Tot t;
     begin(&t, &options);
     if (next(&in) % 2) {
         load(&t, &in);
     } else if (tot_init_root(&t) == TOT_DONE) {
         CHECK(machine_start(&t.machine, next(&in), 0));
-        CHECK(tot_open_calls(&t) == TOT_DONE);
+        tot_open_calls(&t);
         go_on(&t, &in);
     }
-    memset(&copy, 0, sizeof copy);
-    machine_init(&copy.machine, &alloc, &tot_kind);
-    if (machine_copy(&copy.machine, &t.machine) && tot_copy(&copy, &t) == TOT_DONE) {
-        CHECK(copy.node_count == t.node_count);
-        CHECK(tot_frontier_size(&copy) == tot_frontier_size(&t));
-        if (t.loaded)
-            go_on(&copy, &in);
-    }
-    tot_free(&copy);
     tot_free(&t);
     return 0;
 }

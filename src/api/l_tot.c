@@ -14,12 +14,12 @@
 /* The node, or the slot, whose number, counted from 1, is argument `arg`. */
 static uint32_t check_node(lua_State *L, const Tot *t, int arg)
 {
-    return machine_check_index(L, arg, t->node_count);
+    return machine_check_index(L, arg, (uint32_t)t->nodes.count);
 }
 
 static const TotSlot *check_slot(lua_State *L, const Tot *t, int arg)
 {
-    return &t->slots[machine_check_index(L, arg, t->slot_count)];
+    return &t->slots.items[machine_check_index(L, arg, (uint32_t)t->slots.count)];
 }
 
 #define MISSING_SCORE 0.5
@@ -36,7 +36,7 @@ static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
 
 static uint32_t count_option(lua_State *L, const char *name)
 {
-    return (uint32_t)options_integer(L, 1, name, TOT_NONE - 1);
+    return (uint32_t)options_integer(L, 1, name, UINT32_MAX - 1);
 }
 
 static int tot_new(lua_State *L)
@@ -46,10 +46,7 @@ static int tot_new(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     TotOptions options = {
         .search = search_read_options(L),
-        .branching_factor = count_option(L, "branching_factor"),
-        .max_depth = count_option(L, "max_depth"),
         .min_depth = count_option(L, "min_depth"),
-        .max_nodes = count_option(L, "max_nodes"),
         .convergence_window = count_option(L, "convergence_window"),
         .max_parse_retries = count_option(L, "max_parse_retries"),
         .order = (uint8_t)options_name(L, 1, "order", orders),
@@ -59,7 +56,6 @@ static int tot_new(lua_State *L)
         .min_score_improvement = options_number(L, 1, "min_score_improvement", 0),
         .max_duration_ms = options_number(L, 1, "max_duration_ms", INFINITY),
     };
-    luaL_argcheck(L, options.branching_factor > 0, 1, "zero");
     Tot *t = machine_new_userdata(L, sizeof *t, &tot_kind);
     check_outcome(L, tot_init(t, &options) ? TOT_DONE : TOT_NO_MEMORY, "new");
     return 1;
@@ -71,11 +67,12 @@ static int m_gc(lua_State *L)
     return 0;
 }
 
+/* clone() -> a machine with the same options and calls; lua/ponder/tot/map.lua loads the rest. */
 static int m_clone(lua_State *L)
 {
     const Tot *from = machine_self(L);
     Tot *t = machine_new_copy(L, sizeof *t);
-    check_outcome(L, tot_copy(t, from), "clone");
+    check_outcome(L, tot_init(t, &from->options) ? TOT_DONE : TOT_NO_MEMORY, "clone");
     return 1;
 }
 
@@ -87,7 +84,7 @@ static int m_start(lua_State *L)
     Tot *t = machine_self(L);
     check_outcome(L, tot_init_root(t), "start");
     machine_start_self(L);
-    check_outcome(L, tot_open_calls(t), "start");
+    tot_open_calls(t);
     machine_push_calls(L, &t->machine);
     return 1;
 }
@@ -97,7 +94,7 @@ static int m_thoughts(lua_State *L)
 {
     Tot *t = machine_self(L);
     lua_Integer count = luaL_checkinteger(L, 3);
-    luaL_argcheck(L, count >= 1 && count < TOT_NONE, 3, "out of range");
+    luaL_argcheck(L, count >= 1 && count < UINT32_MAX, 3, "out of range");
     uint64_t number = machine_check_id(L, 2), next = 0;
     check_outcome(L, tot_thoughts(t, number, (uint32_t)count, &next), "thoughts");
     machine_push_id(L, next);
@@ -118,30 +115,28 @@ static int m_repair(lua_State *L)
     return 1;
 }
 
-/* scores(call_id, list) -> whether the round is complete */
+/* Fills in the scores of a slot from a list. */
+static void read_scores(lua_State *L, int list, const TotSlot *slot)
+{
+    for (uint32_t i = 0; i < slot->thought_count; i++)
+        slot->scores[i] = machine_score_at(L, list, i, MISSING_SCORE);
+}
+
+/* scores(call_id, list) -> whether the round is complete, and has made its children */
 static int m_scores(lua_State *L)
 {
     Tot *t = machine_self(L);
     uint64_t number = machine_check_id(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
     const TotSlot *slot = tot_slot_of(t, number, TOT_CALL_EVALUATE);
-    double *scores = tot_score_room(t, number);
-    if (slot == NULL || scores == NULL)
-        check_outcome(L, slot == NULL ? TOT_REFUSED : TOT_NO_MEMORY, "scores");
-    for (uint32_t i = 0; i < slot->thought_count; i++)
-        scores[i] = machine_score_at(L, 3, i, MISSING_SCORE);
-    tot_scored(t, number);
+    if (slot != NULL)
+        read_scores(L, 3, slot);
+    check_outcome(L, tot_scored(t, number), "scores");
     lua_pushboolean(L, tot_round_complete(t));
     return 1;
 }
 
-static int m_grow(lua_State *L)
-{
-    check_outcome(L, tot_grow(machine_self(L)), "grow");
-    return 0;
-}
-
-/* verdict(now, budgets_only) -> reason or nothing */
+/* verdict(now, budgets_only) -> reason; nothing if the run goes on, with the round backed up */
 static int m_verdict(lua_State *L)
 {
     static const char *const reasons[] = {
@@ -149,31 +144,28 @@ static int m_verdict(lua_State *L)
         [TOT_MAX_DURATION] = "max_duration", [TOT_CONVERGED] = "converged",
         [TOT_MAX_DEPTH] = "max_depth",
     };
-    TotReason reason = tot_verdict(machine_self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
-    if (reason == TOT_GOES_ON)
+    Tot *t = machine_self(L);
+    TotReason reason = tot_verdict(t, luaL_checknumber(L, 2), lua_toboolean(L, 3));
+    if (reason == TOT_GOES_ON) {
+        check_outcome(L, tot_enqueue_children(t), "verdict");
         return 0;
+    }
     lua_pushstring(L, reasons[reason]);
     return 1;
 }
 
-static int m_join(lua_State *L)
-{
-    check_outcome(L, tot_enqueue_children(machine_self(L)), "join");
-    return 0;
-}
-
 /* The list of node numbers at `arg`, copied to a userdata that is pushed; other values become
- * TOT_NONE. */
+ * SEARCH_NO_NODE. */
 static uint32_t *check_nodes(lua_State *L, int arg, uint32_t *count)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
     lua_Unsigned length = lua_rawlen(L, arg);
-    luaL_argcheck(L, length < TOT_NONE, arg, "too long");
+    luaL_argcheck(L, length < UINT32_MAX, arg, "too long");
     uint32_t *ids = machine_push_room(L, (size_t)length);
     for (lua_Unsigned i = 0; i < length; i++) {
         lua_rawgeti(L, arg, (lua_Integer)i + 1);
         lua_Integer id = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
-        ids[i] = id >= 1 && id < TOT_NONE ? (uint32_t)(id - 1) : TOT_NONE;
+        ids[i] = id >= 1 && id < UINT32_MAX ? (uint32_t)(id - 1) : SEARCH_NO_NODE;
         lua_pop(L, 1);
     }
     *count = (uint32_t)length;
@@ -206,7 +198,7 @@ static int m_take(lua_State *L)
 static int m_node_count(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    lua_pushinteger(L, t->node_count);
+    lua_pushinteger(L, (lua_Integer)t->nodes.count);
     return 1;
 }
 
@@ -214,24 +206,24 @@ static int m_node_count(lua_State *L)
 static int m_counts(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    lua_pushinteger(L, t->node_count);
+    lua_pushinteger(L, (lua_Integer)t->nodes.count);
     lua_pushinteger(L, tot_frontier_size(t));
     lua_pushinteger(L, t->depth_reached);
     machine_push_score(L, t->best_score);
     return 4;
 }
 
-/* node(i) -> parent (0: none), score or nil, depth; visits and value if the search has them */
+/* node(i) -> parent or nil, score or nil, depth; visits and value if the search has them */
 static int m_node(lua_State *L)
 {
     const Tot *t = machine_self(L);
     uint32_t id = check_node(L, t, 2);
-    const TotNode *node = &t->nodes[id];
+    const SearchNode *node = search_node(&t->search, id);
     SearchFacts facts = {0};
-    lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
-    machine_push_score(L, node->score);
+    machine_push_index(L, node->parent);
+    machine_push_score(L, t->nodes.items[id].score);
     lua_pushinteger(L, node->depth);
-    if (id < t->search.count) /* the search of a restored final machine is empty */
+    if (t->search.rounds > 0) /* a restored final machine does not repeat them */
         search_facts(&t->search, id, &facts);
     if (!facts.has_visits)
         return 3;
@@ -244,10 +236,10 @@ static int m_node(lua_State *L)
 static int m_children(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    const TotNode *node = &t->nodes[check_node(L, t, 2)];
+    const TotNode *nodes = t->nodes.items, *node = &nodes[check_node(L, t, 2)];
     lua_createtable(L, (int)node->child_count, 0);
-    uint32_t child = node->first_child;
-    for (lua_Integer i = 1; child != 0; i++, child = t->nodes[child].next_sibling) {
+    uint32_t child = node->last_child;
+    for (lua_Integer i = node->child_count; i > 0; i--, child = nodes[child].sibling_before) {
         lua_pushinteger(L, (lua_Integer)child + 1);
         lua_rawseti(L, -2, i);
     }
@@ -259,14 +251,14 @@ static int m_path(lua_State *L)
 {
     const Tot *t = machine_self(L);
     uint32_t node = check_node(L, t, 2);
-    lua_Integer length = (lua_Integer)t->nodes[node].depth + 1;
+    lua_Integer length = (lua_Integer)search_node(&t->search, node)->depth + 1;
     lua_Integer limit = luaL_optinteger(L, 3, length);
     length = limit < length ? (limit < 0 ? 0 : limit) : length;
     lua_createtable(L, (int)length, 0);
     for (lua_Integer i = length; i > 0; i--) {
         lua_pushinteger(L, (lua_Integer)node + 1);
         lua_rawseti(L, -2, i);
-        node = t->nodes[node].parent;
+        node = search_node(&t->search, node)->parent;
     }
     return 1;
 }
@@ -282,9 +274,9 @@ static int m_answer(lua_State *L)
 static int m_candidates(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    lua_Integer k = luaL_checkinteger(L, 2);
-    k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
-    uint32_t *ids = machine_push_room(L, t->node_count);
+    lua_Integer k = luaL_checkinteger(L, 2), count = (lua_Integer)t->nodes.count;
+    k = k < 0 ? 0 : k > count ? count : k;
+    uint32_t *ids = machine_push_room(L, t->nodes.count);
     machine_push_indexes(L, ids, tot_candidates(t, ids, (uint32_t)k));
     return 1;
 }
@@ -302,7 +294,7 @@ static int m_frontier(lua_State *L)
 static int m_slot_count(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    lua_pushinteger(L, t->slot_count);
+    lua_pushinteger(L, (lua_Integer)t->slots.count);
     return 1;
 }
 
@@ -313,18 +305,8 @@ static int m_slot_node(lua_State *L)
     const TotSlot *slot = check_slot(L, t, 2);
     lua_pushinteger(L, (lua_Integer)slot->node + 1);
     machine_push_numbered(L, 'n', (uint64_t)slot->node + 1);
-    lua_pushinteger(L, machine_is_busy(&t->machine) ? tot_width(t, slot) : 0);
+    lua_pushinteger(L, tot_width(t, slot));
     return 3;
-}
-
-/* slot_children(i), after grow -> the first new node of a slot, and their number */
-static int m_slot_children(lua_State *L)
-{
-    const Tot *t = machine_self(L);
-    const SearchTicket *ticket = &t->search.tickets.items[check_slot(L, t, 2)->ticket];
-    lua_pushinteger(L, (lua_Integer)ticket->first + 1);
-    lua_pushinteger(L, (lua_Integer)ticket->end - ticket->first);
-    return 2;
 }
 
 /* ---- a saved machine ---- */
@@ -400,15 +382,12 @@ static Tot *check_loading(lua_State *L)
     return t;
 }
 
-/* load_node(parent, score): 0 and nil for the root */
+/* load_node(parent, score): nil for the root */
 static int m_load_node(lua_State *L)
 {
     Tot *t = check_loading(L);
-    lua_Integer parent = luaL_checkinteger(L, 2);
-    double score = luaL_optnumber(L, 3, NAN);
-    if (parent < 0 || parent > t->node_count)
-        return loaded(L, TOT_REFUSED);
-    return loaded(L, tot_load_node(t, parent == 0 ? TOT_NONE : (uint32_t)(parent - 1), score));
+    uint32_t parent = lua_isnil(L, 2) ? SEARCH_NO_NODE : check_node(L, t, 2);
+    return loaded(L, tot_load_node(t, parent, luaL_optnumber(L, 3, NAN)));
 }
 
 /* load_slot(node, phase, number of thoughts, retries, list of scores or nil) */
@@ -419,16 +398,13 @@ static int m_load_slot(lua_State *L)
     slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, phases);
     slot.thought_count = machine_check_count(L, 4);
     slot.retries = machine_check_count(L, 5);
-    double *scores = NULL;
-    if (slot.phase == TOT_SLOT_DONE) {
-        luaL_checktype(L, 6, LUA_TTABLE);
-        if (lua_rawlen(L, 6) != slot.thought_count)
-            return loaded(L, TOT_REFUSED);
-        scores = lua_newuserdatauv(L, slot.thought_count * sizeof *scores + 1, 0);
-        for (uint32_t i = 0; i < slot.thought_count; i++)
-            scores[i] = machine_score_at(L, 6, i, MISSING_SCORE);
-    }
-    return loaded(L, tot_load_slot(t, &slot, scores));
+    bool done = slot.phase == TOT_SLOT_DONE;
+    if (done && (!lua_istable(L, 6) || lua_rawlen(L, 6) != slot.thought_count))
+        return loaded(L, TOT_REFUSED);
+    TotOutcome outcome = tot_load_slot(t, slot);
+    if (done && outcome == TOT_DONE)
+        read_scores(L, 6, &t->slots.items[t->slots.count - 1]);
+    return loaded(L, outcome);
 }
 
 static int m_load_frontier(lua_State *L)
@@ -438,23 +414,25 @@ static int m_load_frontier(lua_State *L)
     return loaded(L, tot_load_frontier(t, ids, count));
 }
 
-static int m_load_recent(lua_State *L)
-{
-    return loaded(L, tot_load_recent(check_loading(L), luaL_checknumber(L, 2)));
-}
-
-static int m_load_expansion(lua_State *L)
-{
-    return loaded(L, tot_load_expansion(check_loading(L), machine_check_count(L, 2)));
-}
-
-/* load_end(answer or nil, generation retries, evaluation retries) */
+/* load_end(answer or nil, generation retries, evaluation retries, recent, expansions or nil) */
 static int m_load_end(lua_State *L)
 {
     Tot *t = check_loading(L);
-    uint32_t answer = lua_isnil(L, 2) ? TOT_NONE : check_node(L, t, 2);
+    uint32_t answer = lua_isnil(L, 2) ? SEARCH_NO_NODE : check_node(L, t, 2);
     t->generation_retries = machine_check_count(L, 3);
     t->evaluation_retries = machine_check_count(L, 4);
+    lua_Unsigned measures = lua_rawlen(L, 5), expansions = lua_rawlen(L, 6);
+    if (!vec_reserve(&t->measures, &t->machine.alloc, measures) ||
+        !vec_reserve(&t->expansions, &t->machine.alloc, expansions))
+        return loaded(L, TOT_NO_MEMORY);
+    for (lua_Unsigned i = 1; i <= measures; i++, lua_pop(L, 1)) {
+        lua_rawgeti(L, 5, (lua_Integer)i);
+        vec_push(&t->measures, luaL_checknumber(L, -1));
+    }
+    for (lua_Unsigned i = 1; i <= expansions; i++, lua_pop(L, 1)) {
+        lua_rawgeti(L, 6, (lua_Integer)i);
+        vec_push(&t->expansions, machine_check_count(L, -1));
+    }
     return loaded(L, tot_load_end(t, answer));
 }
 
@@ -466,9 +444,7 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"thoughts", m_thoughts},
         {"repair", m_repair},
         {"scores", m_scores},
-        {"grow", m_grow},
         {"verdict", m_verdict},
-        {"join", m_join},
         {"take", m_take},
         {"node_count", m_node_count},
         {"counts", m_counts},
@@ -484,12 +460,9 @@ PONDER_MODULE(luaopen_ponder_core_tot)
         {"slot_count", m_slot_count},
         {"slot", m_slot},
         {"slot_node", m_slot_node},
-        {"slot_children", m_slot_children},
         {"load_node", m_load_node},
         {"load_slot", m_load_slot},
         {"load_frontier", m_load_frontier},
-        {"load_recent", m_load_recent},
-        {"load_expansion", m_load_expansion},
         {"load_end", m_load_end},
         {NULL, NULL},
     };

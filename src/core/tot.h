@@ -48,24 +48,19 @@ typedef enum TotReason {
     TOT_MAX_DEPTH
 } TotReason;
 
-#define TOT_NONE UINT32_MAX
-
 typedef struct TotOptions {
     SearchOptions search; /* expandable_only in the first three orders */
-    uint32_t branching_factor, max_depth, min_depth, max_nodes;
-    uint32_t convergence_window, max_parse_retries;
+    uint32_t min_depth, convergence_window, max_parse_retries;
     uint8_t order, measure;
     bool stop_at_max_depth;
     double early_success_threshold, min_score_improvement;
     double max_duration_ms; /* infinite: none */
 } TotOptions;
 
-/* Node i is also the search's node i. */
+/* What node i has beside the search's node i. */
 typedef struct TotNode {
-    double score;    /* NaN: the root */
-    uint32_t parent; /* TOT_NONE: the root */
-    uint32_t depth;
-    uint32_t first_child, last_child, next_sibling; /* 0: none */
+    double score;                        /* NaN: the root; the search's score is a key */
+    uint32_t last_child, sibling_before; /* 0: none */
     uint32_t child_count;
 } TotNode;
 
@@ -76,32 +71,27 @@ typedef struct TotSlot {
     uint32_t retries; /* repairs of the awaited reply so far */
     TotPhase phase;
     uint32_t thought_count;
-    double *scores; /* thought_count of them, once done */
-    bool marked;    /* scratch of calls_fit */
+    double *scores; /* room for thought_count, filled in once done */
 } TotSlot;
 
 typedef struct Tot {
     Machine machine;
     TotOptions options;
     Search search;
-    TotNode *nodes;
-    uint32_t node_count;
-    TotSlot *slots;
-    uint32_t slot_count;
+    VEC(TotNode) nodes; /* as many as the search has, between messages */
+    VEC(TotSlot) slots;
     uint32_t generating_count; /* slots that wait for thoughts */
     uint32_t first_ticket;     /* of the slots; earlier tickets belong to earlier waves */
-    bool grown;                /* the round's children have been made */
     bool has_wave;             /* the search has added tickets to the round */
     Frontier leaves;           /* for TOT_BEST_LEAF; may list nodes that have children by now */
     IdList expansions;         /* TOT_SEARCH: the number of children of each slot so far */
     uint32_t open_leaves;      /* leaves above max_depth */
-    uint32_t rounds_grown;     /* calls of tot_grow */
-    uint32_t first_new;        /* the first child that the last tot_grow made */
+    uint32_t rounds_grown;
+    uint32_t first_new; /* the first child that the last round made */
     uint32_t depth_reached;
-    uint32_t answer;      /* the child that passed the threshold, else TOT_NONE */
+    uint32_t answer;      /* the child that passed the threshold, else SEARCH_NO_NODE */
     double best_score;    /* of all nodes; NaN before the first */
     VEC(double) measures; /* of the rounds */
-    size_t node_capacity, slot_capacity;
     uint64_t generation_retries, evaluation_retries; /* of the whole run */
     bool loaded;                                     /* by tot_load_end or tot_init_root */
 } Tot;
@@ -119,14 +109,13 @@ typedef enum TotOutcome {
 /* Call it after machine_init; the rest of `t` must be zero. False: no memory. */
 bool tot_init(Tot *t, const TotOptions *options);
 void tot_free(Tot *t);
-TotOutcome tot_copy(Tot *to, const Tot *from);
 
 /* Adds the root and the first round, whose slots all expand it. Call it before machine_start, which
- * opens the call of the first slot. */
+ * opens the call of the first slot, and then tot_open_calls. */
 TotOutcome tot_init_root(Tot *t);
 
 /* Opens the calls of all slots that have none. */
-TotOutcome tot_open_calls(Tot *t);
+void tot_open_calls(Tot *t);
 
 /* The slot that waits for this open call of this kind, or NULL. */
 TotSlot *tot_slot_of(const Tot *t, uint64_t number, uint32_t call_kind);
@@ -139,21 +128,15 @@ TotOutcome tot_thoughts(Tot *t, uint64_t number, uint32_t count, uint64_t *next)
  * max_parse_retries. */
 TotOutcome tot_repair(Tot *t, uint64_t number, uint64_t *next);
 
-/* An array for the caller to fill with the scores of this call's slot, before tot_scored; NULL: no
- * memory, or no such call. */
-double *tot_score_room(Tot *t, uint64_t number);
-
-/* The scores are filled in: closes the call. */
-void tot_scored(Tot *t, uint64_t number);
+/* The caller has filled in the scores of the call's slot: closes the call. The last one of a round
+ * makes the children, as far as max_nodes allows, and records the measure. */
+TotOutcome tot_scored(Tot *t, uint64_t number);
 bool tot_round_complete(const Tot *t);
-
-/* Makes the children of a complete round, as far as max_nodes allows, and records the measure. */
-TotOutcome tot_grow(Tot *t);
 
 /* The measures of the last convergence_window rounds, or of all if there are fewer. */
 const double *tot_recent(const Tot *t, uint32_t *count);
 
-/* Which stopping rule holds after tot_grow; `budgets_only` checks max_nodes and max_duration. */
+/* Which stopping rule holds after a round; `budgets_only` checks max_nodes and max_duration. */
 TotReason tot_verdict(Tot *t, double now, bool budgets_only);
 
 /* How many thoughts a slot asks for. */
@@ -178,15 +161,13 @@ static inline bool tot_has_frontier(const Tot *t)
 uint32_t tot_frontier_size(const Tot *t);
 TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids);
 
-/* ---- which nodes are best ---- */
-
 static inline bool tot_is_leaf(const Tot *t, uint32_t node)
 {
-    return t->nodes[node].child_count == 0;
+    return t->nodes.items[node].child_count == 0;
 }
 
 /* Writes the first `k` leaves (the higher score first, then the deeper, then the older; not the
- * root) to `ids`, which has room for node_count; returns how many. */
+ * root) to `ids`, which has room for all nodes; returns how many. */
 uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
 
 /* ---- a saved machine (tot_load.c) ---- */
@@ -195,35 +176,31 @@ uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
  * node that is expanded only once are not contiguous. */
 TotOutcome tot_load_node(Tot *t, uint32_t parent, double score);
 
-/* Adds a slot to the round. `scores` is NULL unless it is done. */
-TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores);
+/* Adds a slot to the round. If it is done, the caller fills in its scores. */
+TotOutcome tot_load_slot(Tot *t, TotSlot slot);
 
 /* Sets the frontier, next first. TOT_REFUSED: a node cannot be on it. */
 TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count);
-TotOutcome tot_load_recent(Tot *t, double measure);
 
-/* TOT_SEARCH: the number of children of the next slot of an earlier round. */
-TotOutcome tot_load_expansion(Tot *t, uint32_t children);
-
-/* Checks slots against open calls, and derives the rest of the state. */
+/* Checks slots against open calls, and derives the rest of the state. The caller has filled in
+ * `measures` and `expansions`. */
 TotOutcome tot_load_end(Tot *t, uint32_t answer);
 
-/* ---- shared by tot.c and tot_load.c; reserve before tot_add_node ---- */
+/* ---- shared by tot.c and tot_load.c ---- */
 
-bool tot_reserve_nodes(Tot *t, uint32_t more);
-bool tot_reserve_slots(Tot *t, uint32_t count);
-void tot_add_node(Tot *t, uint32_t parent, double score);
+/* Adds what the next node has beside the search's node; reserve first. */
+bool tot_reserve_nodes(Tot *t, uint64_t more);
+void tot_add_node(Tot *t, double score);
 
-/* ---- the rounds of the search (tot_round.c) ---- */
+/* Makes room for the scores of its thoughts. False: no memory. */
+bool tot_reserve_scores(Tot *t, TotSlot *slot);
 
+/* The rounds of the search. Make the children of a ticket, then tell the score of each. */
+TotOutcome tot_outcome(SearchStatus status);
 TotOutcome tot_begin_search(Tot *t);
-
-/* Makes the children of a ticket in the search, as far as max_nodes allows; score each of them. */
 SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count);
 void tot_tell_score(Tot *t, uint32_t id, double score);
 TotOutcome tot_back_up(Tot *t);
 TotOutcome tot_select(Tot *t);
-TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count); /* replaces tot_select */
-uint32_t tot_count_expanding(const Tot *t);                            /* tickets of the round */
 
 #endif

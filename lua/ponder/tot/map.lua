@@ -47,7 +47,7 @@ local function load_node(run, reader, value, field)
     elseif number > run.options.max_nodes then
         reader:refuse(field, ("is beyond max_nodes (%d)"):format(run.options.max_nodes))
     end
-    local parent = number > 1 and load_id(run, reader, field .. ".parent_id", node.parent_id) or 0
+    local parent = number > 1 and load_id(run, reader, field .. ".parent_id", node.parent_id) or nil
     local score = reader:check(field .. ".score", node.score, SCORE)
     run.contents[number] = reader:text(field .. ".content", node.content)
     if (score == nil) ~= (number == 1) then
@@ -122,11 +122,12 @@ function map_of.load(run, reader)
         load_slot(run, reader, value, field)
         return true
     end)
-    reader:list("recent_best_scores", function(score, field)
-        return run.core:load_recent(reader:check(field, score, SCORE))
+    local recent = reader:list("recent_best_scores", function(score, field)
+        return reader:check(field, score, SCORE)
     end)
-    reader:list("expansions", function(count, field)
-        return run.core:load_expansion(reader:check(field, count, COUNT))
+    local expansions = reader:list("expansions", function(count, field)
+        local kept = reader:check(field, count, COUNT)
+        return run.options.search and kept
             or reader:refuse(field, "is for a search without a frontier")
     end)
     run.parser_mode = map.parser_mode and reader:text("parser_mode", map.parser_mode)
@@ -137,10 +138,30 @@ function map_of.load(run, reader)
     local answer = map.answer_id ~= nil and load_id(run, reader, "answer_id", map.answer_id) or nil
     local fits = run.core:load_end(answer,
         reader:check("parse_retries.generation", retries.generation, COUNT),
-        reader:check("parse_retries.evaluation", retries.evaluation, COUNT))
+        reader:check("parse_retries.evaluation", retries.evaluation, COUNT),
+        recent, expansions)
     if not fits then
         reader:refuse("round", "must be the nodes that the open calls are about")
     end
+end
+
+---What clone adds to the copy.
+function map_of.copy(run, copy)
+    copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
+    copy.slots = table.move(run.slots, 1, #run.slots, 1, {}) -- their texts are never modified
+    copy.contexts = {}
+    copy.parser_errors = views.fields.parser_errors(run)
+    copy.parser_mode = run.parser_mode
+    local from, to = run.core, copy.core
+    for node = 1, from:node_count() do
+        to:load_node(from:node(node))
+    end
+    for slot = 1, from:slot_count() do
+        to:load_slot(from:slot(slot))
+    end
+    to:load_frontier(from:frontier())
+    local generation, evaluation = from:retries()
+    assert(to:load_end(from:answer(), generation, evaluation, from:recent(), from:expansions()))
 end
 
 return map_of

@@ -108,7 +108,7 @@ function tot_options.normalize(opts)
     opts.search = not TRAVERSALS[search] and search or nil
 end
 
-local CORE_OPTIONS = { "branching_factor", "max_depth", "min_depth", "max_nodes", "batch",
+local CORE_OPTIONS = { "max_depth", "min_depth", "max_nodes", "batch",
     "convergence_window", "convergence_measure", "min_score_improvement", "early_success_threshold",
     "stop_at_max_depth", "max_duration_ms", "max_parse_retries" }
 

@@ -59,7 +59,7 @@ function views.node(run, node)
     local parent, score, depth, visits, value = run.core:node(node)
     return {
         id = "n" .. node,
-        parent_id = parent > 0 and "n" .. parent or nil,
+        parent_id = parent and "n" .. parent,
         content = run.contents[node],
         score = score,
         children = ids_of(run.core:children(node)),
@@ -366,16 +366,5 @@ views.methods = {
         return best and views.node(run, best)
     end,
 }
-
----What clone adds to the copy.
-function views.copy(run, copy)
-    copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
-    copy.slots, copy.contexts = {}, {}
-    for slot, texts in ipairs(run.slots) do
-        copy.slots[slot] = texts -- never modified
-    end
-    copy.parser_errors = copy_list(run.parser_errors)
-    copy.parser_mode = run.parser_mode
-end
 
 return views
