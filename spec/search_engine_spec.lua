@@ -268,6 +268,15 @@ describe("callbacks", function()
             assert.is_false(ok)
             assert.matches("evaluate must return a number %(got string 5%), for node 0 at depth 0\n"
                 .. "\tevaluate is at spec/search_engine_spec.lua:%d+", message)
+            for name, search_name in pairs { evaluate_all = "bfs", prior = "uct" } do
+                local opts = options { concurrency = concurrency, search = search_name }
+                opts[name] = function() return { 1, 2, 3, 4 } end
+                opts.evaluate = name == "prior" and opts.evaluate or nil
+                ok, message = pcall(task.run, search.run, opts)
+                assert.is_false(ok)
+                assert.matches(name .. " must return [123] %a+ %(got 4%), for node %d+ at depth "
+                    .. "%d\n\t" .. name .. " is at spec/search_engine_spec.lua:%d+", message)
+            end
         end
     end)
 

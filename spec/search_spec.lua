@@ -370,11 +370,13 @@ describe("a failing callback", function()
         end
     end)
 
-    it("that raises a table passes it unchanged to the caller", function()
-        for _, concurrency in ipairs { 1, 4 } do
-            local raised_table = setmetatable({ code = "X" }, { __name = "mine" })
-            local caught = raised({ concurrency = concurrency, evaluate = function(s)
-                return s < 3 and s or error(raised_table)
+    it("that raises an object passes it unchanged to the caller", function()
+        local objects = { setmetatable({ code = "X" }, { __name = "mine" }), io.stdout, print,
+            coroutine.create(print) }
+        for i = 1, 2 * #objects do
+            local object = objects[(i + 1) // 2]
+            local caught = raised({ concurrency = i % 2 * 3 + 1, evaluate = function(s)
+                return s < 3 and s or error(object)
             end }, function(opts)
                 return task.run(function()
                     local ok, err = pcall(search.run, opts)
@@ -382,7 +384,7 @@ describe("a failing callback", function()
                     error({ err }, 0)
                 end)
             end)[1]
-            assert.equal(raised_table, caught)
+            assert.equal(object, caught)
             local where = search.raised_by(caught)
             assert.same({ "evaluate", 4, 2 }, { where.callback, where.node, where.depth })
             assert.matches("search_spec.lua", where.traceback)

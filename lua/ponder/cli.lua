@@ -231,11 +231,17 @@ function cli.order_traceback(message)
     return concat(move(own, 1, #own, #lines + 1, lines), "\n")
 end
 
----Adds a traceback to an error message that has none; a message handler for xpcall.
+---Adds a traceback to an error message that has none, and the callback of a search that raised it;
+---a message handler for xpcall.
 ---@param err any
 ---@return string
 function cli.with_traceback(err)
     local message = failures.describe(err)
+    local search = package.loaded["ponder.search"]
+    local from = search and search.raised_by(err)
+    if from then
+        message = from.message .. ": " .. message
+    end
     if find(message, "\nstack traceback:", 1, true) then
         return message
     end

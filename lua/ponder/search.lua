@@ -178,9 +178,9 @@ end
 -- Wraps an error so that outer handlers leave it alone.
 local Described = {}
 
-local raised = setmetatable({}, { __mode = "k" }) -- table -> where a callback raised it
+local raised = setmetatable({}, { __mode = "k" }) -- object -> where a callback raised it
 
--- Text gets the callback, the node and a traceback added; a table stays as it is (see raised_by).
+-- Text gets the callback, the node and a traceback added; an object stays as it is (see raised_by).
 local function describe(core, opts, err, callback, id)
     if getmetatable(err) == Described then
         return err
@@ -189,26 +189,30 @@ local function describe(core, opts, err, callback, id)
     end
     local described = setmetatable({ value = err }, Described)
     if task.stop_reason() then
-        described.value = tostring(err) .. "\n" .. progress(core, opts)
+        described.value = failures.describe(err) .. "\n" .. progress(core, opts)
+        return described
     elseif not callback then
         described.value = tostring(err)
-    elseif type(err) == "table" then
+        return described
+    end
+    local from = { callback = callback, node = id, depth = core:depth(id) }
+    from.message = ("search.run: %s raised for node %d at depth %d"):format(callback, id,
+        from.depth)
+    if failures.is_object(err) then
         failures.with_traceback(err, 1)
-        described.from = { callback = callback, node = id, depth = core:depth(id),
-            traceback = failures.traceback_of(err) }
+        from.traceback = failures.traceback_of(err)
+        described.from = from
     else
-        local message = ("search.run: %s raised for node %d at depth %d: %s"):format(callback, id,
-            core:depth(id), tostring(err))
-        described.value = failures.with_traceback(message, 1)
+        described.value = failures.with_traceback(from.message .. ": " .. tostring(err), 1)
     end
     return described
 end
 
----Which callback of search.run raised a table, and where. (The table itself reaches the caller of
----search.run unchanged.)
+---Which callback of search.run raised an object (a table, userdata, function or thread), and where.
+---(The object itself reaches the caller of search.run unchanged.)
 ---@param err any
----@return {callback: string, node: integer, depth: integer, traceback: string}? where nil for any
----  other value
+---@return {callback: string, node: integer, depth: integer, message: string, traceback: string}?
+---  where nil for any other value
 function search.raised_by(err)
     return raised[err]
 end
@@ -385,9 +389,9 @@ end
 ---does. `ponder help search` says which search to use when.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends
----the search: text gets the callback, the node and its depth added; a table is raised unchanged
----(see search.raised_by). A callback that returns `nil, message, code` ends it with
----`nil, message, code, partial`.
+---the search: text gets the callback, the node and its depth added; a table or another object is
+---raised unchanged (see search.raised_by). A callback that returns `nil, message, code` ends it
+---with `nil, message, code, partial`.
 ---
 ---Only astar and idastar end at the first terminal node; use `stop` to end the others there. uct,
 ---puct (without `revisit`), ab_mcts and evolve never select a terminal node: end them by `reflect =

@@ -100,6 +100,7 @@ bool core_check_boolean(lua_State *L, Core *core, int index);
 lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
                             lua_Integer used); /* number of items used */
 void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number);
+int core_refuse_result(lua_State *L, Core *core, const char *expected, const char *got);
 int core_wrong_result(lua_State *L, Core *core, const char *expected, int index);
 int core_list_hole(lua_State *L, Core *core, lua_Integer at);
 

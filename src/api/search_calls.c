@@ -179,9 +179,10 @@ static void tell_list(lua_State *L, Core *core, int index)
     const char *expected = ask->call == SEARCH_PRIOR ? "a list of numbers" : "a list of scores";
     lua_Integer length = core_check_list(L, core, expected, index, wanted);
     if (length != wanted)
-        core_raise(L, core, "search.run: %s must return %I %s (got %I)",
-                   core_call_name(core, ask->call), (LUAI_UACINT)wanted,
-                   ask->call == SEARCH_PRIOR ? "numbers" : "scores", (LUAI_UACINT)length);
+        core_refuse_result(L, core,
+                           lua_pushfstring(L, "%I %s", (LUAI_UACINT)wanted,
+                                           ask->call == SEARCH_PRIOR ? "numbers" : "scores"),
+                           lua_pushfstring(L, "%I", (LUAI_UACINT)length));
     for (lua_Integer i = 1; i <= length; i++, ask->node++) { /* an error names the node */
         lua_geti(L, index, i);
         double x = core_check_score(L, core, -1);

@@ -24,20 +24,25 @@ static const char *push_place(lua_State *L, const Core *core)
                            about.short_src, about.linedefined);
 }
 
-int core_wrong_result(lua_State *L, Core *core, const char *expected, int index)
+int core_refuse_result(lua_State *L, Core *core, const char *expected, const char *got)
 {
     const SearchAsk *ask = &core->ask;
+    return core_raise(L, core, "search.run: %s must return %s (got %s), for node %I at depth %I%s",
+                      core_call_name(core, ask->call), expected, got, (LUAI_UACINT)ask->node,
+                      (LUAI_UACINT)search_node(&core->search, ask->node)->depth,
+                      push_place(L, core));
+}
+
+int core_wrong_result(lua_State *L, Core *core, const char *expected, int index)
+{
     const char *type = luaL_typename(L, index);
     index = lua_absindex(L, index);
     size_t length = 0;
     const char *text = lua_istable(L, index) ? NULL : luaL_tolstring(L, index, &length);
     bool shows_value = lua_isboolean(L, index) || lua_isnumber(L, index) ||
                        (lua_isstring(L, index) && length <= 40);
-    const char *got = shows_value ? lua_pushfstring(L, "%s %s", type, text) : type;
-    return core_raise(L, core, "search.run: %s must return %s (got %s), for node %I at depth %I%s",
-                      core_call_name(core, ask->call), expected, got, (LUAI_UACINT)ask->node,
-                      (LUAI_UACINT)search_node(&core->search, ask->node)->depth,
-                      push_place(L, core));
+    return core_refuse_result(L, core, expected,
+                              shows_value ? lua_pushfstring(L, "%s %s", type, text) : type);
 }
 
 double core_check_score(lua_State *L, Core *core, int index)

@@ -46,9 +46,10 @@ local next, new_traceback, min = next, debug.traceback, math.min
 local find, format, sub = string.find, string.format, string.sub
 local concat, insert, sort = table.concat, table.insert, table.sort
 
--- Tables are raised unchanged; where each was raised first is kept here.
+-- Objects are raised unchanged; where each was raised first is kept here.
 local tracebacks = setmetatable({}, { __mode = "k" })
 
+local OBJECTS = { table = true, userdata = true, ["function"] = true, thread = true }
 local MAX_FIELDS, MAX_FIELD_BYTES = 8, 100
 local MAX_LISTED = 20 -- tasks in a deadlock
 
@@ -91,13 +92,19 @@ function failures.describe(err)
         or "a " .. kind .. " value was raised" .. (kind == "table" and show_fields(err) or "")
 end
 
----A message handler for xpcall: adds a traceback to text that has none; keeps that of a table.
+---@param err any
+---@return boolean is_object such as a table: with an identity, so that more can be said beside it
+function failures.is_object(err)
+    return OBJECTS[type(err)] == true
+end
+
+---A message handler for xpcall: adds a traceback to text that has none; keeps that of an object.
 ---@param err any
 ---@param skip? integer functions to leave out of the traceback, default 0
 ---@return any err
 function failures.with_traceback(err, skip)
     local level = 2 + (skip or 0)
-    if type(err) == "table" then
+    if OBJECTS[type(err)] then
         tracebacks[err] = tracebacks[err] or new_traceback(nil, level)
     elseif type(err) == "string" and not find(err, "\nstack traceback:", 1, true) then
         return new_traceback(err, level)
@@ -106,9 +113,9 @@ function failures.with_traceback(err, skip)
 end
 
 ---@param err any
----@return string? traceback of a table that went through `with_traceback`
+---@return string? traceback of an object that went through `with_traceback`
 function failures.traceback_of(err)
-    return type(err) == "table" and tracebacks[err] or nil
+    return OBJECTS[type(err)] and tracebacks[err] or nil
 end
 
 ---The message of a deadlock: which tasks wait for what, and where in the script.
@@ -145,7 +152,7 @@ function Failures:add(id, err, traceback)
     if traceback then
         message = message .. "\n" .. traceback
     end
-    if type(err) == "table" then
+    if OBJECTS[type(err)] then
         tracebacks[err] = tracebacks[err] or traceback
     end
     local failure = setmetatable({ id = id, message = message, handled = false, of = self },
