@@ -814,7 +814,7 @@ describe("memory", function()
                     assert(core.new():restore(t:clone():save()))
                 end
                 go_on("supervising", "supervise")
-                t:finish("completed", 2)
+                t:move("completed", 2)
             end
         ]], 3)
     end)

@@ -228,7 +228,7 @@ local NO_ENV = {}
 local function update(run, msg, env)
     check_arguments(run, msg, env)
     env = env or NO_ENV
-    local turn = { now = env.now_ms or core.clock_ms(), env = env, directives = nil, events = nil }
+    local turn = { now = env.now_ms or core.clock_ms(), env = env, directives = {}, events = {} }
     if msg.type == "start" then
         start(run, turn, msg)
     elseif msg.type == "llm_partial" then
@@ -240,7 +240,7 @@ local function update(run, msg, env)
     else
         handle_reply(run, turn, msg)
     end
-    return turn.directives or {}, turn.events or {}
+    return turn.directives, turn.events
 end
 
 -------------------------------------------------------------------------------

@@ -42,18 +42,21 @@ local views = require "ponder.tot.views"
 local machine_core = require "ponder.core.machine"
 
 local new_list = machine_core.new_list
+local numbered, thought_ids = views.numbered, views.thought_ids
 
 local MAX_STEPS_SHOWN = 16 -- of the path to a node, in a prompt
 
 -------------------------------------------------------------------------------
 -- Directives
 
---- The prompt context of a slot, one node of the round. All calls of the slot share this table, so
---- that a prompt function can cache in it what their prompts have in common.
-local function slot_context(run, slot, node, count)
+--- The prompt context of a slot, one node of the round; the node, its id, and how many thoughts to
+--- ask for. All calls of the slot share the context, so that a prompt function can cache in it what
+--- their prompts have in common.
+local function slot_context(run, slot)
+    local node, node_id, count = run.core:slot_node(slot)
     local context = run.contexts[slot]
     if context then
-        return context
+        return context, node, node_id, count
     end
     local _, _, depth = run.core:node(node)
     local steps = run.core:path(node, math.min(depth, MAX_STEPS_SHOWN)) -- without the root
@@ -73,7 +76,7 @@ local function slot_context(run, slot, node, count)
         instructions = false,
     }
     run.contexts[slot] = context
-    return context
+    return context, node, node_id, count
 end
 
 local function node_for(run, turn, node)
@@ -81,8 +84,7 @@ local function node_for(run, turn, node)
 end
 
 local function ask_for_thoughts(run, turn, call_id, slot)
-    local node, node_id, count = run.core:slot_node(slot)
-    local context = slot_context(run, slot, node, count)
+    local context, node, node_id, count = slot_context(run, slot)
     run:add_directive(turn, {
         type = "generate_thoughts",
         call_id = call_id,
@@ -92,26 +94,8 @@ local function ask_for_thoughts(run, turn, call_id, slot)
     })
 end
 
--- "t1", "t2", ..., cached.
-local thought_ids = setmetatable({}, {
-    __index = function(ids, i)
-        ids[i] = "t" .. i
-        return ids[i]
-    end,
-})
-
---- The thoughts of a slot as {id, content}, numbered from 1.
-local function numbered(texts)
-    local thoughts = new_list(#texts)
-    for i = 1, #texts do
-        thoughts[i] = { id = thought_ids[i], content = texts[i] }
-    end
-    return thoughts
-end
-
 local function ask_for_scores(run, turn, call_id, slot)
-    local node, node_id, count = run.core:slot_node(slot)
-    local context = slot_context(run, slot, node, count)
+    local context, node, node_id = slot_context(run, slot)
     local thoughts = numbered(run.slots[slot])
     context.thoughts = thoughts
     run:add_directive(turn, {
@@ -125,8 +109,7 @@ end
 
 local function ask_for_repair(run, turn, call_id, call, text)
     local slot = call.subject + 1
-    local node, node_id, count = run.core:slot_node(slot)
-    local context = slot_context(run, slot, node, count)
+    local context, node, node_id = slot_context(run, slot)
     context.reply = text
     context.wanted = call.kind == "generate" and "thoughts" or "scores"
     context.thoughts = numbered(run.slots[slot] or {})
@@ -268,21 +251,18 @@ local function read_scores(map, where, count)
     return list, nil, found
 end
 
-local function parse_thoughts(run, text)
-    local texts, mode = (run.options.parse_thoughts or parse.thoughts)(text)
-    local list, problem = read_thoughts(texts, "parse_thoughts: result")
-    if problem then
-        error("tot: " .. problem, 0)
-    elseif #list > 0 then
-        run.parser_mode = mode
-        return list
+--- The payload in a reply, for `accept`, or nil.
+local function parse_reply(run, call, text)
+    local texts = run.slots[call.subject + 1]
+    local list, problem, found, mode
+    if call.kind == "generate" then
+        list, mode = (run.options.parse_thoughts or parse.thoughts)(text)
+        list, problem = read_thoughts(list, "parse_thoughts: result")
+        found = list and #list
+    else
+        list, mode = (run.options.parse_scores or parse.scores)(text, numbered(texts))
+        list, problem, found = read_scores(list, "parse_scores: result", #texts)
     end
-end
-
-local function parse_scores(run, text, slot)
-    local texts = run.slots[slot]
-    local map, mode = (run.options.parse_scores or parse.scores)(text, numbered(texts))
-    local list, problem, found = read_scores(map, "parse_scores: result", #texts)
     if problem then
         error("tot: " .. problem, 0)
     elseif found > 0 then
@@ -353,12 +333,7 @@ local class = {
         run.parser_errors = {}
     end,
     begin = begin,
-    parse = function(run, call, text)
-        if call.kind == "generate" then
-            return parse_thoughts(run, text)
-        end
-        return parse_scores(run, text, call.subject + 1)
-    end,
+    parse = parse_reply,
     accept = accept,
     unreadable = unreadable,
     complete_event = views.complete_event,

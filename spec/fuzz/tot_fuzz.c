@@ -130,7 +130,7 @@ static void check_frontier(const Tot *t)
 static void finish_round(Tot *t, double now)
 {
     CHECK(t->nodes.count <= t->options.search.max_nodes);
-    if (tot_verdict(t, now, false) != TOT_GOES_ON) {
+    if (tot_verdict(t, now, false) != NULL) {
         CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
     } else if (tot_enqueue_children(t) != TOT_DONE) {
         CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));

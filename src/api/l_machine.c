@@ -203,12 +203,6 @@ static int m_is_busy(lua_State *L)
     return 1;
 }
 
-static int m_is_final(lua_State *L)
-{
-    lua_pushboolean(L, machine_is_final(machine_self(L)));
-    return 1;
-}
-
 static int m_find_call(lua_State *L)
 {
     const Machine *m = machine_self(L);
@@ -255,19 +249,9 @@ static int m_move(lua_State *L)
 {
     Machine *m = machine_self(L);
     uint8_t to = (uint8_t)check_name(L, 2, m->kind->statuses);
-    luaL_argcheck(L, to >= MACHINE_BUSY, 2, "not a busy status (use finish)");
-    if (!machine_move(m, to))
-        return luaL_error(L, "%s: no move from %s to %s", m->kind->name,
-                          m->kind->statuses[m->status], m->kind->statuses[to]);
-    return 0;
-}
-
-static int m_finish(lua_State *L)
-{
-    Machine *m = machine_self(L);
-    uint8_t to = (uint8_t)check_name(L, 2, m->kind->statuses);
-    luaL_argcheck(L, to == MACHINE_COMPLETED || to == MACHINE_ERROR, 2, "not a final status");
-    if (!machine_finish(m, to, luaL_checknumber(L, 3)))
+    bool moved =
+        to >= MACHINE_BUSY ? machine_move(m, to) : machine_finish(m, to, luaL_checknumber(L, 3));
+    if (!moved)
         return luaL_error(L, "%s: no move from %s to %s", m->kind->name,
                           m->kind->statuses[m->status], m->kind->statuses[to]);
     return 0;
@@ -284,13 +268,11 @@ static int m_times(lua_State *L)
 static const luaL_Reg shared_methods[] = {
     {"status", m_status},
     {"is_busy", m_is_busy},
-    {"is_final", m_is_final},
     {"find_call", m_find_call},
     {"current_call", m_current_call},
     {"open_call", m_open_call},
     {"close_call", m_close_call},
     {"move", m_move},
-    {"finish", m_finish},
     {"times", m_times},
     {"save", machine_save},
     {"restore", machine_load},

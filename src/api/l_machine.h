@@ -7,13 +7,13 @@
  * metatable as first upvalue, so machine_self checks its userdata without a registry lookup.
  *
  *     core:status()               "idle", ...
- *     core:is_busy()  core:is_final()
+ *     core:is_busy()
  *     core:find_call(id)          -> kind, subject    nothing if no such call is open
  *     core:current_call()         -> id, kind, subject    nothing before the start
  *     core:open_call(kind, subject) -> id
  *     core:close_call(id)         -> whether it was open
- *     core:move(status)           raises if the table of moves does not have it
- *     core:finish(status, now)    "completed" or "error"; drops the open calls
+ *     core:move(status, now)      raises if the table of moves does not have it; "completed" and
+ *                                 "error" drop the open calls
  *     core:times()                -> when it started, when it finished: ms, or nil
  *     core:save()                 -> a plain table, and
  *     core:restore(table)         -> true, or nil, the name of the field, what was expected there

@@ -136,21 +136,14 @@ static int m_scores(lua_State *L)
     return 1;
 }
 
-/* verdict(now, budgets_only) -> reason; nothing if the run goes on, with the round backed up */
+/* verdict(now, budgets_only) -> reason; nil if the run goes on, with the round backed up */
 static int m_verdict(lua_State *L)
 {
-    static const char *const reasons[] = {
-        [TOT_THRESHOLD] = "threshold",       [TOT_MAX_NODES] = "max_nodes",
-        [TOT_MAX_DURATION] = "max_duration", [TOT_CONVERGED] = "converged",
-        [TOT_MAX_DEPTH] = "max_depth",
-    };
     Tot *t = machine_self(L);
-    TotReason reason = tot_verdict(t, luaL_checknumber(L, 2), lua_toboolean(L, 3));
-    if (reason == TOT_GOES_ON) {
+    const char *reason = tot_verdict(t, luaL_checknumber(L, 2), lua_toboolean(L, 3));
+    lua_pushstring(L, reason);
+    if (reason == NULL)
         check_outcome(L, tot_enqueue_children(t), "verdict");
-        return 0;
-    }
-    lua_pushstring(L, reasons[reason]);
     return 1;
 }
 

@@ -74,10 +74,6 @@ void machine_free(Machine *m);
 /* Makes `to`, fresh from machine_init, equal to `from`. False: out of memory. */
 bool machine_copy(Machine *to, const Machine *from);
 
-static inline bool machine_is_final(const Machine *m)
-{
-    return m->status == MACHINE_COMPLETED || m->status == MACHINE_ERROR;
-}
 static inline bool machine_is_busy(const Machine *m)
 {
     return m->status >= MACHINE_BUSY;

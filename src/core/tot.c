@@ -110,7 +110,7 @@ TotOutcome tot_begin_search(Tot *t)
         return TOT_NO_MEMORY;
     search_note_root(s);
     tot_tell_score(t, 0, 0);
-    return search_back_up(s) ? tot_select(t) : TOT_NO_MEMORY;
+    return tot_back_up(t) == TOT_DONE ? tot_select(t) : TOT_NO_MEMORY;
 }
 
 SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count)
@@ -136,8 +136,8 @@ TotOutcome tot_back_up(Tot *t)
 {
     SearchStatus status = SEARCH_OK;
     t->first_ticket = (uint32_t)t->search.tickets.count;
-    t->has_wave = search_next_wave(&t->search, &status);
-    if (status == SEARCH_OK && !t->has_wave && !search_back_up(&t->search))
+    if (!search_next_wave(&t->search, &status) && status == SEARCH_OK &&
+        !search_back_up(&t->search))
         status = SEARCH_NO_MEMORY;
     return tot_outcome(status);
 }
@@ -150,10 +150,10 @@ static uint32_t count_expanding(const Tot *t)
     return count;
 }
 
-/* Selects rounds until one has a ticket that expands its node. */
+/* Takes the next wave, or selects rounds until one has a ticket that expands its node. */
 TotOutcome tot_select(Tot *t)
 {
-    if (t->has_wave)
+    if (t->first_ticket < t->search.tickets.count)
         return TOT_DONE;
     do {
         SearchStatus status = search_next_round(&t->search);
@@ -391,20 +391,20 @@ static bool new_at_max_depth(const Tot *t)
     return false;
 }
 
-TotReason tot_verdict(Tot *t, double now, bool budgets_only)
+const char *tot_verdict(Tot *t, double now, bool budgets_only)
 {
     const TotOptions *options = &t->options;
     if (!budgets_only && (t->answer = find_answer(t)) != SEARCH_NO_NODE)
-        return TOT_THRESHOLD;
+        return "threshold";
     if (t->nodes.count >= options->search.max_nodes)
-        return TOT_MAX_NODES;
+        return "max_nodes";
     if (now - t->machine.started_at >= options->max_duration_ms)
-        return TOT_MAX_DURATION;
-    if (!budgets_only && has_converged(t))
-        return TOT_CONVERGED;
-    if (!budgets_only && options->stop_at_max_depth && new_at_max_depth(t))
-        return TOT_MAX_DEPTH;
-    return TOT_GOES_ON;
+        return "max_duration";
+    if (budgets_only)
+        return NULL;
+    if (has_converged(t))
+        return "converged";
+    return options->stop_at_max_depth && new_at_max_depth(t) ? "max_depth" : NULL;
 }
 
 TotOutcome tot_enqueue_children(Tot *t)
@@ -427,7 +427,6 @@ TotOutcome tot_next_round(Tot *t, const uint32_t *chosen, uint32_t chosen_count)
     if (open_slots(t) != TOT_DONE)
         return TOT_NO_MEMORY;
     tot_open_calls(t);
-    t->has_wave = false;
     machine_move(&t->machine, TOT_GENERATING);
     return TOT_DONE;
 }

@@ -39,15 +39,6 @@ enum { TOT_CALL_GENERATE, TOT_CALL_EVALUATE };
 enum { TOT_BEST_FIRST, TOT_BFS, TOT_DFS, TOT_SEARCH };
 enum { TOT_BEST_SO_FAR, TOT_BEST_LEAF };
 
-typedef enum TotReason {
-    TOT_GOES_ON,
-    TOT_THRESHOLD,
-    TOT_MAX_NODES,
-    TOT_MAX_DURATION,
-    TOT_CONVERGED,
-    TOT_MAX_DEPTH
-} TotReason;
-
 typedef struct TotOptions {
     SearchOptions search; /* expandable_only in the first three orders */
     uint32_t min_depth, convergence_window, max_parse_retries;
@@ -82,7 +73,6 @@ typedef struct Tot {
     VEC(TotSlot) slots;
     uint32_t generating_count; /* slots that wait for thoughts */
     uint32_t first_ticket;     /* of the slots; earlier tickets belong to earlier waves */
-    bool has_wave;             /* the search has added tickets to the round */
     Frontier leaves;           /* for TOT_BEST_LEAF; may list nodes that have children by now */
     IdList expansions;         /* TOT_SEARCH: the number of children of each slot so far */
     uint32_t open_leaves;      /* leaves above max_depth */
@@ -136,8 +126,9 @@ bool tot_round_complete(const Tot *t);
 /* The measures of the last convergence_window rounds, or of all if there are fewer. */
 const double *tot_recent(const Tot *t, uint32_t *count);
 
-/* Which stopping rule holds after a round; `budgets_only` checks max_nodes and max_duration. */
-TotReason tot_verdict(Tot *t, double now, bool budgets_only);
+/* Which stopping rule holds after a round, NULL for none; `budgets_only` checks max_nodes and
+ * max_duration. */
+const char *tot_verdict(Tot *t, double now, bool budgets_only);
 
 /* How many thoughts a slot asks for. */
 uint32_t tot_width(const Tot *t, const TotSlot *slot);

@@ -147,13 +147,11 @@ static TotOutcome repeat_rounds(Tot *t, const Search *saved)
     TotOutcome outcome = tot_begin_search(t);
     while (outcome == TOT_DONE && next < t->expansions.count) {
         outcome = repeat_round(t, saved, &at, &next);
-        t->has_wave = false;
         if (outcome == TOT_DONE)
             outcome = tot_back_up(t);
         if (outcome == TOT_DONE)
             outcome = tot_select(t);
     }
-    t->has_wave = false;
     if (outcome == TOT_NO_MEMORY)
         return outcome;
     return outcome == TOT_DONE && at == saved->count ? match_slots(t) : TOT_REFUSED;

@@ -90,7 +90,7 @@ local function load_thoughts(run, reader)
     end
     local rule = { type = "integer", min = 1, max = run.round_size, required = true }
     reader:list("pending_thoughts", function(value, field)
-        if run.core:status() ~= "generating" and not run.core:is_final() then
+        if run.core:status() ~= "generating" and not run.reason then
             reader:refuse(field, "does not fit the status: no round is running")
         end
         reader:check(field, value, { type = "table", required = true })

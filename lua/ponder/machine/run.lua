@@ -42,27 +42,16 @@ end
 
 ---Adds a directive to those that update returns.
 function Run.add_directive(_, turn, directive)
-    local list = turn.directives
-    if list then
-        list[#list + 1] = directive
-    else
-        turn.directives = { directive }
-    end
+    turn.directives[#turn.directives + 1] = directive
 end
 
 ---Adds the event `CLASS.NAME`.
 function Run:add_event(turn, name, measurements, metadata)
-    local event = {
+    turn.events[#turn.events + 1] = {
         name = self.class.name .. "." .. name,
         measurements = measurements,
         metadata = metadata,
     }
-    local list = turn.events
-    if list then
-        list[#list + 1] = event
-    else
-        turn.events = { event }
-    end
 end
 
 ---Milliseconds since the start.
@@ -94,7 +83,7 @@ end
 ---@param reason string
 ---@param call_id string the call whose reply ended the run
 function Run:complete(turn, reason, call_id)
-    self.core:finish("completed", turn.now)
+    self.core:move("completed", turn.now)
     self.reason = reason
     self.streams = {}
     local measurements, metadata = self.class.complete_event(self, turn)
@@ -122,7 +111,7 @@ end
 ---@param call_id string?
 ---@param reason any
 function Run:fail(turn, call_id, reason)
-    self.core:finish("error", turn.now)
+    self.core:move("error", turn.now)
     self.reason = "error"
     self.error = reason_line(reason)
     self.streams = {}
@@ -146,12 +135,11 @@ local listeners = setmetatable({}, { __mode = "k" })
 
 local function report_cut(context, tag, bytes, max)
     local listener = listeners[context]
+    local measurements, metadata = { bytes = bytes, max_bytes = max }, { tag = tag }
     if type(listener) == "table" then
-        listener.run:add_event(listener, "text_cut", { bytes = bytes, max_bytes = max },
-            { tag = tag })
+        listener.run:add_event(listener, "text_cut", measurements, metadata)
     elseif listener then
-        listener { name = "text_cut", measurements = { bytes = bytes, max_bytes = max },
-            metadata = { tag = tag } }
+        listener { name = "text_cut", measurements = measurements, metadata = metadata }
     end
 end
 

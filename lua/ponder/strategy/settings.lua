@@ -304,9 +304,9 @@ function settings.render(s, name, fields)
     local context = options.merge({}, fields)
     local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
         { max_text_bytes = s.opts.max_text_bytes or machine_run.MAX_TEXT_BYTES.default })
-    local turn = { env = { prompts = { [name] = f } } }
+    local turn = { env = { prompts = { [name] = f } }, events = {} }
     local messages = rendering:render(turn, name, context)
-    for _, event in ipairs(turn.events or {}) do
+    for _, event in ipairs(turn.events) do
         notice.of_cut(kind.name, event)
         log.event(event.name, { measurements = event.measurements, metadata = event.metadata })
     end

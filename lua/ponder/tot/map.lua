@@ -88,7 +88,7 @@ local function load_slot(run, reader, value, field)
         return reader:check(at, score, { type = "number", min = 0, max = 1, required = true })
     end)
     local retries = reader:check(field .. ".retries", slot.retries, COUNT)
-    local count = run.core:is_final() and math.max(#texts, #scores) or #texts
+    local count = run.reason and math.max(#texts, #scores) or #texts
     if phase ~= "generating" and count == 0 then
         reader:refuse(field .. ".thoughts", "must not be empty")
     elseif not run.core:load_slot(node, phase, count, retries, scores) then

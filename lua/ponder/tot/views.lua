@@ -26,7 +26,7 @@ local views = {}
 ---@field path_ids string[] from the root
 ---@field path_text string their texts, one per line
 
-local array = json.array
+local array, new_list = json.array, require("ponder.core.machine").new_list
 
 ---The id of the node with that number.
 function views.id(node)
@@ -44,6 +44,24 @@ function views.index(run, id)
     local digits = type(id) == "string" and #id < 12 and id:match("^n([1-9]%d*)$")
     local node = digits and math.tointeger(tonumber(digits))
     return node and node <= run.core:node_count() and node or nil
+end
+
+-- "t1", "t2", ..., cached.
+local thought_ids = setmetatable({}, {
+    __index = function(ids, i)
+        ids[i] = "t" .. i
+        return ids[i]
+    end,
+})
+views.thought_ids = thought_ids
+
+---The thoughts of a slot as {id, content}, numbered from 1.
+function views.numbered(texts)
+    local thoughts = new_list(#texts)
+    for i = 1, #texts do
+        thoughts[i] = { id = thought_ids[i], content = texts[i] }
+    end
+    return thoughts
 end
 
 local function ids_of(nodes)
@@ -67,6 +85,10 @@ function views.node(run, node)
         visits = visits,
         value = value,
     }
+end
+
+local function copy_list(list)
+    return array(table.move(list, 1, #list, 1, {}))
 end
 
 local function nodes_of(run, list)
@@ -100,11 +122,13 @@ end
 ---@field recent_best_scores number[]
 ---@field elapsed_ms number since the start
 
+local function frontier(run)
+    return ids_of(run.core:frontier())
+end
+
 local view_fields = {
     nodes = node_sequence,
-    frontier = function(run)
-        return ids_of(run.core:frontier())
-    end,
+    frontier = frontier,
     scores = function(run)
         return setmetatable({}, {
             __index = function(_, id)
@@ -116,18 +140,6 @@ local view_fields = {
     status = function(run)
         return run.core:status()
     end,
-    node_count = function(run)
-        return run.core:node_count()
-    end,
-    frontier_size = function(run)
-        return (select(2, run.core:counts()))
-    end,
-    depth_reached = function(run)
-        return (select(3, run.core:counts()))
-    end,
-    best_score = function(run)
-        return (select(4, run.core:counts()))
-    end,
     recent_best_scores = function(run)
         return run.core:recent()
     end,
@@ -136,12 +148,18 @@ local view_fields = {
     end,
 }
 
+-- Of core:counts().
+local COUNTS = { node_count = 1, frontier_size = 2, depth_reached = 3, best_score = 4 }
+
 ---@return TotView
 function views.view(run, now)
     return setmetatable({}, {
         __index = function(_, name)
             local field = view_fields[name]
-            return field and field(run, now)
+            if field then
+                return field(run, now)
+            end
+            return COUNTS[name] and (select(COUNTS[name], run.core:counts()))
         end,
     })
 end
@@ -156,11 +174,7 @@ local function current_slot(run)
 end
 
 local function pending_thoughts(run)
-    local thoughts = array {}
-    for i, text in ipairs(run.slots[current_slot(run)] or {}) do
-        thoughts[i] = { id = "t" .. i, content = text }
-    end
-    return thoughts
+    return array(views.numbered(run.slots[current_slot(run)] or {}))
 end
 
 --- The scores of the first node of the round that has them, by thought id, while other nodes still
@@ -187,7 +201,7 @@ local function round(run)
             node_id = "n" .. node,
             phase = phase,
             retries = retries,
-            thoughts = array(table.move(run.slots[slot] or {}, 1, #(run.slots[slot] or {}), 1, {})),
+            thoughts = copy_list(run.slots[slot] or {}),
             scores = scores and array(scores),
         }
     end
@@ -207,10 +221,6 @@ end
 local function parse_retries(run)
     local generation, evaluation = run.core:retries()
     return { generation = generation, evaluation = evaluation }
-end
-
-local function copy_list(list)
-    return array(table.move(list, 1, #list, 1, {}))
 end
 
 -------------------------------------------------------------------------------
@@ -235,7 +245,7 @@ local function candidate(run, node)
 end
 
 local function result(run)
-    if not run.core:is_final() then
+    if not run.reason then
         return nil
     end
     local core, opts = run.core, run.options
@@ -306,9 +316,7 @@ views.fields = {
     pending_thoughts = pending_thoughts,
     pending_scores = pending_scores,
     round = round,
-    frontier = function(run)
-        return ids_of(run.core:frontier())
-    end,
+    frontier = frontier,
     solution_path = solution_path,
     parser_mode = function(run)
         return run.parser_mode
