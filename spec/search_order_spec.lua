@@ -142,15 +142,16 @@ describe("beam with many candidates", function()
 end)
 
 describe("astar with many open nodes", function()
-    local HEURISTICS = { 0.0, -0.0, 1, 2.5, 2 }
+    local HEURISTICS = { 0.0, -0.0, 1, 2.5, math.huge }
     local function h(id) return HEURISTICS[(id * 2654435761 >> 8) % 5 + 1] end
     local function cost(_, child) return child // 7 % 3 end
 
     -- Expands the least f first, of these the least h, then the oldest.
-    local function expected(batch)
+    local function expected(batch, weight)
         local opts, g, open, order = policy("rising", {}), { [0] = 0 }, { 0 }, {}
         local function is_before(a, b)
-            local f_a, f_b = g[a] + h(a), g[b] + h(b)
+            local f_a, f_b = g[a], g[b]
+            if weight > 0 then f_a, f_b = f_a + weight * h(a), f_b + weight * h(b) end
             if f_a ~= f_b then return f_a < f_b end
             if h(a) ~= h(b) then return h(a) < h(b) end
             return a < b
@@ -174,11 +175,13 @@ describe("astar with many open nodes", function()
         return order
     end
 
-    for _, batch in ipairs { 1, 4 } do
-        it("takes them in order, batch " .. batch, function()
-            assert.equal(table.concat(expected(batch), " "), table.concat(order_of("rising", {
-                search = "astar", heuristic = h, cost = cost, batch = batch, evaluate = false,
-            }), " "))
-        end)
+    for _, weight in ipairs { 0, 1, 2 } do
+        for _, batch in ipairs { 1, 4 } do
+            it(("takes them in order, weight %d, batch %d"):format(weight, batch), function()
+                assert.equal(table.concat(expected(batch, weight), " "),
+                    table.concat(order_of("rising", { search = "astar", heuristic = h, cost = cost,
+                        weight = weight, batch = batch, evaluate = false }), " "))
+            end)
+        end
     end
 end)

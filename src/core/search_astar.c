@@ -91,10 +91,8 @@ static bool back_up(Search *s)
     Astar *astar = s->data;
     if (!vec_reserve(&astar->open, &s->alloc, s->count - s->round_children))
         return false;
-    for (uint32_t id = s->round_children; id < s->count; id++) {
-        const PathNode *node = path_node(s, id);
-        push_open(s, (OpenNode){path_f(s, node), node->h, id});
-    }
+    for (uint32_t id = s->round_children; id < s->count; id++)
+        push_open(s, (OpenNode){path_f(s, id), path_node(s, id)->h, id});
     return true;
 }
 
@@ -146,8 +144,10 @@ void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index
 
 void path_score(Search *s, uint32_t id, double h)
 {
-    path_node(s, id)->h = h;
-    search_node(s, id)->score = 0 - path_f(s, path_node(s, id));
+    PathNode *node = path_node(s, id);
+    double weight = s->options.weight, rest = weight > 0 ? weight * h : 0; /* 0, even of infinity */
+    node->h = h;
+    search_node(s, id)->score = 0 - (node->g + rest);
 }
 
 bool path_is_cheaper(const Search *s, const SearchTicket *ticket)

@@ -10,7 +10,7 @@
 typedef struct IdastarNode {
     PathNode path;
     uint32_t first;
-    uint32_t child_count : 30, expanded : 1, processed : 1;
+    uint32_t child_count : 31, processed : 1;
 } IdastarNode;
 
 typedef struct Idastar {
@@ -37,7 +37,7 @@ static bool back_up(Search *s)
 {
     Idastar *ida = s->data;
     if (s->rounds == 1) {
-        ida->limit = path_f(s, path_node(s, 0));
+        ida->limit = path_f(s, 0);
         ida->next_limit = INFINITY;
         search_hold(s, 0); /* all passes begin with it */
         return push_children(s, 0, 1);
@@ -45,40 +45,14 @@ static bool back_up(Search *s)
     for (size_t i = s->tickets.count; i-- > 0;) {
         const SearchTicket *t = &s->tickets.items[i];
         IdastarNode *node = idastar_node(s, t->node);
-        node->expanded = t->expands && !s->options.retain_path;
+        node->processed = !s->options.retain_path;
         node->first = t->first;
         node->child_count = t->end - t->first;
         if (!push_children(s, t->first, t->end - t->first))
             return false;
+        search_release(s, t->node);
     }
-    for (size_t i = 0; i < s->tickets.count; i++)
-        search_release(s, s->tickets.items[i].node);
     return true;
-}
-
-/* Processes a popped node. */
-typedef enum Popped { POPPED_DROP, POPPED_WALK, POPPED_TICKET, POPPED_LATER } Popped;
-
-static Popped classify(const Search *s, uint32_t id, double limit)
-{
-    const IdastarNode *node = idastar_node(s, id);
-    if (path_is_stale(s, id) || path_f(s, &node->path) > limit)
-        return POPPED_DROP;
-    if (node->expanded)
-        return POPPED_WALK;
-    if (node->processed)
-        return POPPED_DROP;
-    return search_node(s, id)->terminal && s->tickets.count > 0 ? POPPED_LATER : POPPED_TICKET;
-}
-
-static void drop(Search *s, uint32_t id)
-{
-    Idastar *ida = s->data;
-    const PathNode *node = path_node(s, id);
-    double f = path_f(s, node);
-    if (f > ida->limit && f < ida->next_limit && !path_is_stale(s, id))
-        ida->next_limit = f;
-    search_release(s, id);
 }
 
 /* Fills a round from the rest of the pass; false: no memory. */
@@ -87,22 +61,25 @@ static bool fill_round(Search *s)
     Idastar *ida = s->data;
     while (ida->stack.count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = ida->stack.items[--ida->stack.count];
-        IdastarNode *node = idastar_node(s, id);
-        switch (classify(s, id, ida->limit)) {
-        case POPPED_DROP: drop(s, id); break;
-        case POPPED_WALK:
+        const IdastarNode *node = idastar_node(s, id);
+        bool stale = path_is_stale(s, id), terminal = search_node(s, id)->terminal;
+        double f = path_f(s, id);
+        if (stale || f > ida->limit) {
+            if (!stale && f < ida->next_limit)
+                ida->next_limit = f;
+            search_release(s, id);
+        } else if (node->processed) {
             if (!push_children(s, node->first, node->child_count))
                 return false;
-            break;
-        case POPPED_TICKET:
+        } else if (terminal && s->tickets.count > 0) {
+            ida->stack.count++; /* for a round of its own */
+            return true;
+        } else {
             if (!search_reserve_tickets(s, 1))
                 return false;
             search_select(s, id);
-            node->processed = !s->options.retain_path;
-            if (search_node(s, id)->terminal)
+            if (terminal)
                 return true;
-            break;
-        case POPPED_LATER: ida->stack.count++; return true;
         }
     }
     return true;

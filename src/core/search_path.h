@@ -16,9 +16,9 @@ static inline PathNode *path_node(const Search *s, uint32_t id)
 }
 
 /* f = g + weight * h */
-static inline double path_f(const Search *s, const PathNode *node)
+static inline double path_f(const Search *s, uint32_t id)
 {
-    return node->g + s->options.weight * node->h;
+    return 0 - search_node(s, id)->score;
 }
 
 /* Whether a cheaper node with the same key exists; a stale node is never processed. */

@@ -14,7 +14,7 @@ Tree.__index = Tree
 ---@return table
 function Tree:to_table()
     local copy = options.merge({}, self)
-    copy.nodes = {}
+    copy.nodes = json.array {}
     for i, node in ipairs(self.nodes) do
         local plain = {}
         for name, value in next, node do
@@ -27,17 +27,20 @@ function Tree:to_table()
     return copy
 end
 
--- The nodes as a sequence that builds them when they are read. Nodes in use are cached.
+-- The nodes as a sequence that builds them when they are read, and a function that gets one by id.
+-- Nodes in use are cached.
 local function lazy_nodes(core)
     local cached, kept = setmetatable({}, { __mode = "v" }), core:kept_ids()
-    return sequence.new(function()
-        return kept and #kept or core:count()
-    end, function(i)
-        local id = kept and kept[i] or i - 1
+    local function node_of(id)
         local node = cached[id] or core:node(id)
         cached[id] = node
         return node
-    end)
+    end
+    return sequence.new(function()
+        return kept and #kept or core:count()
+    end, function(i)
+        return node_of(kept and kept[i] or i - 1)
+    end), node_of
 end
 
 -- Lists of ids: the levels of dvts, the islands of evolve.
@@ -89,17 +92,16 @@ end
 ---@param started number task.now() when it began
 ---@return SearchResult
 return function(core, opts, outcome, started)
-    local nodes = lazy_nodes(core)
+    local nodes, node_of = lazy_nodes(core)
     local best_id = core:best()
-    local best = best_id and core:node(best_id)
+    local best = best_id and node_of(best_id)
     local ok = best ~= nil and best.terminal
     local stats = stats_of(core, started)
     return {
         ok = ok,
-        best_path = best and core:path(best_id) or {},
+        best_path = best and core:path(best_id) or json.array {},
         best_score = best and best.score,
-        best_node = best and nodes[best_id + 1] and nodes[best_id + 1].id == best_id
-            and nodes[best_id + 1] or best,
+        best_node = best,
         stop_reason = outcome ~= "over" and outcome or ok and "terminal" or "exhausted",
         hint = not ok and hint_of(opts, stats) or nil,
         iterations = select(6, core:counts()),
