@@ -9,10 +9,6 @@ typedef struct AbArm {
     double n, mean, m2, a, b;
 } AbArm;
 
-typedef struct AbGroup {
-    double n, mean, m2;
-} AbGroup;
-
 enum { MIXED_SIDE = 16, MIXED_CELLS = MIXED_SIDE * MIXED_SIDE };
 
 /* A posterior over a grid of the two standard deviations; the rest is in closed form. */
@@ -21,9 +17,9 @@ typedef struct AbMixed {
     double mu[MIXED_CELLS], lambda[MIXED_CELLS];
 } AbMixed;
 
-void search_mixed_fit(AbMixed *m, const AbGroup *groups, size_t count);
+void search_mixed_fit(AbMixed *m, const AbArm *groups, size_t count);
 
 /* Draws an observation of a group, or of a new one (NULL). */
-double search_mixed_draw(const AbMixed *m, SearchDraw *d, const AbGroup *group);
+double search_mixed_draw(const AbMixed *m, SearchDraw *d, const AbArm *group);
 
 #endif

@@ -27,10 +27,9 @@ typedef struct Bucket {
 } Bucket;
 
 typedef struct Ab {
-    uint64_t tickets; /* of all rounds: the next one's number */
-    AbArm *actions;   /* over the whole tree */
+    AbArm *actions; /* over the whole tree */
     VEC(Bucket) buckets;
-    VEC(AbGroup) groups;
+    VEC(AbArm) groups; /* of the children of a node */
     AbMixed mixed;
 } Ab;
 
@@ -100,8 +99,7 @@ static double draw_gaussian(SearchDraw *d, const AbArm *arm)
 
 static double draw_arm(const Search *s, const AbArm *arm, uint32_t v, uint64_t number)
 {
-    const Ab *ab = s->data;
-    SearchDraw d = search_draw(s->options.seed, ab->tickets, v, number);
+    SearchDraw d = search_draw(s->options.seed, search_ticket_number(s), v, number);
     if (s->options.posterior == POSTERIOR_BETA)
         return search_beta(&d, 0.5 + arm->a, 0.5 + arm->b);
     return draw_gaussian(&d, arm);
@@ -152,33 +150,28 @@ static bool fit_children(Search *s, uint32_t v)
     ab->groups.count = 0;
     if (!vec_reserve(&ab->groups, &s->alloc, stats_of(s, v)->child_count))
         return false;
-    for (uint32_t c = stats_of(s, v)->first_child; c != 0; c = stats_of(s, c)->next_sibling) {
-        const AbArm *arm = &stats_of(s, c)->self;
-        AbGroup group = {arm->n, arm->mean, arm->m2};
-        vec_push(&ab->groups, group);
-    }
+    for (uint32_t c = stats_of(s, v)->first_child; c != 0; c = stats_of(s, c)->next_sibling)
+        vec_push(&ab->groups, stats_of(s, c)->self);
     search_mixed_fit(&ab->mixed, ab->groups.items, ab->groups.count);
     return true;
 }
 
-static double draw_mixed(const Search *s, uint32_t v, uint64_t number, const AbGroup *group)
+static double draw_mixed(const Search *s, uint32_t v, uint64_t number, const AbArm *group)
 {
     const Ab *ab = s->data;
-    SearchDraw d = search_draw(s->options.seed, ab->tickets, v, number);
+    SearchDraw d = search_draw(s->options.seed, search_ticket_number(s), v, number);
     return search_mixed_draw(&ab->mixed, &d, group);
 }
 
-static uint32_t step_by_mixed(Search *s, uint32_t v)
+static uint32_t step_by_mixed(const Search *s, uint32_t v)
 {
-    const Ab *ab = s->data;
     bool generates = may_generate(s, v);
     double gen = generates ? draw_mixed(s, v, ARM_GEN, NULL) : 0, highest = 0, highest_kept = 0;
     uint32_t best = v, kept = v;
     FOR_OPEN_CHILDREN(s, v, c)
     {
         const AbNode *child = stats_of(s, c);
-        double y = draw_mixed(s, v, ARM_CHILDREN + (uint64_t)child->index,
-                              &ab->groups.items[child->index]);
+        double y = draw_mixed(s, v, ARM_CHILDREN + (uint64_t)child->index, &child->self);
         if (best == v || y > highest) {
             best = c;
             highest = y;
@@ -213,9 +206,11 @@ static uint32_t descend(Search *s)
 static uint32_t choose_action(const Search *s, uint32_t v)
 {
     const Ab *ab = s->data;
-    uint32_t best = s->options.actions > 0;
+    uint32_t best = 0;
     double highest = 0;
-    for (uint32_t a = 0; a < s->options.actions && s->options.actions > 1; a++) {
+    if (s->options.actions < 2)
+        return s->options.actions;
+    for (uint32_t a = 0; a < s->options.actions; a++) {
         double y = draw_arm(s, &ab->actions[a], v, ARM_ACTIONS + a);
         if (a == 0 || y > highest) {
             best = a + 1;
@@ -227,7 +222,6 @@ static uint32_t choose_action(const Search *s, uint32_t v)
 
 static SearchStatus select_nodes(Search *s)
 {
-    Ab *ab = s->data;
     if (!stats_of(s, 0)->open)
         return SEARCH_OVER;
     uint64_t limit = search_round_limit(s);
@@ -237,12 +231,12 @@ static SearchStatus select_nodes(Search *s)
         uint32_t v = search_reserve_tickets(s, 1) ? descend(s) : SEARCH_NO_NODE;
         if (v == SEARCH_NO_NODE)
             return SEARCH_NO_MEMORY;
-        SearchTicket *t = search_select(s, v);
         AbNode *node = stats_of(s, v);
+        uint32_t action = choose_action(s, v);
+        SearchTicket *t = search_select(s, v);
         t->expands = true;
         t->expansions = node->expansions + node->pending++;
-        t->arm = choose_action(s, v);
-        ab->tickets++;
+        t->arm = action;
     }
     return SEARCH_OK;
 }

@@ -16,8 +16,7 @@ static bool back_up(Search *s)
     for (uint32_t id = s->count; id-- > s->round_children;)
         vec_push(&dfs->stack, id);
     for (size_t i = 0; i < s->tickets.count && s->options.retain_path; i++)
-        if (s->tickets.items[i].node != SEARCH_NO_NODE)
-            search_release(s, s->tickets.items[i].node);
+        search_release(s, s->tickets.items[i].node);
     return true;
 }
 

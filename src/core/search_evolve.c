@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct EvolveNode {
-    double best_child; /* the highest score of its children; -infinity without any */
+    double best_child; /* the highest score of its children, if it has any */
     int64_t cell;
     uint32_t children, pending; /* in the tree; tickets of this round at it */
     uint32_t expansions;
@@ -68,7 +68,7 @@ static double median(Numbers *numbers)
     return (at + next) / 2;
 }
 
-static uint32_t draw_weighted(Search *s, uint64_t ticket, uint32_t island)
+static uint32_t draw_weighted(Search *s, uint32_t island)
 {
     Evolve *e = s->data;
     const IdList *members = &e->eligible;
@@ -87,7 +87,7 @@ static uint32_t draw_weighted(Search *s, uint64_t ticket, uint32_t island)
         sum += sigmoid / (1 + ((double)node->children + node->pending));
         e->numbers.items[i] = sum;
     }
-    SearchDraw d = search_draw(s->options.seed, ticket, 0, island);
+    SearchDraw d = search_draw(s->options.seed, search_ticket_number(s), 0, island);
     double t = search_uniform(&d) * sum;
     size_t i = 0;
     while (i + 1 < members->count && !(e->numbers.items[i] > t))
@@ -95,17 +95,24 @@ static uint32_t draw_weighted(Search *s, uint64_t ticket, uint32_t island)
     return members->items[i];
 }
 
-static uint32_t choose_puct(Search *s, uint64_t tickets)
+/* Sorts the best `wanted` members to the front of `ranks`, which is empty and has room. */
+static void rank(Search *s, const IdList *members, size_t wanted)
 {
     Evolve *e = s->data;
-    frontier_keep(&e->ranks, 0);
-    for (size_t i = 0; i < e->eligible.count; i++)
-        frontier_push(&e->ranks,
-                      (FrontierEntry){score_of(s, e->eligible.items[i]), e->eligible.items[i]});
-    frontier_sort(&e->ranks, e->ranks.count);
+    for (size_t i = 0; i < members->count; i++) {
+        uint32_t id = members->items[i];
+        frontier_push(&e->ranks, (FrontierEntry){score_of(s, id), id});
+    }
+    frontier_sort(&e->ranks, wanted);
+}
+
+static uint32_t choose_puct(Search *s)
+{
+    const Evolve *e = s->data;
+    rank(s, &e->eligible, e->eligible.count);
     const FrontierEntry *ranks = e->ranks.items;
     double m = (double)e->ranks.count, scale = ranks[0].score - ranks[e->ranks.count - 1].score;
-    double highest = 0, root = sqrt(1 + (double)tickets);
+    double highest = 0, root = sqrt(1 + (double)search_ticket_number(s));
     uint32_t best = SEARCH_NO_NODE;
     scale = scale > 1e-6 ? scale : 1e-6;
     for (size_t r = 0; r < e->ranks.count; r++) {
@@ -152,12 +159,12 @@ static bool list_eligible(Search *s, const IdList *island)
     return true;
 }
 
-/* The first island, from the ticket's own on, with eligible members, which it lists. */
-static SearchStatus find_island(Search *s, uint64_t ticket, uint32_t *island)
+/* The first island, from the next ticket's own on, with eligible members, which it lists. */
+static SearchStatus find_island(Search *s, uint32_t *island)
 {
     Evolve *e = s->data;
     for (uint32_t i = 0; i < s->options.islands; i++) {
-        *island = (uint32_t)((ticket + i) % s->options.islands);
+        *island = (uint32_t)((search_ticket_number(s) + i) % s->options.islands);
         if (!list_eligible(s, &e->islands[*island]))
             return SEARCH_NO_MEMORY;
         if (e->eligible.count > 0)
@@ -166,10 +173,10 @@ static SearchStatus find_island(Search *s, uint64_t ticket, uint32_t *island)
     return SEARCH_OVER;
 }
 
-static void add_ticket(Search *s, uint64_t number, uint32_t island)
+static void add_ticket(Search *s, uint32_t island)
 {
-    uint32_t parent = s->options.select == PARENT_WEIGHTED ? draw_weighted(s, number, island)
-                      : s->options.select == PARENT_PUCT   ? choose_puct(s, number)
+    uint32_t parent = s->options.select == PARENT_WEIGHTED ? draw_weighted(s, island)
+                      : s->options.select == PARENT_PUCT   ? choose_puct(s)
                                                            : choose_best(s);
     SearchTicket *t = search_select(s, parent);
     EvolveNode *node = stats_of(s, parent);
@@ -181,17 +188,17 @@ static void add_ticket(Search *s, uint64_t number, uint32_t island)
 
 static SearchStatus select_parents(Search *s)
 {
-    uint64_t limit = search_round_limit(s), number = s->iterations;
+    uint64_t limit = search_round_limit(s);
     uint32_t island;
-    SearchStatus status = find_island(s, number, &island);
+    SearchStatus status = find_island(s, &island);
     if (status == SEARCH_OK && limit == 0)
         return SEARCH_LIMIT;
     for (; status == SEARCH_OK && limit > 0; limit--) {
         if (!search_reserve_tickets(s, 1))
             return SEARCH_NO_MEMORY;
-        add_ticket(s, number++, island);
+        add_ticket(s, island);
         if (limit > 1)
-            status = find_island(s, number, &island);
+            status = find_island(s, &island);
     }
     return status == SEARCH_NO_MEMORY ? status : SEARCH_OK;
 }
@@ -249,10 +256,7 @@ static bool migrate(Search *s)
         if (!vec_reserve(&e->ranks, &s->alloc, island->count) ||
             !vec_reserve(&e->moving, &s->alloc, 2 * wanted))
             return false;
-        for (size_t j = 0; j < island->count; j++)
-            frontier_push(&e->ranks,
-                          (FrontierEntry){score_of(s, island->items[j]), island->items[j]});
-        frontier_sort(&e->ranks, wanted);
+        rank(s, island, wanted);
         for (size_t j = 0; j < wanted; j++) {
             vec_push(&e->moving, e->ranks.items[j].id);
             vec_push(&e->moving, (i + 1) % s->options.islands);

@@ -17,13 +17,13 @@ static double noise_sd(int cell)
 }
 
 /* The logarithm of a cell's weight. */
-static double fit_cell(AbMixed *m, int cell, const AbGroup *groups, size_t count)
+static double fit_cell(AbMixed *m, int cell, const AbArm *groups, size_t count)
 {
     double s = group_sd(cell), y = noise_sd(cell), log_y = log(y);
     double lam = 1 / 0.04, num = 0.5 / 0.04, quad = 0.25 / 0.04;
     double L = log(s) + log_y - s * s / 0.08 - y * y / 0.18;
     for (size_t i = 0; i < count; i++) {
-        const AbGroup *g = &groups[i];
+        const AbArm *g = &groups[i];
         double v = s * s + y * y / g->n;
         lam = lam + 1 / v;
         num = num + g->mean / v;
@@ -36,7 +36,7 @@ static double fit_cell(AbMixed *m, int cell, const AbGroup *groups, size_t count
     return L - 0.5 * log(lam) - 0.5 * (quad - lam * mu * mu);
 }
 
-void search_mixed_fit(AbMixed *m, const AbGroup *groups, size_t count)
+void search_mixed_fit(AbMixed *m, const AbArm *groups, size_t count)
 {
     double highest = -INFINITY, sum = 0;
     for (int cell = 0; cell < MIXED_CELLS; cell++) {
@@ -50,7 +50,7 @@ void search_mixed_fit(AbMixed *m, const AbGroup *groups, size_t count)
     }
 }
 
-double search_mixed_draw(const AbMixed *m, SearchDraw *d, const AbGroup *group)
+double search_mixed_draw(const AbMixed *m, SearchDraw *d, const AbArm *group)
 {
     int cell = 0;
     double t = search_uniform(d) * m->running[MIXED_CELLS - 1], a;

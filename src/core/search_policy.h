@@ -61,6 +61,12 @@ static inline uint64_t search_round_limit(const Search *s)
     return s->policy->counts_iterations && left < s->options.batch ? left : s->options.batch;
 }
 
+/* The number of the next ticket, from 0 over all rounds, if the policy counts iterations. */
+static inline uint64_t search_ticket_number(const Search *s)
+{
+    return s->iterations + s->tickets.count;
+}
+
 static inline bool search_reserve_tickets(Search *s, size_t more)
 {
     return vec_reserve(&s->tickets, &s->alloc, more);

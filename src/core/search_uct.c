@@ -45,23 +45,17 @@ static UctNode *stats_of(const Search *s, uint32_t id)
 
 /* ---- open nodes ---- */
 
-static void close_node(Search *s, uint32_t id)
+/* Opens or closes a node, and its parent too unless that has another open child. */
+static void set_open(Search *s, uint32_t id, bool open)
 {
     for (;;) {
         UctNode *u = stats_of(s, id);
-        u->open = false;
-        if (id == 0 || --stats_of(s, u->parent)->open_children > 0)
+        u->open = open;
+        if (u->parent == SEARCH_NO_NODE)
             return;
-        id = u->parent;
-    }
-}
-
-static void reopen_node(Search *s, uint32_t id)
-{
-    for (;;) {
-        UctNode *u = stats_of(s, id);
-        u->open = true;
-        if (id == 0 || stats_of(s, u->parent)->open_children++ > 0)
+        uint32_t *count = &stats_of(s, u->parent)->open_children, others = *count - !open;
+        *count = others + open;
+        if (others > 0)
             return;
         id = u->parent;
     }
@@ -78,7 +72,7 @@ static bool may_be_open(const Search *s, uint32_t id)
 
 /* ---- select ---- */
 
-static double mean_value(const Search *s, const UctNode *u, uint32_t id)
+static double q_value(const Search *s, const UctNode *u, uint32_t id)
 {
     if (u->visits == 0)
         return search_value(s, id);
@@ -86,33 +80,33 @@ static double mean_value(const Search *s, const UctNode *u, uint32_t id)
 }
 
 /* The terms that the children of a node share. */
-typedef struct Parent {
+typedef struct Terms {
     double log_visits, root_visits, prior;
-} Parent;
+} Terms;
 
-static Parent parent_terms(const Search *s, const UctNode *v)
+static Terms shared_terms(const Search *s, const UctNode *v)
 {
     const SearchOptions *o = &s->options;
     double t = (double)v->visits + v->pending;
-    return (Parent){
+    return (Terms){
         .log_visits = log(o->strategy == SEARCH_UCT ? t : (t + o->c_base + 1) / o->c_base),
         .root_visits = sqrt(t),
         .prior = o->prior == PRIOR_UNIFORM ? 1.0 / v->child_count : 1,
     };
 }
 
-static double bound_of(const Search *s, const Parent *parent, const UctNode *u, uint32_t id)
+static double bound_of(const Search *s, const Terms *terms, const UctNode *u, uint32_t id)
 {
     const SearchOptions *o = &s->options;
     const Uct *uct = s->data;
-    double prior = o->prior >= PRIOR_SOFTMAX ? u->more->prior : parent->prior;
-    double n = (double)u->visits + u->pending, q = mean_value(s, u, id), e;
+    double prior = o->prior >= PRIOR_SOFTMAX ? u->more->prior : terms->prior;
+    double n = (double)u->visits + u->pending, q = q_value(s, u, id), e;
     if (o->normalize)
         q = uct->high > uct->low ? (q - uct->low) / (uct->high - uct->low) : 0.5;
     if (o->strategy == SEARCH_UCT)
-        e = (o->c * prior) * sqrt(parent->log_visits / (n > 1 ? n : 1));
+        e = (o->c * prior) * sqrt(terms->log_visits / (n > 1 ? n : 1));
     else
-        e = ((parent->log_visits + o->c_init) * (parent->root_visits / (n + 1))) * prior;
+        e = ((terms->log_visits + o->c_init) * (terms->root_visits / (n + 1))) * prior;
     if (isnan(o->guide))
         return q + e;
     double d = u->visits == 0 ? search_node(s, id)->depth : u->more->depths / u->visits;
@@ -128,7 +122,7 @@ static uint32_t descend(Search *s)
         UctNode *u = stats_of(s, v);
         if (u->child_count == 0)
             break;
-        Parent parent = parent_terms(s, u);
+        Terms terms = shared_terms(s, u);
         uint32_t best = SEARCH_NO_NODE;
         double highest = 0;
         u->pending += uct->counts_pending;
@@ -136,7 +130,7 @@ static uint32_t descend(Search *s)
             const UctNode *child = stats_of(s, id);
             if (!child->open)
                 continue;
-            double bound = bound_of(s, &parent, child, id);
+            double bound = bound_of(s, &terms, child, id);
             if (best == SEARCH_NO_NODE || bound > highest) {
                 best = id;
                 highest = bound;
@@ -179,7 +173,7 @@ static SearchStatus select_leaves(Search *s)
         SearchTicket *t = search_select(s, leaf);
         t->expands = t->expands && !stats_of(s, leaf)->expanded;
         t->arm = leaf;
-        close_node(s, leaf);
+        set_open(s, leaf, false);
     }
     return SEARCH_OK;
 }
@@ -271,6 +265,13 @@ static void add_values(const Search *s, UctNode *u, const double *x, uint32_t co
         u->more->depths += count * depth;
 }
 
+/* Adds the values of `count` paths through `v` to it and all above it. */
+static void add_to_path(const Search *s, uint32_t v, const double *x, uint32_t count, double depth)
+{
+    for (; v != SEARCH_NO_NODE; v = stats_of(s, v)->parent)
+        add_values(s, stats_of(s, v), x, count, depth);
+}
+
 /* The paths to each new child in turn; all their sums at a node are made at once. */
 static bool back_up_children(Search *s, const SearchTicket *t)
 {
@@ -286,24 +287,18 @@ static bool back_up_children(Search *s, const SearchTicket *t)
         vec_push(&uct->values, search_value(s, t->first + i));
         add_values(s, stats_of(s, t->first + i), &uct->values.items[i], 1, depth);
     }
-    for (uint32_t v = t->node;; v = stats_of(s, v)->parent) {
-        add_values(s, stats_of(s, v), uct->values.items, count, depth);
-        if (v == 0)
-            return true;
-    }
+    add_to_path(s, t->node, uct->values.items, count, depth);
+    return true;
 }
 
 static void back_up_path(Search *s, uint32_t last)
 {
-    double x = search_value(s, last), depth = search_node(s, last)->depth;
-    for (uint32_t v = last; last != 0; v = stats_of(s, v)->parent) {
-        add_values(s, stats_of(s, v), &x, 1, depth);
-        if (v == 0)
-            return;
-    }
+    double x = search_value(s, last);
+    if (last != 0)
+        add_to_path(s, last, &x, 1, search_node(s, last)->depth);
 }
 
-static void update_ranges(Search *s)
+static void update_totals(Search *s)
 {
     Uct *uct = s->data;
     for (uint32_t id = s->round_children; id < s->count; id++) {
@@ -323,13 +318,11 @@ static void update_ranges(Search *s)
 static void end_descent(Search *s, const SearchTicket *t)
 {
     const Uct *uct = s->data;
-    for (uint32_t v = t->node; uct->counts_pending; v = stats_of(s, v)->parent) {
+    for (uint32_t v = t->node; uct->counts_pending && v != SEARCH_NO_NODE;
+         v = stats_of(s, v)->parent)
         stats_of(s, v)->pending--;
-        if (v == 0)
-            break;
-    }
     if (may_be_open(s, t->node))
-        reopen_node(s, t->node);
+        set_open(s, t->node, true);
 }
 
 static bool back_up_tickets(Search *s)
@@ -356,11 +349,12 @@ static bool back_up(Search *s)
     if (s->rounds == 1) {
         uct->low = INFINITY;
         uct->high = -INFINITY;
+        stats_of(s, 0)->parent = SEARCH_NO_NODE;
         stats_of(s, 0)->open = may_be_open(s, 0);
     } else if (!back_up_tickets(s)) {
         return false;
     }
-    update_ranges(s);
+    update_totals(s);
     return true;
 }
 
@@ -375,7 +369,7 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
     const UctNode *u = stats_of(s, id);
     facts->has_visits = true;
     facts->visits = u->visits;
-    facts->value = mean_value(s, u, id);
+    facts->value = q_value(s, u, id);
 }
 
 void search_tell_prior(Search *s, uint32_t node, double prior)
