@@ -63,16 +63,17 @@ local function slot_context(run, slot)
     for i = 1, #steps do
         steps[i] = run.contents[steps[i]]
     end
-    context = run:new_context {
+    context = {
         prompt = run.prompt,
         steps = steps,
         steps_omitted = depth - #steps,
         depth = depth,
         max_depth = run.options.max_depth,
         count = count,
-        thoughts = false, -- set by the calls of the slot
+        -- Room for what the calls of the slot set.
+        thoughts = false,
         situation = false,
-        max_text_bytes = run.options.max_text_bytes,
+        max_text_bytes = false,
         instructions = false,
     }
     run.contexts[slot] = context

@@ -85,7 +85,7 @@ static double tot_key(const Tot *t, double score)
 {
     switch (t->options.order) {
     case TOT_BFS: return 0;
-    case TOT_DFS: return t->rounds_grown;
+    case TOT_DFS: return (double)t->search.rounds;
     case TOT_BEST_FIRST: return score;
     default: return t->search.has_policy_score ? (1 - score) * t->options.search.max_depth : score;
     }
@@ -331,7 +331,6 @@ static TotOutcome grow(Tot *t)
 {
     if (!reserve_round(t))
         return TOT_NO_MEMORY;
-    t->rounds_grown++;
     for (size_t i = 0; i < t->slots.count; i++)
         if (expand_slot(t, &t->slots.items[i]) == SEARCH_NO_MEMORY)
             return TOT_NO_MEMORY;

@@ -76,7 +76,6 @@ typedef struct Tot {
     Frontier leaves;           /* for TOT_BEST_LEAF; may list nodes that have children by now */
     IdList expansions;         /* TOT_SEARCH: the number of children of each slot so far */
     uint32_t open_leaves;      /* leaves above max_depth */
-    uint32_t rounds_grown;
     uint32_t first_new; /* the first child that the last round made */
     uint32_t depth_reached;
     uint32_t answer;      /* the child that passed the threshold, else SEARCH_NO_NODE */

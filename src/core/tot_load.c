@@ -55,7 +55,8 @@ static bool in_order(FrontierEntry a, FrontierEntry b)
     return a.score > b.score || (a.score == b.score && a.id < b.id);
 }
 
-/* In dfs the key is the round: any keys that fall along the list restore its order. */
+/* In dfs the key is the round, from 1: any keys below it that fall along the list restore its
+ * order. */
 TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
 {
     Search *s = &t->search;
@@ -66,7 +67,7 @@ TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
         if (!tot_has_frontier(t))
             continue; /* it follows from the nodes */
         if (t->options.order == TOT_DFS)
-            search_tell_score(s, ids[i], count - i);
+            search_tell_score(s, ids[i], -(double)i);
         FrontierEntry entry = {search_node(s, ids[i])->score, ids[i]};
         if (ids[i] == 0 || search_node(s, ids[i])->open || !in_order(before, entry))
             return TOT_REFUSED;
@@ -74,7 +75,6 @@ TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
             return TOT_NO_MEMORY;
         before = entry;
     }
-    t->rounds_grown = count;
     return TOT_DONE;
 }
 

@@ -184,12 +184,6 @@ local function check_messages(messages, what)
     return messages
 end
 
----Makes a table a context for `render`, to be used for several calls. Preset `max_text_bytes` and
----`instructions` in it, so that `render` need not grow the table.
-function Run.new_context(_, context)
-    return setmetatable(context, Context)
-end
-
 ---A context for prompt functions that no machine calls.
 ---@param fields table
 ---@param max_text_bytes integer
@@ -211,9 +205,7 @@ function Run:render(turn, name, context, node)
     local class, env = self.class, turn.env
     local prompt = env[class.prompts[name]] or env.prompts and env.prompts[name]
         or self.prompts[name]
-    if getmetatable(context) ~= Context then
-        setmetatable(context, Context)
-    end
+    setmetatable(context, Context)
     context.max_text_bytes = self.options.max_text_bytes
     turn.run, listeners[context] = self, turn
     -- A string replaces only the built-in instructions.

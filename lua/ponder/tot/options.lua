@@ -123,10 +123,7 @@ function tot_options.for_core(opts)
         own.beam_width = order == "best_first" and opts.beam_width or 0
     end
     local core_options = searches.core_options(setmetatable(own, { __index = opts }), own)
-    for _, name in ipairs(CORE_OPTIONS) do
-        core_options[name] = opts[name]
-    end
-    return core_options
+    return options.merge(core_options, options.pick(opts, CORE_OPTIONS))
 end
 
 return tot_options
