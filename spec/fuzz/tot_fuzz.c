@@ -208,10 +208,10 @@ static void load(Tot *t, Input *in)
     }
     for (uint8_t i = next(in) % 4; i > 0; i--) {
         TotSlot slot = {.node = next(in) % 16,
-                        .phase = next(in) % 3,
+                        .awaits = next(in) % 3,
                         .thought_count = next(in) % 5,
                         .retries = next(in) % 2};
-        if (tot_load_slot(t, slot) == TOT_DONE && slot.phase == TOT_SLOT_DONE)
+        if (tot_load_slot(t, slot) == TOT_DONE && slot.awaits == TOT_CALLS)
             for (uint32_t n = 0; n < slot.thought_count; n++)
                 t->slots.items[t->slots.count - 1].scores[n] = 0.1 * n;
     }

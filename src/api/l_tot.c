@@ -304,6 +304,7 @@ static int m_slot_node(lua_State *L)
 
 /* ---- a saved machine ---- */
 
+/* By what a slot awaits. */
 static const char *const phases[] = {"generating", "evaluating", "done", NULL};
 
 static void push_numbers(lua_State *L, const double *numbers, uint32_t count)
@@ -340,9 +341,9 @@ static int m_expansions(lua_State *L)
 static int m_retries(lua_State *L)
 {
     const Tot *t = machine_self(L);
-    lua_pushinteger(L, (lua_Integer)t->generation_retries);
-    lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
-    return 2;
+    for (int kind = 0; kind < TOT_CALLS; kind++)
+        lua_pushinteger(L, (lua_Integer)t->retries[kind]);
+    return TOT_CALLS;
 }
 
 /* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
@@ -351,10 +352,10 @@ static int m_slot(lua_State *L)
     const Tot *t = machine_self(L);
     const TotSlot *slot = check_slot(L, t, 2);
     lua_pushinteger(L, (lua_Integer)slot->node + 1);
-    lua_pushstring(L, phases[slot->phase]);
+    lua_pushstring(L, phases[slot->awaits]);
     lua_pushinteger(L, slot->thought_count);
     lua_pushinteger(L, slot->retries);
-    if (slot->phase != TOT_SLOT_DONE)
+    if (slot->awaits != TOT_CALLS)
         return 4;
     push_numbers(L, slot->scores, slot->thought_count);
     return 5;
@@ -388,10 +389,10 @@ static int m_load_slot(lua_State *L)
 {
     Tot *t = check_loading(L);
     TotSlot slot = {.node = check_node(L, t, 2)};
-    slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, phases);
+    slot.awaits = (uint32_t)luaL_checkoption(L, 3, NULL, phases);
     slot.thought_count = machine_check_count(L, 4);
     slot.retries = machine_check_count(L, 5);
-    bool done = slot.phase == TOT_SLOT_DONE;
+    bool done = slot.awaits == TOT_CALLS;
     if (done && (!lua_istable(L, 6) || lua_rawlen(L, 6) != slot.thought_count))
         return loaded(L, TOT_REFUSED);
     TotOutcome outcome = tot_load_slot(t, slot);
@@ -412,8 +413,8 @@ static int m_load_end(lua_State *L)
 {
     Tot *t = check_loading(L);
     uint32_t answer = lua_isnil(L, 2) ? SEARCH_NO_NODE : check_node(L, t, 2);
-    t->generation_retries = machine_check_count(L, 3);
-    t->evaluation_retries = machine_check_count(L, 4);
+    t->retries[TOT_CALL_GENERATE] = machine_check_count(L, 3);
+    t->retries[TOT_CALL_EVALUATE] = machine_check_count(L, 4);
     lua_Unsigned measures = lua_rawlen(L, 5), expansions = lua_rawlen(L, 6);
     if (!vec_reserve(&t->measures, &t->machine.alloc, measures) ||
         !vec_reserve(&t->expansions, &t->machine.alloc, expansions))

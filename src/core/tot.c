@@ -222,8 +222,7 @@ TotSlot *tot_slot_of(const Tot *t, uint64_t number, uint32_t call_kind)
     if (call == NULL || call->kind != call_kind || call->subject >= t->slots.count)
         return NULL;
     TotSlot *slot = &t->slots.items[call->subject];
-    TotPhase phase = call_kind == TOT_CALL_GENERATE ? TOT_SLOT_GENERATING : TOT_SLOT_EVALUATING;
-    return slot->phase == phase ? slot : NULL;
+    return slot->awaits == call_kind ? slot : NULL;
 }
 
 /* Closes a call and opens another about the same slot. */
@@ -245,7 +244,7 @@ TotOutcome tot_thoughts(Tot *t, uint64_t number, uint32_t count, uint64_t *next)
     TotSlot *slot = tot_slot_of(t, number, TOT_CALL_GENERATE);
     if (slot == NULL || count == 0)
         return TOT_REFUSED;
-    TotSlot filled = {.node = slot->node, .ticket = slot->ticket, .phase = TOT_SLOT_EVALUATING};
+    TotSlot filled = {.node = slot->node, .ticket = slot->ticket, .awaits = TOT_CALL_EVALUATE};
     filled.thought_count = count < tot_width(t, slot) ? count : tot_width(t, slot);
     if (!machine_reserve(&t->machine, 1) || !tot_reserve_scores(t, &filled))
         return TOT_NO_MEMORY;
@@ -265,11 +264,8 @@ TotOutcome tot_repair(Tot *t, uint64_t number, uint64_t *next)
     if (!machine_reserve(&t->machine, 1))
         return TOT_NO_MEMORY;
     slot->retries++;
-    if (slot->phase == TOT_SLOT_GENERATING)
-        t->generation_retries++;
-    else
-        t->evaluation_retries++;
-    *next = replace_call(t, number, machine_find(&t->machine, number)->kind);
+    t->retries[slot->awaits]++;
+    *next = replace_call(t, number, slot->awaits);
     return TOT_DONE;
 }
 
@@ -353,7 +349,7 @@ TotOutcome tot_scored(Tot *t, uint64_t number)
     TotSlot *slot = tot_slot_of(t, number, TOT_CALL_EVALUATE);
     if (slot == NULL)
         return TOT_REFUSED;
-    slot->phase = TOT_SLOT_DONE;
+    slot->awaits = TOT_CALLS;
     slot->retries = 0;
     machine_close(&t->machine, number);
     return tot_round_complete(t) ? grow(t) : TOT_DONE;

@@ -31,7 +31,7 @@
 #include "core/search.h"
 
 enum { TOT_GENERATING = MACHINE_BUSY, TOT_EVALUATING, TOT_EXPANDING };
-enum { TOT_CALL_GENERATE, TOT_CALL_EVALUATE };
+enum { TOT_CALL_GENERATE, TOT_CALL_EVALUATE, TOT_CALLS };
 
 /* The order of the frontier. The first three are best-first searches with different keys: the
  * score; a constant, so that the oldest comes first; the round, so that the newest does. The caller
@@ -55,12 +55,10 @@ typedef struct TotNode {
     uint32_t child_count;
 } TotNode;
 
-typedef enum TotPhase { TOT_SLOT_GENERATING, TOT_SLOT_EVALUATING, TOT_SLOT_DONE } TotPhase;
-
 typedef struct TotSlot {
     uint32_t node, ticket;
     uint32_t retries; /* repairs of the awaited reply so far */
-    TotPhase phase;
+    uint32_t awaits;  /* the kind of its open call; TOT_CALLS: none, it has its scores */
     uint32_t thought_count;
     double *scores; /* room for thought_count, filled in once done */
 } TotSlot;
@@ -76,13 +74,13 @@ typedef struct Tot {
     Frontier leaves;           /* for TOT_BEST_LEAF; may list nodes that have children by now */
     IdList expansions;         /* TOT_SEARCH: the number of children of each slot so far */
     uint32_t open_leaves;      /* leaves above max_depth */
-    uint32_t first_new; /* the first child that the last round made */
+    uint32_t first_new;        /* the first child that the last round made */
     uint32_t depth_reached;
-    uint32_t answer;      /* the child that passed the threshold, else SEARCH_NO_NODE */
-    double best_score;    /* of all nodes; NaN before the first */
-    VEC(double) measures; /* of the rounds */
-    uint64_t generation_retries, evaluation_retries; /* of the whole run */
-    bool loaded;                                     /* by tot_load_end or tot_init_root */
+    uint32_t answer;             /* the child that passed the threshold, else SEARCH_NO_NODE */
+    double best_score;           /* of all nodes; NaN before the first */
+    VEC(double) measures;        /* of the rounds */
+    uint64_t retries[TOT_CALLS]; /* of the whole run, by kind of call */
+    bool loaded;                 /* by tot_load_end or tot_init_root */
 } Tot;
 
 extern const MachineKind tot_kind;

@@ -39,7 +39,7 @@ static uint64_t max_thoughts(const Tot *t)
 
 TotOutcome tot_load_slot(Tot *t, TotSlot slot)
 {
-    bool thoughts = slot.phase != TOT_SLOT_GENERATING;
+    bool thoughts = slot.awaits != TOT_CALL_GENERATE;
     if (slot.node >= t->nodes.count || thoughts != (slot.thought_count > 0) ||
         slot.thought_count > max_thoughts(t) || slot.retries > t->options.max_parse_retries)
         return TOT_REFUSED;
@@ -175,8 +175,8 @@ static bool calls_fit(Tot *t)
     uint32_t unfinished = 0;
     t->generating_count = 0;
     for (size_t i = 0; i < t->slots.count; i++) {
-        unfinished += t->slots.items[i].phase != TOT_SLOT_DONE;
-        t->generating_count += t->slots.items[i].phase == TOT_SLOT_GENERATING;
+        unfinished += t->slots.items[i].awaits != TOT_CALLS;
+        t->generating_count += t->slots.items[i].awaits == TOT_CALL_GENERATE;
     }
     for (uint32_t i = 0; i < m->call_count; i++) {
         TotSlot *slot = tot_slot_of(t, m->calls[i].number, m->calls[i].kind);
