@@ -52,23 +52,27 @@ searches.RULES = {
         help = "evolve: members that migrate from an island" },
 }
 
-local RULE_NAMES = options.names(searches.RULES)
-
 ---Converts options to the names and defaults of the engine.
 ---@param opts table with `search`, `k`, `beam_width`, `prior` (a name or a function)
 ---@param more table the caller's fields: `max_depth`, `max_nodes`, `batch`...
 ---@return table for ponder.core.search
 function searches.core_options(opts, more)
     local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
-    local core = options.merge(options.pick(opts, RULE_NAMES), {
-        search = opts.search, k = opts.k,
+    local core = {
+        search = opts.search, k = opts.k, max_iterations = opts.max_iterations,
         -- the width of a level or frontier, 0 for none
         beam_width = opts.beam_width or opts.search == "beam" and opts.k
             or opts.search == "dvts" and 1 or 0,
         c = opts.c or opts.search == "evolve" and 1 or math.sqrt(2),
+        c_init = opts.c_init, c_base = opts.c_base, guide = opts.guide,
         prior = type(prior) == "string" and prior or "function",
-        backs_up_max = opts.backup == "max", greedy = opts.rollout == "greedy",
-    })
+        normalize = opts.normalize, backs_up_max = opts.backup == "max",
+        greedy = opts.rollout == "greedy", revisit = opts.revisit,
+        posterior = opts.posterior, seed = opts.seed,
+        weight = opts.weight, subtrees = opts.subtrees, islands = opts.islands,
+        population = opts.population, migrate = opts.migrate, migrate_every = opts.migrate_every,
+        sharpness = opts.sharpness,
+    }
     return options.merge(core, more)
 end
 

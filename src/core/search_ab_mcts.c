@@ -189,12 +189,12 @@ static uint32_t step_by_mixed(const Search *s, uint32_t v)
 /* The node that the next ticket expands; SEARCH_NO_NODE: no memory. */
 static uint32_t descend(Search *s)
 {
+    bool mixed = s->options.posterior == POSTERIOR_MIXED;
     uint32_t v = 0;
     while (next_open(s, stats_of(s, v)->first_child) != 0) {
-        if (s->options.posterior == POSTERIOR_MIXED && !fit_children(s, v))
+        if (mixed && !fit_children(s, v))
             return SEARCH_NO_NODE;
-        uint32_t next =
-            s->options.posterior == POSTERIOR_MIXED ? step_by_mixed(s, v) : step_by_arms(s, v);
+        uint32_t next = mixed ? step_by_mixed(s, v) : step_by_arms(s, v);
         if (next == v)
             break;
         v = next;

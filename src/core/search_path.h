@@ -1,5 +1,6 @@
 /*
- * search_path.h -- what astar and idastar share: the cost of a path and the estimate of the rest.
+ * search_path.h -- what astar and idastar share (in search_astar.c): the cost of a path and the
+ * estimate of the rest.
  */
 #ifndef PONDER_CORE_SEARCH_PATH_H
 #define PONDER_CORE_SEARCH_PATH_H

@@ -333,10 +333,8 @@ static bool back_up_tickets(Search *s)
         end_descent(s, &s->tickets.items[i]);
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
-        if (s->options.greedy)
+        if (s->options.greedy || !t->expands)
             back_up_path(s, t->arm);
-        else if (!t->expands)
-            back_up_path(s, t->node);
         else if (!back_up_children(s, t))
             return false;
     }

@@ -24,7 +24,8 @@ error("a description for editors, not a module")
 ---Options of search.run for uct and puct (Kocsis and Szepesvari 2006; Silver et al. 2018).
 ---A ticket is a descent to an open leaf, which is expanded; each new child's value is backed up.
 ---Pending descents count as visits (Liu et al. 2020), so `batch` > 1 spreads out. A completely
----explored subtree is closed. Nodes have `visits` and `value`.
+---explored subtree is closed. Nodes have `visits` and `value`. Scores must be finite: an infinite one
+---makes all means above it infinite.
 ---@class ponder.search.UctOptions
 ---@field c? number uct: weight of exploration, default sqrt(2)
 ---@field c_init? number puct: default 1.25
@@ -78,7 +79,8 @@ error("a description for editors, not a module")
 
 ---Options for evolve: a ticket expands a parent drawn from an island; the children join the island.
 ---`expand` can read `node.expansions`, `node.island` and `node.inspirations`, and implements
----mutation and crossover. `result.islands` has the members.
+---mutation and crossover. `result.islands` has the members. Scores must be finite, except with
+---`select = "best"`.
 ---@class ponder.search.EvolveOptions
 ---@field islands? integer default 1
 ---@field select? "weighted"|"puct"|"best" weighted: prefers high scores and few children
