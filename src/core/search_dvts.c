@@ -5,18 +5,13 @@
 #include "core/frontier.h"
 #include "core/search_policy.h"
 
-typedef struct DvtsNode {
-    uint32_t subtree;
-} DvtsNode;
-
 typedef struct Dvts {
     Frontier candidates; /* of one subtree */
-    IdList level;        /* subtree by subtree, the best first */
-    IdList kept;         /* all levels */
-    IdList ends;         /* where each level ends in `kept` */
+    IdList kept;         /* all levels, the root first; subtree by subtree, the best first */
+    IdList starts;       /* where each level starts in `kept`; the last one may be empty */
 } Dvts;
 
-static DvtsNode *dvts_node(const Search *s, uint32_t id)
+static uint32_t *subtree_of(const Search *s, uint32_t id)
 {
     return search_extra(s, id);
 }
@@ -24,8 +19,8 @@ static DvtsNode *dvts_node(const Search *s, uint32_t id)
 static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index)
 {
     if (ticket->node != SEARCH_NO_NODE)
-        dvts_node(s, id)->subtree =
-            ticket->node == 0 ? index / s->options.k : dvts_node(s, ticket->node)->subtree;
+        *subtree_of(s, id) =
+            ticket->node == 0 ? index / s->options.k : *subtree_of(s, ticket->node);
 }
 
 /* Keeps the best candidates of a subtree, in reserved room. */
@@ -35,10 +30,8 @@ static void keep_best(Search *s)
     size_t count = dvts->candidates.count, width = s->options.beam_width;
     size_t kept = count < width ? count : width;
     frontier_sort(&dvts->candidates, kept);
-    for (size_t i = 0; i < kept; i++) {
-        vec_push(&dvts->level, dvts->candidates.items[i].id);
+    for (size_t i = 0; i < kept; i++)
         vec_push(&dvts->kept, dvts->candidates.items[i].id);
-    }
     for (size_t i = kept; i < count; i++)
         vec_push(&s->pruned, dvts->candidates.items[i].id);
     frontier_keep(&dvts->candidates, 0);
@@ -48,37 +41,31 @@ static bool back_up(Search *s)
 {
     Dvts *dvts = s->data;
     size_t children = s->count - s->round_children;
-    dvts->level.count = 0;
-    if (!vec_reserve(&dvts->level, &s->alloc, children) ||
-        !vec_reserve(&dvts->kept, &s->alloc, children) || !vec_reserve(&dvts->ends, &s->alloc, 1) ||
+    if (!vec_reserve(&dvts->kept, &s->alloc, children) ||
+        !vec_reserve(&dvts->starts, &s->alloc, 1) ||
         !vec_reserve(&s->pruned, &s->alloc, children) ||
         !vec_reserve(&dvts->candidates, &s->alloc, children))
         return false;
-    if (s->rounds == 1) {
-        vec_push(&dvts->level, 0);
-        return true;
-    }
+    vec_push(&dvts->starts, (uint32_t)dvts->kept.count);
     /* A level is in the order of its subtrees, and so are the children of the tickets. */
     for (uint32_t id = s->round_children; id < s->count; id++) {
         frontier_push(&dvts->candidates, (FrontierEntry){search_value(s, id), id});
-        if (id + 1 == s->count || dvts_node(s, id + 1)->subtree != dvts_node(s, id)->subtree)
+        if (id + 1 == s->count || *subtree_of(s, id + 1) != *subtree_of(s, id))
             keep_best(s);
     }
-    if (dvts->level.count > 0)
-        vec_push(&dvts->ends, (uint32_t)dvts->kept.count);
     return true;
 }
 
 static SearchStatus select_level(Search *s)
 {
     const Dvts *dvts = s->data;
-    if (dvts->level.count > 0 &&
-        search_node(s, dvts->level.items[0])->depth >= s->options.max_depth)
+    size_t first = dvts->starts.items[dvts->starts.count - 1], end = dvts->kept.count;
+    if (first < end && search_node(s, dvts->kept.items[first])->depth >= s->options.max_depth)
         return SEARCH_OVER;
-    if (!search_reserve_tickets(s, dvts->level.count))
+    if (!search_reserve_tickets(s, end - first))
         return SEARCH_NO_MEMORY;
-    for (size_t i = 0; i < dvts->level.count; i++) {
-        SearchTicket *t = search_select(s, dvts->level.items[i]);
+    for (size_t i = first; i < end; i++) {
+        SearchTicket *t = search_select(s, dvts->kept.items[i]);
         uint64_t width = (uint64_t)s->options.subtrees * s->options.k;
         if (t->node == 0)
             t->width = width < SEARCH_ALL ? (uint32_t)width : SEARCH_ALL - 1;
@@ -89,25 +76,27 @@ static SearchStatus select_level(Search *s)
 static bool level_of(const Search *s, uint32_t i, const uint32_t **ids, size_t *count)
 {
     const Dvts *dvts = s->data;
-    if (i >= dvts->ends.count)
+    size_t level = (size_t)i + 1; /* without the root's */
+    if (level >= dvts->starts.count)
         return false;
-    uint32_t first = i == 0 ? 0 : dvts->ends.items[i - 1];
+    bool is_last = level + 1 == dvts->starts.count;
+    size_t first = dvts->starts.items[level];
+    size_t end = is_last ? dvts->kept.count : dvts->starts.items[level + 1];
     *ids = dvts->kept.items + first;
-    *count = dvts->ends.items[i] - first;
-    return true;
+    *count = end - first;
+    return end > first;
 }
 
 static void free_data(Search *s)
 {
     Dvts *dvts = s->data;
     vec_free(&dvts->candidates, &s->alloc);
-    vec_free(&dvts->level, &s->alloc);
     vec_free(&dvts->kept, &s->alloc);
-    vec_free(&dvts->ends, &s->alloc);
+    vec_free(&dvts->starts, &s->alloc);
 }
 
 const SearchPolicy search_dvts = {
-    .node_size = sizeof(DvtsNode),
+    .node_size = sizeof(uint32_t),
     .data_size = sizeof(Dvts),
     .back_up = back_up,
     .select = select_level,

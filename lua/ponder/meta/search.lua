@@ -24,8 +24,8 @@ error("a description for editors, not a module")
 ---Options of search.run for uct and puct (Kocsis and Szepesvari 2006; Silver et al. 2018).
 ---A ticket is a descent to an open leaf, which is expanded; each new child's value is backed up.
 ---Pending descents count as visits (Liu et al. 2020), so `batch` > 1 spreads out. A completely
----explored subtree is closed. Nodes have `visits` and `value`. Scores must be finite: an infinite one
----makes all means above it infinite.
+---explored subtree is closed. Nodes have `visits` and `value`. Scores must be finite: an infinite
+---one makes all means above it infinite.
 ---@class ponder.search.UctOptions
 ---@field c? number uct: weight of exploration, default sqrt(2)
 ---@field c_init? number puct: default 1.25
