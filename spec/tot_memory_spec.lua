@@ -38,6 +38,10 @@ describe("with failing memory", function()
                 if not ok then
                     collectgarbage()
                     assert(machine.status == "error" or machine.status == "idle", machine.status)
+                    local _, again = pcall(machine.update, machine,
+                        { type = "start", prompt = "again", call_id = "c1" }, { now_ms = 0 })
+                    assert(type(again) == "table" or again:find("not enough memory"), again)
+                    assert(machine.status == "idle" or machine.nodes[1].id == "n1")
                     error(problem, 0)
                 end
             end

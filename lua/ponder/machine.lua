@@ -85,7 +85,7 @@ local show = options.show
 ---@field unreadable? fun(run, turn, call, text) default: the run fails
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
----@field copy fun(run, copy) clone: copies what `create` added
+---@field copy fun(run, copy) clone: copies what `create` added, and what core:clone() does not
 ---@field save fun(run, map) to_map: adds the class's fields
 ---@field load fun(run, reader) from_map: reads them, after the C core has loaded its calls
 

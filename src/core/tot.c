@@ -201,9 +201,11 @@ uint32_t tot_width(const Tot *t, const TotSlot *slot)
 
 TotOutcome tot_init_root(Tot *t)
 {
-    if (t->machine.status != MACHINE_IDLE || t->search.count > 0)
+    if (t->machine.status != MACHINE_IDLE)
         return TOT_REFUSED;
-    if (!tot_reserve_nodes(t, 1) || tot_begin_search(t) != TOT_DONE || open_slots(t) != TOT_DONE)
+    bool has_failed = t->search.count > 0; /* an earlier start ran out of memory half way */
+    if (has_failed || !tot_reserve_nodes(t, 1) || tot_begin_search(t) != TOT_DONE ||
+        open_slots(t) != TOT_DONE)
         return TOT_NO_MEMORY;
     tot_add_node(t, NAN);
     t->loaded = true;
