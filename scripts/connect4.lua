@@ -6,16 +6,21 @@
 --- Only the machine's moves are nodes of the tree; between them the opponent makes its best reply.
 --- A state is the string of the columns played so far.
 
+local args = require "ponder.args"
 local search = require "ponder.search"
 
-local machine_first = ... == "--first"
-local iterations = math.tointeger(tonumber(select(machine_first and 2 or 1, ...) or 400))
+local opts, operands = args.script("connect4", { ... }, { first = { help = "the machine begins" } },
+    { usage = "connect4 [--first] [ITERATIONS]", operands = 1 })
+local machine_first = opts.first == true
+local MARKS = machine_first and { "O", "X" } or { "X", "O" }
+local iterations = math.tointeger(tonumber(operands[1] or 400))
 if not iterations or iterations < 1 then
     io.stderr:write("connect4: expected a number of iterations per move, such as 400\n")
     os.exit(2)
 end
 
 local WIDTH, HEIGHT = 7, 6
+local STEPS = { { 1, 0 }, { 0, 1 }, { 1, 1 }, { 1, -1 } } -- the directions of a four
 
 -- The board after some moves: board[column][height] is 1 or 2, the player who moved there.
 local function board_of(moves)
@@ -30,7 +35,7 @@ local function has_won(moves, board)
     local column = tonumber(moves:sub(-1))
     if not column then return false end
     local height, player = #board[column], 2 - #moves % 2
-    for _, step in ipairs { { 1, 0 }, { 0, 1 }, { 1, 1 }, { 1, -1 } } do
+    for _, step in ipairs(STEPS) do
         local count = 1
         for sign = -1, 1, 2 do
             local x, y = column + sign * step[1], height + sign * step[2]
@@ -56,27 +61,27 @@ local function is_over(moves)
     return has_won(moves, board_of(moves)) or #moves == WIDTH * HEIGHT
 end
 
--- For each player the fours that it can still complete, weighted by the discs already in them.
-local function potential(board)
-    local sum = { 0, 0 }
-    for x = 1, WIDTH do
-        for y = 1, HEIGHT do
-            for _, step in ipairs { { 1, 0 }, { 0, 1 }, { 1, 1 }, { 1, -1 } } do
-                local count, inside = { 0, 0 }, true
-                for i = 0, 3 do
-                    local a, b = x + i * step[1], y + i * step[2]
-                    inside = inside and a <= WIDTH and b >= 1 and b <= HEIGHT
-                    local player = inside and board[a][b]
-                    if player then count[player] = count[player] + 1 end
-                end
-                for player = 1, 2 do
-                    local open = inside and count[3 - player] == 0
-                    sum[player] = sum[player] + (open and count[player] ^ 2 or 0)
-                end
-            end
+local FOURS = {} -- all of the board: the columns and heights of their squares
+for at = 0, WIDTH * HEIGHT * #STEPS - 1 do
+    local x, y, step = at % WIDTH + 1, at // WIDTH % HEIGHT + 1, STEPS[at // (WIDTH * HEIGHT) + 1]
+    local four = {}
+    for i = 0, 3 do table.move({ x + i * step[1], y + i * step[2] }, 1, 2, 2 * i + 1, four) end
+    FOURS[#FOURS + 1] = four[7] <= WIDTH and four[8] >= 1 and four[8] <= HEIGHT and four or nil
+end
+
+-- For `me` and the other the fours that they can still complete, weighted by their discs in them.
+local function potential(board, me)
+    local mine, theirs = 0, 0
+    for _, four in ipairs(FOURS) do
+        local own, other = 0, 0
+        for i = 1, 8, 2 do
+            local player = board[four[i]][four[i + 1]]
+            if player == me then own = own + 1 elseif player then other = other + 1 end
         end
+        if other == 0 then mine = mine + own ^ 2 end
+        if own == 0 then theirs = theirs + other ^ 2 end
     end
-    return sum[1], sum[2]
+    return mine, theirs
 end
 
 -- The value of a position for `me`, 0 to 1, with the other player to move: after its best reply.
@@ -84,8 +89,7 @@ local function value_of(moves, me)
     local function static(position)
         local board = board_of(position)
         if has_won(position, board) then return 2 - #position % 2 == me and 1 or 0 end
-        local first, second = potential(board)
-        local mine, theirs = me == 1 and first or second, me == 1 and second or first
+        local mine, theirs = potential(board, me)
         return 0.5 + 0.4 * (mine - theirs) / (mine + theirs + 1)
     end
     local value = static(moves)
@@ -130,8 +134,7 @@ local function show(board)
     for y = HEIGHT, 1, -1 do
         local row = {}
         for x = 1, WIDTH do
-            local is_machine = board[x][y] == (machine_first and 1 or 2)
-            row[x] = not board[x][y] and "." or is_machine and "O" or "X"
+            row[x] = MARKS[board[x][y]] or "."
         end
         print(table.concat(row, " "))
     end
@@ -151,12 +154,10 @@ while not is_over(moves) do
         if not line then return moves end
         local column = tonumber(line:match("^%s*([1-7])%s*$"))
         local fits = column and #board_of(moves)[column] < HEIGHT
-        moves = fits and moves .. column or moves
-        if not fits then print("that is not a column with room") end
+        if fits then moves = moves .. column else print("that is not a column with room") end
     end
 end
 local board = board_of(moves)
 show(board)
-local last = (#moves % 2 == 1) == machine_first and "O" or "X"
-print(has_won(moves, board) and last .. " wins" or "a draw")
+print(has_won(moves, board) and MARKS[2 - #moves % 2] .. " wins" or "a draw")
 return moves

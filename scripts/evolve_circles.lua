@@ -36,7 +36,7 @@ This one reaches %.6f:
 Others reach less: %s
 Answer with the program alone, between ```lua and ```.]]
 
-local opts = args.script("evolve_circles", { ... }, RULES)
+local opts = args.script("evolve_circles", { ... }, RULES, { operands = 0 })
 local count = opts.circles
 
 local opened, writer = true, nil

@@ -6,15 +6,12 @@
 ---
 --- 0 is the empty square. A board is a string of 16 bytes. Memory use is constant.
 
+local args = require "ponder.args"
 local search = require "ponder.search"
 
-local tiles = { ... }
-local korf = tiles[1] == "--korf" and table.remove(tiles, 1) ~= nil
-
-local function complain(message)
-    io.stderr:write("puzzle15: ", message, "\n")
-    os.exit(2)
-end
+local opts, tiles = args.script("puzzle15", { ... }, {
+    korf = { help = "the empty square comes first, as in Korf's" },
+}, { usage = "puzzle15 [--korf] N N N ..." })
 
 local seen = {}
 for i, tile in ipairs(tiles) do
@@ -23,13 +20,14 @@ for i, tile in ipairs(tiles) do
 end
 for tile = 0, 15 do
     if #tiles ~= 16 or not seen[tile] then
-        complain("expected the numbers 0 to 15, each once")
+        io.stderr:write("puzzle15: expected the numbers 0 to 15, each once\n")
+        os.exit(2)
     end
 end
 
 -- Where a tile belongs, from 0.
 local function home(tile)
-    return korf and tile or (tile - 1) % 16
+    return opts.korf and tile or (tile - 1) % 16
 end
 
 -- Neighbours of each square, and the distance of each tile on each square.

@@ -28,7 +28,7 @@ local GENERATE = "Write a sentence of exactly %d words, each of which begins wit
     .. "Answer with the sentence alone."
 local REFINE = GENERATE .. "\n\nThis attempt is not right yet: %s\n%s"
 
-local opts = args.script("refine", { ... }, RULES)
+local opts = args.script("refine", { ... }, RULES, { operands = 0 })
 if #opts.letter ~= 1 or not opts.letter:find("%a") then
     io.stderr:write("refine: --letter must be one letter\n")
     os.exit(2)
@@ -122,7 +122,7 @@ if not result then
     os.exit(1)
 end
 local best = result.best_node
-print(best.state.text or "no attempt")
+print(best.state.text or "no attempt scored above 0")
 print(("score %.3f at depth %d, %d attempts"):format(best.score, best.depth,
     result.stats.nodes - 1))
 return result

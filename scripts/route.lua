@@ -4,9 +4,12 @@
 ---
 ---     ponder run scripts/route.lua MAP
 
+local args = require "ponder.args"
 local search = require "ponder.search"
 
-local path = ...
+local _, operands = args.script("route", { ... }, {}, { usage = "route MAP", operands = 1,
+    about = "Finds the cheapest route from S to G; # is a wall, a digit the cost of a square." })
+local path = operands[1]
 local file, message = io.open(path or "", "r")
 local text
 if file then
@@ -17,14 +20,14 @@ if not text then
     io.stderr:write("route: ", path and message or "expected a map: route.lua MAP", "\n")
     os.exit(2)
 end
-local rows, places = {}, {}
+local rows, places = {}, {} -- lists of characters; where each character is first
 for line in text:gmatch("([^\n]*)\n?") do
-    line = line:gsub("\r$", "")
-    rows[#rows + 1] = line
-    for _, mark in ipairs { "S", "G" } do
-        local x = line:find(mark, 1, true)
-        places[mark] = places[mark] or x and { x = x, y = #rows }
+    local row = {}
+    for mark in line:gsub("\r$", ""):gmatch(utf8.len(line) and utf8.charpattern or ".") do
+        row[#row + 1] = mark
+        places[mark] = places[mark] or { x = #row, y = #rows + 1 }
     end
+    rows[#rows + 1] = row
 end
 if not places.S or not places.G then
     io.stderr:write("route: ", path, ": expected a start S and a goal G in the map\n")
@@ -32,14 +35,14 @@ if not places.S or not places.G then
 end
 
 local function price(x, y)
-    local mark = rows[y] and rows[y]:sub(x, x) or ""
-    return mark ~= "" and mark ~= "#" and (tonumber(mark) or 1) or nil
+    local mark = rows[y] and rows[y][x]
+    return mark and mark ~= "#" and (mark:match("^%d$") or 1) + 0 or nil
 end
 
 -- No step is cheaper than the cheapest square of the map.
 local cheapest = 1
-for _, row in ipairs(rows) do
-    for digit in row:gmatch("%d") do cheapest = math.min(cheapest, tonumber(digit)) end
+for digit = 0, 9 do
+    if places[tostring(digit)] then cheapest = math.min(cheapest, digit) end
 end
 
 local result = search.run {
@@ -66,8 +69,8 @@ if not result.ok then
 end
 for i = 2, #result.best_path - 1 do
     local at = result.best_path[i]
-    rows[at.y] = rows[at.y]:sub(1, at.x - 1) .. "*" .. rows[at.y]:sub(at.x + 1)
+    rows[at.y][at.x] = "*"
 end
-print(table.concat(rows, "\n"))
+for _, row in ipairs(rows) do print(table.concat(row)) end
 print(("%d steps, cost %g"):format(#result.best_path - 1, result.best_node.g))
 return result

@@ -15,6 +15,24 @@ local function output(name, ...)
     return r.out
 end
 
+describe("the scripts of searches", function()
+    it("describe themselves, and refuse arguments that they do not read", function()
+        for _, name in ipairs { "puzzle15", "route", "connect4", "game24_mcts", "evolve_circles",
+            "refine" } do
+            local help = output(name, "--help")
+            assert.matches("^" .. name .. " ", help)
+            assert.matches("\n  %-%-help  +print this\n", help)
+            local refused = run(name, "--nope")
+            assert.same({ 2, name .. ": unknown option --nope\n" }, { refused.status, refused.err })
+        end
+        for _, name in ipairs { "route", "connect4", "evolve_circles", "refine" } do
+            local refused = run(name, "7", "more")
+            assert.equal(2, refused.status)
+            assert.matches(name .. ": unexpected argument \"[7m]", refused.err)
+        end
+    end)
+end)
+
 describe("scripts/puzzle15.lua", function()
     it("finds shortest paths", function()
         local out = output("puzzle15", "5", "1", "2", "4", "9", "6", "3", "8", "13", "15", "10",
@@ -39,9 +57,11 @@ describe("scripts/route.lua", function()
         local dir <close> = shell.directory {
             ["map"] = "#######\n#S.9.G#\n#.###.#\n#.....#\n#######\n",
             ["wall"] = "S#G\n",
+            ["utf8"] = "S··G\r\n9##9",
         }
         assert.equal("#######\n#S.9.G#\n#*###*#\n#*****#\n#######\n8 steps, cost 8\n",
             output("route", dir.path .. "/map"))
+        assert.equal("S**G\n9##9\n3 steps, cost 3\n", output("route", dir.path .. "/utf8"))
         assert.equal(1, run("route", dir.path .. "/wall").status)
         assert.equal(2, run("route").status)
         assert.equal("route: Is a directory\n", run("route", dir.path).err)

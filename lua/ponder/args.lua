@@ -414,8 +414,9 @@ end
 ---@param name string of the script
 ---@param list string[] its arguments
 ---@param rules table<string, ArgumentRule>
----@param how? {usage: string?, about: string?, order: string[]?, stops_at_operand: boolean?} for
----  --help: the synopsis, what the script does, the order of options (sorted if absent)
+---@param how? {usage: string?, about: string?, order: string[]?, stops_at_operand: boolean?,
+---  operands: integer?} for --help: the synopsis, what the script does, the order of options
+---  (sorted if absent); operands: how many may be given, default any number
 ---@return table opts as of args.parse
 ---@return string[] operands
 ---@return integer? first
@@ -427,8 +428,10 @@ function args.script(name, list, rules, how)
         os.exit(0)
     end
     local opts, operands, first = args.parse(name, list, rules, how)
-    if not opts then
-        io.stderr:write(operands, "\n")
+    local excess = opts and operands[(how.operands or #operands) + 1]
+    if not opts or excess then
+        io.stderr:write(excess and ("%s: unexpected argument %s"):format(name,
+            options.show(excess)) or operands, "\n")
         os.exit(2)
     end
     return opts, operands, first
