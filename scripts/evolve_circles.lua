@@ -134,7 +134,7 @@ local function ask(state, node)
     return is_packing(centres) and { { centres = centres, program = program } } or {}
 end
 
-local result, message = search.run {
+local result, message, _, partial = search.run {
     search = "evolve", initial_state = first_state(),
     expand = function(state, _, node)
         if writer then
@@ -151,14 +151,14 @@ local result, message = search.run {
     max_iterations = opts.tickets, islands = opts.islands, population = 40, migrate_every = 50,
     batch = opts.concurrency, concurrency = opts.concurrency, seed = opts.seed,
 }
-if not result then
-    io.stderr:write("evolve_circles: ", message, "\n")
-    os.exit(1)
-end
-local sum, radii = radii_of(result.best_node.state.centres)
-for i, c in ipairs(result.best_node.state.centres) do
+if not result then io.stderr:write("evolve_circles: ", message, "\n") end
+local reached = result or partial -- a budget may be spent, but what it bought counts
+local best = reached.best_node.state.centres
+local sum, radii = radii_of(best)
+for i, c in ipairs(best) do
     print(("%.6f %.6f  radius %.6f"):format(c[1], c[2], radii[i]))
 end
 print(("sum of radii %.6f, from %.6f at first; %d tickets"):format(sum,
-    result.tree.nodes[1].score, result.iterations))
+    reached.tree.nodes[1].score, reached.iterations))
+if not result then os.exit(1) end
 return result

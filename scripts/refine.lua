@@ -101,7 +101,7 @@ local function write(text, node)
     return reply and reply:match("^%s*(.-)%s*$"), message, code
 end
 
-local result, message = search.run {
+local result, message, _, partial = search.run {
     search = "ab_mcts", initial_state = {}, posterior = opts.posterior, seed = opts.seed,
     expand = function(state, _, node)
         local text, why, code = write(state.text, node)
@@ -117,12 +117,11 @@ local result, message = search.run {
     max_iterations = opts.tickets, max_depth = 40,
     batch = opts.concurrency, concurrency = opts.concurrency,
 }
-if not result then
-    io.stderr:write("refine: ", message, "\n")
-    os.exit(1)
-end
-local best = result.best_node
+if not result then io.stderr:write("refine: ", message, "\n") end
+local reached = result or partial -- a budget may be spent, but what it bought counts
+local best = reached.best_node
 print(best.state.text or "no attempt scored above 0")
 print(("score %.3f at depth %d, %d attempts"):format(best.score, best.depth,
-    result.stats.nodes - 1))
+    reached.stats.nodes - 1))
+if not result then os.exit(1) end
 return result

@@ -33,6 +33,18 @@ describe("the scripts of searches", function()
     end)
 end)
 
+describe("a spent budget", function()
+    it("leaves the best that was found", function()
+        for name, expected in pairs { refine = "attempts", evolve_circles = "tickets" } do
+            local r = shell.ponder { "run", "--max-calls", "3", "scripts/" .. name .. ".lua",
+                "--model", MODEL, "--concurrency", "1" }
+            assert.equal(1, r.status)
+            assert.matches(name .. ": the budget of 3 calls is spent\n", r.err)
+            assert.matches("3 " .. expected .. "\n$", r.out)
+        end
+    end)
+end)
+
 describe("scripts/puzzle15.lua", function()
     it("finds shortest paths", function()
         local out = output("puzzle15", "5", "1", "2", "4", "9", "6", "3", "8", "13", "15", "10",
