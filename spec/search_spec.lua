@@ -320,6 +320,18 @@ describe("search.run", function()
             assert.equal(5.5, now)
             assert.equal(finished, result.stats.nodes)
         end
+        -- So is one that computes.
+        for _, concurrency in ipairs { 1, 4 } do
+            local finished = false
+            result = task.run(search.run, count { concurrency = concurrency, max_duration_ms = 1,
+                expand = function()
+                    for _ = 1, 1000000000 do end
+                    finished = true
+                    return {}
+                end })
+            assert.equal("max_duration", result.stop_reason)
+            assert.is_false(finished)
+        end
     end)
 
     it("searches a chain 100,000 deep", function()

@@ -6,6 +6,7 @@
 --- counts only when its ticket's turn comes. It then cancels all work at once; a failure that a
 --- callback returned waits for the nodes before its own, which are in the partial result.
 
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 
 local Driver = {}
@@ -92,7 +93,7 @@ end
 
 function Driver:start(unit)
     self.running = self.running + 1
-    self.tasks[unit] = task.spawn(self.work, self, unit)
+    self.tasks[unit] = scheduler.spawn(self.scope, nil, self.work, self, unit)
 end
 
 -- The outcome of the search; with the message and code of a failed callback, or raising its error.
@@ -151,6 +152,8 @@ function concurrent.run(core, callbacks, describe)
         describe = describe,
         running = 0,
         over = false,
+        -- When the search must have ended its callbacks must, too, even one that computes.
+        scope = { limit = scheduler.limit(task.current()), ended = function() end },
         tasks = {}, -- by unit
         node_failures = {},
         ticket_failures = {},
