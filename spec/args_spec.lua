@@ -110,6 +110,15 @@ Writes a poem.
         end
     end)
 
+    it("fits the help of a script into its terminal", function()
+        local dir <close> = shell.directory { ["poem.lua"] = SCRIPT }
+        local command = ("stty cols 40; %s run %s/poem.lua --help"):format(
+            shell.quote(shell.executable), dir.path)
+        local r = shell.run("SHELL=/bin/sh script -qec " .. shell.quote(command)
+            .. " /dev/null </dev/null >$OUT 2>$ERR")
+        assert.matches("\n  %-%-lines N\r\n      of the poem %(default: 3%)\r\n", r.out)
+    end)
+
     it("fits its options into a narrow terminal", function()
         assert.equal([[
 poem THEME

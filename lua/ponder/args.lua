@@ -13,6 +13,7 @@
 --- Scripts call `args.script`, which also handles `--help` and exits after a mistake.
 
 local options = require "ponder.options"
+local terminal = require "ponder.core.terminal"
 
 local args = {}
 
@@ -258,7 +259,8 @@ function args.parse(command, list, rules, how)
     return opts, operands, first
 end
 
-local COLUMNS, NARROW = 80, 60 -- the default width; below NARROW, descriptions get their own lines
+local COLUMNS, LEAST, MOST = 80, 20, 100 -- widths: the default; more is hard to read
+local NARROW = 60                        -- below it, descriptions get their own lines
 local MIN_COLUMN, MAX_COLUMN = 22, 28 -- where descriptions begin
 
 -- Wraps a text at `width` bytes and indents all lines but the first.
@@ -385,8 +387,16 @@ local function asks_for_help(list, rules, how)
     return false
 end
 
+---The width of help on standard output.
+---@return integer columns those of a terminal, from 20 to 100; else 80
+function args.columns()
+    return math.max(LEAST, math.min(terminal.size(1) or COLUMNS, MOST))
+end
+
 local function script_help(name, rules, how)
-    local parts = { how.usage or ("%s [OPTION...]"):format(name), how.about }
+    local columns = args.columns()
+    local parts = { args.fill(how.usage or ("%s [OPTION...]"):format(name), columns),
+        how.about and args.fill(how.about, columns) }
     local shown = {}
     for option, rule in pairs(rules) do
         local help, default = rule.help or "", rule.default
@@ -401,7 +411,7 @@ local function script_help(name, rules, how)
     if order then
         order[#order + 1] = "help"
     end
-    parts[#parts + 1] = args.help(shown, order)
+    parts[#parts + 1] = args.help(shown, order, columns)
     return table.concat(parts, "\n\n")
 end
 

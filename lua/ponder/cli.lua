@@ -106,8 +106,6 @@ local REST = "ponder COMMAND --help describes a command; start with ponder help 
     .. "status: 0; 1 if a script raised an error; 2 for a usage error; 124 after --timeout; 130 "
     .. "after Ctrl-C."
 
-local WIDEST = 100 -- columns; longer lines are hard to read
-
 -- The commands in the order of `ponder --help`.
 local GROUPS = {
     { "Ask a model", "chat cot tot got trm ask" },
@@ -149,17 +147,12 @@ local function with_examples(name, about, columns)
         rest and args.fill(rest, columns) }, "\n\n")
 end
 
--- The width for text on standard output.
-local function columns_of_output()
-    return math.min((require("ponder.report.style").of(1):size()), WIDEST)
-end
-
 ---The text of a command's --help, for standard output.
 ---@param name string
 ---@param command table
 ---@return string
 function cli.usage_of(name, command)
-    local columns = columns_of_output()
+    local columns = args.columns()
     return args.usage(with_examples(name, command.about, columns), command.rules or {},
         sections_of(name, command), columns)
 end
@@ -390,9 +383,9 @@ function cli.main(argv)
     if first == "--confined" then
         return require("ponder.untrusted.child").main()
     elseif first == nil then
-        return cli.usage_error(cli.help(columns_of_output()))
+        return cli.usage_error(cli.help(args.columns()))
     elseif first == "--help" or first == "-h" then
-        print(cli.help(columns_of_output()))
+        print(cli.help(args.columns()))
         return 0
     elseif first == "--version" or first == "-v" then
         print("ponder " .. host.version)

@@ -10,8 +10,7 @@ error("a description for editors, not a module")
 -- | dfs        | any answer will do, memory is short | all nodes; flat with retain = "path"
 -- | beam       | scores compare within a level       | beam_width nodes per level
 -- | best_first | scores compare across levels        | the best open node is next
--- | uct        | noisy scores, a budget of calls     | tries all, good ones more often
--- | puct       | the same, with a prior on children  | the same, guided by the prior
+-- | uct, puct  | noisy scores, a budget of calls     | tries all, good ones more; puct: by prior
 -- | ab_mcts    | a model can be sampled repeatedly   | wider or deeper, by the scores
 -- | astar      | steps have costs, tree fits memory  | a cheapest path (with key, heuristic)
 -- | idastar    | the same, tree does not fit memory  | a cheapest path in flat memory
