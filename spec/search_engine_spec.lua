@@ -376,6 +376,9 @@ describe("search.vote", function()
         assert.matches("node nil has no key %(got %-?nan%)$",
             complaint({ key = function() return 0 / 0 end }))
         assert.matches("nodes must be a list of nodes %(got 1%)$", complaint({}, { 1 }))
+        assert.matches("a list of nodes %(got a table without a state%)$", -- of result.kept
+            complaint({}, { { 1, 2 } }))
+        assert.is_nil((search.vote(nodes, { answer = function() end })))
     end)
 
     it("weighs by the result of simulate, where there is one", function()

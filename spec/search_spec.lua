@@ -262,6 +262,8 @@ describe("search.run", function()
         assert.equal(false, result.tree.nodes[1].state)
         assert.equal("a", result.tree.nodes[2].state)
         assert.is_true(result.tree.nodes[3].state ~= result.tree.nodes[3].state)
+        assert.equal(1, #search.run(count { expand = function() return table.pack() end })
+            .tree.nodes)
     end)
 
     it("makes a node only for a callback that has a parameter for it", function()
@@ -559,6 +561,8 @@ describe("a failing callback", function()
             { "expand", returns { 1, nil, 3 }, "returned a list with a hole at index 2" },
             { "expand", returns { [1] = 1, [3] = 3 }, "returned a list with a hole at index 2" },
             { "expand", returns { [2] = 1 }, "returned a list with a hole at index 1" },
+            { "expand", returns { x = 1 }, "must return a list of states (got a table with fields "
+                .. "but no element 1), for node 0" },
             { "key", returns {}, "must return a string or a number (got table)" },
             { "key", returns(0 / 0), "must return a string or a number (got number" },
         }

@@ -106,8 +106,9 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field reflect? fun(state: any, node: SearchNode): any called for each new terminal node; its
 ---  result is in `node.memory` for all callbacks of later rounds
 ---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
----@field on_event? fun(event: table) {type = "expanded", id, depth, children}, {type = "scored",
----  id, depth, score, terminal, state}, {type = "pruned", ids}, {type = "done", stop_reason, stats}
+---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, of which `children`
+---  is how many were made; {type = "scored", id, depth, score, terminal, state}; {type = "pruned",
+---  ids}; {type = "done", stop_reason, stats}
 -- luacheck: pop
 
 ---@class SearchNode a node of the tree; built when it is read
@@ -386,7 +387,9 @@ end
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
 ---which may overlap, and backs up the results. So `batch` changes the tree; `concurrency` never
----does. `ponder help search` says which search to use when.
+---does. `ponder help search` says which search to use when. Settings of other searches, such as
+---`max_iterations` for bfs, are ignored, so one table can serve several; callbacks of others are an
+---error.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends
 ---the search: text gets the callback, the node and its depth added; a table or another object is
@@ -432,6 +435,8 @@ local function vote_of(node, opts)
     local answer, weight = node.state, opts.weight
     if opts.answer then
         answer = opts.answer(node)
+    elseif answer == nil then -- perhaps a level of result.kept
+        error("search.vote: nodes must be a list of nodes (got a table without a state)", 3)
     end
     if answer == nil then
         return nil
@@ -456,11 +461,12 @@ end
 
 ---The answer with the most weight: groups nodes by the `key` of their answers and sums the weights
 ---of each group, in order of id; the highest sum wins, ties go to the group that appeared first.
----@param nodes SearchNode[] such as the terminal nodes, or those of `result.kept`
+---@param nodes SearchNode[] such as the terminal nodes, or those of a level of `result.kept` (the
+---  node of an id is `result.tree.nodes[id + 1]`)
 ---@param opts? {answer: (fun(node: SearchNode): any)?, key: (fun(answer: any): any)?,
----  weight: number|(fun(node: SearchNode): number)|nil} answer: default the node's state; key:
----  equal for equal answers, default the answer itself; weight: default the node's value, else its
----  score; 1 counts nodes
+---  weight: number|(fun(node: SearchNode): number)|nil} answer: default the node's state, nil: no
+---  vote; key: equal for equal answers, default the answer itself; weight: default the node's
+---  value, else its score; 1 counts nodes
 ---@return any? answer of the group's heaviest member, of equals the oldest; nil for an empty list
 ---@return {key: any, weight: number, members: SearchNode[], best: SearchNode}? winner
 ---@return table[]? groups all, in order of first appearance

@@ -101,6 +101,9 @@ lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int 
     while (lua_next(L, index)) {
         if (lua_isinteger(L, -2) && lua_tointeger(L, -2) > length)
             core_list_hole(L, core, length + 1);
+        /* Perhaps a state instead of a list of states; "n" is from an empty table.pack. */
+        if (length == 0 && lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), "n") != 0)
+            core_refuse_result(L, core, expected, "a table with fields but no element 1");
         lua_pop(L, 1);
     }
     return length;

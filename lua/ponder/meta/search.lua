@@ -46,7 +46,8 @@ error("a description for editors, not a module")
 
 ---Options for ab_mcts (Inoue et al. 2025): Thompson sampling decides at each node whether to
 ---generate another child or to descend to an existing one. `expand` can read `node.expansions`, and
----`node.action` if there are actions. Scores should be in 0..1; with beta they must be.
+---`node.action` if there are actions; an empty list means that the node has no more children.
+---Scores should be in 0..1; with beta they must be.
 ---@class ponder.search.AbMctsOptions
 ---@field posterior? "gaussian"|"beta"|"mixed" default gaussian; mixed shares strength between
 ---  siblings, and takes milliseconds per ticket
@@ -78,8 +79,8 @@ error("a description for editors, not a module")
 
 ---Options for evolve: a ticket expands a parent drawn from an island; the children join the island.
 ---`expand` can read `node.expansions`, `node.island` and `node.inspirations`, and implements
----mutation and crossover. `result.islands` has the members. Scores must be finite, except with
----`select = "best"`.
+---mutation and crossover; an empty list means that the parent has no more children.
+---`result.islands` has the members. Scores must be finite, except with `select = "best"`.
 ---@class ponder.search.EvolveOptions
 ---@field islands? integer default 1
 ---@field select? "weighted"|"puct"|"best" weighted: prefers high scores and few children
