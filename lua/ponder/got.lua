@@ -426,13 +426,6 @@ local got = machine.class {
         }, {}
     end,
 
-    copy = function(run, copy)
-        graph.copy(run, copy)
-        copy.round_size = run.round_size
-        copy.parse_retries, copy.unread = run.parse_retries, run.unread
-        copy.thoughts = {}
-        options.merge(copy.thoughts, run.thoughts)
-    end,
     save = map_of.save,
     load = map_of.load,
 }

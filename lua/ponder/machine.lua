@@ -76,7 +76,7 @@ local show = options.show
 ---and which field is wrong (`thoughts must be a list (got nil)`); other messages carry text, as
 ---`llm_result` does
 ---@field bare_error? boolean `error{reason}` without a call id ends the run
----@field fields table<string, fun(run): any> getters of machine.FIELD
+---@field fields table<string, string|fun(run): any> machine.FIELD: a field of the run, or a getter
 ---@field methods table<string, function> machine:METHOD(...); gets the run, then the arguments
 ---@field create fun(run) adds what the class needs to a new Run
 ---@field begin fun(run, turn, msg) start, on an idle machine
@@ -85,7 +85,8 @@ local show = options.show
 ---@field unreadable? fun(run, turn, call, text) default: the run fails
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
----@field copy fun(run, copy) clone: copies what `create` added, and what core:clone() does not
+---@field copy? fun(run, copy) clone: completes the copy, which has a clone of the C core and copies
+---of the run's tables, one level deep
 ---@field save fun(run, map) to_map: adds the class's fields
 ---@field load fun(run, reader) from_map: reads them, after the C core has loaded its calls
 
@@ -262,15 +263,11 @@ local common_fields = {
     status = function(run)
         return run.core:status()
     end,
-    prompt = function(run)
-        return run.prompt
-    end,
+    prompt = "prompt",
     current_call_id = function(run)
         return (run.core:current_call())
     end,
-    termination_reason = function(run)
-        return run.reason
-    end,
+    termination_reason = "reason",
     streaming_text = function(run)
         return run:streamed((run.core:current_call()))
     end,
@@ -281,9 +278,7 @@ local common_fields = {
     duration_ms = function(run)
         return run:duration()
     end,
-    error = function(run)
-        return run.error
-    end,
+    error = "error",
 }
 
 local function make_metatable(class)
@@ -297,9 +292,8 @@ local function make_metatable(class)
                 return method
             end
             local run = rawget(handle, "_run")
-            local field = fields[name]
-            if field then
-                return field(run)
+            if fields[name] then
+                return run:field(name)
             end
             return run.options[name]
         end,
@@ -336,13 +330,17 @@ local function clone(run)
     check_between_updates(run, "clone")
     local class = run.class
     local copy = Run.new(class, run.options, run.core:clone())
-    copy.prompts, copy.prompt, copy.reason, copy.error =
-        run.prompts, run.prompt, run.reason, run.error
-    copy.usage = run:usage_copy()
+    for name, value in pairs(run) do
+        if name ~= "class" and name ~= "options" and name ~= "core" then
+            copy[name] = type(value) == "table" and options.merge({}, value) or value
+        end
+    end
     for id in pairs(run.streams) do
         copy.streams[id] = { run:streamed(id) }
     end
-    class.copy(run, copy)
+    if class.copy then
+        class.copy(run, copy)
+    end
     return wrap(class, copy)
 end
 

@@ -272,7 +272,6 @@ local trm = machine.class {
     end,
     unreadable = unreadable,
     complete_event = views.complete_event,
-    copy = views.copy,
     save = views.save,
     load = views.load,
 }

@@ -43,20 +43,6 @@ function graph.create(run)
     run.last_number = 0
 end
 
----What clone adds to the copy.
-function graph.copy(run, copy)
-    for _, name in ipairs { "ids", "contents" } do
-        copy[name] = table.move(run[name], 1, #run[name], 1, {})
-    end
-    for _, name in ipairs { "indexes", "metadata", "descriptions" } do
-        copy[name] = {}
-        for key, value in pairs(run[name]) do
-            copy[name][key] = value
-        end
-    end
-    copy.last_number = run.last_number
-end
-
 ---The next id for a node of the machine: "n" and its index, or a higher number if that is in use.
 ---It depends only on the existing ids, so a restored machine continues the same way.
 local function next_id(run)

@@ -46,8 +46,8 @@ local class = machine.class {
     prompts = { generate = "generation_prompt" },
     replies = { llm_result = { "answer" } },
     fields = {
-        reply = function(run) return run.reply end, -- all that the model wrote
-        result = function(run) return run.result end, -- the answer in it
+        reply = "reply", -- all that the model wrote
+        result = "result", -- the answer in it
     },
     methods = {},
     create = function() end,
@@ -56,7 +56,6 @@ local class = machine.class {
     accept = accept,
     unreadable = function(run, turn, call) run:fail(turn, call.id, "the reply is empty") end,
     complete_event = function() return {}, {} end,
-    copy = function(run, copy) copy.reply, copy.result = run.reply, run.result end,
     save = function(run, map) map.reply, map.result = run.reply, run.result end,
     load = function(run, reader)
         local map = reader.map

@@ -18,7 +18,7 @@ function map_of.save(run, map)
         "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",
         "solution_path", "parser_mode", "parse_retries", "parser_errors", "recent_best_scores",
     } do
-        map[name] = views.fields[name](run)
+        map[name] = run:field(name)
     end
     map.expansions = run.core:expansions()
     local answer = run.core:answer()
@@ -145,13 +145,9 @@ function map_of.load(run, reader)
     end
 end
 
----What clone adds to the copy.
+---Completes a clone: core:clone() copies only the calls.
 function map_of.copy(run, copy)
-    copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
-    copy.slots = table.move(run.slots, 1, #run.slots, 1, {}) -- their texts are never modified
-    copy.contexts = {}
-    copy.parser_errors = views.fields.parser_errors(run)
-    copy.parser_mode = run.parser_mode
+    copy.contexts = {} -- prompts may cache in them
     local from, to = run.core, copy.core
     for node = 1, from:node_count() do
         to:load_node(from:node(node))

@@ -318,9 +318,7 @@ views.fields = {
     round = round,
     frontier = frontier,
     solution_path = solution_path,
-    parser_mode = function(run)
-        return run.parser_mode
-    end,
+    parser_mode = "parser_mode",
     parse_retries = parse_retries,
     parser_errors = function(run)
         return copy_list(run.parser_errors)

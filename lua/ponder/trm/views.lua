@@ -59,18 +59,12 @@ local function parsed_feedback(run)
 end
 
 views.fields = {
-    question = function(run)
-        return run.prompt
-    end,
-    current_answer = function(run)
-        return run.answer
-    end,
+    question = "prompt",
+    current_answer = "answer",
     answer_history = function(run)
         return list_of(run.answers)
     end,
-    reasoning = function(run)
-        return run.reasoning
-    end,
+    reasoning = "reasoning",
     latent_state = latent_state,
     act_state = act_state,
     act_triggered = function(run)
@@ -80,21 +74,11 @@ views.fields = {
         return run.feedback and run.feedback.raw_text
     end,
     parsed_feedback = parsed_feedback,
-    supervision_step = function(run)
-        return run.step
-    end,
-    parse_retries = function(run)
-        return run.parse_retries
-    end,
-    ungraded = function(run)
-        return run.ungraded
-    end,
-    best_answer = function(run)
-        return run.best_answer
-    end,
-    best_score = function(run)
-        return run.best_score
-    end,
+    supervision_step = "step",
+    parse_retries = "parse_retries",
+    ungraded = "ungraded",
+    best_answer = "best_answer",
+    best_score = "best_score",
     ---@return string? the answer with the best grade or, if no grade is above 0, the current one
     result = function(run)
         if run.core:status() == "completed" then
@@ -109,23 +93,12 @@ function views.complete_event(run)
 end
 
 -------------------------------------------------------------------------------
--- Clones and maps
-
----What clone adds to the copy.
-function views.copy(run, copy)
-    copy.latent = run.latent -- never modified; nor is the critique
-    copy.feedback, copy.suggestions = run.feedback, run.suggestions
-    copy.answer, copy.best_answer, copy.reasoning = run.answer, run.best_answer, run.reasoning
-    copy.parse_retries, copy.ungraded = run.parse_retries, run.ungraded
-    copy.answers = table.move(run.answers, 1, #run.answers, 1, {})
-    copy.scores = table.move(run.scores, 1, #run.scores, 1, {})
-    copy.step, copy.best_score = run.step, run.best_score
-end
+-- Maps
 
 ---Adds all fields to a map.
 function views.save(run, map)
-    for name, field in pairs(views.fields) do
-        map[name] = field(run)
+    for name in pairs(views.fields) do
+        map[name] = run:field(name)
     end
 end
 
