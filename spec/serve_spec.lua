@@ -758,6 +758,32 @@ describe("ponder serve", function()
         end)
     end
 
+    it("gives strategies of a file the model and the tools of the flags", function()
+        local own = [[require("ponder.strategy").new { name = "own", roles = { "generate" },
+            run = function(thinker, question) return (thinker:ask(question)) end }]]
+        local dir <close> = shell.directory { ["own.lua"] = "return " .. own,
+            ["two.lua"] = "return { one = " .. own .. ", up = function() return 'UP' end }",
+            ["m.lua"] = [[return function(request)
+                local tools = request.options.tools
+                return tools and "I have " .. tools[1].name or "no tools"
+            end]], ["t.lua"] = "return { { name = 'clock', run = function() end } }" }
+        local r = shell.run(([[
+            cd %s; exec >$OUT 2>$ERR
+            %s serve own.lua two.lua chat --model script:m.lua --tools t.lua --listen unix:s.sock &
+            pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            for model in own one up; do
+                curl -s --unix-socket s.sock -H 'Content-Type: application/json' \
+                    http://localhost%s -d '{"model":"'$model'","messages":[{"role":"user",
+                    "content":"x"}]}' | grep -o '"content":"[^"]*"'
+            done
+            kill -TERM $pid; wait $pid
+            %s serve two.lua; echo $?]]):format(dir.path, shell.quote(shell.executable), CHAT,
+            shell.quote(shell.executable)))
+        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n2\n', r.out)
+        assert.matches("ponder serve: two.lua: policy one: no model is named", r.err, 1, true)
+    end)
+
     it("gives the model of the policy chat the limit and the format of a request", function()
         local upstream <close> = upstreams.start()
         local dir <close> = shell.directory {}

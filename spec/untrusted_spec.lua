@@ -553,6 +553,38 @@ describe("the process of several calls", function()
         assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n0\n', r.out)
     end)
 
+    it("serves strategies, built in and of the file, with an allowed model", function()
+        local dir <close> = shell.directory { ["s.lua"] = [[
+            local strategy, all = require "ponder.strategy", {}
+            for _, name in ipairs { "cot", "tot", "got", "trm" } do
+                all[name] = require("ponder.strategy." .. name)
+            end
+            all.own = strategy.new { name = "own", roles = { "generate" },
+                run = function(thinker, question)
+                    local text = strategy.read_answer((thinker:ask(question)))
+                    thinker:best(thinker:node { text = text }, text)
+                    return text
+                end }
+            return all]] }
+        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT; model=script:%s
+            %s serve --untrusted --allow-model $model --max-cost 1 --model $model \
+                --listen unix:$PWD/socket s.lua 2>log & pid=$!
+            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
+            for name in own cot tot got trm; do
+                curl -s --unix-socket socket http://x/v1/chat/completions -H \
+                    'content-type: application/json' -d '{"model":"'$name'","messages":[{"role":
+                    "user","content":"Use 4 4 6 8 to make 24"}]}' | grep -o '"content":"[(0-9]'
+            done | wc -l
+            kill $pid; wait $pid; echo $?; cat log >&2
+            %s serve --untrusted --model script:no.lua s.lua]]):format(dir.path,
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"),
+            shell.quote(shell.executable), shell.quote(shell.executable)))
+        assert.equal("5\n0\n", r.out)
+        assert.matches("^ponder serve: cot, got, own, tot, trm at unix:[^\n]*\nponder serve: "
+            .. 'policy cot: "script:no.lua" is not allowed here: name it in %-%-allow%-model',
+            r.err)
+    end)
+
     it("needs a budget for each command that calls models", function()
         for _, command in ipairs { "serve", "eval" } do
             local r = shell.ponder { command, "--untrusted", "--allow-model", "a:b", "x.lua" }

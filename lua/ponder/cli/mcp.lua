@@ -17,7 +17,7 @@ local waiters = require "ponder.task.waiters"
 local mcp = cli.command({ parse = policies.parse, files = true, logs_requests = true,
     expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }, {
     { "model", value = "NAME",
-        help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+        help = "model of strategies and of chat (default: $PONDER_MODEL)" },
     { "reload", help = "reload changed policy files for new calls" },
     { "log", value = "FILE", files = true,
         help = "log each call as a run in FILE, and offer these runs as resources" },

@@ -51,7 +51,7 @@ local CONNECTIONS = { title = "Connections",
 local serve = cli.command({ parse = policies.parse, files = true, logs_requests = true }, {
     { title = "Policies",
         { "model", value = "NAME",
-            help = "model of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+            help = "model of strategies and of chat (default: $PONDER_MODEL)" },
         { "reload", help = "reload changed policy files for new requests" },
         { "log", value = "FILE", files = true,
             help = "log each request as a run in FILE, new or from an earlier start" },
@@ -81,10 +81,11 @@ messages (Anthropic), whole or streamed; also /v1/models, /healthz, /readyz, /me
 are MCP tools (ponder mcp --help), and with --log and at most one key the runs are resources.
 
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
---mcp and their own flags (ponder tot --help). A file returns function(request), a strategy, or a
-table of these by name. `request` has messages, prompt, model, params, and the methods think(text)
-and write(text). The result is the answer: a text, or a table with `answer`, and `truncated = true`
-if it is cut at the length that the client allows; or nil, message, code:
+--mcp and their own flags (ponder tot --help). A file returns function(request), a strategy
+(whose model is --model), or a table of these by name. `request` has messages, prompt, model,
+params, and the methods think(text) and write(text). The result is the answer: a text, or a table
+with `answer`, and `truncated = true` if it is cut at the length that the client allows; or nil,
+message, code:
 
   return function(request)
       return request.prompt:upper()

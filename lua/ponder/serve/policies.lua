@@ -93,22 +93,37 @@ function policies.new(name, value)
     return checked
 end
 
+-- A policy of a value of a file, which may be the library of a strategy.
+local function from_value(name, value, opts)
+    if not strategy.is_library(value) then
+        return policies.new(name, value)
+    end
+    local made = value.new(options.merge({}, opts))
+    if opts then -- better now than at each request
+        local opened, problem = made:open_models()
+        if not opened then
+            return nil, ("policy %s: %s"):format(name, problem)
+        end
+    end
+    return policies.new(name, { run = made, description = value.summary })
+end
+
 ---Makes the policies of a file's value: one named `name`, or several by name.
 ---@param name string
 ---@param value any
+---@param opts? {model: string?, tools: table?} of strategies that the value leaves to be made; with
+---  it, a model that they lack is reported now
 ---@return ponder.serve.Policy[]? list
 ---@return string? message
-function policies.of(name, value)
-    if strategy.is_library(value) then
-        value = { run = value.new(), description = value.summary }
-    end
-    if type(value) ~= "table" or value.run ~= nil or next(value) == nil then -- one, or none
-        local policy, message = policies.new(name, value)
+function policies.of(name, value, opts)
+    if type(value) ~= "table" or value.run ~= nil or next(value) == nil
+        or strategy.is_library(value) then -- one, or none
+        local policy, message = from_value(name, value, opts)
         return policy and { policy }, message
     end
     local list = {}
     for i, key in ipairs(options.names(value, function(key) return type(key) == "string" end)) do
-        local policy, message = policies.new(key, value[key])
+        local policy, message = from_value(key, value[key], opts)
         if not policy then
             return nil, message
         end

@@ -123,12 +123,17 @@ end
 
 -------------------------------------------------------------------------------
 
+local function no() return false end
+
+-- ponder.log.files of a process without a log, whose strategies use their built-in prompts.
+local FILES = { read = read, exists = no, is_recorded = no, is_offline = no, note_built_in = no }
+
 -- Replaces modules by versions that ask the parent.
 local function replace_modules(start)
     local model = require "ponder.untrusted.model"
     model.allow(start.models)
     package.loaded["ponder.model"] = model
-    package.loaded["ponder.log.files"] = { read = read }
+    package.loaded["ponder.log.files"] = FILES
     package.loaded["ponder.process"] = { run = run_program }
 end
 

@@ -42,12 +42,13 @@ end
 local SINK = { think = sender "think", write = sender "write", progress = sender "progress",
     log = sender "log" }
 
----`ponder serve`: policies; the argument names one that has no name.
-function forms.policies(functions, chunk, name)
+---`ponder serve`: policies. Of the argument, `name` names one that has no name, `model` is that of
+---strategies.
+function forms.policies(functions, chunk, argument)
     local policies = require "ponder.serve.policies"
     local request = require "ponder.serve.request"
     local scheduler = require "ponder.task.scheduler"
-    local list, message = policies.of(name, chunk())
+    local list, message = policies.of(argument.name, chunk(), { model = argument.model })
     if not list then
         return nil, message, "BAD_SCRIPT"
     end

@@ -72,20 +72,32 @@ function Model:complete(prompt, opts)
     return reply.text, reply
 end
 
+---Opens a model, or says why not: see ponder.model.
+---@param name? string default: the first that --allow-model names
+---@param opts? ponder.model.OpenOptions
+---@return table? model
+---@return string? message
+function model.try_open(name, opts)
+    name = name or model.default_name()
+    if not name then
+        return nil, "no model is allowed here: name one in --allow-model"
+    elseif not allowed[name] then
+        return nil, ("%s is not allowed here: name it in --allow-model"):format(options.show(name))
+    end
+    return setmetatable({ name = name, provider = name:match "^[^:]*", model = name:match ":(.*)$",
+        defaults = without_functions(opts or {}) }, Model)
+end
+
 ---Opens a model. Options of calls become defaults; the parent decides the others.
 ---@param name? string default: the first that --allow-model names
 ---@param opts? ponder.model.OpenOptions
 ---@return table
 function model.open(name, opts)
-    name = name or model.default_name()
-    if not name then
-        error("model.open: no model is allowed here: name one in --allow-model", 2)
-    elseif not allowed[name] then
-        error(("model.open: %s is not allowed here: name it in --allow-model"):format(
-            options.show(name)), 2)
+    local opened, message = model.try_open(name, opts)
+    if not opened then
+        error("model.open: " .. message, 2)
     end
-    return setmetatable({ name = name, provider = name:match "^[^:]*", model = name:match ":(.*)$",
-        defaults = without_functions(opts or {}) }, Model)
+    return opened
 end
 
 ---@return string? name

@@ -97,29 +97,30 @@ local function chat_policy(name, given, box)
 end
 
 -- The policies of the value that a file has returned.
-local function policies_of(path, name, value)
-    local list, problem = policies.of(name, value)
+local function policies_of(path, name, value, opts)
+    local list, problem = policies.of(name, value, opts)
     return list, problem and ("%s: %s"):format(path, problem)
 end
 
-local function load_policies(name, path)
+-- `opts` are those of strategies that the file describes: model, tools.
+local function load_policies(name, path, opts)
     local value, message = files.run(path, "script")
     if message then
         return nil, message
     end
-    return policies_of(path, name, value)
+    return policies_of(path, name, value, opts)
 end
 
 -- Makes the `reload` functions of a file's policies. They load the file again when its text has
 -- changed; if that fails they keep the old policies.
-local function reloader(name, path)
+local function reloader(name, path, opts)
     local seen = files.read(path, "script")
     local current = {}
     return function(policy)
         return function()
             local text = files.read(path, "script")
             if text and text ~= seen then
-                local list, message = load_policies(name, path)
+                local list, message = load_policies(name, path, opts)
                 seen = text
                 if not list then
                     io.stderr:write(("ponder: cannot reload %s\n"):format(message))
@@ -133,21 +134,23 @@ local function reloader(name, path)
     end
 end
 
-local function file_policies(word, given)
+local function file_policies(word, given, box)
     local name, path = word:match "^([%w_.-]+)=(.+)$"
     path = path or word
     name = name or path:gsub("^.*/", ""):gsub("%.lua$", "")
     if given.untrusted then
-        local value, problem = confined.load(path, "policies", name, given)
+        local value, problem = confined.load(path, "policies", { name = name, model = given.model },
+            given)
         if not value then
             return nil, problem
         end
         return policies_of(path, name, value)
     end
     host.set_script_directory(cli.directory_of(path))
-    local list, message = load_policies(name, path)
+    local opts = { model = given.model, tools = box.tools }
+    local list, message = load_policies(name, path, opts)
     if list and given.reload then
-        local reload = reloader(name, path)
+        local reload = reloader(name, path, opts)
         for _, policy in ipairs(list) do
             policy.reload = reload(policy)
         end
@@ -173,7 +176,7 @@ function shared.load(operands, given)
             list, message = make(word, given, box)
             message = message and ("%s: %s"):format(word, message)
         else
-            list, message = file_policies(word, given)
+            list, message = file_policies(word, given, box)
         end
         if not list then
             return nil, message
