@@ -449,6 +449,19 @@ describe("ponder ask", function()
             .. "a prompt file cannot use\n", prompts("eject", "mine", "--strategy", "bad.lua").err)
     end)
 
+    it("may have no prompts", function()
+        local dir <close> = shell.directory { ["f.lua"] = [[
+            return require("ponder.strategy").new { name = "plain", roles = { "generate" },
+                run = function(thinker, question) return (thinker:ask(question)) end }]] }
+        for command, expected in pairs { list = "tot.generate +built in",
+            check = "plain: 0 prompts are fine" } do
+            local r = shell.ponder({ "prompts", command, "--strategy", "f.lua" },
+                { cwd = dir.path })
+            assert.same({ "", 0 }, { r.err, r.status })
+            assert.matches(expected, r.out)
+        end
+    end)
+
     it("reports errors in its file", function()
         local dir <close> = shell.directory { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",

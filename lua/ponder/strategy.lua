@@ -76,14 +76,15 @@ local strategy = {}
 ---@field start (fun(opts: table): table)? a new machine
 ---@field machine table? a library of machines instead of `start`: new, from_map, option_rules,
 ---  prompt_names, generate_call_id
----@field reply (fun(call: table): string)? the type of the message for a reply; default
----  "llm_result"
+---@field reply (fun(call: ponder.strategy.Call): string)? the type of the message for a reply;
+---  default "llm_result"
 ---@field answer (fun(machine: table): string?)? the best so far
 ---@field failure (fun(machine: table): string?)? why the machine failed
 ---@field details (fun(machine: table): table)? for snapshots
 ---@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
----@field on_event (fun(memory: table, event: table, machine: table))? called for each event
----@field counted string[]? what the live view counts: singular and plural
+---@field on_event (fun(memory: table, event: table, machine: table))? called for each event; keeps
+---  in the run's `memory` what the machine does not
+---@field counted string[]? what the live view counts: singular and plural; default: thought(s)
 
 local FUNCTION = { type = "function" }
 local DESCRIPTION = {
@@ -93,9 +94,14 @@ local DESCRIPTION = {
     options = { type = "table", default = {} }, prompts = { type = { "table", "string" } },
     samples = { type = { "table", "function" }, default = {} },
     needs = { type = "table", default = {} },
-    run = FUNCTION, start = FUNCTION, machine = { type = "table" }, reply = FUNCTION,
-    answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, on_event = FUNCTION,
-    counted = { type = "table" },
+    run = FUNCTION, start = FUNCTION, machine = { type = "table" },
+    reply = { type = "function", default = function() return "llm_result" end },
+    answer = { type = "function", default = function(machine)
+        return machine.result or machine.best_answer
+    end },
+    failure = { type = "function", default = function(machine) return machine.error end },
+    details = { type = "function", default = function() return {} end },
+    look = FUNCTION, on_event = FUNCTION, counted = { type = "table" },
 }
 
 local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,
@@ -142,29 +148,25 @@ local function check(description)
     return d
 end
 
--- The roles by directive or prompt; the main role; role -> the role whose model it uses.
-local function roles_of(d)
+-- Sets the roles by directive or prompt; the main role; role -> the role whose model it uses.
+local function complete_roles(d)
     local roles, fallback = {}, {}
     for key, role in pairs(d.roles) do
         roles[math.type(key) and role or key] = role
     end
-    local first = d.first_role or d.roles[1] or roles.generate or roles[next(roles)]
+    d.first_role = d.first_role or d.roles[1] or roles.generate or roles[next(roles)]
     for _, role in pairs(roles) do
-        fallback[role] = first
+        fallback[role] = d.first_role
     end
-    options.merge(fallback, d.fallback)
-    return roles, first, fallback
+    d.roles, d.fallback = roles, options.merge(fallback, d.fallback)
 end
 
--- The library of the machine.
-local function machine_of(d)
-    if d.machine then
-        return d.machine
-    end
+-- The library of the machine of a strategy with `run` or `start`.
+local function make_machine(d)
     local rules, names = { max_text_bytes = machine_run.MAX_TEXT_BYTES }, {}
     rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
     options.merge(rules, d.options)
-    for name in pairs(d.prompts or {}) do
+    for name in pairs(d.prompts) do
         names[name] = name .. "_prompt"
     end
     local library = direct.machine(d.name, rules, names)
@@ -181,19 +183,19 @@ end
 ---  prompt
 
 -- For `ponder prompts` and the check of prompt files.
-local function subject_of(d, machine)
+local function subject_of(d)
     return { name = d.name, needs = d.needs,
         functions = function()
             return d.prompts or builtin.prompts(d.name)
         end,
         samples = function()
             if type(d.samples) == "table" then
-                return samples.contexts(machine.prompt_names, d.samples)
+                return samples.contexts(d.machine.prompt_names, d.samples)
             end
             local found = {}
             d.samples { question = samples.QUESTION, thoughts = samples.THOUGHTS,
                 play = function(opts, answer)
-                    samples.play(machine, opts, answer, found)
+                    samples.play(d.machine, opts, answer, found)
                 end }
             return found
         end }
@@ -215,21 +217,16 @@ end
 ---  `library.new(opts)` is a ponder.strategy.Strategy, `library.new(opts):run(question)` answers
 function strategy.new(description)
     local d = check(description)
-    local roles, first, fallback = roles_of(d)
-    local own_machine = machine_of(d)
-    local subject = subject_of(d, own_machine)
-    local library = class.new {
-        name = d.name, machine = own_machine, roles = roles, first_role = first, subject = subject,
-        fallback_roles = fallback, prompts = d.prompts or not d.machine and {} or nil, run = d.run,
-        reply = d.reply or function() return "llm_result" end,
-        answer = d.answer or function(machine) return machine.result or machine.best_answer end,
-        failure = d.failure or function(machine) return machine.error end,
-        details = d.details or function() return {} end,
-        look = d.look or d.run and direct.look or look_at,
-        on_event = d.on_event, counted = d.counted,
-    }
+    complete_roles(d)
+    if not d.machine then
+        d.prompts = d.prompts or {}
+        d.machine = make_machine(d)
+    end
+    d.look = d.look or d.run and direct.look or look_at
+    d.subject = subject_of(d)
+    local library = class.new(d)
     library.summary, library.about = d.summary, d.about
-    library.prompts, library.subject, library.prompt_text = d.prompts, subject, d.prompt_text
+    library.prompts, library.subject, library.prompt_text = d.prompts, d.subject, d.prompt_text
     return library
 end
 

@@ -219,7 +219,7 @@ function Run:render(turn, name, context, node)
     setmetatable(context, Context)
     context.max_text_bytes = self.options.max_text_bytes
     turn.run, listeners[context] = self, turn
-    -- A string replaces only the built-in instructions.
+    -- A string replaces only the instructions.
     context.instructions = type(prompt) == "string" and prompt or false
     local messages
     if prompt and type(prompt) ~= "function" and not context.instructions then
@@ -228,7 +228,7 @@ function Run:render(turn, name, context, node)
     elseif type(prompt) == "function" then
         messages = check_messages(prompt(context), "prompts." .. name)
     else
-        messages = builtin.prompts(class.name)[name](context)
+        messages = (class.own_prompts or builtin.prompts(class.name))[name](context)
     end
     local more = env.context and node and env.context(node)
     if more then

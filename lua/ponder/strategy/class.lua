@@ -52,23 +52,13 @@ local ROUTES = {
 
 local STATUS = { idle = "idle", completed = "success", error = "failure" }
 
----@class ponder.strategy.Kind the description of one strategy, completed by ponder.strategy.new
----@field name string `"tot"`
----@field machine table the library of its machine: new, from_map, option_rules, prompt_names
----@field roles table<string, string> directive of the machine -> role
+---@class ponder.strategy.Kind: ponder.strategy.Description as completed by ponder.strategy.new
+---@field machine table the library of its machine
+---@field roles table<string, string> directive of the machine or prompt -> role
 ---@field first_role string the role whose model an outcome names
----@field fallback_roles table<string, string> role -> the role whose model it uses if it has none
----@field reply fun(call: ponder.strategy.Call): string type of the machine's message for a reply
----@field answer fun(machine: table): string? the answer text; the best so far
----@field failure fun(machine: table): string? why the machine failed
----@field details fun(machine: table): table for snapshot
----@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
----@field on_event (fun(memory: table, event: MachineEvent, machine: table))? called for each event;
----  keeps in the run's `memory` what the machine does not
----@field subject ponder.prompt.Subject for the check of prompt files
+---@field fallback table<string, string> role -> the role whose model it uses if it has none
 ---@field prompts table<string, function>? its own prompts, if they are not built in
----@field run function? for strategies that are functions: see ponder.strategy.direct
----@field counted string[]? what the live view counts, singular and plural; default: thought(s)
+---@field subject ponder.prompt.Subject for the check of prompt files
 
 ---@class ponder.strategy.Strategy
 ---@field machine table its machine; with several runs, that of the newest
@@ -422,7 +412,7 @@ function class.new(kind)
         ---The roles that `models` may have, sorted.
         ---@return string[]
         roles = function()
-            return options.names(kind.fallback_roles)
+            return options.names(kind.fallback)
         end,
         ---Signal -> action.
         ---@return table<string, string>

@@ -4,15 +4,10 @@
 ---     local cot = require "ponder.strategy.cot"
 ---     local outcome, message, code = cot.new { model = "openai:gpt-4o-mini" }:run("...")
 ---
---- ponder.strategy.class documents what all strategies share: run, signals and directives.
----
---- | directive of the machine | role     | reply      |
---- |--------------------------|----------|------------|
---- | answer                   | generate | llm_result |
----
 --- The answer is the marked section of the reply, or the whole reply if nothing is marked.
+--- ponder.strategy.class documents what all strategies share.
 ---
---- The machine makes this one call, so that the baseline runs by the same rules as the strategies
+--- A machine makes this one call, so that the baseline runs by the same rules as the strategies
 --- it is compared with:
 ---
 --- | from      | to        | on                                            |
@@ -69,7 +64,6 @@ return strategy.new {
     machine = class,
     roles = { answer = "generate" },
     first_role = "generate",
-    fallback = { generate = "generate" },
     summary = "answer a question in one call, step by step",
     about = [[
 Asks once for reasoning and an answer (Wei et al. 2022): the baseline for the other strategies.]],

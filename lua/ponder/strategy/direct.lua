@@ -180,7 +180,7 @@ local function request_of(self, what, fields, opts)
     local context = { prompt = self.question }
     options.merge(context, fields)
     local messages = settings.render(self.run.s, what, context)
-    return messages, opts.role or kind.roles[what] or kind.fallback_roles[what] and what
+    return messages, opts.role or kind.roles[what] or kind.fallback[what] and what
         or kind.first_role, what
 end
 

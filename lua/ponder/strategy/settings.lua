@@ -136,9 +136,9 @@ local function check_models(where, kind, opts, level)
         error(("%s: opts.model must be a name or an open model (got %s)"):format(where,
             options.show(opts.model)), level + 1)
     end
-    local roles = options.names(kind.fallback_roles)
+    local roles = options.names(kind.fallback)
     for role, named in pairs(opts.models or {}) do
-        if not kind.fallback_roles[role] then
+        if not kind.fallback[role] then
             error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
                 options.show(role), options.hint(role, roles),
                 table.concat(roles, ", ")), level + 1)
@@ -157,7 +157,7 @@ local function named_for(s, role)
             return by_role[role]
         end
         seen[role] = true
-        role = s.kind.fallback_roles[role]
+        role = s.kind.fallback[role]
     end
     return s.opts.model or model.default_name()
 end
@@ -264,14 +264,6 @@ local function load_prompts(kind, opts)
     return by_name
 end
 
--- A string replaces only the instructions; the strategy's own function renders the rest.
-local function with_instructions(text, own)
-    return function(context)
-        context.instructions = text
-        return own(context)
-    end
-end
-
 ---See ponder.strategy.Strategy.
 function settings.env(s)
     if not s.environment then
@@ -295,17 +287,14 @@ function settings.render(s, name, fields)
     if not env then
         error(message, 0)
     end
-    local f = env.prompts[name]
-    if type(f) == "string" then
-        f = with_instructions(f, (kind.prompts or {})[name])
-    elseif f == nil then
+    if env.prompts[name] == nil then
         error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
     end
-    local context = options.merge({}, fields)
-    local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
+    local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names,
+        own_prompts = kind.prompts },
         { max_text_bytes = s.opts.max_text_bytes or machine_run.MAX_TEXT_BYTES.default })
-    local turn = { env = { prompts = { [name] = f } }, events = {} }
-    local messages = rendering:render(turn, name, context)
+    local turn = { env = { prompts = env.prompts }, events = {} }
+    local messages = rendering:render(turn, name, options.merge({}, fields))
     for _, event in ipairs(turn.events) do
         notice.of_cut(kind.name, event)
         log.event(event.name, { measurements = event.measurements, metadata = event.metadata })

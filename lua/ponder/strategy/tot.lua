@@ -1,42 +1,28 @@
 --- The Tree of Thoughts strategy (Yao et al. 2023): propose steps towards an answer, score them,
---- expand the best, repeat. The machine ponder.tot runs the search; this file describes how its
---- directives become model calls, and what counts as the answer.
+--- expand the best, repeat.
 ---
 ---     local tot = require "ponder.strategy.tot"
 ---     local s = tot.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
+---     print(outcome and outcome.answer or message)
 ---
---- ponder.strategy.class documents what all strategies share: run, signals and directives.
+--- The machine ponder.tot runs the search and says which calls it needs. This file describes, for
+--- ponder.strategy.new, which model makes each call and what counts as the answer (the best
+--- thought).
 ---
---- | directive of the machine | role     | reply      |
---- |--------------------------|----------|------------|
---- | generate_thoughts        | generate | llm_result |
---- | evaluate_thoughts        | evaluate | llm_result |
---- | call_llm_stream          | repair   | llm_result |
----
---- `models = { evaluate = "..." }` makes another model the judge. Repairs use the model of
---- `generate` unless `models.repair` names one. The answer is the content of the best thought.
+--- Calls have three roles: `generate` proposes thoughts, `evaluate` scores them, and `repair` asks
+--- again for an unreadable reply, with the model of `generate`. `models = { evaluate = "..." }`
+--- makes another model the judge. ponder.strategy.class documents what all strategies share.
 
 local json = require "ponder.json"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
 
--- Sample replies for a tree of two levels, to check prompt files with. The first reply of each kind
--- is unreadable, so that the repair prompt is rendered for both.
-local function play_samples(sample)
-    local is_repaired = {}
-    local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5 }
-    sample.play(opts, function(directive, _, found)
-        local wanted = directive.type == "generate_thoughts" and "thoughts" or "scores"
-        if directive.type == "call_llm_stream" then
-            wanted = found.repair[#found.repair].wanted
-        elseif not is_repaired[wanted] then
-            is_repaired[wanted] = true
-            return "?"
-        end
-        return wanted == "thoughts" and json.encode { thoughts = sample.thoughts }
-            or '{"scores": {"t1": 0.8, "t2": 0.4}}'
-    end)
+-- The best thought of the result, else the best leaf; nil while the root, which has no score, is
+-- the only node.
+local function best_thought(machine)
+    local best = machine.result and machine.result.best or machine:find_best_leaf()
+    return best and best.score and best or nil
 end
 
 local function current_depth(machine)
@@ -45,37 +31,25 @@ local function current_depth(machine)
     return node and node.depth
 end
 
--- The best leaf; nil while the root, which has no score, is the only node.
-local function best_so_far(machine)
-    local leaf = machine:find_best_leaf()
-    return leaf and leaf.score and leaf or nil
-end
-
 return strategy.new {
     name = "tot",
     summary = "answer a question with Tree of Thoughts",
     about = [[
 Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
 2023).]],
-    samples = play_samples,
-    needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
-        repair = { "reply" } },
     machine = tot,
-    roles = {
+    roles = { -- by directive of the machine
         generate_thoughts = "generate",
         evaluate_thoughts = "evaluate",
         call_llm_stream = "repair",
     },
     first_role = "generate",
-    fallback = { generate = "generate", evaluate = "evaluate", repair = "generate" },
+    fallback = { evaluate = "evaluate" },
 
     look = strategy.look.tree,
 
     answer = function(machine)
-        if machine.result then
-            return tot.best_answer(machine.result)
-        end
-        local best = best_so_far(machine)
+        local best = best_thought(machine)
         return best and best.content
     end,
 
@@ -92,7 +66,27 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
             frontier_size = #machine.frontier,
             top_k = machine.top_k,
             diagnostics = result and result.diagnostics,
-            best_candidate = result and result.best or best_so_far(machine),
+            best_candidate = best_thought(machine),
         }
+    end,
+
+    -- For the check of prompt files: what each prompt must show, and the replies that play a tree
+    -- of two levels. The first reply of each kind is unreadable, so that both are repaired.
+    needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
+        repair = { "reply" } },
+    samples = function(sample)
+        local is_repaired = {}
+        local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5 }
+        sample.play(opts, function(directive, _, found)
+            local wanted = directive.type == "generate_thoughts" and "thoughts" or "scores"
+            if directive.type == "call_llm_stream" then
+                wanted = found.repair[#found.repair].wanted
+            elseif not is_repaired[wanted] then
+                is_repaired[wanted] = true
+                return "?"
+            end
+            return wanted == "thoughts" and json.encode { thoughts = sample.thoughts }
+                or '{"scores": {"t1": 0.8, "t2": 0.4}}'
+        end)
     end,
 }

@@ -1,21 +1,17 @@
 --- The TRM strategy (after Jolicoeur-Martineau 2025): reason about an answer, grade it, improve it,
---- until the grade is good enough. The machine ponder.trm runs the loop; this file describes how
---- its directives become model calls, and what counts as the answer.
+--- until the grade is good enough.
 ---
 ---     local trm = require "ponder.strategy.trm"
 ---     local s = trm.new { model = "openai:gpt-4o-mini", max_supervision_steps = 3 }
 ---     local outcome, message, code, partial = s:run("...")
 ---
---- ponder.strategy.class documents what all strategies share: run, signals and directives.
+--- The machine ponder.trm runs the loop and says which calls it needs. This file describes, for
+--- ponder.strategy.new, which model makes each call and what counts as the answer: the one with the
+--- best grade; before the first grade, the current one.
 ---
---- | directive of the machine | role      | reply              |
---- |--------------------------|-----------|--------------------|
---- | reason                   | reason    | reasoning_result   |
---- | supervise                | supervise | supervision_result |
---- | improve                  | improve   | improvement_result |
----
---- `models.evaluate` serves `supervise` and `models.generate` the others, unless `models` names
---- them. The answer is the one with the best grade; before the first grade, the current one.
+--- The roles of calls are `reason`, `supervise` and `improve`. `models.evaluate` serves `supervise`
+--- and `models.generate` the others, unless `models` names them. ponder.strategy.class documents
+--- what all strategies share.
 
 local strategy = require "ponder.strategy"
 local trm = require "ponder.trm"
@@ -26,32 +22,12 @@ local REPLIES = {
     improve = "improvement_result",
 }
 
--- Sample replies for three steps, to check prompt files with. The first critique has no grade, so
--- that the machine asks for another.
-local function play_samples(sample)
-    local critiques = 0
-    sample.play({ max_supervision_steps = 3 }, function(directive)
-        if directive.type == "reason" then
-            return "<answer>\nPlant trees.\n</answer>", REPLIES.reason
-        elseif directive.type == "improve" then
-            return "Plant trees, and paint roofs white.", REPLIES.improve
-        end
-        critiques = critiques + 1
-        return critiques == 1 and "ISSUE: slow"
-            or "STRENGTH: cheap\nISSUE: slow\nSUGGESTION: add white roofs\nSCORE: 0.6",
-            REPLIES.supervise
-    end)
-end
-
 return strategy.new {
     name = "trm",
     summary = "answer, grade, improve, repeat",
     about = [[
 Reasons about an answer, has it graded and improves it until the grade is good enough (after
 Jolicoeur-Martineau 2025).]],
-    samples = play_samples,
-    needs = { reason = { "question", "answer" }, supervise = { "question", "answer" },
-        improve = { "question", "answer" } },
     machine = trm,
     roles = { reason = "reason", supervise = "supervise", improve = "improve" },
     first_role = "reason",
@@ -96,5 +72,24 @@ Jolicoeur-Martineau 2025).]],
             best_score = machine.best_score,
             best_candidate = machine.best_answer,
         }
+    end,
+
+    -- For the check of prompt files: what each prompt must show, and the replies that play three
+    -- steps. The first critique has no grade, so that the machine asks for another.
+    needs = { reason = { "question", "answer" }, supervise = { "question", "answer" },
+        improve = { "question", "answer" } },
+    samples = function(sample)
+        local critiques = 0
+        sample.play({ max_supervision_steps = 3 }, function(directive)
+            if directive.type == "reason" then
+                return "<answer>\nPlant trees.\n</answer>", REPLIES.reason
+            elseif directive.type == "improve" then
+                return "Plant trees, and paint roofs white.", REPLIES.improve
+            end
+            critiques = critiques + 1
+            return critiques == 1 and "ISSUE: slow"
+                or "STRENGTH: cheap\nISSUE: slow\nSUGGESTION: add white roofs\nSCORE: 0.6",
+                REPLIES.supervise
+        end)
     end,
 }
