@@ -10,7 +10,8 @@ local args = require "ponder.args"
 local search = require "ponder.search"
 
 local opts, operands = args.script("connect4", { ... }, { first = { help = "the machine begins" } },
-    { usage = "connect4 [--first] [ITERATIONS]", operands = 1 })
+    { usage = "connect4 [--first] [ITERATIONS]", operands = 1,
+        about = "Plays Connect Four with you, with ITERATIONS (default: 400) of uct per move." })
 local machine_first = opts.first == true
 local MARKS = machine_first and { "O", "X" } or { "X", "O" }
 local iterations = math.tointeger(tonumber(operands[1] or 400))
@@ -111,23 +112,19 @@ local function choose(moves)
     end
     local result = search.run {
         search = "uct", c = 0.5, max_iterations = iterations, max_depth = 12,
-        initial_state = { moves = moves },
+        initial_state = moves,
         expand = function(state, _, node)
-            local position = node.depth == 0 and state.moves or answer(state.moves)
-            local list = {}
-            for i, reply in ipairs(is_over(position) and {} or replies(position)) do
-                list[i] = { moves = reply }
-            end
-            return list
+            local position = node.depth == 0 and state or answer(state)
+            return is_over(position) and {} or replies(position)
         end,
-        evaluate = function(state) return value_of(state.moves, me) end,
-        is_terminal = function(state) return is_over(state.moves) end,
+        evaluate = function(state) return value_of(state, me) end,
+        is_terminal = is_over,
     }
     local best
     for _, node in ipairs(result.tree.nodes) do
         best = node.depth == 1 and (not best or node.visits > best.visits) and node or best
     end
-    return best.state.moves:sub(-1), best
+    return best.state:sub(-1), best
 end
 
 local function show(board)

@@ -36,15 +36,16 @@ This one reaches %.6f:
 Others reach less: %s
 Answer with the program alone, between ```lua and ```.]]
 
-local opts = args.script("evolve_circles", { ... }, RULES, { operands = 0 })
+local opts = args.script("evolve_circles", { ... }, RULES, { operands = 0,
+    about = "Packs circles into the unit square; the greater the sum of their radii, the better." })
 local count = opts.circles
 
-local opened, writer = true, nil
+local writer, problem
 if opts.model then
-    opened, writer = pcall(model.open, opts.model)
+    writer, problem = model.try_open(opts.model)
 end
-if not opened then
-    io.stderr:write("evolve_circles: ", writer, "\n")
+if problem then
+    io.stderr:write("evolve_circles: ", problem, "\n")
     os.exit(2)
 end
 
@@ -97,7 +98,7 @@ local function first_state()
     return { centres = centres }
 end
 
-local function mutate(state, node)
+local function mutate(state, _, node)
     local random = draws(node.id, node.expansions)
     local other = node.inspirations[1]
     local centres, step = {}, 0.3 * 0.5 ^ (random() * 8)
@@ -120,7 +121,7 @@ local function as_program(state)
     return state.program or "return {" .. table.concat(points, ", ") .. "}"
 end
 
-local function ask(state, node)
+local function ask(state, _, node)
     local others = {}
     for i = 1, math.min(3, #node.inspirations) do
         others[i] = ("%.6f"):format(node.inspirations[i].score)
@@ -131,21 +132,12 @@ local function ask(state, node)
     if not reply then return nil, message, code end
     local program = reply:match("```%a*\n(.-)```") or reply
     local centres = sandbox.run(program, { timeout_ms = 2000 })
-    return is_packing(centres) and { { centres = centres, program = program } } or {}
+    -- A useless program is answered with the parent: after an empty list it would be asked no more.
+    return { is_packing(centres) and { centres = centres, program = program } or state }
 end
 
 local result, message, _, partial = search.run {
-    search = "evolve", initial_state = first_state(),
-    expand = function(state, _, node)
-        if writer then
-            local children, why, code = ask(state, node)
-            if children and not children[1] then
-                children[1] = state -- of no use; the parent may be asked again
-            end
-            return children, why, code
-        end
-        return mutate(state, node)
-    end,
+    search = "evolve", initial_state = first_state(), expand = writer and ask or mutate,
     evaluate = function(state) return (radii_of(state.centres)) end,
     is_terminal = function() return false end,
     max_iterations = opts.tickets, islands = opts.islands, population = 40, migrate_every = 50,

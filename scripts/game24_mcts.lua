@@ -64,12 +64,12 @@ local function is_24(items)
     return #items == 1 and math.abs(items[1].value - 24) < 1e-6
 end
 
--- The model's ratings of positions, 0 to 10; a single number needs no model.
+-- The model's ratings of positions, divided by 10; a single number needs no model.
 local function rate(run, list)
     local open, lines, ratings = {}, {}, {}
     for i, items in ipairs(list) do
         if #items == 1 then
-            ratings[i] = is_24(items) and 10 or 0
+            ratings[i] = is_24(items) and 1 or 0
         else
             open[#open + 1], lines[#lines + 1] = i, join(items)
         end
@@ -79,11 +79,11 @@ local function rate(run, list)
     for number in text:gmatch("%d+%.?%d*") do
         at = at + 1
         if open[at] then
-            ratings[open[at]] = math.min(10, tonumber(number))
+            ratings[open[at]] = math.min(1, tonumber(number) / 10)
         end
     end
     for i = 1, #list do
-        ratings[i] = ratings[i] or 5 -- a line that the model left out
+        ratings[i] = ratings[i] or 0.5 -- a line that the model left out
     end
     return ratings
 end
@@ -101,29 +101,16 @@ policy.main("game24_mcts", { ... }, {
     if #start ~= 4 or #table.concat(run.operands):gsub("%d", "") > 0 then
         run:fail("expected four numbers, such as 4 9 10 13", 2)
     end
-    local rated = setmetatable({}, { __mode = "k" })
-    local function values(list)
-        local missing, scores = {}, {}
-        for _, items in ipairs(list) do
-            missing[#missing + 1] = not rated[items] and items or nil
-        end
-        for i, rating in ipairs(missing[1] and rate(run, missing) or {}) do
-            rated[missing[i]] = rating
-        end
-        for i, items in ipairs(list) do
-            scores[i] = rated[items] / 10
-        end
-        return scores
-    end
     local result = search.run {
-        search = "puct", initial_state = start, expand = expand, evaluate_all = values,
-        prior = function(list)
-            local priors, sum = values(list), 0
-            for _, prior in ipairs(priors) do
-                sum = sum + prior
+        search = "puct", initial_state = start, expand = expand,
+        evaluate_all = function(list) return rate(run, list) end,
+        prior = function(_, nodes)
+            local priors, sum = {}, 0
+            for _, node in ipairs(nodes) do
+                sum = sum + node.score
             end
-            for i, prior in ipairs(priors) do
-                priors[i] = sum > 0 and prior / sum or 1 / #priors
+            for i, node in ipairs(nodes) do
+                priors[i] = sum > 0 and node.score / sum or 1 / #nodes
             end
             return priors
         end,
@@ -139,4 +126,4 @@ policy.main("game24_mcts", { ... }, {
     return run:report(found and found .. " = 24" or "no solution found",
         ("score: %s, %d positions rated, %d iterations"):format(found and "right" or "wrong",
             result.stats.nodes - 1, result.iterations))
-end, "A B C D")
+end, "A B C D", "Makes 24 of four numbers by + - * /; a model rates the numbers left.")

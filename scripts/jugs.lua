@@ -5,16 +5,20 @@
 --- `key` identifies equal states. Without it the tree would have a node for every path to a state,
 --- without end; with it the search ends when there is no new state.
 
+local args = require "ponder.args"
 local search = require "ponder.search"
 
-local sizes = { ... }
-local first = tonumber(sizes[1] or 5)
-local second = tonumber(sizes[2] or 3)
-local wanted = tonumber(sizes[3] or 4)
-if not (first and second and wanted) then
-    io.stderr:write("jugs: expected three numbers, such as 5 3 4\n")
-    os.exit(2)
+local _, operands = args.script("jugs", { ... }, {}, { usage = "jugs [FIRST SECOND WANTED]",
+    operands = 3, about = "Measures out an amount with two jugs (default: 5 3 4)." })
+local sizes = {}
+for i, default in ipairs { 5, 3, 4 } do
+    sizes[i] = tonumber(operands[i] or default)
+    if not sizes[i] or sizes[i] < 0 or sizes[i] == math.huge then
+        io.stderr:write("jugs: expected three numbers, such as 5 3 4\n")
+        os.exit(2)
+    end
 end
+local first, second, wanted = table.unpack(sizes)
 
 local function pour(state)
     local a, b = state.a, state.b
@@ -36,7 +40,7 @@ local result = search.run {
     is_terminal = function(state) return state.a == wanted or state.b == wanted end,
     stop = function(node) return node.terminal end,
     key = function(state) return state.a .. "," .. state.b end, -- `did` is not part of it
-    k = 6, max_depth = 1000,
+    k = 6, max_depth = 100000000, -- until no state is new
 }
 if not result.ok then
     io.stderr:write(("jugs: %g cannot be measured\n"):format(wanted))

@@ -4,14 +4,16 @@
 ---     ponder run scripts/puzzle15.lua 5 1 2 4 9 6 3 8 13 15 10 11 14 0 7 12
 ---     ponder run scripts/puzzle15.lua --korf ...      the empty square comes first, as in Korf's
 ---
---- 0 is the empty square. A board is a string of 16 bytes. Memory use is constant.
+--- 0 is the empty square. A board is a string of 16 bytes; a state is a board and the one before
+--- it. Memory use is constant.
 
 local args = require "ponder.args"
 local search = require "ponder.search"
 
 local opts, tiles = args.script("puzzle15", { ... }, {
     korf = { help = "the empty square comes first, as in Korf's" },
-}, { usage = "puzzle15 [--korf] N N N ..." })
+}, { usage = "puzzle15 [--korf] N N N ...",
+    about = "Solves a 15-puzzle, given row by row, in the fewest moves; 0 is the empty square." })
 
 local seen = {}
 for i, tile in ipairs(tiles) do
@@ -63,30 +65,27 @@ local function conflicts_of(homes)
     return #homes - most
 end
 
-local cache = {} -- by line and its four bytes
-local function line_conflicts(tag, line, belongs)
-    local key = tag .. line
-    local known = cache[key]
-    if not known then
+-- By the four bytes of a line, the moves that its conflicts cost; each is computed when it is read.
+local function line_costs(belongs)
+    return setmetatable({}, { __index = function(costs, line)
         local homes = {}
         for i = 1, 4 do
             local tile = line:byte(i)
             homes[#homes + 1] = tile ~= 0 and belongs(home(tile)) or nil
         end
-        known = 2 * conflicts_of(homes)
-        cache[key] = known
-    end
-    return known
+        costs[line] = 2 * conflicts_of(homes)
+        return costs[line]
+    end })
 end
 
-local ROW, COLUMN = {}, {}
+local ROWS, COLUMNS = {}, {}
 for i = 0, 3 do
-    ROW[i] = function(at) return at // 4 == i and at % 4 or nil end
-    COLUMN[i] = function(at) return at % 4 == i and at // 4 or nil end
+    ROWS[i] = line_costs(function(at) return at // 4 == i and at % 4 or nil end)
+    COLUMNS[i] = line_costs(function(at) return at % 4 == i and at // 4 or nil end)
 end
 
-local function heuristic(board)
-    local sum = 0
+local function heuristic(state)
+    local board, sum = state.board, 0
     local b = { board:byte(1, 16) }
     for square = 0, 15 do
         local tile = b[square + 1]
@@ -95,9 +94,8 @@ local function heuristic(board)
         end
     end
     for i = 0, 3 do
-        sum = sum + line_conflicts("r" .. i, board:sub(i * 4 + 1, i * 4 + 4), ROW[i])
-            + line_conflicts("c" .. i, string.char(b[i + 1], b[i + 5], b[i + 9], b[i + 13]),
-                COLUMN[i])
+        sum = sum + ROWS[i][board:sub(i * 4 + 1, i * 4 + 4)]
+            + COLUMNS[i][string.char(b[i + 1], b[i + 5], b[i + 9], b[i + 13])]
     end
     return sum
 end
@@ -107,16 +105,15 @@ local function swap(board, a, b) -- a < b
         .. board:sub(a + 1, a + 1) .. board:sub(b + 2)
 end
 
--- The boards after one move, without the previous board.
-local function expand(board, _, node)
+-- The states after one move, without going back.
+local function expand(state)
+    local board, states = state.board, {}
     local empty = board:find("\0", 1, true) - 1
-    local path = node.path
-    local before, boards = path[#path - 1], {}
     for _, from in ipairs(NEIGHBOURS[empty]) do
         local moved = swap(board, math.min(empty, from), math.max(empty, from))
-        boards[#boards + 1] = moved ~= before and moved or nil
+        states[#states + 1] = moved ~= state.before and { board = moved, before = board } or nil
     end
-    return boards
+    return states
 end
 
 local goal = {}
@@ -146,14 +143,14 @@ if not is_solvable() then
     os.exit(1)
 end
 local result = search.run {
-    initial_state = start, expand = expand, heuristic = heuristic,
-    is_terminal = function(board) return board == goal end,
+    initial_state = { board = start }, expand = expand, heuristic = heuristic,
+    is_terminal = function(state) return state.board == goal end,
     search = "idastar", retain = "path", max_nodes = 4000000000,
 }
-for i, board in ipairs(result.best_path) do
+for i, state in ipairs(result.best_path) do
     local shown = {}
     for at = 1, 16 do
-        local tile = board:byte(at)
+        local tile = state.board:byte(at)
         local gap = at % 4 == 0 and at < 16 and " /" or ""
         shown[at] = ("%2s%s"):format(tile == 0 and "_" or tile, gap)
     end

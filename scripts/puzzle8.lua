@@ -2,12 +2,16 @@
 ---
 ---     ponder run scripts/puzzle8.lua 867254301      0 is the empty square
 
+local args = require "ponder.args"
 local search = require "ponder.search"
+
+local _, operands = args.script("puzzle8", { ... }, {}, { usage = "puzzle8 [BOARD]", operands = 1,
+    about = "Slides the tiles of a board, such as 867254301, until they are in order." })
 
 local GOAL = "123456780"
 local MOVES = { -3, 3, -1, 1 } -- the tile comes from above, below, left, right
 
-local start = ... or "867254301"
+local start = operands[1] or "867254301"
 for digit = 0, 8 do
     if #start ~= 9 or not start:find(digit, 1, true) then
         io.stderr:write("puzzle8: expected the digits 0 to 8, each once\n")
@@ -15,20 +19,15 @@ for digit = 0, 8 do
     end
 end
 
-local function slide(board, move)
-    local empty = board:find("0", 1, true)
-    local from = empty + move
-    if from < 1 or from > 9 or math.abs(move) == 1 and (empty - 1) // 3 ~= (from - 1) // 3 then
-        return nil
-    end
-    local tile = board:sub(from, from)
-    return (board:gsub("[0" .. tile .. "]", { ["0"] = tile, [tile] = "0" }))
-end
-
 local function expand(board)
-    local boards = {}
+    local boards, empty = {}, board:find("0", 1, true)
     for _, move in ipairs(MOVES) do
-        boards[#boards + 1] = slide(board, move)
+        local from = empty + move
+        local same_row = (empty - 1) // 3 == (from - 1) // 3
+        if from >= 1 and from <= 9 and (same_row or math.abs(move) == 3) then
+            local tile = board:sub(from, from)
+            boards[#boards + 1] = board:gsub("[0" .. tile .. "]", { ["0"] = tile, [tile] = "0" })
+        end
     end
     return boards
 end

@@ -2,9 +2,12 @@
 ---
 ---     ponder run scripts/queens.lua 8
 
+local args = require "ponder.args"
 local search = require "ponder.search"
 
-local n = math.tointeger(tonumber(... or "8"))
+local _, operands = args.script("queens", { ... }, {}, { usage = "queens [N]", operands = 1,
+    about = "Puts N queens (default: 8) on a board of N by N, none attacking another." })
+local n = math.tointeger(tonumber(operands[1] or 8))
 if not n or n < 1 or n > 30 then
     io.stderr:write("queens: expected a size from 1 to 30\n")
     os.exit(2)

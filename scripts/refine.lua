@@ -28,18 +28,19 @@ local GENERATE = "Write a sentence of exactly %d words, each of which begins wit
     .. "Answer with the sentence alone."
 local REFINE = GENERATE .. "\n\nThis attempt is not right yet: %s\n%s"
 
-local opts = args.script("refine", { ... }, RULES, { operands = 0 })
+local opts = args.script("refine", { ... }, RULES, { operands = 0,
+    about = "Writes a sentence of N words that begin with a letter: generates, or refines." })
 if #opts.letter ~= 1 or not opts.letter:find("%a") then
     io.stderr:write("refine: --letter must be one letter\n")
     os.exit(2)
 end
 
-local opened, writer = true, nil
+local writer, problem
 if opts.model then
-    opened, writer = pcall(model.open, opts.model)
+    writer, problem = model.try_open(opts.model)
 end
-if not opened then
-    io.stderr:write("refine: ", writer, "\n")
+if problem then
+    io.stderr:write("refine: ", problem, "\n")
     os.exit(2)
 end
 
@@ -66,7 +67,7 @@ local function verify(text)
         :format(#words, right, opts.letter, twice)
 end
 
--- A writer without a model: picks random words; to refine, replaces a wrong one.
+-- A writer without a model: picks random words; to refine a text, replaces a wrong word.
 local LEXICON = { "some", "small", "slow", "ships", "sail", "south", "seeking", "silver", "sand",
     "under", "bright", "stars", "every", "silent", "summer", "night", "softly", "singing", "home" }
 
@@ -76,13 +77,13 @@ local function write_offline(text, node)
         state = (state * 1103515245 + 12345) & 0x7fffffff
         return list[(state >> 8) % #list + 1]
     end
-    local words = text and words_of(text) or {}
-    for i = #words + 1, text and #words or opts.words do
-        words[i] = pick(LEXICON)
+    local words, seen = words_of(text), {}
+    if text == "" then
+        for i = 1, opts.words do words[i] = pick(LEXICON) end
+        return table.concat(words, " ")
     end
-    local seen = {}
     for i, word in ipairs(words) do
-        if text and (word:sub(1, 1) ~= opts.letter or seen[word]) then
+        if word:sub(1, 1) ~= opts.letter or seen[word] then
             words[i] = pick(LEXICON)
             break
         end
@@ -91,27 +92,25 @@ local function write_offline(text, node)
     return table.concat(words, " ")
 end
 
-local function write(text, node)
-    if not writer then
-        return write_offline(text, node)
-    end
-    local prompt = text and REFINE:format(opts.words, opts.letter, select(2, verify(text)), text)
-        or GENERATE:format(opts.words, opts.letter)
+local function ask(text, node)
+    local prompt = text == "" and GENERATE:format(opts.words, opts.letter)
+        or REFINE:format(opts.words, opts.letter, select(2, verify(text)), text)
     local reply, message, code = writer:complete(prompt, { seed = node.expansions })
     return reply and reply:match("^%s*(.-)%s*$"), message, code
 end
 
+-- A state is a text. The first is empty: its children are new texts, those of others refined ones.
 local result, message, _, partial = search.run {
-    search = "ab_mcts", initial_state = {}, posterior = opts.posterior, seed = opts.seed,
-    expand = function(state, _, node)
-        local text, why, code = write(state.text, node)
-        if not text then
+    search = "ab_mcts", initial_state = "", posterior = opts.posterior, seed = opts.seed,
+    expand = function(text, _, node)
+        local new, why, code = (writer and ask or write_offline)(text, node)
+        if not new then
             return nil, why, code
         end
-        return { { text = text } }
+        return { new }
     end,
-    evaluate = function(state) return state.text and verify(state.text) or 0 end,
-    is_terminal = function(state) return state.text ~= nil and verify(state.text) == 1 end,
+    evaluate = function(text) return (verify(text)) end,
+    is_terminal = function(text) return verify(text) == 1 end,
     reflect = function() return true end, -- remembers that an attempt was right
     stop = function(node) return #node.memory > 0 end,
     max_iterations = opts.tickets, max_depth = 40,
@@ -120,7 +119,7 @@ local result, message, _, partial = search.run {
 if not result then io.stderr:write("refine: ", message, "\n") end
 local reached = result or partial -- a budget may be spent, but what it bought counts
 local best = reached.best_node
-print(best.state.text or "no attempt scored above 0")
+print(best.state ~= "" and best.state or "no attempt scored above 0")
 print(("score %.3f at depth %d, %d attempts"):format(best.score, best.depth,
     reached.stats.nodes - 1))
 if not result then os.exit(1) end

@@ -171,6 +171,12 @@ describe("scripts/jugs.lua", function()
     it("reports that there is no solution", function()
         refused(1, "jugs: 5 cannot be measured", "jugs", "4", "2", "5")
         refused(2, "jugs: expected three numbers, such as 5 3 4", "jugs", "5", "x")
+        refused(2, "jugs: expected three numbers, such as 5 3 4", "jugs", "5", "-3")
+    end)
+
+    it("finds one that takes more than a thousand steps", function()
+        assert.matches("\n1000 2001  pour the first into the second\n3998 states",
+            solved("jugs", "2003", "2001", "1000"))
     end)
 end)
 

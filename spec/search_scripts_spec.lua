@@ -17,18 +17,19 @@ end
 
 describe("the scripts of searches", function()
     it("describe themselves, and refuse arguments that they do not read", function()
-        for _, name in ipairs { "puzzle15", "route", "connect4", "game24_mcts", "evolve_circles",
-            "refine" } do
+        for _, name in ipairs { "jugs", "queens", "puzzle8", "puzzle15", "route", "connect4",
+            "game24_mcts", "evolve_circles", "refine" } do
             local help = output(name, "--help")
-            assert.matches("^" .. name .. " ", help)
+            assert.matches("^" .. name .. " [^\n]+\n\n%u[^\n]+", help) -- what it does
             assert.matches("\n  %-%-help  +print this\n", help)
             local refused = run(name, "--nope")
             assert.same({ 2, name .. ": unknown option --nope\n" }, { refused.status, refused.err })
         end
-        for _, name in ipairs { "route", "connect4", "evolve_circles", "refine" } do
-            local refused = run(name, "7", "more")
+        for _, name in ipairs { "jugs", "queens", "puzzle8", "route", "connect4", "evolve_circles",
+            "refine" } do
+            local refused = run(name, "7", "more", "6", "5")
             assert.equal(2, refused.status)
-            assert.matches(name .. ": unexpected argument \"[7m]", refused.err)
+            assert.matches(name .. ": unexpected argument \"[75m]", refused.err)
         end
     end)
 end)

@@ -197,11 +197,12 @@ end
 ---  --max-output-tokens
 ---@param main fun(run: ponder.policy.Run): integer?
 ---@param operands? string for --help: "A B C D"
-function policy.main(name, list, rules, main, operands)
+---@param about? string for --help: what the script does
+function policy.main(name, list, rules, main, operands, about)
     local all = options.merge({}, SHARED)
     options.merge(all, rules)
-    local opts, given = args.script(name, list, all,
-        { usage = ("%s [OPTION...] %s"):format(name, operands or ""):gsub(" $", "") })
+    local opts, given = args.script(name, list, all, { about = about,
+        usage = ("%s [OPTION...] %s"):format(name, operands or ""):gsub(" $", "") })
     local run = setmetatable({ name = name, opts = opts, operands = given,
         started = task.now() }, Run)
     local ok, result = xpcall(task.with_budget, failures.with_traceback, {}, function() -- it counts
