@@ -10,7 +10,7 @@
 ---                                      <answer> ... </answer>
 ---
 --- Models vary this: bullets, numbers, bold headings with lists below, items over several lines,
---- "Key strengths (optional):". `ponder.core.outline` finds sections and items in all of these;
+--- "Key strengths (optional):". `ponder.parse.outline` finds sections and items in all of these;
 --- this module defines the words that are markers. A word is a marker only at the start of a line,
 --- in a known phrase, before a separator or the end of the line: not "incorrect", "good" or "issues
 --- remain" in running text.
@@ -18,7 +18,7 @@
 --- The last readable grade counts (see ponder.parse.grade). Parsing takes linear time.
 
 local grade = require "ponder.parse.grade"
-local outline = require "ponder.core.outline"
+local outline = require "ponder.parse.outline"
 
 local critique = {}
 
