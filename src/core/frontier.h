@@ -9,7 +9,8 @@
 
 #include "core/heap.h"
 
-typedef struct FrontierEntry {
+/* Packed: 12 bytes rather than 16, since a frontier may hold most of a tree. */
+typedef struct __attribute__((packed, aligned(4))) FrontierEntry {
     double score;
     uint32_t id;
 } FrontierEntry;
