@@ -21,12 +21,14 @@ static uint64_t hash_of(const SearchKey *key)
     const unsigned char *at = key->bytes;
     uint64_t h = mix(0x9E3779B97F4A7C15u + key->type + ((uint64_t)key->size << TYPE_BITS)), word;
     size_t left = key->size;
-    for (; left >= sizeof word; left -= sizeof word, at += sizeof word) {
+    for (; left > sizeof word; left -= sizeof word, at += sizeof word) {
         memcpy(&word, at, sizeof word);
         h = mix((h ^ word) * 0xBF58476D1CE4E5B9u);
     }
     word = 0;
-    if (left > 0)
+    if (key->size >= sizeof word) /* the last word may overlap the one before */
+        memcpy(&word, at + left - sizeof word, sizeof word);
+    else if (left > 0)
         memcpy(&word, at, left);
     return mix((h ^ word) * 0x94D049BB133111EBu);
 }
@@ -118,18 +120,17 @@ KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *
         !grow(keys, alloc))
         return KEY_NO_MEMORY;
     uint32_t hash = (uint32_t)(hash_of(key) >> 32), found;
-    size_t at = find(keys, hash, key, &found), end = at;
+    size_t at = find(keys, hash, key, &found);
     if (found != 0) {
         *entry = found - 1;
         return KEY_KNOWN;
     }
     if (!append(keys, alloc, key, entry))
         return KEY_NO_MEMORY;
-    KeySlot *slots = keys->slots;
-    while (slots[end].entry != 0)
-        end++;
-    memmove(slots + at + 1, slots + at, (end - at) * sizeof *slots);
-    slots[at] = (KeySlot){hash, *entry + 1};
+    for (KeySlot slot = {hash, *entry + 1}, next; slot.entry != 0; slot = next) {
+        next = keys->slots[at];
+        keys->slots[at++] = slot;
+    }
     keys->count++;
     return KEY_NEW;
 }
