@@ -370,11 +370,14 @@ local function check_opts(class, where, opts)
     return checked
 end
 
-local function new(class, opts)
-    local checked = check_opts(class, class.name .. ".new", opts)
+local function new_run(class, checked)
     local run = Run.new(class, checked, class.core.new(checked))
     class.create(run)
-    return wrap(class, run)
+    return run
+end
+
+local function new(class, opts)
+    return wrap(class, new_run(class, check_opts(class, class.name .. ".new", opts)))
 end
 
 --- The options of a map, each checked as in new; `opts` overrides them.
@@ -386,12 +389,7 @@ local function map_options(class, reader, opts)
             merged[name] = reader:check(name, value, rule)
         end
     end
-    local problem = Run.check_prompts(reader.where .. ": map", class, merged.prompts)
-    if problem then
-        error(problem, 0)
-    end
-    options.merge(merged, opts)
-    return merged
+    return options.merge(merged, opts)
 end
 
 local function from_map(class, map, opts)
@@ -401,14 +399,8 @@ local function from_map(class, map, opts)
     end
     check_opts(class, where, opts)
     local reader = map_of.reader(where, map)
-    local ok, result = pcall(function()
-        local checked = options.check(where, map_options(class, reader, opts or {}), class.options)
-        local problem = class.check_options and class.check_options(checked)
-        if problem then
-            error(where .. ": " .. problem, 0)
-        end
-        local run = Run.new(class, checked, class.core.new(checked))
-        class.create(run)
+    local ok, result = pcall(function() -- whose errors get the caller's line below
+        local run = new_run(class, check_opts(class, where, map_options(class, reader, opts)))
         map_of.load(run, reader)
         class.load(run, reader)
         return wrap(class, run)

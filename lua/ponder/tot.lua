@@ -80,45 +80,21 @@ local function slot_context(run, slot)
     return context, node, node_id, count
 end
 
-local function node_for(run, turn, node)
-    return turn.env.context and views.node(run, node) or nil
-end
+local DIRECTIVES = { generate = "generate_thoughts", evaluate = "evaluate_thoughts",
+    repair = "call_llm_stream" }
 
-local function ask_for_thoughts(run, turn, call_id, slot)
+--- Adds the directive of a call about a slot, with the messages of one of the prompts.
+local function ask(run, turn, prompt, call_id, slot, thoughts)
     local context, node, node_id, count = slot_context(run, slot)
+    context.thoughts = thoughts or false
     run:add_directive(turn, {
-        type = "generate_thoughts",
+        type = DIRECTIVES[prompt],
         call_id = call_id,
         node_id = node_id,
-        context = run:render(turn, "generate", context, node_for(run, turn, node)),
-        count = count,
-    })
-end
-
-local function ask_for_scores(run, turn, call_id, slot)
-    local context, node, node_id = slot_context(run, slot)
-    local thoughts = numbered(run.slots[slot])
-    context.thoughts = thoughts
-    run:add_directive(turn, {
-        type = "evaluate_thoughts",
-        call_id = call_id,
-        node_id = node_id,
-        thoughts = thoughts,
-        context = run:render(turn, "evaluate", context, node_for(run, turn, node)),
-    })
-end
-
-local function ask_for_repair(run, turn, call_id, call, text)
-    local slot = call.subject + 1
-    local context, node, node_id = slot_context(run, slot)
-    context.reply = text
-    context.wanted = call.kind == "generate" and "thoughts" or "scores"
-    context.thoughts = numbered(run.slots[slot] or {})
-    run:add_directive(turn, {
-        type = "call_llm_stream",
-        call_id = call_id,
-        node_id = node_id,
-        context = run:render(turn, "repair", context, node_for(run, turn, node)),
+        count = prompt == "generate" and count or nil,
+        thoughts = prompt == "evaluate" and thoughts or nil,
+        context = run:render(turn, prompt, context,
+            turn.env.context and views.node(run, node) or nil),
     })
 end
 
@@ -129,7 +105,7 @@ local function ask_round(run, turn, calls)
     run.slots, run.contexts = {}, {}
     for slot, id in ipairs(calls) do
         run.slots[slot] = false
-        ask_for_thoughts(run, turn, id, slot)
+        ask(run, turn, "generate", id, slot)
     end
 end
 
@@ -273,11 +249,14 @@ local function parse_reply(run, call, text)
 end
 
 local function unreadable(run, turn, call, text)
+    local wanted, slot = call.kind == "generate" and "thoughts" or "scores", call.subject + 1
     local id = run.core:repair(call.id)
     if id then
-        return ask_for_repair(run, turn, id, call, text)
+        local context = slot_context(run, slot)
+        context.reply, context.wanted = text, wanted
+        return ask(run, turn, "repair", id, slot, numbered(run.slots[slot] or {}))
     end
-    local code = call.kind == "generate" and "thoughts_parse_failed" or "scores_parse_failed"
+    local code = wanted .. "_parse_failed"
     run.parser_errors[#run.parser_errors + 1] = code
     run:fail(turn, call.id, code)
 end
@@ -296,7 +275,7 @@ local function accept(run, turn, call, payload)
             payload[i] = nil
         end
         run.slots[slot] = payload
-        ask_for_scores(run, turn, id, slot)
+        ask(run, turn, "evaluate", id, slot, numbered(payload))
     end
 end
 
