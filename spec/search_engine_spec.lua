@@ -175,6 +175,11 @@ describe("a node of a callback", function()
 end)
 
 describe("a limit at its end", function()
+    it("of dvts keeps one node a subtree, and the result says so", function()
+        local result = search.run(options { search = "dvts", k = 1, subtrees = 2 })
+        assert.same({ 2, 1 }, { #result.kept[1], result.tree.beam_width })
+    end)
+
     it("of dvts asks for as many children as there can be", function()
         for _, width in ipairs { 65536, 4000000000 } do
             local result = search.run(options { search = "dvts", subtrees = width, k = width,

@@ -139,7 +139,7 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field search string
 ---@field k? integer nil: all children
 ---@field max_depth integer
----@field beam_width integer default `k`
+---@field beam_width? integer default `k`; dvts: 1
 ---@field to_table fun(self: SearchTree): table a plain copy for JSON, without `path`; infinite
 ---  scores become the largest finite ones, since JSON has no infinity
 

@@ -114,7 +114,7 @@ return function(core, opts, outcome, started)
             search = opts.search,
             k = opts.k,
             max_depth = opts.max_depth,
-            beam_width = opts.beam_width or opts.k,
+            beam_width = opts.beam_width or opts.search == "dvts" and 1 or opts.k,
         }, Tree),
         stats = stats,
     }

@@ -1,0 +1,259 @@
+-- What holds for every search of search.run: how callbacks fail, what limits do, and that a run
+-- that was killed is resumed, replayed and shown.
+
+local json = require "ponder.json"
+local search = require "ponder.search"
+local searches = require "ponder.searches"
+local shell = require "shell"
+local task = require "ponder.task"
+
+local IS_PATH = { astar = true, idastar = true }
+local HAS_PRIOR = { uct = true, puct = true }
+local SIMULATES = { uct = true, puct = true, ab_mcts = true, dvts = true }
+
+-- A search with each callback that it calls. `changes` replaces options, false removes one.
+local function options(name, changes)
+    local opts = {
+        search = name, initial_state = 1, k = 2, max_depth = 6, max_iterations = 12, batch = 3,
+        expand = function(n) return { n * 2, n * 2 + 1, n * 3 } end,
+        is_terminal = function(n) return n == 6 or n % 13 == 0 end,
+        stop = function(node) return node.depth > 9 end,
+        key = function(n) return n end,
+        reflect = function(n) return n end,
+        on_event = function() end,
+    }
+    if IS_PATH[name] then
+        opts.cost = function(_, child) return child % 5 end
+        opts.heuristic = function(n) return n % 3 end
+    else
+        opts.evaluate = function(n) return n % 101 / 101 end
+    end
+    if SIMULATES[name] then
+        opts.simulate = function(n) return n % 17 / 17 end
+    end
+    if HAS_PRIOR[name] then
+        opts.guide, opts.spent = 1, function() return 0.5 end
+        opts.prior = function(states) return table.move({ 1, 2, 3 }, 1, #states, 1, {}) end
+    elseif name == "evolve" then
+        opts.features = function(n) return n % 7 end
+    end
+    for key, value in pairs(changes or {}) do
+        opts[key] = value or nil
+    end
+    return opts
+end
+
+local function callbacks_of(opts)
+    local names = {}
+    for name, value in pairs(opts) do
+        names[#names + 1] = type(value) == "function" and name or nil
+    end
+    table.sort(names)
+    return names
+end
+
+local function tree_of(result)
+    return json.encode { result.tree:to_table(), result.stop_reason, result.best_path,
+        result.kept, result.islands, result.iterations }
+end
+
+-- `f` with its n-th call (default: the third) replaced by one of `instead`.
+local function replace_call(f, instead, n)
+    local calls = 0
+    return function(...)
+        calls = calls + 1
+        if calls == (n or 3) then
+            return instead(...)
+        end
+        return f(...)
+    end
+end
+
+for _, name in ipairs(searches.NAMES) do
+    describe(name, function()
+        it("calls whatever is callable, alike", function()
+            local opts = options(name)
+            for _, callback in ipairs(callbacks_of(opts)) do
+                local f = opts[callback]
+                opts[callback] = setmetatable({}, { __call = function(_, ...) return f(...) end })
+            end
+            assert.equal(tree_of(search.run(options(name))), tree_of(search.run(opts)))
+        end)
+
+        it("makes the same tree, with the same events, for every concurrency", function()
+            local function run(concurrency)
+                local events = {}
+                local result = task.run(search.run, options(name, { concurrency = concurrency,
+                    on_event = function(event)
+                        if event.type ~= "done" then
+                            events[#events + 1] = json.encode(event)
+                        end
+                    end }))
+                return tree_of(result), table.concat(events, "\n")
+            end
+            local tree, events = run(1)
+            for _, concurrency in ipairs { 2, 5 } do
+                local other, others = run(concurrency)
+                assert.equal(tree, other)
+                assert.equal(events, others)
+            end
+        end)
+
+        it("passes on what a callback raises, and says which and where", function()
+            for _, callback in ipairs(callbacks_of(options(name))) do
+                for _, concurrency in ipairs { 1, 4 } do
+                    local raised, opts = { code = "X" }, options(name)
+                    opts.concurrency = concurrency
+                    opts[callback] = replace_call(opts[callback], function() error(raised) end, 1)
+                    local ok, err = pcall(task.run, search.run, opts)
+                    assert.is_false(ok, callback)
+                    assert.equal(raised, err, callback)
+                    assert.equal(callback, search.raised_by(err).callback)
+                end
+            end
+        end)
+
+        it("ends with the nil, message, code of a callback, and what it has", function()
+            for _, callback in ipairs(callbacks_of(options(name, { on_event = false }))) do
+                for _, concurrency in ipairs { 1, 4 } do
+                    local opts = options(name, { concurrency = concurrency })
+                    opts[callback] = replace_call(opts[callback], function()
+                        return nil, "no money left", "BUDGET"
+                    end, callback == "reflect" and 1 or 2)
+                    local result, message, code, partial = task.run(search.run, opts)
+                    assert.same({ nil, "no money left", "BUDGET" }, { result, message, code },
+                        callback)
+                    assert.equal("failed", partial.stop_reason)
+                    assert.equal(1, partial.best_path[1])
+                end
+            end
+        end)
+
+        it("heeds stop, key, max_nodes and max_duration_ms", function()
+            local seen = 0
+            local stopped = search.run(options(name, { stop = function()
+                seen = seen + 1
+                return seen == 2
+            end }))
+            assert.equal("stop", stopped.stop_reason)
+            local states = {}
+            for _, node in ipairs(search.run(options(name, { cost = false })).tree.nodes) do
+                assert.is_nil(states[node.state])
+                states[node.state] = true
+            end
+            local small = search.run(options(name, { max_nodes = 5, is_terminal = function()
+                return false
+            end }))
+            assert.same({ 5, "max_nodes" }, { small.stats.nodes, small.stop_reason })
+            local late = search.run(options(name, { max_duration_ms = 0 }))
+            assert.equal("max_duration", late.stop_reason)
+        end)
+
+        if not IS_PATH[name] then
+            it("makes the same tree with evaluate_all", function()
+                assert.equal(tree_of(search.run(options(name))), tree_of(search.run(options(name, {
+                    evaluate = false,
+                    evaluate_all = function(states)
+                        local scores = {}
+                        for i, n in ipairs(states) do scores[i] = n % 101 / 101 end
+                        return scores
+                    end,
+                }))))
+            end)
+        end
+    end)
+end
+
+-- Each step and each score is a call; the twelfth kills the process if the file `deadly` exists.
+local SCRIPT = [[
+local search = require "ponder.search"
+local m = require("ponder.model").open "script:model.lua"
+local name, calls = ..., 0
+local function ask(text, opts)
+    calls = calls + 1
+    if calls == 12 and io.open "deadly" then
+        os.execute("kill -9 " .. io.open("/proc/self/stat"):read("n"))
+    end
+    return m:complete(text, opts)
+end
+local opts = {
+    search = name, initial_state = 1, k = 2, max_depth = 6, max_iterations = 12, batch = 3,
+    concurrency = 3, max_nodes = 40,
+    expand = function(n, _, node)
+        local text, message, code = ask("steps from " .. n, { seed = node.expansions })
+        if not text then return nil, message, code end
+        local a, b = text:match "(%d+) (%d+)"
+        return { tonumber(a), tonumber(b) }
+    end,
+    is_terminal = function(n) return n == 96 end,
+    stop = function(node) return node.terminal end,
+}
+local path = name == "astar" or name == "idastar"
+opts[path and "heuristic" or "evaluate"] = function(n)
+    local score = tonumber(assert(ask("score of " .. n)))
+    return path and 1 - score or score
+end
+local result = assert(search.run(opts))
+print(result.stop_reason, result.best_node.state, result.best_score, #result.tree.nodes)
+for _, node in ipairs(result.tree.nodes) do
+    print(node.id, node.parent_id, node.state, node.score, node.visits, node.value)
+end
+]]
+
+local MODEL = [[
+return function(request)
+    local text = request.messages[1].content
+    local n = tonumber(text:match "%d+")
+    if text:find "^score" then return ("%.3f"):format(n % 97 / 97) end
+    local odd = (request.options.seed or 0) % 2
+    return ("%d %d"):format(n * 2 + odd, n * 3 + odd)
+end
+]]
+
+describe("a search whose run is killed", function()
+    for _, name in ipairs(searches.NAMES) do
+        it("is resumed, replayed and shown: " .. name, function()
+            local dir <close> = shell.directory { ["policy.lua"] = SCRIPT, ["model.lua"] = MODEL }
+            local function ponder(...)
+                return shell.ponder({ ... }, { cwd = dir.path })
+            end
+            local whole = ponder("run", "--log", "whole.db", "policy.lua", name)
+            assert.same({ "", 0 }, { whole.err, whole.status })
+            dir:write("deadly", "")
+            assert.equal(137, shell.run( -- the braces: sh reports the kill to $ERR
+                ("cd %s && { XDG_STATE_HOME=%s %s run --log run.db policy.lua %s; } >$OUT 2>$ERR")
+                    :format(shell.quote(dir.path), shell.quote(shell.state_home()),
+                    shell.quote(shell.executable), name)).status)
+            os.remove(dir.path .. "/deadly")
+            local resumed = ponder("resume", "run.db")
+            assert.same({ whole.out, 0 }, { resumed.out, resumed.status })
+            assert.equal(whole.out, ponder("replay", "run.db").out)
+            local tree = ponder("show", "--tree", "run.db").out
+            assert.matches("search 1: " .. name .. ", %d+ nodes", tree)
+            assert.equal((tree:gsub("[%d.]+ s\n", "")),
+                (ponder("show", "--tree", "whole.db").out:gsub("[%d.]+ s\n", "")))
+            assert.matches('"' .. name .. '"', ponder("export", "run.db", "--format", "html").out)
+        end)
+    end
+end)
+
+describe("ponder tot --search", function()
+    for _, name in ipairs(searches.NAMES) do
+        it("grows its tree by " .. name, function()
+            local dir <close> = shell.directory {}
+            local log = dir.path .. "/run.db"
+            local r = shell.ponder { "tot", "--search", name, "--max-calls", "100", "--log", log,
+                "--model", "script:scripts/models/arithmetic.lua", "Use 4 4 6 8 to make 24" }
+            assert.equal(0, r.status, r.err)
+            assert.matches("thoughts, best", r.err)
+            assert.matches("search 1: tot, %d+ nodes", shell.ponder { "show", log, "--tree" }.out)
+        end)
+    end
+
+    it("is another word for --traversal-strategy: both are an error", function()
+        local r = shell.ponder { "tot", "--search", "uct", "--traversal-strategy", "bfs", "--model",
+            "script:scripts/models/arithmetic.lua", "1 2 3 4" }
+        assert.same({ 2, "ponder tot: --search replaces --traversal-strategy: give one of them\n" },
+            { r.status, r.err })
+    end)
+end)
