@@ -213,6 +213,17 @@ describe("a script's error", function()
             failure({ "a.lua" }, { cwd = dir.path }))
     end)
 
+    it("ends the traceback at the script, not in the program that runs it", function()
+        local main = "stack traceback:\n\t%(command line%):1: in main chunk\n"
+        assert.matches("^ponder: %(command line%):1: attempt [^\n]*\n" .. main .. "$",
+            failure { "-e", "local x = nil; x.y()" })
+        assert.matches("^ponder: nil was raised\n" .. main .. "\t%[C%]: in function 'error'\n$",
+            failure { "-e", "error()" })
+        assert.matches("unknown option[^\n]*\n" .. main .. "\t%[C%]: [^\n]*\n.*"
+            .. "\tponder/search.lua:%d+: in function 'ponder.search.run'\n$",
+            failure { "-e", "require('ponder.search').run { intial_state = 1 }" })
+    end)
+
     it("has one traceback, however many protected calls it passes", function()
         local dir <close> = shell.directory { ["a.lua"] = [[
             local search, task = require "ponder.search", require "ponder.task"

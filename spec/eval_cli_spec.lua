@@ -265,6 +265,28 @@ describe("ponder init", function()
         assert.equal(0, checked.status, checked.out)
     end)
 
+    it("says what to type so that it runs with or without a model in the environment", function()
+        local function init(kind, ...)
+            local r = shell.ponder({ "init", kind, ... }, { cwd = dir.path,
+                env = environment { PONDER_MODEL = "", OPENAI_API_KEY = "sk-0123456789" } })
+            assert.equal(0, r.status, r.err)
+            return r.out
+        end
+        for _, kind in ipairs { "model", "eval", "strategy", "policy" } do
+            local words = init(kind):match "^wrote %S+; try: ponder (.-)\n$"
+            words = words:gsub(" %(ponder init model writes model.lua%)$", "")
+            local r = shell.run(("cd %s; XDG_STATE_HOME=$PWD %s %s 2>$ERR >$OUT"):format(
+                dir.path, shell.quote(shell.executable), words))
+            assert.equal(0, r.status, r.err)
+            assert.not_equal("", r.out)
+        end
+        local r = shell.ponder({ "eval", "eval.lua" }, { cwd = dir.path,
+            env = environment { PONDER_MODEL = "", OPENAI_API_KEY = "sk-0123456789" } })
+        assert.equal(1, r.status) -- a key alone starts no calls
+        assert.matches("no model is named", r.err)
+        assert.equal(dir:read "eval.lua", init("eval", "-"))
+    end)
+
     it("changes no file that exists", function()
         dir:write("eval.lua", "mine")
         local result = ponder "init"

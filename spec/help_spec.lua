@@ -65,6 +65,17 @@ describe("ponder help", function()
         assert.equal(2, ponder("help", "a", "b").status)
     end)
 
+    it("fits a narrow terminal, as --help does", function()
+        local shown = {}
+        for i, words in ipairs { { "help" }, { "--help" } } do
+            local s <close> = require("screen").open(words, { columns = 40, rows = 200 })
+            local status, lines = s:finish()
+            assert.equal(0, status)
+            shown[i] = table.concat(lines, "\n")
+        end
+        assert.equal(shown[2], shown[1])
+    end)
+
     for _, topic in ipairs(TOPICS) do
         local source = shell.read(("lua/ponder/report/help/%s.txt"):format(topic))
 

@@ -202,21 +202,35 @@ local function is_own_frame(line)
         or match(line, "^%s*%(%.%.%.")
 end
 
+-- Moves the lines of one traceback to the frames of the script and ponder's own, but for those
+-- below the script's outermost: they are the same in each run, and say nothing about the error.
+local function sort_frames(block, frames, own)
+    local last = #block
+    while last > 0 and is_own_frame(block[last]) do
+        last = last - 1
+    end
+    for i = 1, last > 0 and last or #block do
+        insert(is_own_frame(block[i]) and own or frames, block[i])
+    end
+end
+
 ---Merges the tracebacks in a message (each protected call may add one) into one: the script's
----frames first, then ponder's.
+---frames first, then those of ponder's functions that the script called.
 ---@param message string
 ---@return string
 function cli.order_traceback(message)
-    local lines, frames, own, in_traceback, any = {}, {}, {}, false, false
+    local lines, frames, own, block, any = {}, {}, {}, nil, false
     for line in gmatch(message .. "\n", "(.-)\n") do
-        if in_traceback and sub(line, 1, 1) == "\t" then
-            insert(is_own_frame(line) and own or frames, line)
+        if block and sub(line, 1, 1) == "\t" then
+            insert(block, line)
         else
-            in_traceback = line == "stack traceback:"
-            any = any or in_traceback
-            insert(lines, not in_traceback and line or nil)
+            sort_frames(block or {}, frames, own)
+            block = line == "stack traceback:" and {} or nil
+            any = any or block ~= nil
+            insert(lines, not block and line or nil)
         end
     end
+    sort_frames(block or {}, frames, own)
     if any then
         insert(lines, "stack traceback:")
     end

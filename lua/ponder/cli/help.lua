@@ -1,5 +1,6 @@
 --- `ponder help [COMMAND|TOPIC]`: the --help of a command, or a topic.
 
+local args = require "ponder.args"
 local builtin = require "ponder.builtin"
 local cli = require "ponder.cli"
 local options = require "ponder.options"
@@ -55,7 +56,7 @@ end
 ---See ponder.cli.
 function help.run(_, operands)
     if not operands[1] then
-        print(cli.help())
+        print(cli.help(args.columns()))
         return 0
     end
     local name = operands[1]

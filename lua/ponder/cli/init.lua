@@ -1,18 +1,19 @@
 --- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
 
+local model = require "ponder.model"
 local private = require "ponder.core.private"
 
 local EVAL = [[
 -- An evaluation: which policy is better, by how much, at what cost.
 --
---     ponder eval %s                       try it; the models below are scripted or named
+--     ponder eval --model script:model.lua %s    offline; ponder init model writes model.lua
 --     ponder eval --model openai:gpt-4o-mini --limit 20 --max-cost 0.50 %s
 --     ponder eval --threshold "accuracy(cot) >= 0.7" --html page.html %s
 
 local cot = require "ponder.strategy.cot"
 local flags = ... or {} -- of the command line: flags.model is --model
 
-local MODEL = flags.model or "openai:gpt-4o-mini"
+local MODEL = flags.model -- nil: $PONDER_MODEL
 
 return {
     name = "sums",
@@ -161,8 +162,10 @@ end
 ]]
 
 local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY, model = MODEL }
-local TRY = { eval = "ponder eval FILE", policy = "ponder FILE",
-    strategy = "ponder ask --strategy FILE", model = 'ponder chat --model script:FILE "6 * 7"' }
+-- What to type next. MODEL stands for the option of a scripted model if no model is named.
+local TRY = { eval = "ponder eval MODELFILE", policy = "ponder FILE",
+    strategy = 'ponder ask MODEL--strategy FILE "What is 6 * 7?"',
+    model = 'ponder chat --model script:FILE "6 * 7"' }
 local WORDS = { "eval", "policy", "strategy", "model" }
 
 local init = { words = WORDS, files = true, expects = { 0, 2, "one file" } }
@@ -174,7 +177,15 @@ ponder init [eval|policy|strategy|model] [FILE]
 
 Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
 strategy (strategy.lua), or a scripted model (model.lua) to try the others offline. An existing file
-is not changed.]]
+is not changed; - writes to standard output.]]
+
+-- The command that tries a file.
+local function try(kind, path)
+    local names_model = model.default_name() or not TRY[kind]:find "MODEL"
+    local line = TRY[kind]:gsub("MODEL", names_model and "" or "--model script:model.lua ")
+    return line:gsub("FILE", (path:gsub("%%", "%%%%")))
+        .. (names_model and "" or " (ponder init model writes model.lua)")
+end
 
 ---See ponder.cli.
 function init.run(_, operands)
@@ -184,11 +195,16 @@ function init.run(_, operands)
     end
     local path = operands[2] or kind .. ".lua"
     local name = path:gsub("%%", "%%%%")
+    if path == "-" then
+        name = kind .. ".lua"
+        io.stdout:write((KINDS[kind]:format(name, name, name)))
+        return 0
+    end
     local ok, message = private.write(path, KINDS[kind]:format(name, name, name), true)
     if not ok then
         return 1, message
     end
-    print(("wrote %s; try: %s"):format(path, (TRY[kind]:gsub("FILE", (path:gsub("%%", "%%%%"))))))
+    print(("wrote %s; try: %s"):format(path, try(kind, path)))
     return 0
 end
 
