@@ -165,6 +165,22 @@ describe("a signal", function()
         end)
     end
 
+    it("is what the log says of a run that it ends while a scripted model replies", function()
+        local dir <close> = shell.directory { ["m.lua"] = "return function() print 'ready' "
+            .. "io.stdout:flush() require('ponder.task').sleep(50) end",
+            ["a.lua"] = "require('ponder.model').open('script:m.lua'):complete 'x'" }
+        local r = shell.run(([[
+            cd %s; %s run --log a.db a.lua >$OUT 2>$ERR & pid=$!
+            until grep -q ready $OUT; do sleep 0.01; done
+            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable)))
+        ends(143, r)
+        assert.equal("ponder: terminated\n", r.err)
+        assert.not_matches("failed", r.closing)
+        local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "read" }))
+        assert.same({ "terminated", "cancelled" }, { db:row [[SELECT runs.error, calls.status
+            FROM runs JOIN calls ON calls.run = runs.id]] })
+    end)
+
     it("ends the process if a C function does not return: at the second Ctrl-C, at once for "
         .. "SIGTERM", function()
         for signals, status in pairs { ["INT INT"] = 130, TERM = 143 } do

@@ -277,25 +277,33 @@ end
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
     timeout = "time is up", steps = "the budget of steps is spent" }
 
----Prints an error with its traceback; of a stopped run, the reason and how far its search got.
+-- The text of an error for people, and whether the run was stopped: then its reason and how far its
+-- search got.
+local function explain(message)
+    if core.is_stopping() then
+        local where = match(message, "\n(search%.run[^\n]*)")
+        return STOPPED[core.stop_reason()] .. (where and "\n" .. where or ""), true
+    end
+    return clarify(message), false
+end
+
+---Prints an error with its traceback; of a stopped run, the reason and how far its search got. The
+---log gets the same text.
 ---@param message string
 ---@param run? ponder.Run default: the current one
 ---@return integer status 1; of a stopped run, by its reason: 130 after Ctrl-C
 function cli.report_error(message, run)
     core.stop_obeyed()
+    local text, is_stopped = explain(message)
     local log_run = package.loaded["ponder.log.run"]
     if log_run then
-        log_run.failure(message, run)
+        log_run.failure(text, run)
     end
     if log_run and log_run.is_broken(run) then
         return 1 -- log_run.finish says why
-    elseif core.is_stopping() then
-        local where = match(message, "\n(search%.run[^\n]*)")
-        stderr:write("ponder: ", STOPPED[core.stop_reason()], "\n", where and where .. "\n" or "")
-        return host.stop_status()
     end
-    stderr:write("ponder: ", quote.terminal(clarify(message)), "\n")
-    return 1
+    stderr:write("ponder: ", is_stopped and text or quote.terminal(text), "\n")
+    return is_stopped and host.stop_status() or 1
 end
 
 local function report_unjoined(message, id)

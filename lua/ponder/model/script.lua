@@ -15,6 +15,7 @@
 ---
 --- Each reply has `scripted = true`, so that it is not mistaken for a real model's.
 
+local core = require "ponder.core.task"
 local files = require "ponder.log.files"
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -115,7 +116,9 @@ end
 function script.call(request)
     local seen, pieces = script_request(request)
     local ok, reply, message, code = xpcall(loaded[request.target], debug.traceback, seen)
-    if not ok then
+    if not ok and core.stop_reason() then
+        error(reply, 0) -- Ctrl-C is not the model's failure
+    elseif not ok then
         return nil, tostring(reply), "SERVER"
     elseif reply == nil then
         return nil, message and tostring(message) or "the script returned no reply", code
