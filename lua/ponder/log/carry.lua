@@ -7,7 +7,6 @@
 
 local host = require "ponder.core.host"
 local holds = require "ponder.task.hold"
-local options = require "ponder.options"
 local run_file = require "ponder.log.file"
 local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
@@ -21,9 +20,6 @@ local MAX_BYTES = 1 << 30 -- of rows, uncompressed
 local MIN_COMPRESSED = 512 -- bytes: smaller data is not compressed
 local PLAIN = "\xff\xff\xff\xff" -- in place of the size with which compressed bytes begin
 
--- The tables whose rows go along.
-local TABLES = { "calls", "attempts", "effects", "tape", "readings", "searches", "nodes", "edges",
-    "events" }
 local RUN = { "uid", "within", "name", "labels", "command", "script", "seed", "started_at",
     "ended_at", "status", "exit_status", "answer", "error" }
 local OF_RUN = ("SELECT id, %s FROM runs WHERE id = ?"):format(table.concat(RUN, ", "))
@@ -62,29 +58,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Packing
 
--- Values that a column of a STRICT table takes as they are.
-local ACCEPTED = { INTEGER = { integer = true }, REAL = { integer = true, float = true },
-    TEXT = { string = true }, ANY = { integer = true, float = true, string = true } }
-
-local columns = {} -- by table: names, and by name what they accept
-
--- Reads the schema instead of a log, since a run whose log cannot be written has none.
-local function columns_of(name)
-    if not columns[name] then
-        local list = {}
-        local sql = schema.SQL:gsub("%-%-[^\n]*", ""):match("CREATE TABLE " .. name .. " (%b())")
-        for definition in sql:gmatch "[^,]+" do
-            local column, kind, rest = definition:match "^[%s(]*([%l_]+) (%u+)(.*)"
-            if column and column ~= "run" then
-                list[#list + 1] = column
-                list[column] = options.merge({ ["nil"] = not rest:find "NOT NULL" }, ACCEPTED[kind])
-            end
-        end
-        columns[name] = list
-    end
-    return columns[name]
-end
-
 local function write_values(out, count, mark, ...)
     put(out, mark)
     for i = 1, mark and count or 0 do
@@ -93,23 +66,31 @@ local function write_values(out, count, mark, ...)
     return mark
 end
 
--- The recorder's counter that is positive if a table has rows.
+-- The tables whose rows go along; the recorder's counter that is positive if one has rows.
 local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
     nodes = "searches", edges = "searches", events = "events", tape = "tape_rows",
     readings = "tape_rows" }
 
+local NAMES, WIDTHS = {}, {} -- by table: its columns without `run`, and their number
+for name in pairs(COUNTED) do
+    local names = {}
+    for _, column in ipairs(schema.COLUMNS[name]) do
+        names[#names + 1] = column.name ~= "run" and column.name or nil
+    end
+    NAMES[name], WIDTHS[name] = table.concat(names, ", "), #names
+end
+
 -- Writes the name, columns and rows of each table that has rows; each row follows a mark.
 ---@param recorder? ponder.log.Recorder the one that wrote the run
 local function write_rows(out, db, run, recorder)
-    for _, name in ipairs(TABLES) do
-        local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(name)
-        local first = #out
-        if list then
-            local names = table.concat(list, ", ")
-            local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
+    for _, name in ipairs(schema.TABLES) do
+        local counter, first = COUNTED[name], #out
+        if counter and (not recorder or recorder[counter] > 0) then
+            local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(NAMES[name], name),
+                run)
             put(out, name)
-            put(out, names)
-            while write_values(out, #list, rows()) do end -- luacheck: ignore 542
+            put(out, NAMES[name])
+            while write_values(out, WIDTHS[name], rows()) do end -- luacheck: ignore 542
             if #out == first + 3 then -- no row
                 table.move({}, 1, 3, first + 1, out)
             end
@@ -150,27 +131,31 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Unpacking
 
+-- The types of values that a column of a STRICT table takes as they are.
+local ACCEPTED = { INTEGER = { integer = true }, REAL = { integer = true, float = true },
+    TEXT = { string = true }, ANY = { integer = true, float = true, string = true } }
+
 local shapes = {} -- by table, the last one
 
--- How to write the received rows of a table, what its columns accept, and their positions.
+-- The columns of the received rows of a table, their positions, and how to write them.
 local function shape_of(name, names)
     local shape = shapes[name]
     if shape and shape.names == names then
         return shape
     end
-    local known, list, at, accepts = columns_of(name), {}, {}, {}
+    local known, list, columns, at = schema.COLUMNS[name], {}, {}, {}
     for column in names:gmatch "[%w_]+" do
         list[#list + 1] = column
+        columns[#list] = column ~= "run" and known[column]
+            or error(("%s has no column %s"):format(name, column), 0)
         at[column] = #list
-        accepts[#list] = known[column] or error(("%s has no column %s"):format(name, column), 0)
     end
-    for column, accepted in pairs(known) do
-        if not at[column] and not accepted["nil"] and math.type(column) == nil then
-            error(("%s lacks its column %s"):format(name, column), 0)
+    for _, column in ipairs(known) do
+        if column.needed and column.name ~= "run" and not at[column.name] then
+            error(("%s lacks its column %s"):format(name, column.name), 0)
         end
     end
-    shapes[name] = { name = name, names = names, at = at, count = #list, columns = list,
-        accepts = accepts,
+    shapes[name] = { name = name, names = names, at = at, count = #list, columns = columns,
         sql = ("INSERT OR IGNORE INTO %s (run, %s) VALUES (?%s)"):format(name,
             table.concat(list, ", "), (", ?"):rep(#list)) }
     return shapes[name]
@@ -178,12 +163,13 @@ end
 
 -- Reads a row whose values the columns accept: a wrong one would fail the whole log.
 local function read_row(read, shape)
-    local row, accepts = {}, shape.accepts
-    for i = 1, shape.count do
+    local row = {}
+    for i, column in ipairs(shape.columns) do
         local value = read()
+        local kind = math.type(value) or type(value)
         row[i] = value
-        if not accepts[i][math.type(value) or type(value)] then
-            error(("%s.%s is a %s"):format(shape.name, shape.columns[i], type(value)), 0)
+        if not ACCEPTED[column.kind][kind] and (value ~= nil or column.needed) then
+            error(("%s.%s is a %s"):format(shape.name, column.name, type(value)), 0)
         end
     end
     return row
@@ -227,20 +213,14 @@ end
 local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions, %s) "
     .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
 
-local function shape_of_runs()
-    if not shapes.runs then
-        local known, accepts = columns_of "runs", {}
-        for i, column in ipairs(RUN) do
-            accepts[i] = known[column]
-        end
-        shapes.runs = { name = "runs", count = #RUN, columns = RUN, accepts = accepts }
-    end
-    return shapes.runs
+local RUNS = { name = "runs", columns = {} }
+for i, column in ipairs(RUN) do
+    RUNS.columns[i] = schema.COLUMNS.runs[column]
 end
 
 local function read_runs(read, ordered, ids, recorder, parent)
     while read() do
-        local theirs, row = read(), read_row(read, shape_of_runs())
+        local theirs, row = read(), read_row(read, RUNS)
         local id = recorder.writer:next_run()
         ids[theirs or 0] = id
         recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
@@ -295,7 +275,7 @@ function carry.unpack(session, bytes)
     end
     session:prepare_call() -- the rows may hold calls
     if session.what.known then -- remove the rows of a failed attempt
-        for _, of in ipairs(TABLES) do
+        for of in pairs(COUNTED) do
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
         end
     end

@@ -15,29 +15,15 @@ local file = {}
 ---------------------------------------------------------------------------------------------------
 -- Tables
 
--- Columns that some statements do not select: large ones, and `run`.
-local OPTIONAL = { run = true, request = true, text = true }
-
 -- A statement without comments and with single spaces, so that these do not matter when schemas are
 -- compared. (Quotes need no care: no statement of the schema has any.)
 local function bare(sql)
     return (sql:gsub("%-%-[^\n]*", ""):gsub("%s+", " "):gsub(" ?([(),]) ?", "%1"))
 end
 
--- The statements of the schema, and by table its columns with their types.
-local statements, columns_of = {}, {}
+local statements = {} -- of the schema
 for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
     statements[#statements + 1] = bare(statement)
-    local name = statement:match "^CREATE TABLE (%l+)"
-    local columns = name and {}
-    for line in name and statement:gmatch "[^\n,]+" or function() end do
-        local column, kind = line:match "^%s*([%l_]+) (%u+)"
-        if column then
-            columns[column] = { kind = kind,
-                needed = line:find("NOT NULL", 1, true) and not OPTIONAL[column] }
-        end
-    end
-    columns_of[name or ""] = columns
 end
 
 -- Whether the database has the log's tables, and no triggers or views, which would run by
@@ -68,11 +54,20 @@ local MAX_TIME = 253402300799 -- 9999-12-31
 local MAX_INTEGER = 1 << 53 -- of counts and ids
 local MAX_MEASURED = 1e15 -- of measurements
 
--- Columns that hold JSON, and the kind of value.
-local JSON = { labels = "object", arguments = "texts", options = "object", versions = "object",
-    stats = "object", metadata = "any", request = "any", reply = "object", key = "any",
-    value = "any", answer = "any", data = "any" }
-local NOT_JSON = { searches = { answer = true } }
+-- Columns that some statements do not select: large ones, and `run`.
+local OPTIONAL = { run = true, request = true, text = true }
+
+-- By table, the columns that hold JSON, and the kind of value.
+local JSON = {
+    runs = { labels = "object", arguments = "texts", options = "object", versions = "object",
+        answer = "any" },
+    calls = { metadata = "any", request = "any", reply = "object" },
+    effects = { key = "any", value = "any" },
+    searches = { options = "object", stats = "object" },
+    events = { data = "any" },
+}
+
+local NO_COLUMNS = {}
 
 local COUNTS = { input_tokens = true, output_tokens = true, total_tokens = true,
     cache_read_tokens = true, cache_write_tokens = true, reasoning_tokens = true }
@@ -100,7 +95,11 @@ local function fault(column, name, value)
     end
 end
 
-local function damaged(path, what, ...)
+---Raises a line that names what an intact log never holds.
+---@param path string of the log
+---@param what string a format
+---@param ... any its values
+function file.damaged(path, what, ...)
     error(("%s: damaged: %s"):format(path, what:format(...)), 0)
 end
 
@@ -111,12 +110,9 @@ local function place_of(row)
 end
 
 ---Returns the only row of a statement and finishes the statement.
----@param db ponder.store.Store
----@param sql string
----@param ... any
+---@param rows fun(): table?
 ---@return table<string, any>?
-function file.row(db, sql, ...)
-    local rows = db:columns(sql, ...)
+function file.only(rows)
     local row = rows()
     while rows() do end -- luacheck: ignore 542
     return row
@@ -128,9 +124,10 @@ end
 ---@param row table<string, any>
 ---@return table row
 function file.check(path, name, row)
-    for field, column in pairs(columns_of[name]) do
-        if column.needed and row[field] == nil then
-            damaged(path, "%s of %s%s is missing", field, name, place_of(row))
+    for _, column in ipairs(schema.COLUMNS[name]) do
+        local field = column.name
+        if column.needed and row[field] == nil and not OPTIONAL[field] then
+            file.damaged(path, "%s of %s%s is missing", field, name, place_of(row))
         end
     end
     return file.check_values(path, name, row)
@@ -142,7 +139,7 @@ end
 ---@param row table<string, any>
 ---@return table row
 function file.check_values(path, name, row)
-    local columns = columns_of[name]
+    local columns = schema.COLUMNS[name]
     for field, value in pairs(row) do
         if COUNTS[field] and math.type(value) == "integer" then
             value = tally.count(value)
@@ -151,7 +148,7 @@ function file.check_values(path, name, row)
         local column = columns[field]
         local wrong = column and value ~= nil and fault(column, field, value)
         if wrong then
-            damaged(path, "%s of %s%s %s", field, name, place_of(row), wrong)
+            file.damaged(path, "%s of %s%s %s", field, name, place_of(row), wrong)
         end
     end
     return row
@@ -175,14 +172,13 @@ end
 ---Decodes JSON columns. Damaged ones become nil, so that the rest of the run can still be shown.
 ---@param name string of the table
 ---@param row table<string, any>
----@param ... string columns
 ---@return table row
-function file.decode(name, row, ...)
-    for _, field in ipairs { ... } do
+function file.decode(name, row)
+    for field, kind in pairs(JSON[name] or NO_COLUMNS) do
         local text = row[field]
-        if text ~= nil and not (NOT_JSON[name] and NOT_JSON[name][field]) then
+        if text ~= nil then
             local value = json.decode(text)
-            row[field] = is_kind(value, JSON[field]) and value or nil
+            row[field] = is_kind(value, kind) and value or nil
         end
     end
     return row
@@ -215,7 +211,7 @@ file.line_of = line_of
 
 local function prepare(db, path, opts)
     if not has_tables(db) then
-        damaged(path, "its tables are not those of a run log")
+        file.damaged(path, "its tables are not those of a run log")
     elseif version1.is(db) and opts.mode == "read" then
         version1.present(db, opts.look_up)
     elseif version1.is(db) then

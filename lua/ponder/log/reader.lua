@@ -30,23 +30,13 @@ local LIGHT = "id, session, identity, occurrence, provider, model, sample, sampl
     .. "code, message, latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, "
     .. "total_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
 
--- Iterates over checked rows with the given JSON columns decoded. `?1` of `sql` is the run.
-local function rows_of(self, name, sql, values, ...)
-    local rows = self.db:columns(sql, self.number, table.unpack(values, 1, values.n))
-    local json_columns = table.pack(...)
+-- Iterates over checked rows of a table. `?1` of `sql` is the run.
+local function rows_of(self, name, sql, ...)
+    local rows = self.db:columns(sql, self.number, ...)
     return function()
         local row = rows()
-        return row and file.decode(name, file.check(self.path, name, row),
-            table.unpack(json_columns, 1, json_columns.n))
+        return row and file.decode(name, file.check(self.path, name, row))
     end
-end
-
-local NONE = { n = 0 }
-
-local function first(rows)
-    local row = rows()
-    while rows() do end -- luacheck: ignore 542
-    return row
 end
 
 -- Finds the run with a number; without one, the first, which contains the others unless there are
@@ -99,8 +89,7 @@ end
 ---Returns the run, with `labels`, `arguments`, `options`, `versions` and `answer` decoded.
 ---@return table
 function Reader:run()
-    return first(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?", NONE, "labels",
-        "arguments", "options", "versions", "answer"))
+    return file.only(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?"))
 end
 
 --- SQL of what a run was asked, as text: the prompt of a request to a server, or a tool's arguments
@@ -152,20 +141,19 @@ end
 ---Iterates over the processes that ran it.
 ---@return fun(): table?
 function Reader:sessions()
-    return rows_of(self, "sessions", "SELECT * FROM sessions WHERE run = ? ORDER BY id", NONE)
+    return rows_of(self, "sessions", "SELECT * FROM sessions WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over the scripts, prompts and other files it read, with their texts.
 ---@return fun(): table?
 function Reader:files()
-    return rows_of(self, "files", "SELECT * FROM files WHERE run = ? ORDER BY path", NONE)
+    return rows_of(self, "files", "SELECT * FROM files WHERE run = ? ORDER BY path")
 end
 
 ---Iterates over model calls in the order asked, without request and reply.
 ---@return fun(): table? call `metadata` is decoded
 function Reader:calls()
-    return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? ORDER BY id",
-        NONE, "metadata")
+    return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over model calls with `request` and `reply`, decoded.
@@ -173,21 +161,21 @@ end
 ---@return fun(): table?
 function Reader:contents(after)
     return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id > ? ORDER BY id",
-        { after or 0, n = 1 }, "metadata", "request", "reply")
+        after or 0)
 end
 
 ---Returns one call, with `request` and `reply` decoded, and with its failed attempts in `failures`.
 ---@param id integer
 ---@return table? call nil if there is none
 function Reader:call(id)
-    local row = first(rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id = ?",
-        { id, n = 1 }, "metadata", "request", "reply"))
+    local row = file.only(rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id = ?",
+        id))
     if not row then
         return nil
     end
     row.failures = {}
     for attempt in rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? AND call = ? "
-        .. "ORDER BY attempt", { id, n = 1 }) do
+        .. "ORDER BY attempt", id) do
         table.insert(row.failures, attempt)
     end
     return row
@@ -196,22 +184,19 @@ end
 ---Iterates over the failed attempts of all calls.
 ---@return fun(): table?
 function Reader:attempts()
-    return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt",
-        NONE)
+    return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt")
 end
 
 ---Iterates over tool calls and log.record results, in order; `key` and `value` are decoded.
 ---@return fun(): table?
 function Reader:effects()
-    return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id", NONE, "key",
-        "value")
+    return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over searches and machine runs, in order; `options` and `stats` are decoded.
 ---@return fun(): table?
 function Reader:searches()
-    return rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id", NONE,
-        "options", "stats")
+    return rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id")
 end
 
 ---Returns the ORDER BY clause that sorts the nodes of a search by creation.
@@ -232,7 +217,7 @@ end
 ---@return fun(): table?
 function Reader:nodes(search)
     return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?"
-        .. self:order_of_nodes(search), { search, n = 1 })
+        .. self:order_of_nodes(search), search)
 end
 
 -- The path to the answer, and the root.
@@ -246,7 +231,7 @@ function Reader:nodes_by_path(search)
     return rows_of(self, "nodes", ("SELECT * FROM nodes AS node WHERE run = ?1 AND search = ?2 AND "
         .. "(id IN (%s) OR parent IN (%s) OR NOT EXISTS (SELECT 1 FROM nodes WHERE run = ?1 AND "
         .. "search = ?2 AND id = node.parent))"):format(PATH, PATH)
-        .. self:order_of_nodes(search), { search, n = 1 })
+        .. self:order_of_nodes(search), search)
 end
 
 ---Returns the number of nodes of a search.
@@ -262,8 +247,8 @@ end
 ---@param id any as in nodes.id; digits as text are accepted
 ---@return table?
 function Reader:node(search, id)
-    return first(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
-        .. "AND id IN (?, ?)", { search, id, math.tointeger(tonumber(id)) or id, n = 3 }))
+    return file.only(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
+        .. "AND id IN (?, ?)", search, id, math.tointeger(tonumber(id)) or id))
 end
 
 ---Iterates over the calls made for a node, without request and reply.
@@ -272,7 +257,7 @@ end
 ---@return fun(): table?
 function Reader:calls_of(search, id)
     return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? AND search = ? "
-        .. "AND node = ? ORDER BY id", { search, id, n = 2 }, "metadata")
+        .. "AND node = ? ORDER BY id", search, id)
 end
 
 ---Iterates over the edges of a graph other than those from parents.
@@ -280,13 +265,13 @@ end
 ---@return fun(): table?
 function Reader:edges(search)
     return rows_of(self, "edges", "SELECT * FROM edges WHERE run = ? AND search = ? ORDER BY rowid",
-        { search, n = 1 })
+        search)
 end
 
 ---Iterates over events in order; `data` is decoded.
 ---@return fun(): table?
 function Reader:events()
-    return rows_of(self, "events", "SELECT * FROM events WHERE run = ? ORDER BY id", NONE, "data")
+    return rows_of(self, "events", "SELECT * FROM events WHERE run = ? ORDER BY id")
 end
 
 -------------------------------------------------------------------------------

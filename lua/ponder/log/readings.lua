@@ -43,9 +43,8 @@ function readings.new(db, path, run, last_seq)
         Readings)
 end
 
--- Raises for rows that an intact log never holds.
 local function damaged(self, clock, what)
-    error(("%s: damaged: readings of the clock %s are %s"):format(self.path, clock, what), 0)
+    file.damaged(self.path, "readings of the clock %s are %s", clock, what)
 end
 
 local function unpack(self, clock, seq, bytes)

@@ -46,11 +46,6 @@ local function sets()
     return { call = recent.ids(), effect = recent.ids(), run = recent.ids() }
 end
 
--- Raises for rows that an intact log never holds.
-local function damaged(self, what, ...)
-    error(("%s: damaged: %s"):format(self.path, what:format(...)), 0)
-end
-
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
@@ -242,7 +237,7 @@ local function check_entry(self, seq, round, kind, what)
     end
     file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
     if kind ~= "timers" or type(what) ~= "number" then
-        damaged(self, "tape %s is invalid", seq)
+        file.damaged(self.path, "tape %s is invalid", seq)
     end
 end
 
@@ -284,7 +279,7 @@ local function read_batch(self)
             count, self.read_to = count + 1, seq
             local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then
-                damaged(self, "tape %d names a %s that does not exist", seq, kind)
+                file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
             elseif kind == "timers" or answered.answered then
                 entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
                     answered = answered }
@@ -478,7 +473,7 @@ end
 function Recording:results(answered, what)
     local results = LOAD[answered.kind](self.db, self.run, answered.id, what)
     if not results then
-        damaged(self, "the answer of %s %d cannot be read", answered.kind, answered.id)
+        file.damaged(self.path, "the answer of %s %d cannot be read", answered.kind, answered.id)
     end
     return is_edited(self, answered.kind, answered.id) and edit.apply(self.edit, results)
         or results

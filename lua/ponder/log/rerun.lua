@@ -31,20 +31,20 @@ local Rerun = {}
 Rerun.__index = Rerun
 
 local function read(db, path, number)
-    local row, list = file.row(db, "SELECT * FROM runs WHERE id = ?", number), {}
+    local row, list = file.only(db:columns("SELECT * FROM runs WHERE id = ?", number)), {}
     if not row then
         return nil
     end
-    file.decode("runs", file.check(path, "runs", row), "arguments", "options")
+    file.decode("runs", file.check(path, "runs", row))
     if not row.arguments or not row.options then
-        error(path .. ": damaged: its run cannot be read", 0)
+        file.damaged(path, "its run cannot be read")
     end
     for one in db:columns("SELECT * FROM files WHERE run = ?", number) do
         file.check(path, "files", one)
         local is_masked = one.text:find(redact.MARK, 1, true)
         if not is_masked and store.sha256(one.text) ~= one.hash then
-            error(("%s: damaged: the text of %s does not match its hash"):format(path,
-                tostring(one.path):gsub("%c", "?")), 0)
+            file.damaged(path, "the text of %s does not match its hash",
+                (tostring(one.path):gsub("%c", "?")))
         end
         list[one.path] = one
     end

@@ -2,13 +2,11 @@
 --- limit at a time, and their space in the file is reused.
 
 local host = require "ponder.core.host"
+local schema = require "ponder.log.schema"
 
 local rotate = {}
 
 local SETTLED_S = 1 -- this long after its end, all rows of a run are written
-
-local TABLES = { "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
-    "searches", "nodes", "edges", "events" }
 
 -- The runs to delete: requests with their inner runs, and earlier starts of the server of which no
 -- request is left.
@@ -30,10 +28,11 @@ local function delete_old(rows, keep)
         rows:write(("DELETE FROM %s WHERE run = ?1 AND seq <= %s"):format(name, LAST_SEQ),
             table.unpack(values))
     end
-    for _, name in ipairs(TABLES) do
-        rows:write(("DELETE FROM %s WHERE run IN %s"):format(name, OLD), table.unpack(values))
+    for i = #schema.TABLES, 1, -1 do -- runs, which the others refer to, last
+        local name = schema.TABLES[i]
+        rows:write(("DELETE FROM %s WHERE %s IN %s"):format(name, name == "runs" and "id" or "run",
+            OLD), table.unpack(values))
     end
-    rows:write("DELETE FROM runs WHERE id IN " .. OLD, table.unpack(values))
 end
 
 ---Counts the end of a request; deletes old ones when enough have ended.

@@ -173,8 +173,30 @@ CREATE TABLE events (
 ]]
 
 --- The tables, referenced ones first.
-schema.TABLES = { "runs", "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
-    "searches", "nodes", "edges", "events" }
+---@type string[]
+schema.TABLES = {}
+
+---@class ponder.log.Column
+---@field name string
+---@field kind "INTEGER"|"REAL"|"TEXT"|"ANY"
+---@field needed boolean it is NOT NULL
+
+--- The columns of each table, in order and by name.
+---@type table<string, table<integer|string, ponder.log.Column>>
+schema.COLUMNS = {}
+
+for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (%b())" do
+    local columns = {}
+    for definition in body:sub(2, -2):gmatch "[^,]+" do
+        local column, kind = definition:match "^%s*([%l_]+) (%u+)"
+        if column then
+            columns[column] = { name = column, kind = kind,
+                needed = definition:find("NOT NULL", 1, true) ~= nil }
+            columns[#columns + 1] = columns[column]
+        end
+    end
+    schema.TABLES[#schema.TABLES + 1], schema.COLUMNS[name] = name, columns
+end
 
 --- readings.clock
 schema.CLOCKS = { "now", "time", "cpu", "seed" }

@@ -89,7 +89,7 @@ local SELECT_FILES = "SELECT " .. table.concat(FILE, ", ") .. ", mac FROM files 
 ---@param all boolean? replace other signatures, too
 function trust.sign(db, run, all)
     local key = read_key() or make_key()
-    local row = key and file.row(db, SELECT_RUN, run)
+    local row = key and file.only(db:columns(SELECT_RUN, run))
     if not row then
         return
     end
@@ -112,7 +112,7 @@ end
 ---@return boolean
 function trust.is_signed(db, run)
     local key = read_key()
-    local row = file.row(db, SELECT_RUN, run)
+    local row = file.only(db:columns(SELECT_RUN, run))
     if not key or not row or row.mac ~= mac_of_run(key, row) then
         return false
     end

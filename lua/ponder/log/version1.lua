@@ -50,15 +50,11 @@ end
 
 -- Columns took values of any type. Values that a strict table rejects are converted or become NULL.
 local function strict_columns(name)
-    local types, list = {}, {}
-    for column, kind in schema.SQL:match("CREATE TABLE " .. name .. " (%b())"):gmatch(
-        "([%l_]+) ([%u]+)") do
-        types[column] = kind
-    end
+    local list = {}
     for column in COLUMNS[name]:gmatch "[^,]+" do
         local from, as = column:match "^%s*([%w_]+) AS ([%w_]+)$"
         from = from or column:match "[%w_]+"
-        local kind = types[as or from]
+        local kind = schema.COLUMNS[name][as or from].kind
         if kind == "INTEGER" and from ~= "1" then
             from = ("iif(typeof(%s) = 'real', CAST(%s AS INTEGER), iif(typeof(%s) = 'integer', "
                 .. "%s, NULL))"):format(from, from, from, from)

@@ -21,7 +21,7 @@ local RUNS = ("SELECT id, name, command, arguments, script, status, %s AS questi
 local function title_of(row)
     local name = row.name or row.command
     return row.question and ("%s: %s"):format(name, quote.line(row.question, MAX_TITLE))
-        or row.name or amount.command(file.decode("runs", row, "arguments"))
+        or row.name or amount.command(file.decode("runs", row))
 end
 
 local function list(path)
