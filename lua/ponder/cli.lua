@@ -3,8 +3,9 @@
 --- A command is a module ponder.cli.NAME with
 ---     summary                    one line for `ponder --help`
 ---     about                      the text of `ponder NAME --help` above the options
----     run(given, operands, list, first)    -> exit status; or status or nil (2), message. Its
----                                arguments: see args.parse; `list`: those of the command
+---     run(given, operands, list, first)    -> exit status; or status or nil (2), message; or it
+---                                ends by cli.refuse, expect... Its arguments: see args.parse;
+---                                `list`: those of the command
 ---     rules, sections            its options, from cli.command
 ---     expects                    its operands: {fewest, most, what to write in a usage error}
 ---     words, files               the same for completion: a list of words; true if any file
@@ -35,6 +36,7 @@ core.protect(debug.getinfo(1, "S").source)
 local debug_traceback = debug.traceback
 local find, gmatch, match, sub = string.find, string.gmatch, string.match, string.sub
 local concat, insert, move = table.concat, table.insert, table.move
+local getmetatable = getmetatable
 local stderr = io.stderr
 
 -- The commands: the embedded modules ponder.cli.NAME, sorted.
@@ -181,6 +183,49 @@ function cli.fail(name, message)
     return 1
 end
 
+local End = {} -- metatable of what ends a command
+
+---Ends the command with a message, if there is one. Call it within the `run` of a command.
+---@param message string?
+---@param status? integer default 2
+function cli.refuse(message, status)
+    if message then
+        error(setmetatable({ message = message, status = status or 2 }, End), 0)
+    end
+end
+
+---Ends the command with status 2 and a message unless a value is true, as `assert` does: for the
+---results of functions that return nil and a message.
+---@param value any
+---@param message string? what is wrong with the command line
+---@param ... any
+---@return any ... its arguments
+function cli.expect(value, message, ...)
+    cli.refuse(not value and message)
+    return value, message, ...
+end
+
+---Like `expect`, for the value of a flag.
+---@param flag string "--cache": the message begins with it
+---@param value any
+---@param message string? what is wrong with it
+---@param ... any
+---@return any ... its arguments but the flag
+function cli.expect_flag(flag, value, message, ...)
+    cli.refuse(not value and flag .. ": " .. message)
+    return value, message, ...
+end
+
+---Like `expect`, with status 1.
+---@param value any
+---@param message string? why the command failed
+---@param ... any
+---@return any ... its arguments
+function cli.need(value, message, ...)
+    cli.refuse(not value and message, 1)
+    return value, message, ...
+end
+
 ---Prints a value as one line of JSON, safe for a terminal.
 ---@param value any
 function cli.print_json(value)
@@ -241,8 +286,11 @@ end
 ---Adds a traceback to an error message that has none, and the callback of a search that raised it;
 ---a message handler for xpcall.
 ---@param err any
----@return string
+---@return string|table err a table ends the command (cli.expect): raise it again
 function cli.with_traceback(err)
+    if getmetatable(err) == End then
+        return err
+    end
     local message = failures.describe(err)
     local search = package.loaded["ponder.search"]
     local from = search and search.raised_by(err)
@@ -360,9 +408,12 @@ local function run_command(name, list)
         ok, status, message = xpcall(task.run, cli.with_traceback, run.enter, run, cli.call,
             name, command, list)
     end
-    if not ok then
+    if not ok and type(status) == "table" then
+        status, message = status.status, status.message
+    elseif not ok then
         status = cli.report_error(status, run)
-    elseif message then
+    end
+    if message then
         cli.fail("ponder " .. name, message)
     end
     status = status or 2

@@ -41,14 +41,9 @@ end
 
 ---See ponder.cli.
 function ask.run(_, arguments)
-    local path = strategy_of(arguments)
-    if not path then
-        return nil, "expected a strategy: ponder ask --strategy FILE QUESTION"
-    end
-    local library, message = strategy.load(path)
-    if not library then
-        return 1, message
-    end
+    local path = cli.expect(strategy_of(arguments),
+        "expected a strategy: ponder ask --strategy FILE QUESTION")
+    local library = cli.need(strategy.load(path))
     local own = command.of("ask", library, { summary = library.summary or SUMMARY,
         about = library.about or library.summary or ABOUT,
         call = "ask --strategy " .. path }, RULES)

@@ -119,20 +119,19 @@ local function read_attached(path)
 end
 
 -- The content of a message with a question and files: text; or, with images, parts in the
--- provider's form; or nil and what is wrong with a file.
+-- provider's form.
 local function content_of(question, paths, m)
     local texts, images = {}, {}
     for _, path in ipairs(paths) do
-        local file, message = log.record("chat.attach", { path = path }, read_attached, path)
-        if not file then
-            return nil, message
-        elseif file.text then
+        local file = cli.expect_flag("--attach", log.record("chat.attach", { path = path },
+            read_attached, path))
+        if file.text then
             texts[#texts + 1] = quote.tagged("file", ("%s\n\n%s"):format(path, file.text),
                 math.maxinteger)
-        elseif not m.target.provider.image then
-            return nil, ("%s: %s does not take images"):format(path, m.name)
         else
-            images[#images + 1] = m.target.provider.image(file.media_type, file.data)
+            local image = cli.expect_flag("--attach", m.target.provider.image,
+                ("%s: %s does not take images"):format(path, m.name))
+            images[#images + 1] = image(file.media_type, file.data)
         end
     end
     texts[#texts + 1] = question
@@ -144,7 +143,7 @@ local function content_of(question, paths, m)
     return images
 end
 
--- The options of the call; or nil and what is wrong.
+-- The options of the call.
 local function call_of(opts, m, question)
     local call = { messages = {} }
     for flag, option in pairs(CALL) do
@@ -152,25 +151,19 @@ local function call_of(opts, m, question)
     end
     if opts.c then
         local before = log.record("chat.conversation", json.object {}, last_conversation)
-        if not before then
-            return nil, "-c: no conversation is logged"
-        end
+        cli.expect_flag("-c", before, "no conversation is logged")
         call.messages = before.messages
         call.system = call.system or before.system
     end
     if opts.schema then
         local text, problem = files.read(opts.schema, "data")
         call.response_format = text and json.decode(text)
-        if type(call.response_format) ~= "table" or call.response_format[1] ~= nil then
-            return nil, "--schema: " .. (problem or opts.schema .. ": not a JSON schema")
-        end
+        cli.expect_flag("--schema", type(call.response_format) == "table"
+            and call.response_format[1] == nil, problem or opts.schema .. ": not a JSON schema")
         call.repair = true
     end
-    local content, message = content_of(question, opts.attach or {}, m)
-    if not content then
-        return nil, "--attach: " .. message
-    end
-    table.insert(call.messages, { role = "user", content = content })
+    table.insert(call.messages, { role = "user",
+        content = content_of(question, opts.attach or {}, m) })
     return call
 end
 
@@ -250,17 +243,11 @@ function chat.run(opts, operands, list)
     if not question:find "%S" and not opts.attach then
         return nil, "the prompt is empty"
     end
-    local begun, problem = logging.begin(opts, { command = "chat", arguments = list,
-        input = input })
-    if not begun then return nil, problem end
-    local m, missing = model.try_open(opts.model, { base_url = opts.base_url })
-    if not m then return 1, missing end
-    local call, wrong = call_of(opts, m, question)
-    if not call then return nil, wrong end
-    local _ <close>, refused = limits.cache(opts.cache)
-    if refused then return nil, "--cache: " .. refused end
-    local box <close>, why, status = toolbox.open(opts)
-    if not box then return status, why end
+    logging.begin(opts, { command = "chat", arguments = list, input = input })
+    local m = cli.need(model.try_open(opts.model, { base_url = opts.base_url }))
+    local call = call_of(opts, m, question)
+    local _ <close> = limits.cache(opts.cache)
+    local box <close> = toolbox.open(opts)
     return closing.around("chat", ask, opts, m, call, box)
 end
 

@@ -99,21 +99,15 @@ for a usage error.]]
 
 -- ---- the evaluation's file ----
 
--- The evaluation that a file returns; or nil, message. Errors of the file propagate.
+-- The evaluation that a file returns. Errors of the file propagate.
 local function load_file(path, given)
     if given.untrusted then
-        return confined.load(path, "evaluation", { model = given.model }, given)
+        return cli.need(confined.load(path, "evaluation", { model = given.model }, given))
     end
     host.set_script_directory(cli.directory_of(path))
-    local chunk, message = files.load(path, "script")
-    if not chunk then
-        return nil, message
-    end
-    local evaluation = chunk(given)
-    if type(evaluation) ~= "table" then
-        return nil, ("%s: must return an evaluation: a table with data, policies, score (got %s)")
-            :format(path, options.show(evaluation))
-    end
+    local evaluation = cli.need(files.load(path, "script"))(given)
+    cli.need(type(evaluation) == "table", ("%s: must return an evaluation: a table with data, "
+        .. "policies, score (got %s)"):format(path, options.show(evaluation)))
     return evaluation
 end
 
@@ -121,10 +115,7 @@ end
 local function check_policies(given, evaluation)
     local names = options.names(type(evaluation.policies) == "table" and evaluation.policies or {})
     for _, one in ipairs(given.thresholds) do
-        local known, problem = threshold.check(one, names)
-        if not known then
-            return problem
-        end
+        cli.expect(threshold.check(one, names))
     end
 end
 
@@ -140,14 +131,11 @@ end
 -- Runs the evaluation, here or on the workers.
 local function run_with(given, path, file, opts)
     if not given.workers then
-        return eval.run(file, opts)
+        return cli.need(eval.run(file, opts))
     end
-    local q <close>, message = remote.open(given.workers, given.queue, path)
-    if not q then
-        return nil, message
-    end
+    local q <close> = cli.need(remote.open(given.workers, given.queue, path))
     remote.use(q, options.pick(given, SENT), opts)
-    return eval.run(file, opts)
+    return cli.need(eval.run(file, opts))
 end
 
 -- ---- output ----
@@ -226,27 +214,18 @@ end
 local function check_thresholds(given)
     given.thresholds = {}
     for i, written in ipairs(given.threshold or {}) do
-        local one, message = threshold.parse(written)
-        if not one then
-            return message
-        end
-        given.thresholds[i] = one
+        given.thresholds[i] = cli.expect(threshold.parse(written))
     end
 end
 
 local function compare_logs(given, operands)
     local two = {}
     for i = 1, 2 do
-        local meta, records = recorded.read(operands[i])
-        if not meta then
-            return 1, records
-        end
+        local meta, records = cli.need(recorded.read(operands[i]))
         two[i] = { meta = meta, records = records }
     end
     local list = compare.new(two[1], two[2])
-    if not list[1] then
-        return 1, "the two evaluations have no policy in common"
-    end
+    cli.need(list[1], "the two evaluations have no policy in common")
     if given.json then
         io.stdout:write(json.encode { changes = json.array(list) }, "\n")
     else
@@ -261,19 +240,10 @@ local function compare_logs(given, operands)
 end
 
 local function rescore(given, path)
-    local meta, records = recorded.read(given.rescore)
-    if not meta then
-        return nil, records
-    end
-    local file, problem = load_file(path, given)
-    if not file then
-        return nil, problem
-    end
-    local evaluation, missing = recorded.rescore(file, { seed = given.seed,
-        directory = cli.directory_of(path) or "." }, records, 1)
-    if not evaluation then
-        return nil, missing
-    elseif missing > 0 then
+    local meta, records = cli.need(recorded.read(given.rescore))
+    local evaluation, missing = cli.need(recorded.rescore(load_file(path, given),
+        { seed = given.seed, directory = cli.directory_of(path) or "." }, records, 1))
+    if missing > 0 then
         io.stderr:write(("ponder eval: skipped %d records whose items are not in %s\n"):format(
             missing, path))
     end
@@ -301,19 +271,13 @@ local function set_aside(given)
         number = number + 1
     until not files.exists(("%s.%d"):format(given.log, number))
     local aside = ("%s.%d"):format(given.log, number)
-    local ok, message = os.rename(given.log, aside)
-    return ok and aside, message
+    cli.expect(os.rename(given.log, aside))
+    return aside
 end
 
 local function evaluate(given, path)
-    local file, problem = load_file(path, given)
-    if not file then
-        return nil, problem
-    end
-    problem = check_policies(given, file)
-    if problem then
-        return nil, problem, 2
-    end
+    local file = load_file(path, given)
+    check_policies(given, file)
     local opts = run_options(given, path)
     opts.known = given.known and recorded.good(read_known(given.known))
     local err = style.of(2)
@@ -324,11 +288,11 @@ local function evaluate(given, path)
 end
 
 local function measure(given, path, mode)
-    local ok, result, message, status = xpcall(mode, cli.with_traceback, given, path)
-    if not ok then
+    local ok, result = xpcall(mode, cli.with_traceback, given, path)
+    if not ok and type(result) == "table" then
+        return result.status, result.message
+    elseif not ok then
         return cli.report_error(result)
-    elseif not result then
-        return math.type(status) == "integer" and status or 1, message
     end
     log_run.answer { name = result.meta.name, policies = result.policies }
     return show(given, result)
@@ -375,31 +339,21 @@ end
 
 ---See ponder.cli.
 function command.run(given, operands, list)
-    local problem = misuse(given, operands) or check_thresholds(given)
-    if problem then
-        return nil, problem
-    elseif given.compare then
+    cli.refuse(misuse(given, operands))
+    check_thresholds(given)
+    if given.compare then
         return compare_logs(given, operands)
     elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
-    if given.retry_errors and not log_run.is_played() then
-        given.known, problem = set_aside(given)
-    elseif given.retry_errors then
-        given.known = given.log
+    if given.retry_errors then
+        given.known = log_run.is_played() and given.log or set_aside(given)
     end
-    local begun = not problem
-    if begun and not given.watch then
-        begun, problem = logging.begin(given, { command = "eval", arguments = list,
-            script = operands[1] })
+    if not given.watch then
+        logging.begin(given, { command = "eval", arguments = list, script = operands[1] })
     end
-    if not begun then
-        return nil, problem
-    end
-    local _ <close>, refused = limits.cache(given.cache)
-    if refused then
-        return nil, "--cache: " .. refused
-    elseif given.watch then
+    local _ <close> = limits.cache(given.cache)
+    if given.watch then
         return watch(given, operands[1])
     end
     return closing.around("eval", measure, given, operands[1], evaluate)

@@ -51,15 +51,6 @@ local function count_own(past, list)
     return #list
 end
 
--- Replaces the script among the arguments.
-local function with_script(past, list, script)
-    if past.run.command ~= "run" or past.run.script == "-e" then
-        return nil, "--script applies only to runs of a script file"
-    end
-    list[count_own(past, list) + 1] = script
-    return list
-end
-
 -- The arguments without --log: the new run has its own.
 local function without_log(past, list)
     local rules = require("ponder.cli." .. past.run.command).rules or {}
@@ -96,35 +87,31 @@ local function index_for(past, list, flag)
 end
 
 -- Adds options to the arguments; the last one of a name counts.
-local function with_options(past, list, text)
+local function add_options(past, list, text)
     for part in text:gmatch("[^,]+") do
         local name, value = part:match("^%-*([%w_-]+)=(.*)$")
-        if not name and not part:match("^%-*[%w_-]+$") then
-            return nil, ("-o must be OPT=VALUE,... (got %s)"):format(part)
-        end
+        cli.expect(name or part:match("^%-*[%w_-]+$"),
+            ("-o must be OPT=VALUE,... (got %s)"):format(part))
         local flag = "--" .. (name or part:gsub("^%-+", "")):gsub("_", "-")
         table.insert(list, index_for(past, list, flag), flag .. (value and "=" .. value or ""))
     end
-    return list
 end
 
--- The arguments of the new run, or nil and what is wrong with the options.
+-- The arguments of the new run.
 local function changed_arguments(past, opts)
-    local list, message = without_log(past, past.run.arguments), nil
+    local list = without_log(past, past.run.arguments)
     if opts.script then
-        list, message = with_script(past, list, host.absolute(opts.script) or opts.script)
+        cli.expect(past.run.command == "run" and past.run.script ~= "-e",
+            "--script applies only to runs of a script file")
+        list[count_own(past, list) + 1] = host.absolute(opts.script) or opts.script
     end
-    if list and opts.o then
-        list, message = with_options(past, list, opts.o)
-    end
-    if list and opts.prompts then
+    add_options(past, list, opts.o or "")
+    if opts.prompts then
         local directory = host.absolute(opts.prompts)
-        if not directory then
-            return nil, opts.prompts .. ": no such directory"
-        end
+        cli.expect(directory, opts.prompts .. ": no such directory")
         host.set_environment("PONDER_PROMPTS", directory)
     end
-    return list, message
+    return list
 end
 
 -- What is wrong with a combination of flags.
@@ -140,45 +127,29 @@ local function misuse(opts)
     end
 end
 
--- The edit that the options ask for, if any; or nil and what is wrong.
+-- The edit that the options ask for, if any.
 local function edit_of(past, opts)
     if not opts.node and not opts.call then
         return nil
     end
-    local text, message = read_file(opts.text or opts.ask)
-    if not text then
-        return nil, message
-    end
-    text = text:gsub("\r?\n$", "")
+    local text = cli.expect(read_file(opts.text or opts.ask)):gsub("\r?\n$", "")
     local run = past.only or past.run.id
     if opts.node then
-        return edits.node(past.db, run, { id = opts.node, search = opts.search, text = text })
+        return cli.expect(edits.node(past.db, run, { id = opts.node, search = opts.search,
+            text = text }))
     end
-    return edits.call(past.db, run, { call = opts.call, text = opts.text and text,
-        prompt = opts.ask and text })
+    return cli.expect(edits.call(past.db, run, { call = opts.call, text = opts.text and text,
+        prompt = opts.ask and text }))
 end
 
 ---See ponder.cli.
 function fork.run(opts, operands)
-    local mistake = misuse(opts)
-    if mistake then
-        return nil, mistake
-    end
-    local past, message = rerun.open(operands[1], "read")
+    cli.refuse(misuse(opts))
+    local past = cli.need(rerun.open(operands[1], "read"))
     opts.other_server = ("," .. (opts.o or "")):find "[,-]base[-_]url=" ~= nil
-    message = message or consent.give(past, "fork", opts)
-        or select(2, cli.logged(past.run.command))
-    if message then
-        return 1, message
-    end
-    local list, problem = changed_arguments(past, opts)
-    if not list then
-        return nil, problem
-    end
-    local edit, refused = edit_of(past, opts)
-    if refused then
-        return nil, refused
-    end
+    cli.refuse(consent.give(past, "fork", opts), 1)
+    cli.need(cli.logged(past.run.command))
+    local list, edit = changed_arguments(past, opts), edit_of(past, opts)
     local status, failure = past:fork(cli.execute, list, opts.log, edit)
     if edit and not edit.applied then
         io.stderr:write(("ponder fork: the script did not make call %d again: nothing was edited\n")

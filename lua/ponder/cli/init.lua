@@ -1,5 +1,6 @@
 --- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
 
+local cli = require "ponder.cli"
 local model = require "ponder.model"
 local private = require "ponder.core.private"
 
@@ -200,10 +201,7 @@ function init.run(_, operands)
         io.stdout:write((KINDS[kind]:format(name, name, name)))
         return 0
     end
-    local ok, message = private.write(path, KINDS[kind]:format(name, name, name), true)
-    if not ok then
-        return 1, message
-    end
+    cli.need(private.write(path, KINDS[kind]:format(name, name, name), true))
     print(("wrote %s; try: %s"):format(path, try(kind, path)))
     return 0
 end

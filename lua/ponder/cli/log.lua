@@ -168,10 +168,7 @@ local function time_of(when)
 end
 
 local function list_file(what, opts)
-    local path, missing = kept.find(what)
-    if not path then
-        return nil, missing
-    end
+    cli.expect(kept.find(what))
     return opened_logs.run({ what, n = 1 }, function(opened)
         print_list(list_runs_of(opened, opts), opts)
         return 0
@@ -180,19 +177,14 @@ end
 
 ---See ponder.cli.
 function log.run(opts, operands)
-    local since = opts.since and time_of(opts.since)
-    if opts.since and not since then
-        return nil, "--since: expected a date such as 2026-11-22, or a time such as 12h or 7d (got "
-            .. options.show(opts.since) .. ")"
-    end
-    opts.since = since
+    opts.since = opts.since and cli.expect_flag("--since", time_of(opts.since),
+        ("expected a date such as 2026-11-22, or a time such as 12h or 7d (got %s)"):format(
+            options.show(opts.since)))
     if operands[1] then
         return list_file(operands[1], opts)
     end
     local runs, problem = kept.list()
-    if problem then
-        return 1, problem
-    end
+    cli.refuse(problem, 1)
     print_list(list_runs(runs, opts), opts)
     if #runs == 0 and not opts.json then
         io.stderr:write("ponder log: no runs in ", state.directory() or "$HOME", " yet\n")

@@ -123,25 +123,15 @@ end
 
 ---See ponder.cli.
 function mcp.run(given, operands, arguments)
-    local status, refused = policies.begin("mcp", given, operands, arguments)
-    if status or refused then
-        return status, refused
+    local status = policies.begin("mcp", given, operands, arguments)
+    if status then
+        return status
     end
-    local out, problem = host.take_output() -- policies and their programs write elsewhere
-    if not out then
-        return 1, problem
-    end
-    local list, message = policies.load(operands, given)
-    if not list then
-        return nil, message
-    end
+    local out = cli.need(host.take_output()) -- policies and their programs write elsewhere
     local opts = policies.limits(given)
-    opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog
-    opts.resources = given.log and resources.of(given.log) or nil
-    local ok, made = pcall(server.new, opts)
-    if not ok then
-        return nil, made
-    end
+    opts.policies, opts.version = policies.load(operands, given), host.version
+    opts.prompts, opts.resources = prompts.catalog, given.log and resources.of(given.log) or nil
+    local _, made = cli.expect(pcall(server.new, opts))
     serve(made, out)
     return 0
 end

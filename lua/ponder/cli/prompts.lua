@@ -46,9 +46,10 @@ local function file_names()
     return names
 end
 
-local function unknown(what, name, known)
-    return nil, ("unknown %s %s%s; known: %s"):format(what, name,
-        options.hint(name, known, "%s"), table.concat(known, ", "))
+-- Ends the command unless a name is among the known ones.
+local function check_known(is_known, what, name, known)
+    cli.expect(is_known, ("unknown %s %s%s; known: %s"):format(what, name,
+        options.hint(name, known, "%s"), table.concat(known, ", ")))
 end
 
 -- The text of the file that comes with ponder or the strategy; or nil and why there is none.
@@ -77,15 +78,14 @@ local function function_names(name)
     end)
 end
 
--- The names that an operand selects (all without one); or nil and a status.
+-- The names that an operand selects; all without one.
 local function select_names(operand)
     local names = file_names()
     if not operand then
         return names
-    elseif options.has(names, operand) then
-        return { operand }
     end
-    return unknown("prompt file", operand, names)
+    check_known(options.has(names, operand), "prompt file", operand, names)
+    return { operand }
 end
 
 -- The line on which a file seems to define a function; found without running it.
@@ -132,96 +132,59 @@ local function show_file(name)
     if not found.path and not problem then
         text, problem = original(name)
     end
-    if not text then
-        return 1, problem
-    end
-    io.write(text)
+    io.write((cli.need(text, problem)))
     return 0
 end
 
 local function show_function(name, function_name)
-    local found, problem = load_prompts(name)
-    if not found then
-        return 1, problem
-    end
-    local subject = subject_of(name)
+    local found, subject = cli.need(load_prompts(name)), subject_of(name)
     local f = type(found[function_name]) == "function" and found[function_name]
         or subject.functions()[function_name]
     local contexts = subject.samples()[function_name] or {}
-    local messages
-    if not contexts[1] then
-        return 1, ("%s.%s: the strategy has no samples to render it with"):format(name,
-            function_name)
-    end
-    messages, problem = check.render(f, contexts[#contexts])
-    if not messages then
-        return 1, problem
-    end
-    for i, message in ipairs(messages) do
+    cli.need(contexts[1], ("%s.%s: the strategy has no samples to render it with"):format(name,
+        function_name))
+    for i, message in ipairs(cli.need(check.render(f, contexts[#contexts]))) do
         print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
     end
     return 0
 end
 
 function commands.show(operand)
-    if not operand then
-        return nil, "show needs a name, such as tot.generate"
-    end
+    cli.expect(operand, "show needs a name, such as tot.generate")
     local name, function_name = operand:match("^([^.]+)%.?(.*)$")
-    local known, problem = select_names(name or operand)
-    if not known then
-        return nil, problem
-    elseif function_name == "" then
+    select_names(name or operand)
+    if function_name == "" then
         return show_file(name)
-    elseif type(subject_of(name).functions()[function_name]) ~= "function" then
-        local names = function_names(name)
-        for i, known_name in ipairs(names) do
-            names[i] = name .. "." .. known_name
-        end
-        return unknown("prompt", operand, names)
     end
+    local names = function_names(name)
+    for i, known in ipairs(names) do
+        names[i] = name .. "." .. known
+    end
+    check_known(type(subject_of(name).functions()[function_name]) == "function", "prompt", operand,
+        names)
     return show_function(name, function_name)
 end
 
 function commands.eject(operand, opts)
-    local names, unknown_name = select_names(operand)
-    if not names then
-        return nil, unknown_name
-    end
     local directory = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
-    local texts = {}
-    for _, name in ipairs(names) do
-        local path = directory .. "/" .. name .. ".lua"
-        local text, why = original(name)
-        texts[name] = text
-        if not text then
-            return 1, why
-        elseif not opts.force and read_file(path) then
-            return 1, path .. " already exists; --force replaces it"
-        end
+    local paths, texts = {}, {}
+    for i, name in ipairs(select_names(operand)) do
+        paths[i] = directory .. "/" .. name .. ".lua"
+        texts[i] = cli.need(original(name))
+        cli.need(opts.force or not read_file(paths[i]),
+            paths[i] .. " already exists; --force replaces it")
     end
-    local made, message = private.make_directory(directory)
-    if not made then
-        return 1, message
-    end
-    for _, name in ipairs(names) do
-        local path = directory .. "/" .. name .. ".lua"
-        local ok, problem = private.write(path, texts[name])
-        if not ok then
-            return 1, problem
-        end
+    cli.need(private.make_directory(directory))
+    for i, path in ipairs(paths) do
+        cli.need(private.write(path, texts[i]))
         print(path)
     end
     return 0
 end
 
 function commands.check(operand)
-    local names, unknown_name = select_names(operand)
-    if not names then
-        return nil, unknown_name
-    end
     local status = 0
-    for _, name in ipairs(names) do
+    for _, name in ipairs(select_names(operand)) do
         local path = prompt.find(name).path
         local found, problem = load_prompts(name)
         local problems, count = { problem }, 0
@@ -243,23 +206,15 @@ end
 ---See ponder.cli.
 function prompts.run(opts, operands)
     local command = commands[operands[1] or "list"]
-    if not command then
-        return unknown("command", operands[1], prompts.words)
-    elseif operands[3] or operands[2] and command == commands.list then
-        return nil, "unexpected argument " .. options.show(operands[3] or operands[2])
-    elseif (opts.to or opts.force) and command ~= commands.eject then
-        return nil, "--to and --force are for eject"
-    end
+    check_known(command, "command", operands[1] or "list", prompts.words)
+    cli.expect(not operands[3] and not (operands[2] and command == commands.list),
+        "unexpected argument " .. options.show(operands[3] or operands[2]))
+    cli.expect(not opts.to and not opts.force or command == commands.eject,
+        "--to and --force are for eject")
     if opts.prompts then
         prompt.add(opts.prompts)
     end
-    if opts.strategy then
-        local problem
-        own, problem = strategy.load(opts.strategy)
-        if not own then
-            return 1, problem
-        end
-    end
+    own = opts.strategy and cli.need(strategy.load(opts.strategy)) or nil
     notice.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)
 end

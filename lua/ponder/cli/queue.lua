@@ -37,19 +37,13 @@ local SAMPLE_S = 1
 -------------------------------------------------------------------------------
 -- Figures
 
--- The figures of one queue or of all; or nil, message.
+-- The figures of one queue or of all.
 local function read_figures(client, name)
-    local list, names, problem = {}, { name }, nil
-    if not name then
-        names, problem = status.queues(client)
+    local list = {}
+    for i, one in ipairs(name and { name } or cli.need(status.queues(client))) do
+        list[i] = cli.need(status.figures(client, one))
     end
-    for i, one in ipairs(names or {}) do
-        list[i], problem = status.figures(client, one)
-        if not list[i] then
-            return nil, problem
-        end
-    end
-    return names and list, problem
+    return list
 end
 
 -- Sets the jobs per second since the earlier figures `before`.
@@ -124,19 +118,12 @@ end
 local CLEAR = "\27[H\27[2J"
 
 local function show(client, given)
-    local before, message = read_figures(client, given.queue)
-    if not before then
-        return 1, message
-    end
+    local before = read_figures(client, given.queue)
     local out = style.of(1)
     local live = given.watch or not given.json and terminal.is_terminal(1)
     repeat
         task.sleep(SAMPLE_S)
-        local list
-        list, message = read_figures(client, given.queue)
-        if not list then
-            return 1, message
-        end
+        local list = read_figures(client, given.queue)
         set_rates(list, before, SAMPLE_S)
         if given.json then
             cli.print_json { queues = json.array(list) }
@@ -172,25 +159,18 @@ local function each_letter(client, given, letters, wanted, handle, done)
     local count = 0
     for _, letter in ipairs(letters) do
         if wanted == "all" or letter.id == wanted then
-            local moved, message = handle(client, given.queue, letter)
-            if not moved then
-                return 1, message
-            end
-            count = count + moved
+            count = count + cli.need(handle(client, given.queue, letter))
         end
     end
-    if count == 0 and wanted ~= "all" then
-        return 1, ("no dead letter %s in the queue %s"):format(wanted, given.queue)
-    end
+    cli.need(count > 0 or wanted == "all", ("no dead letter %s in the queue %s"):format(wanted,
+        given.queue))
     print(("%d %s"):format(count, done))
     return 0
 end
 
 local function handle_dead(client, given)
-    local letters, message = status.dead_letters(client, given.queue)
-    if not letters then
-        return 1, message
-    elseif given.retry then
+    local letters = cli.need(status.dead_letters(client, given.queue))
+    if given.retry then
         return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
     elseif given.drop then
         return each_letter(client, given, letters, given.drop, status.drop, "dropped")
@@ -199,10 +179,7 @@ local function handle_dead(client, given)
 end
 
 local function purge(client, given)
-    local count, message = status.purge(client, given.queue)
-    if not count then
-        return 1, message
-    end
+    cli.need(status.purge(client, given.queue))
     print(("the queue %s is empty"):format(given.queue))
     return 0
 end
@@ -210,13 +187,9 @@ end
 ---See ponder.cli.
 function command.run(given, operands)
     local on_letters = given.dead or given.retry or given.drop
-    if (on_letters or given.purge) and not given.queue then
-        return nil, "expected --queue NAME"
-    end
-    local client <close>, message = redis.open(operands[1])
-    if not client then
-        return nil, message
-    elseif given.purge then
+    cli.expect(given.queue or not on_letters and not given.purge, "expected --queue NAME")
+    local client <close> = cli.expect(redis.open(operands[1]))
+    if given.purge then
         return purge(client, given)
     end
     return (on_letters and handle_dead or show)(client, given)

@@ -18,11 +18,8 @@ answers only that request, and prints the answer.]]
 
 ---See ponder.cli.
 function replay.run(_, operands)
-    local past, message = rerun.open(operands[1], "read")
-    message = message or past:refusal(true)
-    if message then
-        return 1, message
-    end
+    local past = cli.need(rerun.open(operands[1], "read"))
+    cli.refuse(past:refusal(true), 1)
     return past:replay(cli.execute)
 end
 

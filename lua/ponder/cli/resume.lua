@@ -50,23 +50,12 @@ end
 
 ---See ponder.cli.
 function resume.run(opts, operands)
-    local past, message = rerun.open(operands[1], "write", opts.sync)
-    local changes, gone
-    if past then
-        message = consent.give(past, "resume", opts)
-    end
-    if past and not message then
-        changes, gone = past:changes()
-    end
-    if changes and not opts.fork then
-        message = ("%s: %s; %s"):format(past.path, changes, gone
-            and "put it back, or replay what the log holds" or "--fork runs it as it is now")
-    elseif past and not message then
-        message = past:refusal()
-    end
-    if message then
-        return 1, message
-    end
+    local past = cli.need(rerun.open(operands[1], "write", opts.sync))
+    cli.refuse(consent.give(past, "resume", opts), 1)
+    local changes, gone = past:changes()
+    cli.need(not changes or opts.fork, ("%s: %s; %s"):format(past.path, changes, gone
+        and "put it back, or replay what the log holds" or "--fork runs it as it is now"))
+    cli.refuse(past:refusal(), 1)
     if changes then
         return past:fork(cli.execute, past.run.arguments)
     end

@@ -140,10 +140,7 @@ local function execute(chunk, opts, operands)
     if opts.verbose then
         require("ponder.model.verbose").start()
     end
-    local _ <close>, refused = limits.cache(opts.cache)
-    if refused then
-        return nil, "--cache: " .. refused
-    end
+    local _ <close> = limits.cache(opts.cache)
     local hints = {} -- of searches that found no terminal node
     local spent <close> = closing.watch()
     local ok, result, refusal, reached = budgets.within(spent.budget, task.with_context, "hints",
@@ -185,23 +182,14 @@ end
 
 ---Runs the script that the arguments name.
 function run.run(opts, operands, list, first)
-    if not opts.e and not operands[1] then
-        return nil, "expected a script: ponder run FILE|- [ARG...]"
-    end
-    local mistake = confined.mistake(opts)
-    if mistake then
-        return nil, mistake
-    end
+    cli.expect(opts.e or operands[1], "expected a script: ponder run FILE|- [ARG...]")
+    cli.refuse(confined.mistake(opts))
     if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
         host.limit_resident(opts.max_memory_mb)
     end
     local path = operands[1]
-    local begun, problem = logging.begin(opts, { command = "run", arguments = list,
-        script = opts.e and "-e" or path })
-    if not begun then
-        return nil, problem
-    end
+    logging.begin(opts, { command = "run", arguments = list, script = opts.e and "-e" or path })
     local chunk, message, status = load_script(opts, path,
         table.move(operands, opts.e and 1 or 2, #operands, 1, {}))
     if chunk then

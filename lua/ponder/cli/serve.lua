@@ -133,72 +133,46 @@ local function server_options(given, list, keys)
     return opts
 end
 
-local function read_keys(path)
-    local text, message = read_file(path)
-    if not text then
-        return nil, message
-    end
-    local keys, problem = guard.read_keys(text)
-    return keys, problem and path .. ": " .. problem
-end
-
 local BUDGETS = { "max_cost", "max_cost_per_request", "max_calls_per_request" }
 
--- The server; or nil and what is wrong with the command line.
-local function prepare(given, operands, page)
-    local mistake = confined.mistake(given, BUDGETS)
+-- What is wrong with a combination of flags and operands.
+local function misuse(given, operands)
     if #operands == 0 then
-        return nil, "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
-    elseif mistake then
-        return nil, mistake
+        return "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
     elseif given.log_max_runs and not given.log then
-        return nil, "--log-max-runs needs --log"
+        return "--log-max-runs needs --log"
     elseif given.untrusted and given.reload then
-        return nil, "--reload cannot be combined with --untrusted"
+        return "--reload cannot be combined with --untrusted"
     end
-    local keys, list, message
+    return confined.mistake(given, BUDGETS)
+end
+
+-- The server.
+local function prepare(given, operands, page)
+    cli.refuse(misuse(given, operands))
+    local keys
     if given.key_file then
-        keys, message = read_keys(given.key_file)
-        if not keys then
-            return nil, "--key-file: " .. message
-        end
+        local text = cli.expect_flag("--key-file", read_file(given.key_file))
+        keys = cli.expect_flag("--key-file: " .. given.key_file, guard.read_keys(text))
     end
-    local gauges
-    if given.queues then
-        gauges, message = queue_gauges(given.queues)
-        if not gauges then
-            return nil, "--queues: " .. message
-        end
-    end
-    list, message = policies.load(operands, given)
-    if not list then
-        return nil, message
-    end
-    local opts = server_options(given, list, keys)
+    local gauges = given.queues and cli.expect_flag("--queues", queue_gauges(given.queues)) or nil
+    local opts = server_options(given, policies.load(operands, given), keys)
     opts.page, opts.gauges = page, gauges
     local ok, made = pcall(server.new, opts)
-    if not ok then
-        return nil, (made:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
-            :gsub("opts%.([%w_]+)", args.flag))
-    end
+    cli.expect(ok, ok or made:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
+        :gsub("opts%.([%w_]+)", args.flag))
     return made
 end
 
 ---See ponder.cli.
 function serve.run(given, operands, arguments)
-    local status, refused = policies.begin("serve", given, operands, arguments)
-    if status or refused then
-        return status, refused
+    local status = policies.begin("serve", given, operands, arguments)
+    if status then
+        return status
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
-    local made, problem = prepare(given, operands, given.log and shown)
-    if not made then
-        return nil, problem
-    end
-    local address, message = made:start()
-    if not address then
-        return 1, message
-    end
+    local made = prepare(given, operands, given.log and shown)
+    local address = cli.need(made:start())
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"
     io.stderr:write(("ponder serve: %s at %s\n"):format(table.concat(made.names, ", "), url))

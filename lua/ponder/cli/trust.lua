@@ -31,17 +31,12 @@ end
 
 local function remove(at)
     local was_trusted, message = trust.remove(at)
-    if not was_trusted then
-        return 1, message or at .. ": is not trusted"
-    end
+    cli.need(was_trusted, message or at .. ": is not trusted")
     return 0
 end
 
 local function add(at)
-    local contents, message = trust.add(at)
-    if not contents then
-        return 1, message
-    end
+    local contents = cli.need(trust.add(at))
     for _, name in ipairs(contents.names) do
         print(text.line(contents.path .. "/" .. name))
     end

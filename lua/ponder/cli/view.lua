@@ -100,14 +100,9 @@ end
 
 ---See ponder.cli.
 function view.run(opts, operands)
-    local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
-    if not shown_logs then
-        return nil, problem
-    end
-    problem = find_problem(shown_logs.named)
-    if problem then
-        return 1, problem
-    end
+    local shown_logs, _, named = cli.expect(logs.new(operands[1] and operands or nil,
+        host.absolute))
+    cli.refuse(find_problem(shown_logs.named), 1)
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local is_url = not (opts.listen and opts.listen:find "^unix:")
     local ok, serving = pcall(server.new, { policies = {}, page = shown,
@@ -117,10 +112,7 @@ function view.run(opts, operands)
     if not ok or not is_url then
         return nil, "--listen: only this machine may reach the page (127.0.0.1:PORT)"
     end
-    local address, message = serving:start()
-    if not address then
-        return 1, message
-    end
+    local address = cli.need(serving:start())
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))
     io.stdout:write(url, "\n")

@@ -72,14 +72,12 @@ local function begin_log(given, list)
     local path = given.log
     if not path then
         local at, message = state.make()
-        if not at then
-            return false, "cannot write the run log in " .. message
-        end
+        cli.expect(at, at or "cannot write the run log in " .. message)
         path = ("%s/%s-work-%08x.db"):format(at, os.date "!%Y%m%d-%H%M%S",
             require("ponder.core.random").draw() & 0xffffffff)
         require("ponder.log.kept").prune(at, given.keep or 100)
     end
-    return logging.begin({ log = path, sync = given.sync },
+    logging.begin({ log = path, sync = given.sync },
         { command = "work", arguments = list, script = given.script }, true)
 end
 
@@ -113,34 +111,17 @@ end
 ---See ponder.cli.
 function command.run(given, operands, list)
     policies.print_to_stderr()
-    if not given.script then
-        return nil, "expected --script FILE, which returns functions"
-    end
-    local mistake = confined.mistake(given, BUDGETS)
-    if mistake then
-        return nil, mistake
-    end
-    local client, unreachable = redis.open(operands[1])
-    if not client then
-        return nil, unreachable
-    end
+    cli.expect(given.script, "expected --script FILE, which returns functions")
+    cli.refuse(confined.mistake(given, BUDGETS))
+    local client = cli.expect(redis.open(operands[1]))
     local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then
         host.limit_memory(given.max_memory_mb)
     end
-    local begun, refused = begin_log(given, list)
-    if not begun then
-        return nil, refused
-    end
+    begin_log(given, list)
     model.share_limits(client)
-    local script, problem = load_script(given)
-    if not script then
-        return nil, problem
-    end
-    local _ <close>, unusable = limits.cache(given.cache)
-    if unusable then
-        return nil, "--cache: " .. unusable
-    end
+    local script = cli.expect(load_script(given))
+    local _ <close> = limits.cache(given.cache)
     local pong, message, code = client:call "PING"
     if not pong and not redis.is_transient(code) then -- a wrong password, or Redis is too old
         return 1, message

@@ -210,7 +210,9 @@ local function start_one(self, execute, play)
     local _, message = around:call(start, self, execute, play)
     local ended = around.log and around.log.session and around.log.session.ended
     run.finish(around, 0)
-    if ended and ended.status == "completed" then
+    if type(around.error) == "table" then -- the command has refused its arguments
+        error(around.error, 0)
+    elseif ended and ended.status == "completed" then
         return 0
     end
     io.stderr:write(("ponder %s: %s#%d: %s\n"):format(play.kind, self.path, self.only,

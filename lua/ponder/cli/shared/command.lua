@@ -74,12 +74,9 @@ local function question_of(operands)
     return quote.trim(input), input
 end
 
--- The strategy that the flags describe, or nil and what was wrong.
+-- The strategy that the flags describe.
 local function make_strategy(self, given, tools)
-    local opts, message = flags.options(given, self.rules)
-    if not opts then
-        return nil, message
-    end
+    local opts = cli.expect(flags.options(given, self.rules))
     opts.tools = tools
     if given.prompts then
         prompt.add(given.prompts)
@@ -89,8 +86,8 @@ local function make_strategy(self, given, tools)
     end
     local ok, made = pcall(self.strategy.new, opts)
     if not ok then -- names options as flags
-        message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
-        return nil, (message:gsub("opts%.([%w_]+)", args.flag))
+        local message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
+        cli.refuse((message:gsub("opts%.([%w_]+)", args.flag)))
     end
     return made
 end
@@ -267,25 +264,12 @@ local function run(self, given, operands, arguments)
         return nil, "--json or --jsonl, not both"
     end
     local question, input = question_of(operands)
-    local begun, problem = logging.begin(given, { command = self.name, arguments = arguments,
-        input = input })
-    if not begun then
-        return nil, problem
-    end
-    local box <close>, unavailable, status = toolbox.open(given)
-    if not box then
-        return status, unavailable
-    end
-    local s, message = make_strategy(self, given, box.tools)
-    if not s then
-        return nil, message
-    elseif not (question and question:find "%S") then
-        return nil, ('expected a question: ponder %s "QUESTION"'):format(self.name)
-    end
-    local _ <close>, refused = limits.cache(given.cache)
-    if refused then
-        return nil, "--cache: " .. refused
-    end
+    logging.begin(given, { command = self.name, arguments = arguments, input = input })
+    local box <close> = toolbox.open(given)
+    local s = make_strategy(self, given, box.tools)
+    cli.expect(question and question:find "%S",
+        ('expected a question: ponder %s "QUESTION"'):format(self.name))
+    local _ <close> = limits.cache(given.cache)
     limits.begin(given)
     local session = new_session(self.name, given, s)
     return session:show(session:ask(question))

@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local budgets = require "ponder.task.budget"
+local cli = require "ponder.cli"
 local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
@@ -33,20 +34,18 @@ function limits.of(given)
         max_cost = given.max_cost, timeout_ms = given.timeout and given.timeout * 1000 }
 end
 
----Opens the cache of --cache and uses it for all calls; a replay needs none.
+---Opens the cache of --cache and uses it for all calls; a replay needs none. Ends the command if it
+---cannot be opened.
 ---@param place string? path of a file or URL of a Redis; nil: no flag
 ---@return ponder.model.Cache? replies to be closed
----@return string? message what is wrong with it
 function limits.cache(place)
     local run = log_run.current()
     if not place or run and run.kind == "replay" then
         return nil
     end
-    local replies, message = require("ponder.model.cache").open(place)
-    if replies then
-        replies:use()
-    end
-    return replies, message
+    local replies = cli.expect_flag("--cache", require("ponder.model.cache").open(place))
+    replies:use()
+    return replies
 end
 
 ---Starts the limits of computing: time and steps.

@@ -3,6 +3,7 @@
 --- when the page is closed.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local exists = require("ponder.file").exists
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
@@ -59,23 +60,22 @@ local function show(run)
     run.after = function() wait(pipe, pid, path) end
 end
 
----Begins the run log of a command, unless --no-log is given.
+---Begins the run log of a command, unless --no-log is given. Ends the command if the options are
+---wrong or the log cannot be written.
 ---@param given table<string, any> the parsed options
 ---@param about ponder.log.About
 ---@param adds? boolean an existing FILE of --log gets one more run: a server starts again
----@return boolean ok
----@return string? message what is wrong with the options, or why the log cannot be written
 function logging.begin(given, about, adds)
     if given.no_log then
-        return not given.log and not given.view, given.log and "--log or --no-log, not both"
-            or "--view needs the run's log, which --no-log turns off"
+        cli.expect(not given.log, "--log or --no-log, not both")
+        cli.expect(not given.view, "--view needs the run's log, which --no-log turns off")
+        return
     end
-    local run, message = log_run.begin(about, { path = given.log, adds = adds,
-        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs })
-    if run and given.view and run.kind ~= "replay" then
+    local run = cli.expect(log_run.begin(about, { path = given.log, adds = adds,
+        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs }))
+    if given.view and run.kind ~= "replay" then
         show(run)
     end
-    return run ~= nil, message
 end
 
 return logging

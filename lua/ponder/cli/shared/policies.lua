@@ -44,30 +44,19 @@ end
 -- A built-in strategy, with its own options out of the flags of several.
 local function strategy_policy(name, given, box)
     local library = strategy.named(name)
-    local opts, message = flags.options(given, (flags.of(library.options())))
-    if not opts then
-        return nil, message
-    end
+    local opts = cli.expect_flag(name, flags.options(given, (flags.of(library.options()))))
     opts.model, opts.tools = given.model, box.tools
     opts.max_cost, opts.run_timeout_ms = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
-    if not ok then
-        return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
-    end
-    local opened, problem = made:open_models() -- better now than at each request
-    if not opened then
-        return nil, problem
-    end
+    cli.expect_flag(name, ok, (tostring(made):gsub("^.-strategy%.%w+%.new: ", "")))
+    cli.expect_flag(name, made:open_models()) -- better now than at each request
     return policies.of(name, { run = made, description = library.summary,
         annotations = { readOnlyHint = not box.tools } })
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(name, given, box)
-    local m, missing = model.try_open(given.model)
-    if not m then
-        return nil, missing
-    end
+    local m = cli.expect_flag(name, model.try_open(given.model))
     return policies.of(name, { description = m.name,
         annotations = { readOnlyHint = not box.tools }, run = function(request)
         local params = request.params
@@ -139,48 +128,30 @@ local function file_policies(word, given, box)
     path = path or word
     name = name or path:gsub("^.*/", ""):gsub("%.lua$", "")
     if given.untrusted then
-        local value, problem = confined.load(path, "policies", { name = name, model = given.model },
-            given)
-        if not value then
-            return nil, problem
-        end
-        return policies_of(path, name, value)
+        local value = cli.expect(confined.load(path, "policies", { name = name,
+            model = given.model }, given))
+        return cli.expect(policies_of(path, name, value))
     end
     host.set_script_directory(cli.directory_of(path))
     local opts = { model = given.model, tools = box.tools }
-    local list, message = load_policies(name, path, opts)
-    if list and given.reload then
-        local reload = reloader(name, path, opts)
-        for _, policy in ipairs(list) do
-            policy.reload = reload(policy)
-        end
+    local list = cli.expect(load_policies(name, path, opts))
+    local reload = given.reload and reloader(name, path, opts)
+    for _, policy in ipairs(reload and list or {}) do
+        policy.reload = reload(policy)
     end
-    return list, message
+    return list
 end
 
----Loads the policies that operands name.
+---Loads the policies that operands name. Ends the command if one cannot be loaded.
 ---@param operands string[] FILE.lua, NAME=FILE.lua, tot, got, trm, cot, chat
 ---@param given table the flags: model, reload, and those of the strategies
----@return ponder.serve.Policy[]? list
----@return string? message
+---@return ponder.serve.Policy[] list
 function shared.load(operands, given)
-    local box, problem = toolbox.open(given)
-    if not box then
-        return nil, problem
-    end
-    local all = {}
+    local box, all = toolbox.open(given), {}
     for _, word in ipairs(operands) do
         local make = STRATEGIES[word] and strategy_policy or word == "chat" and chat_policy
-        local list, message
-        if make then
-            list, message = make(word, given, box)
-            message = message and ("%s: %s"):format(word, message)
-        else
-            list, message = file_policies(word, given, box)
-        end
-        if not list then
-            return nil, message
-        end
+            or file_policies
+        local list = make(word, given, box)
         table.move(list, 1, #list, #all + 1, all)
     end
     return all
@@ -201,12 +172,9 @@ end
 local function answer_again(play, operands, given)
     local asked = play.asked
     local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
-    if type(fields) ~= "table" then
-        return cli.usage_error(("ponder %s: this is the log of a server: name one of its requests, "
-            .. "such as %s#2"):format(play.kind, play.past.path))
-    end
-    local list, message = shared.load(operands, given)
-    for _, policy in ipairs(list or {}) do
+    cli.expect(type(fields) == "table", ("this is the log of a server: name one of its requests, "
+        .. "such as %s#2"):format(play.past.path))
+    for _, policy in ipairs(shared.load(operands, given)) do
         if policy.name == asked.name then
             local run = policy.run
             policy.run = function(request)
@@ -220,8 +188,7 @@ local function answer_again(play, operands, given)
             return result and 0 or cli.report_error(tostring(problem))
         end
     end
-    return cli.usage_error(("ponder %s: %s"):format(play.kind, message
-        or "the policy " .. asked.name .. " no longer exists"))
+    cli.expect(nil, ("the policy %s no longer exists"):format(asked.name))
 end
 
 ---Redirects print and io.write to standard error: standard output may carry a protocol.
@@ -243,18 +210,13 @@ end
 ---@param operands string[] as of load
 ---@param arguments string[]
 ---@return integer? status of a request that was answered again
----@return string? message why there is no log
 function shared.begin(command, given, operands, arguments)
     shared.print_to_stderr()
-    local begun, message = logging.begin({ log = given.log, sync = given.sync,
-        log_max_runs = given.log_max_runs,
+    logging.begin({ log = given.log, sync = given.sync, log_max_runs = given.log_max_runs,
         no_log = not given.log and not log_run.is_played() },
         { command = command, arguments = arguments }, true)
-    local play = begun and log_run.current() and log_run.current().play
-    if play then
-        return answer_again(play, operands, given)
-    end
-    return nil, not begun and message or nil
+    local play = log_run.current() and log_run.current().play
+    return play and answer_again(play, operands, given)
 end
 
 return shared

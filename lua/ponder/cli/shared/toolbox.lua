@@ -1,5 +1,6 @@
 --- `--tools FILE` and `--mcp SERVER`: the tools that a model may call.
 
+local cli = require "ponder.cli"
 local files = require "ponder.log.files"
 local mcp = require "ponder.mcp"
 local model = require "ponder.model"
@@ -113,36 +114,27 @@ local function open_server(text, log)
     return session, message
 end
 
----Reads the file and starts the servers that the flags name.
+---Reads the file and starts the servers that the flags name. Ends the command, with status 2 if the
+---file is wrong, 1 if a server fails.
 ---@param given table the flags: tools, mcp, quiet
----@return ponder.cli.Toolbox? box to be closed
----@return string? message the flag and what is wrong
----@return integer? status 2 if the file is wrong, 1 if a server fails
+---@return ponder.cli.Toolbox box to be closed
 function toolbox.open(given)
-    local own, message
-    if given.tools then
-        own, message = read_file(given.tools)
-        if not own then
-            return nil, "--tools: " .. message, 2
-        end
-    end
+    local own = given.tools and cli.expect_flag("--tools", read_file(given.tools)) or nil
     local self = setmetatable({ own = own or {}, tools = own, sessions = {} }, Toolbox)
-    for _, text in ipairs(given.mcp or {}) do
-        local session
-        session, message = open_server(text, given.quiet and function() end or nil)
-        if not session then
-            self:close()
-            return nil, "--mcp: " .. message, 1
+    local ok, message = true, nil
+    for i, text in ipairs(given.mcp or {}) do
+        ok, message = open_server(text, given.quiet and function() end or nil)
+        self.sessions[i] = ok
+        if not ok then
+            break
         end
-        self.sessions[#self.sessions + 1] = session
     end
-    if self.sessions[1] then
-        local list
-        list, message = self:list()
-        if not list then
-            self:close()
-            return nil, "--mcp: " .. message, 1
-        end
+    if ok and self.sessions[1] then
+        ok, message = self:list()
+    end
+    if not ok then
+        self:close()
+        cli.need(nil, "--mcp: " .. message)
     end
     return self
 end
