@@ -80,7 +80,7 @@ describe("a confined process", function()
     -- The process cannot pass them on: as if the kernel lacked them.
     it("may lack Landlock and seccomp, which --untrusted and doctor report", function()
         local said = confined([[
-            local confined = require "ponder.report.confined"
+            local confined = require "ponder.cli.shared.confined"
             print(confined.mistake { untrusted = true })
             print(confined.mistake { untrusted = true, weak_isolation = true })
             require("ponder.cli.doctor").run({}, {})]]).out

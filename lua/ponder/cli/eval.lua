@@ -3,7 +3,7 @@
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
-local confined = require "ponder.report.confined"
+local confined = require "ponder.cli.shared.confined"
 local curves = require "ponder.report.eval.curves"
 local directories = require "ponder.core.directory"
 local eval = require "ponder.eval"

@@ -3,7 +3,7 @@
 local rerun = require "ponder.log.rerun"
 local cli = require "ponder.cli"
 local edits = require "ponder.log.edit"
-local consent = require "ponder.report.consent"
+local consent = require "ponder.cli.shared.consent"
 local host = require "ponder.core.host"
 local read_file = require("ponder.file").read
 

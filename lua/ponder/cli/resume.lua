@@ -3,7 +3,7 @@
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local consent = require "ponder.report.consent"
+local consent = require "ponder.cli.shared.consent"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"

@@ -2,7 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local confined = require "ponder.report.confined"
+local confined = require "ponder.cli.shared.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
 local logging = require "ponder.cli.shared.logging"

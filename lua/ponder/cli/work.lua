@@ -1,7 +1,7 @@
 --- `ponder work URL --script FILE`: a worker of a queue in Redis.
 
 local cli = require "ponder.cli"
-local confined = require "ponder.report.confined"
+local confined = require "ponder.cli.shared.confined"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
@@ -11,7 +11,6 @@ local redis = require "ponder.redis"
 local remote = require "ponder.eval.remote"
 local scripts = require "ponder.queue.script"
 local sources = require "ponder.task.sources"
-local state = require "ponder.state"
 local worker = require "ponder.queue.worker"
 
 local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
@@ -67,20 +66,6 @@ local function say(line)
     io.stderr:write("ponder work: ", line, "\n")
 end
 
--- Begins the log at once, even without calls: each result carries what the log has recorded.
-local function begin_log(given, list)
-    local path = given.log
-    if not path then
-        local at, message = state.make()
-        cli.expect(at, at or "cannot write the run log in " .. message)
-        path = ("%s/%s-work-%08x.db"):format(at, os.date "!%Y%m%d-%H%M%S",
-            require("ponder.core.random").draw() & 0xffffffff)
-        require("ponder.log.kept").prune(at, given.keep or 100)
-    end
-    logging.begin({ log = path, sync = given.sync },
-        { command = "work", arguments = list, script = given.script }, true)
-end
-
 local function load_script(given)
     if not given.untrusted then
         host.set_script_directory(cli.directory_of(given.script))
@@ -118,7 +103,9 @@ function command.run(given, operands, list)
     if given.max_memory_mb and not given.untrusted then
         host.limit_memory(given.max_memory_mb)
     end
-    begin_log(given, list)
+    -- The log begins even without calls: each result carries what it has recorded.
+    logging.begin(given, { command = "work", arguments = list, script = given.script },
+        { adds = true, at_once = true })
     model.share_limits(client)
     local script = cli.expect(load_script(given))
     local _ <close> = limits.cache(given.cache)

@@ -30,7 +30,8 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of po
 
 ---@class ponder.log.Options
 ---@field path string? of the log; nil: among the kept runs, created with the first call
----@field adds boolean? `path` may be an existing log, which gets one more run
+---@field at_once boolean? it is created now
+---@field adds boolean? `path` may be an existing log, which gets one more run (of a server)
 ---@field sync "normal"|"full"|nil
 ---@field keep integer? how many runs to keep
 ---@field max_runs integer? of a server: how many requests stay in its log
@@ -233,7 +234,7 @@ function run.begin(about, opts)
     math.randomseed(self.seed)
     install_clocks()
     files.follow_modules()
-    if not play and not opts.path then
+    if not play and not opts.path and not opts.at_once then
         record_early(self)
         return self
     end

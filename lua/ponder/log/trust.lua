@@ -154,7 +154,7 @@ function trust.base_urls(arguments)
     return list
 end
 
----Returns the command that resumes a run, with the servers that ponder.report.consent requires.
+---Returns the command that resumes a run, with the servers that ponder.cli.shared.consent requires.
 ---@param arguments string[]
 ---@param path? string of the log; nil: the newest kept one
 ---@return string command for a shell

@@ -7,6 +7,7 @@ local cli = require "ponder.cli"
 local exists = require("ponder.file").exists
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 
 local logging = {}
@@ -64,15 +65,15 @@ end
 ---wrong or the log cannot be written.
 ---@param given table<string, any> the parsed options
 ---@param about ponder.log.About
----@param adds? boolean an existing FILE of --log gets one more run: a server starts again
-function logging.begin(given, about, adds)
+---@param how? {adds: boolean?, at_once: boolean?} see ponder.log.Options
+function logging.begin(given, about, how)
     if given.no_log then
         cli.expect(not given.log, "--log or --no-log, not both")
         cli.expect(not given.view, "--view needs the run's log, which --no-log turns off")
         return
     end
-    local run = cli.expect(log_run.begin(about, { path = given.log, adds = adds,
-        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs }))
+    local run = cli.expect(log_run.begin(about, options.merge({ path = given.log,
+        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs }, how)))
     if given.view and run.kind ~= "replay" then
         show(run)
     end

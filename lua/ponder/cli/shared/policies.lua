@@ -2,7 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local confined = require "ponder.report.confined"
+local confined = require "ponder.cli.shared.confined"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
@@ -214,7 +214,7 @@ function shared.begin(command, given, operands, arguments)
     shared.print_to_stderr()
     logging.begin({ log = given.log, sync = given.sync, log_max_runs = given.log_max_runs,
         no_log = not given.log and not log_run.is_played() },
-        { command = command, arguments = arguments }, true)
+        { command = command, arguments = arguments }, { adds = true })
     local play = log_run.current() and log_run.current().play
     return play and answer_again(play, operands, given)
 end
