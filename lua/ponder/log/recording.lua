@@ -105,41 +105,35 @@ local function keep_runs(self, rows)
     end
 end
 
-local FIND = {
-    call = "FROM calls WHERE run = ?1 AND identity = ?2",
-    effect = "FROM effects WHERE run = ?1 AND kind = ?2 AND name = ?3 AND key = ?4",
-}
+-- The forms of a statement for calls and for effects; `$equal`: it is the operation that is asked.
+local function forms(sql)
+    return { call = (sql:gsub("%$(%l+)", { rows = "calls", code = "code",
+            equal = "identity = ?4" })),
+        effect = (sql:gsub("%$(%l+)", { rows = "effects", code = "NULL",
+            equal = "kind = ?4 AND name = ?5 AND key = ?6" })) }
+end
+
 -- The plus in these statements keeps SQLite from scanning all rows by id. Beside max() it gives the
 -- other columns of that row.
-local IN_ORDER = {
-    call = "SELECT max(+id), status, code, within " .. FIND.call
-        .. " AND within IS ?3 AND occurrence = ?4",
-    effect = "SELECT max(+id), status, NULL, within " .. FIND.effect
-        .. " AND within IS ?5 AND occurrence = ?6",
-}
+local IN_ORDER = forms [[SELECT max(+id), status, $code, within FROM $rows
+    WHERE run = ?1 AND $equal AND within IS ?2 AND occurrence = ?3]]
 -- In the log of another run: first the script's operations, then those of its tools, each after
 -- the last one found.
-local OUTSIDE_AFTER = {
-    call = "SELECT id, status, code, within, occurrence " .. FIND.call .. " AND within IS NULL "
-        .. "AND occurrence >= ?3 AND (occurrence > ?3 OR id > ?4) ORDER BY occurrence, id LIMIT 1",
-    effect = "SELECT id, status, NULL, within, occurrence " .. FIND.effect
-        .. " AND within IS NULL AND occurrence >= ?5 AND (occurrence > ?5 OR id > ?6) "
-        .. "ORDER BY occurrence, id LIMIT 1",
-}
-local INSIDE_AFTER = {
-    call = "SELECT id, status, code, within, ?3 " .. FIND.call
-        .. " AND within IS NOT NULL AND +id > ?4 ORDER BY +id LIMIT 1",
-    effect = "SELECT id, status, NULL, within, ?5 " .. FIND.effect
-        .. " AND within IS NOT NULL AND +id > ?6 ORDER BY +id LIMIT 1",
-}
+local OUTSIDE_AFTER = forms [[SELECT id, status, $code, within, occurrence FROM $rows
+    WHERE run = ?1 AND $equal AND within IS NULL AND occurrence >= ?2
+    AND (occurrence > ?2 OR id > ?3) ORDER BY occurrence, id LIMIT 1]]
+local INSIDE_AFTER = forms [[SELECT id, status, $code, within, ?2 FROM $rows
+    WHERE run = ?1 AND $equal AND within IS NOT NULL AND +id > ?3 ORDER BY +id LIMIT 1]]
+local COUNT = forms [[SELECT id, occurrence FROM $rows WHERE run = ?1 AND $equal AND within IS ?2
+    ORDER BY occurrence DESC]]
 
--- Calls a method of the store with a statement of FIND and further values.
-local function query(self, method, sql, what, ...)
-    local db = self.db
+-- Calls a method of the store with the form of a statement for an operation; `a`, `b`: ?2 and ?3.
+local function query(self, method, statements, what, a, b)
+    local db, sql = self.db, statements[what.kind]
     if what.kind == "call" then
-        return db[method](db, sql, self.run, what.identity, ...)
+        return db[method](db, sql, self.run, a, b, what.identity)
     end
-    return db[method](db, sql, self.run, what.what, what.name, what.key, ...)
+    return db[method](db, sql, self.run, a, b, what.what, what.name, what.key)
 end
 
 ---Looks up an operation in the log of the same run.
@@ -153,8 +147,7 @@ function Recording:find(what, within, occurrence)
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
         known = list and list[occurrence]
     else
-        local id, status, code, inside = query(self, "row", IN_ORDER[what.kind], what, within,
-            occurrence)
+        local id, status, code, inside = query(self, "row", IN_ORDER, what, within, occurrence)
         known = id and known_of(self, what.kind, id, status, code, inside)
     end
     if known then
@@ -182,8 +175,8 @@ function Recording:find_next(what)
         local place = recent.key((statements == INSIDE_AFTER and "inside " or "") .. key)
         local last = self.last_found:get(place) or { 0, 0 }
         repeat
-            local id, status, code, within, at = query(self, "row", statements[what.kind], what,
-                last[1], last[2])
+            local id, status, code, within, at = query(self, "row", statements, what, last[1],
+                last[2])
             if id then
                 last = { at, id }
                 self.last_found:set(place, last)
@@ -200,12 +193,6 @@ function Recording:find_next(what)
     end
 end
 
-local COUNT = {
-    call = "SELECT id, occurrence " .. FIND.call .. " AND within IS ?3 ORDER BY occurrence DESC",
-    effect = "SELECT id, occurrence " .. FIND.effect
-        .. " AND within IS ?5 ORDER BY occurrence DESC",
-}
-
 ---Returns how often this process has asked for an operation, as far as the log of the same run
 ---shows.
 ---@param what ponder.log.Operation
@@ -213,7 +200,7 @@ local COUNT = {
 ---@return integer
 function Recording:count_found(what, within)
     local kind, count = what.kind, 0
-    for id, occurrence in query(self, "rows", COUNT[kind], what, within) do
+    for id, occurrence in query(self, "rows", COUNT, what, within) do
         local is_asked = id > self.last[kind] or self.found[kind]:has(id)
         count = math.max(count, is_asked and occurrence or 0)
     end
