@@ -297,6 +297,13 @@ function Session:attach(group)
     scheduler.set_tape(group, self.tape)
 end
 
+-- How a run ends now. An answer that JSON cannot hold is not kept.
+local function end_now(status, exit_status, answer, message)
+    local readable, text = pcall(json.encode, answer)
+    return { at = host.time(), status = status, exit_status = exit_status,
+        answer = answer ~= nil and readable and text or nil, message = message }
+end
+
 local function write_end(self, ended)
     local rows, by = self.recorder, self.elsewhere or NONE
     rows:write("UPDATE runs SET seed = coalesce(?, seed), started_at = coalesce(?, started_at), "
@@ -314,9 +321,7 @@ end
 function Session:finish_within(status, answer, message, exit_status)
     message = message ~= nil and tostring(message) or nil
     if self.recorder and not self.keeps_row then
-        local readable, text = pcall(json.encode, answer)
-        self.end_of_run = { at = host.time(), status = status, exit_status = exit_status,
-            answer = answer ~= nil and readable and text or nil, message = message }
+        self.end_of_run = end_now(status, exit_status, answer, message)
         if not self.is_held then
             write_end(self, self.end_of_run)
         end
@@ -402,14 +407,9 @@ function Session:finish(status)
         return nil, not self.is_frozen and remark(self, status) or nil
     end
     self.texts:write()
-    local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved or writer.nothing_saved()
     rows:write(SAVED, rows.run, saved.calls, saved.unpriced == 0 and saved.cost or nil)
-    local at = host.time()
-    rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? "
-        .. "WHERE id = ?", at, STATUS[status] or "failed", status,
-        run.answer ~= nil and readable and answer or nil, run.error, rows.run)
-    write_session(self, at)
+    write_end(self, end_now(STATUS[status] or "failed", status, run.answer, run.error))
     local _, problem = self.tape:commit()
     local note = remark(self, status)
     rows.writer:close()
