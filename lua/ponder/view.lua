@@ -212,12 +212,7 @@ ROUTES["/view/log"] = function(self, server, r)
     if not opened then
         return
     end
-    local parts = {}
-    export.write(opened, { write = function(_, ...)
-        table.move({ ... }, 1, select("#", ...), #parts + 1, parts)
-        return true
-    end })
-    respond(server, r, 200, "application/json", table.concat(parts))
+    respond(server, r, 200, "application/json", export.text(opened))
 end
 
 -- Sends notices that logs have changed.

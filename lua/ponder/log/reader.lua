@@ -187,6 +187,17 @@ function Reader:attempts()
     return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt")
 end
 
+---Returns the failed attempts of each call; few enough to hold in memory.
+---@return table<integer, table[]> by_call
+function Reader:attempts_by_call()
+    local by_call = {}
+    for attempt in self:attempts() do
+        by_call[attempt.call] = by_call[attempt.call] or {}
+        table.insert(by_call[attempt.call], attempt)
+    end
+    return by_call
+end
+
 ---Iterates over tool calls and log.record results, in order; `key` and `value` are decoded.
 ---@return fun(): table?
 function Reader:effects()

@@ -36,24 +36,6 @@ local function list(path)
     return found
 end
 
--- A file-like sink that collects text up to a limit.
-local function new_buffer()
-    local buffer = { size = 0 }
-    function buffer:write(...)
-        for i = 1, select("#", ...) do
-            local piece = select(i, ...)
-            self.size = self.size + #piece
-            if self.size > MAX_BYTES then
-                return nil, ("the run is larger than %d MiB; use ponder export"):format(
-                    MAX_BYTES >> 20)
-            end
-            self[#self + 1] = piece
-        end
-        return self
-    end
-    return buffer
-end
-
 local function read(path, uri)
     local number = uri:match("^" .. PREFIX .. "(%d+)$")
     number = number and math.tointeger(tonumber(number))
@@ -64,10 +46,8 @@ local function read(path, uri)
     if not log then
         return nil, code ~= "NOT_FOUND" and "the log cannot be read" or nil
     end
-    local buffer = new_buffer()
-    local ok, message = export.write(log, buffer)
-    return ok and { contents = { { uri = uri, mimeType = TYPE, text = table.concat(buffer) } } }
-        or nil, message
+    local text, message = export.text(log, MAX_BYTES)
+    return text and { contents = { { uri = uri, mimeType = TYPE, text = text } } }, message
 end
 
 ---The catalog of a log's runs.

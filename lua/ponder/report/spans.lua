@@ -281,16 +281,6 @@ FROM calls AS c LEFT JOIN nodes AS n ON n.run = c.run AND n.search = c.search AN
 WHERE c.run = ? AND c.search IS NOT NULL AND c.node IS NOT NULL
 GROUP BY c.search, c.node ORDER BY min(c.id)]]
 
--- Failed attempts by call; few enough to hold in memory.
-local function failures_by_call(log)
-    local by_call = {}
-    for attempt in log:attempts() do
-        by_call[attempt.call] = by_call[attempt.call] or {}
-        table.insert(by_call[attempt.call], attempt)
-    end
-    return by_call
-end
-
 ---Passes each span to `take`, parents before children.
 ---@param take fun(span: table)
 function Spans:each(take)
@@ -312,7 +302,7 @@ function Spans:each(take)
             take_parent(self:of_tool(effect))
         end
     end
-    local failures = failures_by_call(log)
+    local failures = log:attempts_by_call()
     for call in log:contents() do
         take(self:of_call(call, failures[call.id]))
     end

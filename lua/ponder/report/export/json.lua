@@ -101,4 +101,24 @@ function export.write(log, file)
     return out:write "}\n", out.message
 end
 
+---Everything that a log holds, as text.
+---@param log ponder.log.Reader
+---@param max_bytes? integer
+---@return string? text
+---@return string? message it is larger than `max_bytes`
+function export.text(log, max_bytes)
+    local parts, size = {}, 0
+    local ok, message = export.write(log, { write = function(_, ...)
+        for i = 1, select("#", ...) do
+            parts[#parts + 1] = select(i, ...)
+            size = size + #parts[#parts]
+        end
+        if max_bytes and size > max_bytes then
+            return nil, ("the run is larger than %d MiB; use ponder export"):format(max_bytes >> 20)
+        end
+        return true
+    end })
+    return ok and table.concat(parts) or nil, message
+end
+
 return export

@@ -111,17 +111,6 @@ local function reply_samples(reply, texts)
     return samples
 end
 
-local function failures(log)
-    local by_call = {}
-    for row in log:attempts() do
-        local list = by_call[row.call] or {}
-        by_call[row.call] = list
-        list[#list + 1] = { attempt = row.attempt, at = row.at, status = row.status,
-            code = row.code, message = row.message, retry_in = row.retry_in_ms }
-    end
-    return by_call
-end
-
 local function call_of(row, texts, failed)
     local call = {}
     for name, column in pairs(CALL) do
@@ -144,7 +133,7 @@ Data.__index = Data
 
 -- New calls, and those that had no reply in the last update.
 function Data:calls(log)
-    local calls, failed, open = json.array(), failures(log), {}
+    local calls, failed, open = json.array(), log:attempts_by_call(), {}
     local function add(row)
         local call = call_of(row, self.texts, failed[row.id])
         calls[#calls + 1] = call

@@ -253,7 +253,7 @@ function callFacts(run, call) {
 }
 
 function failedAttempts(call) {
-  return (call.failed ?? []).map(({ attempt, status, code, message, retry_in: pause }) => {
+  return (call.failed ?? []).map(({ attempt, status, code, message, retry_in_ms: pause }) => {
     const what = [status && `HTTP ${status}`, code, message].filter(Boolean).join(', ');
     const then = pause === undefined ? '' : `; again after ${showSeconds(pause / 1000)}`;
     return element('p', { class: 'error' }, `Try ${attempt}: ${what}${then}`);

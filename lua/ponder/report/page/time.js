@@ -24,7 +24,7 @@ function showRun(view, run) {
   view.line = makeLine(run);
   view.lanes = assignLanes(run.calls);
   view.withFailures = run.calls.filter((call) => call.failed?.length);
-  view.retried = view.withFailures.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
+  view.retried = view.withFailures.filter((call) => call.failed.some(({ retry_in_ms: pause }) => pause != null));
   view.failed = run.calls.filter(hasFailed);
   if (whole) fitTime(view);
 }
