@@ -192,3 +192,26 @@ describe("ponder.options.nearest", function()
         assert.equal("abcy", options.nearest("abc", { "abcy", "abcx" }))
     end)
 end)
+
+describe("an argument", function()
+    local function repeated(text, times)
+        options.argument("repeated", "text", text, "string")
+        return text:rep(options.argument("repeated", "times", times, { type = "integer", min = 1 }))
+    end
+
+    it("is normalized", function()
+        assert.equal("aa", repeated("a", 2.0))
+    end)
+
+    it("that is wrong raises at the caller", function()
+        for problem, arguments in pairs {
+            ["repeated: text must be a string (got nil)"] = {},
+            ["repeated: times must be an integer >= 1 (got 0)"] = { "a", 0 },
+        } do
+            local ok, message = pcall(function() repeated(arguments[1], arguments[2]) end)
+            assert.is_false(ok)
+            assert.matches("^%S*options_spec.lua:%d+: ", message)
+            assert.equal(problem, (message:gsub("^%S+ ", "")))
+        end
+    end)
+end)

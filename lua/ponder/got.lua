@@ -465,11 +465,7 @@ end
 ---@param text string
 ---@return Connection[]
 function got.parse_connections(text)
-    if type(text) ~= "string" then
-        error(("got.parse_connections: text must be a string (got %s)")
-            :format(options.show(text)), 2)
-    end
-    return connections.parse(text)
+    return connections.parse(options.argument("got.parse_connections", "text", text, "string"))
 end
 
 return got

@@ -280,10 +280,9 @@ end
 ---  the like; CLOSED; those of `mcp.open`
 ---@return ponder.mcp.Result? partial with TOOL_FAILED
 function Session:call(name, arguments, opts)
-    if type(name) ~= "string" then
-        error("session:call: name must be a string (got " .. options.show(name) .. ")", 2)
-    elseif arguments ~= nil and type(arguments) ~= "table" then
-        error("session:call: arguments must be a table (got " .. options.show(arguments) .. ")", 2)
+    options.argument("session:call", "name", name, "string")
+    if arguments ~= nil then
+        options.argument("session:call", "arguments", arguments, "table")
     end
     opts = options.check("session:call", opts, CALL)
     scheduler.check("session:call")

@@ -159,9 +159,7 @@ local function default_client()
 end
 
 local function open(self, name, opts, level)
-    if name ~= nil and type(name) ~= "string" then
-        error("model.open: name must be a string (got " .. options.show(name) .. ")", level + 1)
-    end
+    if name ~= nil then options.argument("model.open", "name", name, "string", level + 1) end
     opts = options.check("model.open", opts, OPEN, level + 1)
     local target, mine = self:target(name, opts, function(all)
         return options.check("model.open, with the config file", all, OPEN, level + 3)
@@ -250,9 +248,7 @@ end
 ---@return string? code
 function Model:complete(prompt, opts)
     check_call(self, "model.complete")
-    if type(prompt) ~= "string" then
-        error("model.complete: prompt must be a string (got " .. options.show(prompt) .. ")", 2)
-    end
+    options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
     local reply, message, code = chat.run(self, all, 3)

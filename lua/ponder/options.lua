@@ -245,6 +245,27 @@ function options.check_value(value, rule)
     return nil, ("must be %s (got %s%s)"):format(wanted, show(value), hint)
 end
 
+-- The rules for arguments of only a type.
+local BY_TYPE = {}
+for kind in pairs(NOUNS) do
+    BY_TYPE[kind] = { type = kind }
+end
+
+---Checks one argument of a function: `model.complete: prompt must be a string (got 5)`.
+---@param where string the checked function
+---@param name string the argument
+---@param value any
+---@param rule OptionRule|OptionType
+---@param level integer? as in `check`
+---@return any kept the normalized value
+function options.argument(where, name, value, rule, level)
+    local kept, problem = options.check_value(value, BY_TYPE[rule] or rule)
+    if problem then
+        error(("%s: %s %s"):format(where, name, problem), level == 0 and 0 or (level or 2) + 1)
+    end
+    return kept
+end
+
 -------------------------------------------------------------------------------
 -- A whole table
 

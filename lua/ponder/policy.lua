@@ -87,21 +87,13 @@ function policy.read_numbers(text)
     return list
 end
 
--- Raises at the caller of the public function that was given a wrong argument.
-local function expect(name, value, rule)
-    local _, problem = options.check_value(value, rule)
-    if problem then
-        error(name .. " " .. problem, 3)
-    end
-end
-
 ---Splits a list into parts of at most `size`.
 ---@param list any[]
 ---@param size integer >= 1
 ---@return any[][] parts
 function policy.split(list, size)
-    expect("policy.split: list", list, { type = "table" })
-    expect("policy.split: size", size, { type = "integer", min = 1 })
+    options.argument("policy.split", "list", list, "table")
+    options.argument("policy.split", "size", size, { type = "integer", min = 1 })
     local parts = {}
     for i = 1, #list, size do
         parts[#parts + 1] = table.move(list, i, math.min(i + size - 1, #list), 1, {})

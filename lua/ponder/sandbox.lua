@@ -57,9 +57,7 @@ end
 ---@return "MEMORY"|"STEPS"|"TIMEOUT"|"ERROR" code ERROR: it raised, does not compile, or returned
 ---  values that cannot be copied
 function sandbox.run(code, opts)
-    if type(code) ~= "string" then
-        error(("sandbox.run: code must be a string (got %s)"):format(options.show(code)), 2)
-    end
+    options.argument("sandbox.run", "code", code, "string")
     opts = options.check("sandbox.run", opts, OPTIONS)
     return finish(core.run(code, opts.memory_mb, opts.steps, opts.timeout_ms / 1000, opts.globals))
 end

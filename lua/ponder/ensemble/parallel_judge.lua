@@ -70,9 +70,8 @@ return function(items, judge, opts)
     items, judge, opts = accounts.arguments(items, judge, opts, { "items", "judge" })
     if type(items) ~= "table" then
         error(("%s: items must be a list (got %s)"):format(where, options.show(items)), 2)
-    elseif type(judge) ~= "function" then
-        error(("%s: judge must be a function (got %s)"):format(where, options.show(judge)), 2)
     end
+    options.argument(where, "judge", judge, "function")
     opts = options.check(where, opts, SCHEMA)
     local started = task.now()
     local state = { by_index = {}, errors = json.array {}, done = 0 }

@@ -164,10 +164,6 @@ graph.fields = {
 local methods = {}
 graph.methods = methods
 
-local function mistake(what, problem)
-    error(("got.%s: %s"):format(what, problem), 3)
-end
-
 local NODE = {
     id = { type = "string" },
     content = { type = "string" },
@@ -218,9 +214,7 @@ end
 ---@param node GotNode all fields are optional; `id` must be new
 ---@return string id
 function methods.add_node(run, node)
-    if type(node) ~= "table" then
-        mistake("add_node", ("node must be a table (got %s)"):format(options.show(node)))
-    end
+    options.argument("got.add_node", "node", node, "table")
     return graph.put_node(run, graph.check_node(run, node, function(field, problem)
         error(("got.add_node: node%s %s"):format(field, problem), 4)
     end))
@@ -235,16 +229,11 @@ end
 ---@return string? message
 ---@return "UNKNOWN_NODE"? code
 function methods.add_edge(run, from, to, kind)
-    local _, problem = options.check_value(kind, EDGE_TYPE)
-    if problem then
-        mistake("add_edge", "type " .. problem)
-    end
-    local ends = { from, to }
-    for i, name in ipairs { "from", "to" } do
-        local id = ends[i]
-        if type(id) ~= "string" then
-            mistake("add_edge", ("%s must be a string (got %s)"):format(name, options.show(id)))
-        elseif not run.indexes[id] then
+    options.argument("got.add_edge", "type", kind, EDGE_TYPE)
+    options.argument("got.add_edge", "from", from, "string")
+    options.argument("got.add_edge", "to", to, "string")
+    for _, id in ipairs { from, to } do
+        if not run.indexes[id] then
             return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
         end
     end
@@ -253,10 +242,7 @@ end
 
 --- The index of a node that was passed to a method, or nil.
 local function index_of(run, method, id)
-    if type(id) ~= "string" then
-        error(("got.%s: id must be a string (got %s)"):format(method, options.show(id)), 3)
-    end
-    return run.indexes[id]
+    return run.indexes[options.argument("got." .. method, "id", id, "string", 3)]
 end
 
 ---@param id string

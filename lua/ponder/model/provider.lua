@@ -65,10 +65,7 @@ local CALL_SHAPE = {
 ---@param level integer
 ---@return ponder.model.Provider
 function provider.check(definition, level)
-    if type(definition) ~= "table" then
-        error("model.register: provider must be a table (got " .. options.show(definition) .. ")",
-            level + 1)
-    end
+    options.argument("model.register", "provider", definition, "table", level + 1)
     local shape = definition.call and CALL_SHAPE or SHAPE
     options.check("model.register", definition, shape, level + 1)
     return definition

@@ -1,5 +1,6 @@
 --- What a served policy is called with: the request.
 
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local trees = require "ponder.log.trees"
 
@@ -23,16 +24,10 @@ local Request = {}
 Request.__index = Request
 Request.__name = "ponder.serve.Request"
 
-local function check_text(where, text)
-    if type(text) ~= "string" then
-        error(("%s: text must be a string (got a %s)"):format(where, type(text)), 3)
-    end
-end
-
 ---Sends a piece of reasoning. Clients that stream see it at once.
 ---@param text string
 function Request:think(text)
-    check_text("request:think", text)
+    options.argument("request:think", "text", text, "string")
     if text ~= "" then
         self.sink:think(text)
     end
@@ -41,7 +36,7 @@ end
 ---Sends a piece of the answer. A policy that returns nil has answered with what it wrote.
 ---@param text string
 function Request:write(text)
-    check_text("request:write", text)
+    options.argument("request:write", "text", text, "string")
     if text ~= "" then
         self.written = self.written or {}
         self.written[#self.written + 1] = text
@@ -54,9 +49,7 @@ end
 ---@param total number?
 ---@param message string?
 function Request:progress(done, total, message)
-    if type(done) ~= "number" or done ~= done then
-        error("request:progress: done must be a number", 2)
-    end
+    options.argument("request:progress", "done", done, "number")
     self.sink:progress(done, total, message)
 end
 
@@ -70,7 +63,7 @@ function Request:log(level, text)
     if not LEVELS[level] then
         error(("request:log: unknown level %q"):format(tostring(level)), 2)
     end
-    check_text("request:log", text)
+    options.argument("request:log", "text", text, "string")
     self.sink:log(level, text)
 end
 

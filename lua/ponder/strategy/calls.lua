@@ -193,10 +193,7 @@ end
 ---@param text string
 ---@return table? call_model once all tools of the call have results
 function Calls:tool_result(id, text)
-    if type(text) ~= "string" then
-        error("strategy: the result of a tool must be a string (got " .. options.show(text) .. ")",
-            0)
-    end
+    options.argument("strategy", "the result of a tool", text, "string", 0)
     local call, index = find_tool_call(self, id)
     if not call then
         return nil

@@ -250,11 +250,11 @@ local function perform(s, action, params, level)
     if not known then
         error(("strategy.%s: unknown action %s%s"):format(s.kind.name, options.show(action),
             options.hint(action, options.names(actions))), level + 1)
-    elseif params ~= nil and type(params) ~= "table" then
-        error(("strategy.%s: the params of %s must be a table (got %s)"):format(s.kind.name,
-            action, options.show(params)), level + 1)
     end
-    local directives, events = known(s, params or {})
+    params = params == nil and {} or params
+    options.argument("strategy." .. s.kind.name, "the params of " .. action, params, "table",
+        level + 1)
+    local directives, events = known(s, params)
     return directives, events or {}
 end
 

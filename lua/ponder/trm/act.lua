@@ -14,23 +14,14 @@ local UNKNOWN_GAIN <const> = 0.1 -- expected gain while fewer than two grades ar
 local MIN_RATE <const> = 0.001
 local QUALITY_WEIGHT <const>, LATENT_WEIGHT <const> = 0.6, 0.4
 
-local function refuse(what, wanted, value, level)
-    error(("trm.act.%s must be %s (got %s)"):format(what, wanted, options.show(value)), level + 1)
-end
-
-local function check_number(x, what, level)
-    if math.type(x) == nil or x ~= x then
-        refuse(what, "a number", x, level + 1)
-    end
-end
-
 local function check_history(history, name)
-    local what = name .. ": history"
+    local where = "trm.act." .. name
     if type(history) ~= "table" then
-        refuse(what, "a list of numbers", history, 3)
+        error(("%s: history must be a list of numbers (got %s)"):format(where,
+            options.show(history)), 3)
     end
     for i = 1, #history do
-        check_number(history[i], what, 3)
+        options.argument(where, "history", history[i], "number", 3)
     end
 end
 
@@ -76,11 +67,10 @@ end
 ---@return "threshold_exceeded"|"convergence_detected"|number detail why to halt; or the expected
 ---improvement of another step
 function act.make_decision(state)
-    if type(state) ~= "table" then
-        refuse("make_decision: state", "a table", state, 2)
+    options.argument("trm.act.make_decision", "state", state, "table")
+    for _, name in ipairs { "threshold", "current_confidence" } do
+        options.argument("trm.act.make_decision", name, state[name], "number")
     end
-    check_number(state.threshold, "make_decision: threshold", 2)
-    check_number(state.current_confidence, "make_decision: current_confidence", 2)
     check_history(state.history, "make_decision")
     if state.current_confidence >= state.threshold then
         return "halt", "threshold_exceeded"
@@ -96,12 +86,11 @@ end
 ---@param epsilon? number default 0.02
 ---@return boolean
 function act.detect_convergence(history, window, epsilon)
-    if window ~= nil and (math.type(window) == nil or not math.tointeger(window) or window < 1) then
-        refuse("detect_convergence: window", "an integer >= 1", window, 2)
-    end
-    check_number(epsilon or EPSILON, "detect_convergence: epsilon", 2)
+    local where = "trm.act.detect_convergence"
+    window = options.argument(where, "window", window or WINDOW, { type = "integer", min = 1 })
+    epsilon = options.argument(where, "epsilon", epsilon or EPSILON, "number")
     check_history(history, "detect_convergence")
-    return has_converged(history, math.tointeger(window or WINDOW), epsilon or EPSILON)
+    return has_converged(history, window, epsilon)
 end
 
 ---0.8 times the mean of the last three differences, within 0 to 1; 0.1 for fewer than two grades.
@@ -134,8 +123,8 @@ end
 ---@param history number[]
 ---@return number steps 0 if reached, else at least 1; `math.huge` if the rate is at most 0.001
 function act.estimated_steps_remaining(current, target, history)
-    check_number(current, "estimated_steps_remaining: current", 2)
-    check_number(target, "estimated_steps_remaining: target", 2)
+    options.argument("trm.act.estimated_steps_remaining", "current", current, "number")
+    options.argument("trm.act.estimated_steps_remaining", "target", target, "number")
     check_history(history, "estimated_steps_remaining")
     if current >= target then
         return 0
@@ -152,8 +141,9 @@ function act.calculate_confidence(latent, quality)
     if type(latent) == "table" then
         latent = latent.confidence_score
     end
-    check_number(latent == nil and 0.0 or latent, "calculate_confidence: confidence_score", 2)
-    check_number(quality, "calculate_confidence: quality", 2)
+    options.argument("trm.act.calculate_confidence", "confidence_score",
+        latent == nil and 0.0 or latent, "number")
+    options.argument("trm.act.calculate_confidence", "quality", quality, "number")
     return QUALITY_WEIGHT * clamp(quality) + LATENT_WEIGHT * clamp(latent or 0.0)
 end
 

@@ -6,8 +6,6 @@ local quote = require "ponder.quote"
 
 local latent = {}
 
-local show = options.show
-
 local TRACE_LENGTH <const> = 10 -- newest entries
 local ENTRY_LENGTH <const> = 200 -- characters of a reply in an entry
 
@@ -17,12 +15,6 @@ local ENTRY_LENGTH <const> = 200 -- characters of a reply in an entry
 ---@field reasoning_trace string[] the beginnings of the last replies, oldest first: `"[phase] ..."`
 ---@field confidence_score number the last grade, 0 to 1
 ---@field step_count integer improvements so far
-
-local function check(value, kind, where)
-    if type(value) ~= kind then
-        error(("%s must be a %s (got %s)"):format(where, kind, show(value)), 3)
-    end
-end
 
 --- The first characters of a text; each invalid byte counts as one.
 local function beginning(text)
@@ -54,9 +46,9 @@ end
 ---@param content string the reply
 ---@return TrmLatentState
 function latent.update(state, phase, content)
-    check(state, "table", "trm.update_latent_state: latent")
-    check(phase, "string", "trm.update_latent_state: phase")
-    check(content, "string", "trm.update_latent_state: content")
+    options.argument("trm.update_latent_state", "latent", state, "table")
+    options.argument("trm.update_latent_state", "phase", phase, "string")
+    options.argument("trm.update_latent_state", "content", content, "string")
     return {
         question_context = state.question_context,
         answer_context = content,
@@ -72,8 +64,8 @@ end
 ---@param entry string
 ---@return string[]
 function latent.merge_trace(trace, entry)
-    check(trace, "table", "trm.merge_reasoning_trace: trace")
-    check(entry, "string", "trm.merge_reasoning_trace: entry")
+    options.argument("trm.merge_reasoning_trace", "trace", trace, "table")
+    options.argument("trm.merge_reasoning_trace", "entry", entry, "string")
     local from = math.max(1, #trace - TRACE_LENGTH + 2)
     local merged = table.move(trace, from, #trace, 1, {})
     merged[#merged + 1] = entry
@@ -83,7 +75,7 @@ end
 ---@param state TrmLatentState
 ---@return number confidence 0.0 if the state has none
 function latent.confidence(state)
-    check(state, "table", "trm.extract_confidence: latent")
+    options.argument("trm.extract_confidence", "latent", state, "table")
     return state.confidence_score or 0.0
 end
 

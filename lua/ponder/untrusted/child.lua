@@ -52,9 +52,7 @@ end
 ---@return string? message
 ---@return string? code "DENIED", "NOT_FOUND"
 local function read(path)
-    if type(path) ~= "string" then
-        error("read: path must be a string", 2)
-    end
+    options.argument("read", "path", path, "string")
     local answer = parent.ask("read", { path = path })
     return answer.text, answer.message, answer.code
 end
@@ -66,10 +64,10 @@ end
 ---@return string? message
 ---@return string? code "DENIED", those of the network: "TIMEOUT"...
 local function fetch(url, opts)
-    if type(url) ~= "string" or opts ~= nil and type(opts) ~= "table" then
-        error("fetch: url must be a string, and options a table", 2)
-    end
-    local answer = parent.ask("fetch", { url = url, opts = opts or {} })
+    opts = opts == nil and {} or opts
+    options.argument("fetch", "url", url, "string")
+    options.argument("fetch", "opts", opts, "table")
+    local answer = parent.ask("fetch", { url = url, opts = opts })
     return answer.reply, answer.message, answer.code
 end
 
@@ -80,9 +78,7 @@ end
 ---@return string? message
 ---@return string? code "DENIED", "ERROR"
 local function tool(name, arguments)
-    if type(name) ~= "string" then
-        error("tool: name must be a string", 2)
-    end
+    options.argument("tool", "name", name, "string")
     local answer = parent.ask("tool", { name = name, arguments = arguments })
     return answer.result, answer.message, answer.code
 end

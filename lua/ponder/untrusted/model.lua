@@ -39,9 +39,7 @@ end
 ---See ponder.model. A reply arrives whole: `on_delta` is called once.
 ---@param opts ponder.model.ChatOptions
 function Model:chat(opts)
-    if type(opts) ~= "table" then
-        error(("model.chat: opts must be a table (got %s)"):format(options.show(opts)), 2)
-    end
+    options.argument("model.chat", "opts", opts, "table")
     local call = options.merge({}, self.defaults)
     options.merge(call, without_functions(opts))
     local answer = parent.ask("chat", { model = self.name, call = call })
@@ -60,9 +58,7 @@ end
 ---@param prompt string
 ---@param opts? ponder.model.CallOptions
 function Model:complete(prompt, opts)
-    if type(prompt) ~= "string" then
-        error(("model.complete: prompt must be a string (got %s)"):format(options.show(prompt)), 2)
-    end
+    options.argument("model.complete", "prompt", prompt, "string")
     local call = { messages = { { role = "user", content = prompt } } }
     options.merge(call, opts)
     local reply, message, code = self:chat(call)
