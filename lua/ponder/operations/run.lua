@@ -1,12 +1,12 @@
 --- Runs a graph of operations. Each runs in its own task as soon as its predecessors are done, so
 --- that the wall time is that of the longest path.
 
+local accounts = require "ponder.ensemble.account"
 local budgets = require "ponder.task.budget"
 local check = require "ponder.operations.check"
 local json = require "ponder.json"
 local kinds = require "ponder.operations.kinds"
 local log_graph = require "ponder.log.graph"
-local model = require "ponder.model"
 local options = require "ponder.options"
 local task = require "ponder.task"
 local thought = require "ponder.operations.thought"
@@ -263,14 +263,7 @@ local function ask_of(opts)
     if opts.ask then
         return opts.ask
     end
-    local m = opts.model
-    if type(m) == "string" then
-        local ok, opened = pcall(model.open, m)
-        m = ok and opened or error(opened, 4)
-    elseif type(m.chat) ~= "function" then
-        error("operations.run: opts.model must be an open model or a model's name", 4)
-    end
-    return model_asker(m, opts)
+    return model_asker(accounts.model("operations.run: opts.model", opts.model, 4), opts)
 end
 
 ---See ponder.operations.Graph.run.

@@ -28,28 +28,18 @@ local MAX_CHOICES = 128
 ---@param server ponder.serve.Server whose policies may be asked
 ---@return ponder.serve.Job
 function chat.read(body, server)
-    local given, params = fields.sort(body, KNOWN)
-    local policy = server:find(fields.required(given, "model"))
-    fields.refuse(params, SHAPE_FIELDS, policy)
-    local messages = fields.messages(fields.required(given, "messages"), "messages")
-    local seed = fields.integer(given, "seed")
-    return {
-        policy = policy,
-        stream = given.stream or false,
-        n = fields.integer(given, "n", 1, MAX_CHOICES) or 1,
-        stop = fields.stop(given, "stop"),
-        seed = seed,
-        reasoning = given.stream_reasoning ~= false,
-        include_usage = given.stream_options and given.stream_options.include_usage == true,
-        fields = {
-            messages = messages, prompt = fields.prompt(messages), model = policy.name, seed = seed,
-            max_output_tokens = fields.integer(given, "max_completion_tokens", 1)
-                or fields.integer(given, "max_tokens", 1),
-            response_format = fields.format(given.response_format, "response_format"),
-            params = params,
-        },
-        id = nil, -- more than 8 fields: room for 16
-    }
+    local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
+    local request = job.fields
+    fields.converse(job, fields.messages(fields.required(given, "messages"), "messages"))
+    job.seed = fields.integer(given, "seed")
+    job.n = fields.integer(given, "n", 1, MAX_CHOICES) or 1
+    job.stop = fields.stop(given, "stop")
+    job.include_usage = given.stream_options and given.stream_options.include_usage == true
+    request.seed = job.seed
+    request.max_output_tokens = fields.integer(given, "max_completion_tokens", 1)
+        or fields.integer(given, "max_tokens", 1)
+    request.response_format = fields.format(given.response_format, "response_format")
+    return job
 end
 
 local function usage_of(spent)

@@ -175,6 +175,8 @@ function fields.prompt(messages)
     return ""
 end
 
+local NOWHERE = {} -- no stop sequences
+
 local function changes_nothing(value)
     return value == false or value == "none"
         or value == "auto" or type(value) == "table" and (next(value) == nil
@@ -198,7 +200,35 @@ function fields.refuse(params, names, policy)
     end
 end
 
-local NOWHERE = {}
+---Reads the fields that all endpoints have.
+---@param body table changed
+---@param known table<string, string> see fields.sort
+---@param shape_fields string[] see fields.refuse
+---@param server ponder.serve.Server whose policies may be asked
+---@return table given the known fields
+---@return ponder.serve.Job job
+function fields.job(body, known, shape_fields, server)
+    local given, params = fields.sort(body, known)
+    local policy = server:find(fields.required(given, "model"))
+    fields.refuse(params, shape_fields, policy)
+    -- The fields that are nil make room for those that are added.
+    return given, { policy = policy, n = 1, stream = given.stream or false,
+        reasoning = given.stream_reasoning ~= false, include_usage = true, stop = NOWHERE,
+        fields = { model = policy.name, params = params, messages = nil, prompt = nil,
+            max_output_tokens = nil, response_format = nil, seed = nil, sink = nil },
+        id = nil, created = nil }
+end
+
+---Adds a conversation to a job.
+---@param job ponder.serve.Job
+---@param messages {role: string, content: string}[] changed
+---@param system? string comes first
+function fields.converse(job, messages, system)
+    if system then
+        table.insert(messages, 1, { role = "system", content = system })
+    end
+    job.fields.messages, job.fields.prompt = messages, fields.prompt(messages)
+end
 
 ---Reads the sequences at which an answer stops.
 ---@param given table

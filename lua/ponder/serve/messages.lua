@@ -15,22 +15,13 @@ local KNOWN = { model = "string", messages = "table", system = "any", stream = "
 ---@param server ponder.serve.Server
 ---@return ponder.serve.Job
 function messages.read(body, server)
-    local given, params = fields.sort(body, KNOWN)
-    local policy = server:find(fields.required(given, "model"))
-    fields.refuse(params, SHAPE_FIELDS, policy)
+    local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
     local list = fields.messages(fields.required(given, "messages"), "messages")
     local system = fields.text(given.system, "system")
-    if system ~= "" then
-        table.insert(list, 1, { role = "system", content = system })
-    end
-    return {
-        policy = policy, n = 1, include_usage = true,
-        stream = given.stream or false,
-        stop = fields.stop(given, "stop_sequences"),
-        reasoning = given.stream_reasoning ~= false,
-        fields = { messages = list, prompt = fields.prompt(list), model = policy.name,
-            max_output_tokens = fields.integer(given, "max_tokens", 1), params = params },
-    }
+    fields.converse(job, list, system ~= "" and system or nil)
+    job.stop = fields.stop(given, "stop_sequences")
+    job.fields.max_output_tokens = fields.integer(given, "max_tokens", 1)
+    return job
 end
 
 local function usage_of(spent)

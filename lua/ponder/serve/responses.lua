@@ -33,23 +33,13 @@ end
 ---@param server ponder.serve.Server
 ---@return ponder.serve.Job
 function responses.read(body, server)
-    local given, params = fields.sort(body, KNOWN)
-    local policy = server:find(fields.required(given, "model"))
-    fields.refuse(params, SHAPE_FIELDS, policy)
-    local messages = messages_of(fields.required(given, "input"))
-    if given.instructions then
-        table.insert(messages, 1, { role = "system", content = given.instructions })
-    end
+    local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
+    fields.converse(job, messages_of(fields.required(given, "input")), given.instructions)
     local format = given.text and given.text.format
-    format = fields.format(type(format) == "table" and format or nil, "text.format")
-    return {
-        policy = policy, n = 1, stop = {}, include_usage = true,
-        stream = given.stream or false,
-        reasoning = given.stream_reasoning ~= false,
-        fields = { messages = messages, prompt = fields.prompt(messages), model = policy.name,
-            max_output_tokens = fields.integer(given, "max_output_tokens", 1),
-            response_format = format, params = params },
-    }
+    job.fields.response_format = fields.format(type(format) == "table" and format or nil,
+        "text.format")
+    job.fields.max_output_tokens = fields.integer(given, "max_output_tokens", 1)
+    return job
 end
 
 local function usage_of(spent)

@@ -261,9 +261,9 @@ function requests.prepare(self, opts)
     self.programs = task.semaphore(MAX_PROGRAMS)
     self.transfers = task.semaphore(MAX_TRANSFERS)
     for _, allowed in ipairs(opts.models or {}) do
-        local ok, opened = pcall(require("ponder.model").open, allowed)
-        if not ok then
-            return nil, (opened:gsub("^.-model%.open: ", ""))
+        local opened, problem = require("ponder.model").try_open(allowed)
+        if not opened then
+            return nil, problem
         end
         self.models[allowed] = opened
     end
