@@ -70,10 +70,8 @@ static void link_some(Input *in, Got *got)
 {
     for (int links = next(in) % 4; links > 0; links--) {
         uint32_t from = some_node(in, got), to = some_node(in, got);
-        bool added;
-        bool new = from != to && !graph_has_link(&got->graph, from, to);
-        if (got_link(got, from, to, &added))
-            CHECK(added == new);
+        if (from != to)
+            graph_add_edge(&got->graph, from, to, GRAPH_CONNECTS);
     }
 }
 

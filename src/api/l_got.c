@@ -283,17 +283,15 @@ static int m_add_node(lua_State *L)
     return 1;
 }
 
-/* core:add_edge(from, to, type) -> index, or nil for a link that is a loop or a duplicate */
+/* core:add_edge(from, to, type) -> index */
 static int m_add_edge(lua_State *L)
 {
     Got *got = machine_self(L);
     uint32_t from = check_node(L, got, 2), to = check_node(L, got, 3);
     GraphEdgeType type = (GraphEdgeType)luaL_checkoption(L, 4, NULL, edge_types);
-    bool added = true;
-    if (type == GRAPH_CONNECTS ? !got_link(got, from, to, &added)
-                               : !graph_add_edge(&got->graph, from, to, type))
+    if (!graph_add_edge(&got->graph, from, to, type))
         luaL_error(L, "not enough memory");
-    machine_push_index(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
+    machine_push_index(L, got->graph.edge_count - 1);
     return 1;
 }
 

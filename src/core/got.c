@@ -92,15 +92,6 @@ double got_rank(const Got *got, uint32_t node)
     return graph_is_scored(&got->graph, node) ? got->graph.nodes[node].score : GOT_NEUTRAL;
 }
 
-bool got_link(Got *got, uint32_t from, uint32_t to, bool *added)
-{
-    *added = false;
-    if (from == to || graph_has_link(&got->graph, from, to))
-        return true;
-    *added = graph_add_edge(&got->graph, from, to, GRAPH_CONNECTS);
-    return *added;
-}
-
 /* ---- steps: each moves to its status and opens its calls ---- */
 
 static GotStep finish(Got *got, GotReason reason, uint32_t result)

@@ -140,9 +140,6 @@ GotStep got_aggregated(Got *got, bool usable);
 GotStep got_voted(Got *got, uint32_t node); /* an invalid vote is not among `pending` */
 GotStep got_refined(Got *got, bool usable);
 
-/* Adds a link unless it is a loop or a duplicate. False: no memory. */
-bool got_link(Got *got, uint32_t from, uint32_t to, bool *added);
-
 /* Makes the `count` nodes from `first` on pending. False: no memory. */
 bool got_set_pending(Got *got, uint32_t first, uint32_t count);
 

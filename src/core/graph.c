@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_CAPACITY 8u
-#define MAX_CAPACITY   (UINT32_MAX / 4)
+#define MAX_CAPACITY (UINT32_MAX / 4)
 
 void graph_init(Graph *g, const Alloc *alloc, bool links_count)
 {
@@ -19,7 +18,6 @@ void graph_free(Graph *g)
 {
     alloc_free(&g->alloc, g->nodes, g->node_capacity * sizeof *g->nodes);
     alloc_free(&g->alloc, g->edges, g->edge_capacity * sizeof *g->edges);
-    alloc_free(&g->alloc, g->links, g->link_capacity * sizeof *g->links);
     Alloc alloc = g->alloc;
     graph_init(g, &alloc, g->links_count);
 }
@@ -47,45 +45,6 @@ uint32_t graph_add_node(Graph *g, double score, uint32_t depth)
     return g->node_count++;
 }
 
-/* The slot where a link between these two is, or would go. */
-static uint32_t *link_slot(const Graph *g, uint32_t from, uint32_t to)
-{
-    uint64_t hash = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u;
-    for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
-        uint32_t *slot = &g->links[i & (g->link_capacity - 1)];
-        if (*slot == GRAPH_NONE ||
-            (g->edges[*slot].end[GRAPH_OUT] == from && g->edges[*slot].end[GRAPH_IN] == to))
-            return slot;
-    }
-}
-
-bool graph_has_link(const Graph *g, uint32_t from, uint32_t to)
-{
-    return g->link_count > 0 && *link_slot(g, from, to) != GRAPH_NONE;
-}
-
-/* Doubles the table of links when it is half full. */
-static bool grow_links(Graph *g)
-{
-    if (g->link_count < g->link_capacity / 2)
-        return true;
-    if (g->link_capacity > MAX_CAPACITY)
-        return false;
-    uint32_t capacity = g->link_capacity == 0 ? 2 * FIRST_CAPACITY : g->link_capacity * 2;
-    uint32_t *links = alloc_resize(&g->alloc, NULL, 0, capacity * sizeof *links);
-    if (links == NULL)
-        return false;
-    memset(links, 0xff, capacity * sizeof *links);
-    uint32_t *old = g->links, old_capacity = g->link_capacity;
-    g->links = links;
-    g->link_capacity = capacity;
-    for (uint32_t i = 0; i < old_capacity; i++)
-        if (old[i] != GRAPH_NONE)
-            *link_slot(g, g->edges[old[i]].end[GRAPH_OUT], g->edges[old[i]].end[GRAPH_IN]) = old[i];
-    alloc_free(&g->alloc, old, old_capacity * sizeof *old);
-    return true;
-}
-
 static void attach_edge(Graph *g, uint32_t index, GraphDirection direction)
 {
     GraphEdge *e = &g->edges[index];
@@ -97,16 +56,12 @@ static void attach_edge(Graph *g, uint32_t index, GraphDirection direction)
 
 bool graph_add_edge(Graph *g, uint32_t from, uint32_t to, GraphEdgeType type)
 {
-    if (!graph_reserve(g, 0, 1) || (type == GRAPH_CONNECTS && !grow_links(g)))
+    if (!graph_reserve(g, 0, 1))
         return false;
     uint32_t index = g->edge_count++;
     g->edges[index] = (GraphEdge){.end = {from, to}, .type = type};
     attach_edge(g, index, GRAPH_OUT);
     attach_edge(g, index, GRAPH_IN);
-    if (type == GRAPH_CONNECTS) {
-        *link_slot(g, from, to) = index;
-        g->link_count++;
-    }
     if (type != GRAPH_CONNECTS || g->links_count) {
         g->nodes[from].lineage_out++;
         g->nodes[to].parent = from;
@@ -121,10 +76,8 @@ bool graph_copy(Graph *dst, const Graph *src)
     dst->alloc = alloc;
     dst->nodes = alloc_copy(&alloc, src->nodes, src->node_capacity * sizeof *src->nodes);
     dst->edges = alloc_copy(&alloc, src->edges, src->edge_capacity * sizeof *src->edges);
-    dst->links = alloc_copy(&alloc, src->links, src->link_capacity * sizeof *src->links);
     bool ok = (dst->nodes != NULL || src->node_capacity == 0) &&
-              (dst->edges != NULL || src->edge_capacity == 0) &&
-              (dst->links != NULL || src->link_capacity == 0);
+              (dst->edges != NULL || src->edge_capacity == 0);
     if (!ok)
         graph_free(dst);
     return ok;

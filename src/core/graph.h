@@ -51,8 +51,6 @@ typedef struct Graph {
     GraphEdge *edges;
     uint32_t node_count, edge_count;
     size_t node_capacity, edge_capacity;
-    uint32_t *links; /* hash table, open addressing: indexes of link edges, or GRAPH_NONE */
-    uint32_t link_count, link_capacity;
     uint32_t root; /* where paths begin: the first node, unless the caller changes it */
     uint32_t epoch;
     uint32_t first_leaf; /* no node before it is a leaf; only grows */
@@ -74,7 +72,6 @@ uint32_t graph_add_node(Graph *g, double score, uint32_t depth);
 /* False: no memory. Both ends must exist. */
 bool graph_add_edge(Graph *g, uint32_t from, uint32_t to, GraphEdgeType type);
 
-bool graph_has_link(const Graph *g, uint32_t from, uint32_t to);
 bool graph_is_scored(const Graph *g, uint32_t node);
 bool graph_is_leaf(const Graph *g, uint32_t node);
 

@@ -6,6 +6,7 @@
 ---     run.ids[index]         id of a node           run.indexes[id]        index of a node
 ---     run.contents[index]    its text               run.metadata[index]    JSON text, or nil
 ---     run.descriptions[edge]    why two thoughts are linked, or nil
+---     run.links[from << 32 | to]    the link between two nodes, or nil
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -39,7 +40,8 @@ graph.EDGE_TYPE = EDGE_TYPE
 
 ---Adds the fields of a new Run.
 function graph.create(run)
-    run.ids, run.indexes, run.contents, run.metadata, run.descriptions = {}, {}, {}, {}, {}
+    run.ids, run.indexes, run.contents, run.metadata = {}, {}, {}, {}
+    run.descriptions, run.links = {}, {}
     run.last_number = 0
 end
 
@@ -126,10 +128,24 @@ function graph.unscored(run)
     return graph.listed(run, indexes)
 end
 
+---Adds an edge; nil for a link (`connects`) that exists already or leads to the same node.
+---@return integer? edge
+local function add_edge(run, from, to, kind)
+    if kind ~= "connects" then
+        return run.core:add_edge(from, to, kind)
+    end
+    local key = from << 32 | to
+    if from ~= to and not run.links[key] then
+        run.links[key] = false -- makes room, so that noting the edge cannot fail
+        run.links[key] = run.core:add_edge(from, to, kind)
+        return run.links[key]
+    end
+end
+
 ---Adds a link between two nodes, unless it exists already or both are the same.
 ---@return integer? edge
 function graph.link(run, from, to, description)
-    local edge = run.core:add_edge(from, to, "connects")
+    local edge = add_edge(run, from, to, "connects")
     local line = edge and type(description) == "string"
         and quote.line(description, MAX_DESCRIPTION) or ""
     if line ~= "" then
@@ -237,7 +253,7 @@ function methods.add_edge(run, from, to, kind)
             return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
         end
     end
-    return run.core:add_edge(run.indexes[from], run.indexes[to], kind) ~= nil
+    return add_edge(run, run.indexes[from], run.indexes[to], kind) ~= nil
 end
 
 --- The index of a node that was passed to a method, or nil.
