@@ -106,7 +106,8 @@ describe("a database", function()
             local dir <close> = shell.directory()
             local r = shell.run(([[umask %s; cd %s; exec %s -e '
                 local store = require "ponder.core.store"
-                local db = store.open("a/b/c.db", { mode = "create", make_directories = true,
+                require("ponder.core.private").make_directory "a/b"
+                local db = store.open("a/b/c.db", { mode = "create",
                     schema = "CREATE TABLE t (x)" })
                 db:begin() db:execute("INSERT INTO t VALUES (1)") db:commit()
                 os.execute("stat -c %%a a a/b a/b/*")' >$OUT 2>$ERR]]):format(umask, dir.path,

@@ -162,7 +162,7 @@ static int private_make_directory(lua_State *L)
     offline_refuse(L, "private.make_directory");
     const char *path = luaL_checkstring(L, 1);
     struct stat directory;
-    int error = private_make_directories(path, true);
+    int error = private_make_directories(path);
     if (error == 0 && stat(path, &directory) == 0 && !S_ISDIR(directory.st_mode))
         error = ENOTDIR;
     if (error != 0)

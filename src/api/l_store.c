@@ -207,7 +207,6 @@ static StoreOptions read_options(lua_State *L, int arg)
         {"mode", OPTION_CHOICE, offsetof(OpenOptions, mode), 0, 0, modes},
         {"sync", OPTION_CHOICE, offsetof(OpenOptions, sync), 0, 0, syncs},
         {"lock", OPTION_BOOLEAN, AT(lock), 0, 0, NULL},
-        {"make_directories", OPTION_BOOLEAN, AT(make_directories), 0, 0, NULL},
         {"staged", OPTION_BOOLEAN, AT(staged), 0, 0, NULL},
         {"check", OPTION_BOOLEAN, AT(check), 0, 0, NULL},
         {"application_id", OPTION_INTEGER, AT(application_id), 0, INT32_MAX, NULL},

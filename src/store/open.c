@@ -407,17 +407,13 @@ static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o
 
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
-    bool create = o->mode == STORE_CREATE;
     *s = (Store){.process = loop_process_id(),
                  .writable = o->mode != STORE_READ,
                  .full_sync = o->full_sync,
                  .checkpoint_at = STORE_WAL_PAGES};
     if (sqlite3_initialize() != SQLITE_OK)
         return store_fail(e, STORE_MEMORY, "not enough memory");
-    int error = create && o->make_directories ? private_make_directories(path, false) : 0;
-    if (error != 0)
-        return store_fail_errno(e, "its directory cannot be created", error);
-    return create ? create_file(s, path, o, e) : open_file(s, path, o, e);
+    return o->mode == STORE_CREATE ? create_file(s, path, o, e) : open_file(s, path, o, e);
 }
 
 /* ---- closing ---- */

@@ -105,7 +105,7 @@ static int make_directory(const char *path)
     return errno == EEXIST ? 0 : errno;
 }
 
-int private_make_directories(const char *path, bool whole)
+int private_make_directories(const char *path)
 {
     char *copy = strdup(path);
     if (copy == NULL)
@@ -117,7 +117,7 @@ int private_make_directories(const char *path, bool whole)
         error = make_directory(copy);
         *at = '/';
     }
-    if (error == 0 && whole)
+    if (error == 0)
         error = make_directory(copy);
     free(copy);
     return error;

@@ -29,8 +29,7 @@ int private_open(const char *path, const char **why);
 /* rename, but fails with EEXIST if `to` exists. */
 int private_rename_new(const char *from, const char *to);
 
-/* Creates the directories of a path, up to its last slash or (`whole`) its end. Returns 0 or an
- * errno value. */
-int private_make_directories(const char *path, bool whole);
+/* Creates a directory and those above it that are missing. Returns 0 or an errno value. */
+int private_make_directories(const char *path);
 
 #endif

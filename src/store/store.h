@@ -26,7 +26,6 @@ typedef struct StoreOptions {
     StoreMode mode;
     bool full_sync;         /* commits survive a power failure */
     bool lock;              /* refuse other writers */
-    bool make_directories;  /* STORE_CREATE: create missing parent directories */
     bool check;             /* STORE_READ: look for damage at once, as writers do */
     bool staged;            /* STORE_CREATE: leave the renaming to store_publish */
     int64_t application_id; /* -1: any */

@@ -39,7 +39,6 @@ local store = {}
 ---@field sync? "normal"|"full" default "normal": commits survive a crash of the process; "full":
 ---also a power failure
 ---@field lock? boolean default true: a file has one writer at a time, among all processes
----@field make_directories? boolean "create": make missing directories, for this user only
 ---@field application_id? integer of the file: written by "create", checked otherwise
 ---@field version? integer likewise its user_version, which may be lower
 ---@field kind? string the name of such files in messages; default "run log"
