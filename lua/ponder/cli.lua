@@ -328,7 +328,7 @@ local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = 
 -- The text of an error for people, and whether the run was stopped: then its reason and how far its
 -- search got.
 local function explain(message)
-    if core.is_stopping() then
+    if core.stop_reason() then
         local where = match(message, "\n(search%.run[^\n]*)")
         return STOPPED[core.stop_reason()] .. (where and "\n" .. where or ""), true
     end
@@ -355,7 +355,7 @@ function cli.report_error(message, run)
 end
 
 local function report_unjoined(message, id)
-    if not core.is_stopping() then
+    if not core.stop_reason() then
         stderr:write(("ponder: unhandled error in task %d: %s\n"):format(
             id, quote.terminal(cli.order_traceback(message))))
     end

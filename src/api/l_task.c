@@ -210,12 +210,6 @@ static int task_lua_stop(lua_State *L)
     return 0;
 }
 
-static int task_is_stopping(lua_State *L)
-{
-    lua_pushboolean(L, task_stop_reason() != STOP_NONE);
-    return 1;
-}
-
 /* stop_reason() -> "interrupt", "terminate", "hangup", "timeout", "steps" or nil */
 static int task_lua_stop_reason(lua_State *L)
 {
@@ -282,7 +276,6 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"loop", task_loop},
                                      {"begin", task_begin},
                                      {"stop", task_lua_stop},
-                                     {"is_stopping", task_is_stopping},
                                      {"stop_reason", task_lua_stop_reason},
                                      {"take_stop", task_take_stop},
                                      {"stop_obeyed", task_stop_obeyed},

@@ -73,11 +73,7 @@ function core.begin() end
 ---@param reason? ponder.task.StopReason default: "interrupt"
 function core.stop(reason) end
 
---- Whether there is a reason to stop.
----@return boolean
-function core.is_stopping() end
-
---- The first reason to stop since the run began.
+--- The first reason to stop since the run began; nil: there is none.
 ---@return ponder.task.StopReason?
 function core.stop_reason() end
 

@@ -26,7 +26,7 @@ local scheduler = setmetatable({ set_clock = groups.set_clock, set_plays = group
     first_deadline = groups.first_deadline }, { __index = life })
 
 local ENDED = life.ENDED
-local is_stopping = core.is_stopping
+local stop_reason = core.stop_reason
 local get_current, step, make_ready = life.current, life.step, life.make_ready
 
 local NONE = {}
@@ -167,7 +167,7 @@ local function run_round(group)
             local context = t.context
             followed = followed or not (context and context.outside ~= nil) -- as is_outside
             step(t)
-            if is_stopping() then
+            if stop_reason() then
                 handle_stop(t)
             end
             if groups.are_stopping then
@@ -279,7 +279,7 @@ local function run_to_the_end()
             if groups.are_timed() then
                 fire_due_timers()
             end
-            if is_stopping() then
+            if stop_reason() then
                 handle_stop()
             end
             if groups.are_stopping then
