@@ -173,35 +173,29 @@ function Graph:text()
 end
 Graph.__tostring = Graph.text
 
-local function add_edges(g, format, lines)
+-- The lines of all operations, then those of all edges.
+local function draw(g, node_format, edge_format)
+    local nodes, edges = {}, {}
     for id, op in ipairs(g.operations) do
+        nodes[id] = node_format:format(id, label(op))
         for _, before in ipairs(op.after) do
-            lines[#lines + 1] = format:format(before, id)
+            edges[#edges + 1] = edge_format:format(before, id)
         end
     end
+    return table.concat(nodes) .. table.concat(edges)
 end
 
 ---The graph in the language of Graphviz.
 ---@return string
 function Graph:dot()
-    local lines = { "digraph operations {", "    node [shape=box];" }
-    for id, op in ipairs(self.operations) do
-        lines[#lines + 1] = ('    o%d [label="%s"];'):format(id, label(op))
-    end
-    add_edges(self, "    o%d -> o%d;", lines)
-    lines[#lines + 1] = "}\n"
-    return table.concat(lines, "\n")
+    return "digraph operations {\n    node [shape=box];\n"
+        .. draw(self, '    o%d [label="%s"];\n', "    o%d -> o%d;\n") .. "}\n"
 end
 
 ---The graph as a Mermaid flow chart.
 ---@return string
 function Graph:mermaid()
-    local lines = { "flowchart TD" }
-    for id, op in ipairs(self.operations) do
-        lines[#lines + 1] = ('    o%d["%s"]'):format(id, label(op))
-    end
-    add_edges(self, "    o%d --> o%d", lines)
-    return table.concat(lines, "\n") .. "\n"
+    return "flowchart TD\n" .. draw(self, '    o%d["%s"]\n', "    o%d --> o%d\n")
 end
 
 ---@class ponder.operations.Result

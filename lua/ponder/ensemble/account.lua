@@ -161,6 +161,24 @@ function Account:try(f, ...)
     return table.unpack(results, 2, results.n)
 end
 
+---Finds the answer in a text with the user's functions, and the key by which it is compared.
+---@param text string
+---@return any answer nil: none
+---@return any key; or a message
+---@return string? code
+function Account:read(text)
+    local answer, message, code = self:try(self.opts.extract, text)
+    if answer == nil then
+        return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
+    end
+    local key
+    key, message, code = self:try(self.opts.normalize, answer)
+    if key == nil or key ~= key then
+        return nil, message or "normalize returned nothing", code or "BAD_RESULT"
+    end
+    return answer, key
+end
+
 ---`task.map` with the options `concurrency` and `on_error`.
 function Account:map(list, f)
     return task.map(list, f, { concurrency = self.opts.concurrency or math.max(1, #list),

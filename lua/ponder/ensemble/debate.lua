@@ -77,32 +77,18 @@ local function ask(account, debater, debaters, messages, round, opts)
     return reply and reply.text, message, code
 end
 
--- The answer in a text and its key; or nil, nil, message.
-local function read(account, text, opts)
-    local answer, problem = account:try(opts.extract, text)
-    if answer == nil then
-        return nil, nil, problem or "no answer was found in the reply"
-    end
-    local key
-    key, problem = account:try(opts.normalize, answer)
-    if key == nil or key ~= key then
-        return nil, nil, problem or "normalize returned nothing"
-    end
-    return answer, key
-end
-
 -- Updates the debaters' answers; a debater that failed keeps its last one. Returns how many
 -- changed.
-local function update_answers(account, debaters, texts, errors, round, opts)
+local function update_answers(account, debaters, texts, errors, round)
     local changed = 0
     for i, debater in ipairs(debaters) do
         if texts[i] then
-            local answer, key, problem = read(account, texts[i], opts)
+            local answer, key = account:read(texts[i])
             if answer ~= nil then
                 changed = changed + (key ~= debater.key and 1 or 0)
                 debater.text, debater.answer, debater.key = texts[i], answer, key
             else
-                account:fail(i, problem, "BAD_REPLY", round)
+                account:fail(i, key, "BAD_REPLY", round)
             end
         else
             account:fail(i, errors[i].message, errors[i].code, round)
@@ -132,7 +118,7 @@ local function run_round(account, debaters, messages, round, opts)
     local texts, errors = account:map(debaters, function(debater)
         return ask(account, debater, debaters, messages, round, opts)
     end)
-    local changed = update_answers(account, debaters, texts, errors, round, opts)
+    local changed = update_answers(account, debaters, texts, errors, round)
     local _, votes, answered = majority(debaters)
     local record = { round = round, answers = json.array {}, changed = changed,
         change = changed / #debaters, agreement = answered > 0 and votes / answered or 0 }

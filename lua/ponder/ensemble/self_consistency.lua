@@ -27,16 +27,11 @@ end
 
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
 local function read(account, sample, reply, opts)
-    local answer, message, code = account:try(opts.extract, sample.text)
+    local answer, key, code = account:read(sample.text)
     if answer == nil then
-        return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
+        return nil, key, code
     end
-    local key
-    key, message, code = account:try(opts.normalize, answer)
-    if key == nil or key ~= key then
-        return nil, message or "normalize returned nothing", code or "BAD_RESULT"
-    end
-    local weight = 1
+    local weight, message = 1
     if opts.vote == "weighted" then
         weight, message, code = account:try(opts.confidence or mean_probability, answer,
             sample.text, reply)

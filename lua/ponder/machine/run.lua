@@ -222,10 +222,7 @@ function Run:render(turn, name, context, node)
     -- A string replaces only the instructions.
     context.instructions = type(prompt) == "string" and prompt or false
     local messages
-    if prompt and type(prompt) ~= "function" and not context.instructions then
-        error(("env.%s must be a function or a string (got %s)")
-            :format(class.prompts[name], show(prompt)), 0)
-    elseif type(prompt) == "function" then
+    if type(prompt) == "function" then
         messages = check_messages(prompt(context), "prompts." .. name)
     else
         messages = (class.own_prompts or builtin.prompts(class.name))[name](context)

@@ -67,20 +67,11 @@ local function find_arrow(text, at)
     end
 end
 
-local function is_one_of(text, at, class)
-    return text:find("^" .. class, at) ~= nil
-end
-
---- Removes what `class` matches at both ends. (A pattern with `.-` would take quadratic time.)
+--- Removes the characters of a class at both ends. (A pattern with `.-` would take quadratic time.)
 local function trim(text, class)
-    local first, last = 1, #text
-    while first <= last and is_one_of(text, first, class) do
-        first = first + 1
-    end
-    while last >= first and is_one_of(text, last, class) do
-        last = last - 1
-    end
-    return text:sub(first, last)
+    local other = "[^" .. class .. "]"
+    local _, last = text:find("^.*" .. other)
+    return last and text:sub((text:find(other)), last) or ""
 end
 
 --- The id at `at`, in brackets unless `bare`, and where it ends.
@@ -88,7 +79,7 @@ local function read_id(text, at, bare)
     at = select(2, text:find(BEFORE_ID, at)) + 1
     local id, after = text:match("^%[([^%[%]]+)%]()", at)
     if id then
-        return trim(id, "[%s*`\"']"), after
+        return trim(id, "%s*`\"'"), after
     elseif bare then
         id = text:match(BARE_ID, at)
         if id then
@@ -106,7 +97,7 @@ local function read_pair(text, bare)
         after_arrow = arrow_end(text, after)
     elseif bare then
         arrow, after_arrow = find_arrow(text, 1)
-        from = arrow and trim(text:sub(1, arrow - 1), "[%s*_`\"']")
+        from = arrow and trim(text:sub(1, arrow - 1), "%s*_`\"'")
         from = from and from:match("^[^%s:%[%]]+$")
     end
     if not from or not after_arrow then
@@ -126,7 +117,7 @@ local function read_description(text)
         after = text:match("^[%s*_`\"':;,-]*()", at)
         at = after + 3
     until not DASHES[text:sub(after, after + 2)]
-    text = trim(text:sub(after), "[%s*_`\"':;,-]")
+    text = trim(text:sub(after), "%s*_`\"':;,-")
     return text:match("^%(([^()]*)%)$") or text
 end
 
