@@ -154,16 +154,15 @@ function check.render(f, context)
     return messages, problem
 end
 
+local function is_string(key)
+    return type(key) == "string"
+end
+
 local function check_function(problems, label, f, contexts, known, needs)
     local missed = {}
     for _, context in ipairs(contexts) do
         local messages, problem = check.render(f, watched(context, f, known, missed))
-        local names = {}
-        for name in pairs(missed) do
-            names[#names + 1] = tostring(name)
-        end
-        table.sort(names)
-        for _, name in ipairs(names) do
+        for _, name in ipairs(options.names(missed, is_string)) do
             add(problems, missed[name])
         end
         if problem then
@@ -180,14 +179,7 @@ local function check_function(problems, label, f, contexts, known, needs)
 end
 
 local function function_names(prompts)
-    local names = {}
-    for name, f in pairs(prompts) do
-        if type(f) == "function" then
-            names[#names + 1] = tostring(name)
-        end
-    end
-    table.sort(names)
-    return names
+    return options.names(prompts, function(_, f) return type(f) == "function" end)
 end
 
 -- Functions that nothing calls.

@@ -3,6 +3,7 @@
 --- user's prompt file (ponder.prompt), else the built-in one.
 
 local budgets = require "ponder.task.budget"
+local chat = require "ponder.model.chat"
 local check = require "ponder.prompt.check"
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
@@ -28,7 +29,8 @@ local settings = {}
 
 local COUNT = 1000000000
 
--- The options of all strategies, in the order of help texts.
+-- The options of all strategies, in the order of help texts: name, group, help and rule. Those
+-- without a type have the rule of the option of a call.
 local COMMON = {
     { "model", "model", "the model: provider:model (default: $PONDER_MODEL)",
         type = { "string", "table" } },
@@ -42,22 +44,19 @@ local COMMON = {
     { "prompts", "prompt", "prompt functions or instructions by name", type = "table" },
     { "context", "prompt", "function that adds messages for a node", type = "function" },
 
-    { "temperature", "call", "sampling temperature", type = "number", min = 0, finite = true },
-    { "top_p", "call", "nucleus sampling: the likeliest tokens up to this probability",
-        type = "number", min = 0, max = 1 },
+    { "temperature", "call", "sampling temperature" },
+    { "top_p", "call", "nucleus sampling: the likeliest tokens up to this probability" },
     { "max_reply_tokens", "call", "limit for one reply, in tokens", type = "integer", min = 1,
         alias = "max_output_tokens" },
-    { "stop", "call", "text that ends a reply", type = { "string", "table" } },
-    { "seed", "call", "seed of the search, and of sampling if supported",
-        type = "integer" },
-    { "reasoning_effort", "call", "none, minimal, low, medium, high", type = "string" },
+    { "stop", "call", "text that ends a reply" },
+    { "seed", "call", "seed of the search, and of sampling if supported" },
+    { "reasoning_effort", "call", "none, minimal, low, medium, high" },
     { "timeout_ms", "call", "timeout of each attempt of a call",
         type = "integer", min = 1, default = 600000 },
-    { "max_retries", "call", "retries of a failed call (default: 2)",
-        type = "integer", min = 0 },
-    { "cache", "call", "false: do not use the cache", type = "boolean" },
-    { "metadata", "call", "passed to middleware and observers, never sent", type = "table" },
-    { "extra", "call", "further fields for each request, in the provider's form", type = "table" },
+    { "max_retries", "call", "retries of a failed call (default: 2)" },
+    { "cache", "call", "false: do not use the cache" },
+    { "metadata", "call", "passed to middleware and observers, never sent" },
+    { "extra", "call", "further fields for each request, in the provider's form" },
 
     { "tools", "tool", "functions that the model may call", type = "table" },
     { "tool_timeout_ms", "tool", "timeout of each attempt of a tool",
@@ -80,13 +79,7 @@ local COMMON = {
         min = 0, finite = true, flag = "timeout", seconds = "timeout" },
 }
 
-local function entry(name, group, help, rule)
-    return {
-        name = name, group = group, help = help, type = rule.type, default = rule.default,
-        enum = rule.enum, min = rule.min, max = rule.max, alias = rule.alias,
-        flag = rule.flag,
-    }
-end
+local SHOWN = { "type", "default", "enum", "min", "max", "alias", "flag" } -- of a rule, in help
 
 ---The options of one strategy. The rules of its machine have their own help.
 ---@param machine table library of its machine
@@ -96,9 +89,10 @@ function settings.of(machine)
     local rules, list = {}, {}
     local function add(name, group, help, rule)
         rules[name] = rule
-        list[#list + 1] = entry(name, group, help, rule)
+        list[#list + 1] = options.merge({ name = name, group = group, help = help },
+            options.pick(rule, SHOWN))
     end
-    local is_common = { prompts = true }
+    local is_common = {}
     for _, common in ipairs(COMMON) do
         is_common[common[1]] = true
     end
@@ -114,7 +108,8 @@ function settings.of(machine)
             { type = { "string", "function" } })
     end
     for _, common in ipairs(COMMON) do
-        add(common[1], common[2], common[3], common)
+        local name = common[1]
+        add(name, common[2], common[3], common.type and common or chat.OPTIONS[name])
     end
     return rules, list
 end
