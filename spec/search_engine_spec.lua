@@ -61,6 +61,19 @@ describe('retain = "path"', function()
         end)
     end
 
+    it("counts nodes that idastar makes again, with new ids, in max_nodes", function()
+        local ids, states = {}, {}
+        local result = search.run(path_options { retain = "path", max_nodes = 100,
+            heuristic = function(s, node)
+                ids[#ids + 1], states[s] = node.id, (states[s] or 0) + 1
+                return s < 100 and 3 or 0
+            end })
+        assert.same({ "max_nodes", 100 }, { result.stop_reason, result.stats.nodes })
+        assert.is_true(#result.tree.nodes < 30)
+        for i = 1, 100 do assert.equal(i - 1, ids[i]) end
+        assert.is_true(states[2] > 2)
+    end)
+
     it("frees states as it proceeds", function()
         local live = setmetatable({}, { __mode = "k" })
         local function state(n)

@@ -13,7 +13,7 @@ error("a description for editors, not a module")
 -- | uct, puct  | noisy scores, a budget of calls     | tries all, good ones more; puct: by prior
 -- | ab_mcts    | a model can be sampled repeatedly   | wider or deeper, by the scores
 -- | astar      | steps have costs, tree fits memory  | a cheapest path (with key, heuristic)
--- | idastar    | the same, tree does not fit memory  | a cheapest path in flat memory
+-- | idastar    | the same, tree does not fit memory  | as astar; flat with retain = "path"
 -- | dvts       | many samples and a verifier         | independent subtrees: diverse answers
 -- | evolve     | whole solutions improve gradually   | islands that exchange their best
 --
