@@ -11,11 +11,13 @@
 
 local amount = require "ponder.report.amount"
 local sources = require "ponder.task.sources"
+local task = require "ponder.task"
 local text = require "ponder.report.text"
 
 local view = {}
 
 local MAX_CALLS = 8
+local ROUNDS = 3 -- scheduler rounds from a reply to the calls that follow it
 local MARGIN = 2 -- free columns, for the ^C that a terminal echoes
 
 ---@class ponder.report.View
@@ -89,6 +91,29 @@ function View:draw()
     self.out:flush()
     self.drawn = lines
 end
+
+---Draws the view again and again, until it is closed. The task that does so is not part of the run.
+---@param seconds number between two drawings
+---@return ponder.report.View self
+function View:start(seconds)
+    self.drawing = task.with_context("outside", true, task.spawn, function()
+        while true do
+            task.sleep(seconds)
+            for _ = 1, ROUNDS do
+                task.sleep(0) -- let the scheduler handle everything that has arrived
+            end
+            self:draw()
+        end
+    end)
+    return self
+end
+
+---Ends the drawing and erases the view.
+function View:close()
+    self.drawing:cancel()
+    self:clear()
+end
+View.__close = View.close
 
 ---Erases the view.
 function View:clear()

@@ -37,7 +37,6 @@ local view = require "ponder.report.view"
 local command = {}
 
 local REDRAW_S = 0.1
-local ROUNDS = 3 -- scheduler rounds from a reply to the calls that follow it
 
 local OWN = args.collect {
     { "prompts", value = "DIR", files = true, help = "look for prompt files there first" },
@@ -130,33 +129,16 @@ function Session:on_event(event, running)
     end
 end
 
--- Spawns a task that redraws the view until it is cancelled; it is not part of the run.
-function Session:keep_drawing()
-    return self.view and task.with_context("outside", true, task.spawn, function()
-        while true do
-            task.sleep(REDRAW_S)
-            for _ = 1, ROUNDS do
-                task.sleep(0) -- let the scheduler handle everything that has arrived
-            end
-            self.view:draw()
-        end
-    end)
-end
-
 -- Runs the strategy. Ctrl-C and timeouts, raised in this task, end it; other errors propagate.
 function Session:ask(question)
     local readable, problem = pcall(model.default_name)
     if not readable and not task.stop_reason() then
         return nil, problem, "NO_MODEL" -- a broken config file
     end
-    local drawing = self:keep_drawing()
+    local _ <close> = self.view and self.view:start(REDRAW_S) or nil
     local _ <close> = self.given.verbose and verbose.start() or nil
     local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,
         question, { on_event = function(...) self:on_event(...) end })
-    if drawing then
-        drawing:cancel()
-        self.view:clear()
-    end
     if ok then
         return outcome, message, code, partial
     elseif not task.stop_reason() then

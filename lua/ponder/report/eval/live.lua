@@ -4,7 +4,6 @@ local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local stats = require "ponder.stats"
 local tables = require "ponder.report.eval.table"
-local task = require "ponder.task"
 local text = require "ponder.report.text"
 local view = require "ponder.report.view"
 
@@ -76,16 +75,10 @@ function live.start(out, style, clock)
     function drawn.lines()
         return latest and live.lines(latest, style, clock()) or {}
     end
-    local drawing = task.with_context("outside", true, task.spawn, function()
-        while true do
-            task.sleep(REDRAW_S)
-            drawn:draw()
-        end
-    end)
-    return setmetatable({ take = function(progress) latest = progress end }, { __close = function()
-        drawing:cancel()
-        drawn:clear()
-    end })
+    function drawn.take(progress)
+        latest = progress
+    end
+    return drawn:start(REDRAW_S)
 end
 
 return live
