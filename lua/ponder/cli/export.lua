@@ -42,20 +42,14 @@ local function write_to(path, write)
     if not path then
         return write(io.stdout) and 0 or 1
     end
-    local out, message = private.open(path)
-    if not out then
-        return nil, message
-    end
+    local out = cli.need(private.open(path))
     local ok, problem = write(out)
     local closed, why = out:close()
-    if ok and closed then
-        return 0
-    end
-    return nil, ("%s: %s"):format(path, problem or why)
+    cli.need(ok and closed, ("%s: %s"):format(path, problem or why))
 end
 
 -- What is wrong with a combination of flags.
-local function check(opts)
+local function misuse(opts)
     if opts.search and opts.format ~= "dot" and opts.format ~= "mermaid" then
         return "--search is for dot and mermaid"
     elseif opts.content and opts.format ~= "otlp" then
@@ -70,17 +64,13 @@ end
 ---See ponder.cli.
 function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
-    local problem = not opts.format and "expected --format " .. table.concat(FORMATS, "|")
-        or check(opts)
-    if problem then
-        return nil, problem
-    end
+    cli.expect(opts.format, "expected --format " .. table.concat(FORMATS, "|"))
+    cli.refuse(misuse(opts))
     local format = require("ponder.report.export." .. opts.format)
     return opened.run({ operands[1], n = 1 }, function(log)
         if opts.otlp then
-            local trace, message = format.post(log, opts)
-            io.stdout:write(trace and trace .. "\n" or "")
-            return trace and 0, message
+            io.stdout:write((cli.need(format.post(log, opts))), "\n")
+            return
         end
         return write_to(opts.output, function(out) return format.write(log, out, opts) end)
     end)

@@ -171,7 +171,6 @@ local function list_file(what, opts)
     cli.expect(kept.find(what))
     return opened_logs.run({ what, n = 1 }, function(opened)
         print_list(list_runs_of(opened, opts), opts)
-        return 0
     end)
 end
 

@@ -57,53 +57,46 @@ function views.summary(log, opts, out)
     else
         write_lines(summary.lines(log, out))
     end
-    return 0
 end
 
 function views.calls(log, opts, out)
     if not opts.json then
-        calls.list(log, out, write)
-        return 0
+        return calls.list(log, out, write)
     end
     for call in log:calls() do
         write_json(call)
     end
-    return 0
 end
 
 function views.call(log, opts, out)
     local call = log:call(opts.call)
-    if not call then
-        return nil, ("%s: there is no call %d; there are %d"):format(log.path, opts.call,
-            log:totals().calls)
-    elseif opts.json then
+    cli.refuse(not call and ("%s: there is no call %d; there are %d"):format(log.path, opts.call,
+        log:totals().calls), 1)
+    if opts.json then
         call.failures = json.array(call.failures)
         write_json(call)
     else
         write_lines(calls.lines(log, call, out))
     end
-    return 0
 end
 
 function views.tree(log, opts, out)
     if not opts.json then
         local drawn = trees.draw(log, out, opts.search, write)
-        return drawn > 0 and 0 or nil, log.path .. ": there is no "
-            .. (opts.search and "search " .. opts.search or "search")
+        cli.need(drawn > 0, ("%s: there is no search%s"):format(log.path,
+            opts.search and " " .. opts.search or ""))
+        return
     end
     for search in log:searches() do
         if not opts.search or search.id == opts.search then
             export.write_search(log, search, io.stdout)
         end
     end
-    return 0
 end
 
 function views.node(log, opts, out)
     local found = trees.find(log, opts.node, opts.search)
-    if not found[1] then
-        return nil, ("%s: there is no node %s"):format(log.path, text.line(opts.node))
-    end
+    cli.need(found[1], ("%s: there is no node %s"):format(log.path, text.line(opts.node)))
     for i, node in ipairs(found) do
         if opts.json then
             write_json(node)
@@ -112,7 +105,6 @@ function views.node(log, opts, out)
             write_lines(trees.node_lines(log, node, out))
         end
     end
-    return 0
 end
 
 -- An event's fields as name=value. Machines keep them in two tables.
@@ -147,32 +139,26 @@ function views.events(log, opts, out)
             write(text.cut(line, columns, out:mark()))
         end
     end
-    return 0
 end
 
--- The name of the view that the flags ask for; or nil and what is wrong.
+-- The name of the view that the flags ask for.
 local function view_of(opts)
     local chosen
     for _, name in ipairs(VIEWS) do
         if opts[name] then
-            if chosen then
-                return nil, ("%s or %s, not both"):format(args.flag(chosen), args.flag(name))
-            end
+            cli.refuse(chosen and ("%s or %s, not both"):format(args.flag(chosen),
+                args.flag(name)))
             chosen = name
         end
     end
-    if opts.search and chosen ~= "tree" and chosen ~= "node" then
-        return nil, "--search needs --tree or --node"
-    end
+    cli.expect(not opts.search or chosen == "tree" or chosen == "node",
+        "--search needs --tree or --node")
     return chosen or "summary"
 end
 
 ---See ponder.cli.
 function show.run(opts, operands)
-    local view, problem = view_of(opts)
-    if not view then
-        return nil, problem
-    end
+    local view = view_of(opts)
     return opened.run({ operands[1], n = 1 }, function(log)
         return views[view](log, opts, style.of(1))
     end)

@@ -9,9 +9,12 @@ local opened = {}
 
 -- Turns an error raised while reading logs into a line about the damaged one; raises other errors.
 local function explain(err, logs)
+    if type(err) == "table" then
+        error(err, 0) -- it ends the command
+    end
     for _, log in ipairs(task.interrupted() and {} or logs) do
         local prefix = log.path .. ": "
-        if type(err) == "string" and err:sub(1, #prefix) == prefix then
+        if err:sub(1, #prefix) == prefix then
             return (err:gsub("\nstack traceback:.*", ""):gsub("%c+", " "))
         end
         local damage = log:damage()
@@ -20,19 +23,18 @@ local function explain(err, logs)
         end
     end
     -- SQLite misses a table or column only in a damaged log.
-    local missing = type(err) == "string" and err:match("store%.%a+: (no such %a+: [%w_.]+)")
+    local missing = err:match("store%.%a+: (no such %a+: [%w_.]+)")
     if missing then
         return ("%s: damaged: %s"):format(logs[#logs].path, missing)
     end
     error(err, 0)
 end
 
----Opens logs, calls f with them and closes them.
+---Opens logs, calls f with them and closes them. Ends the command if one cannot be read.
 ---@param paths table paths.n arguments of reader.open
----@param f fun(...: ponder.log.Reader): integer?, string? exit status; or nil, message
+---@param f fun(...: ponder.log.Reader): integer? exit status; default 0
 ---@param failed? integer exit status on failure; default 1
 ---@return integer status
----@return string? message
 function opened.run(paths, f, failed)
     local logs = {}
     local _ <close> = setmetatable({}, { __close = function()
@@ -40,21 +42,14 @@ function opened.run(paths, f, failed)
             log:close()
         end
     end })
-    local problem
     for i = 1, paths.n do
-        logs[i], problem = reader.open(paths[i])
-        if not logs[i] then
-            break
-        end
+        local log, problem = reader.open(paths[i])
+        cli.refuse(problem, failed or 1)
+        logs[i] = log
     end
-    if not problem then
-        local ok, status, message = xpcall(f, cli.with_traceback, table.unpack(logs))
-        if ok and status then
-            return status
-        end
-        problem = ok and message or explain(status, logs)
-    end
-    return failed or 1, problem
+    local ok, status = xpcall(f, cli.with_traceback, table.unpack(logs))
+    cli.refuse(not ok and explain(status, logs), failed or 1)
+    return status or 0
 end
 
 return opened
