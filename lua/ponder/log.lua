@@ -56,13 +56,6 @@ local function is_followed()
     return scheduler.tape() ~= nil and scheduler.current() ~= nil
 end
 
-local function check_function(where, f)
-    local meta = getmetatable(f)
-    if type(f) ~= "function" and not (type(meta) == "table" and meta.__call) then
-        error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
-    end
-end
-
 ---Records outside input that is neither a model's reply nor the time: calls f(...) and logs its
 ---results, which must be JSON values. A resumed or replayed run gets them from the log instead of
 ---calling f. Errors of f are logged as text. f may wait. Without a log this just calls f.
@@ -73,7 +66,9 @@ end
 ---@return any ... results of f; raises its errors, as text if there is a log
 function log.record(name, key, f, ...)
     check_name("log.record", name)
-    check_function("log.record", f)
+    if not options.is_callable(f) then
+        error(("log.record: f must be a function (got %s)"):format(options.show(f)), 2)
+    end
     if not is_followed() then
         return f(...)
     end

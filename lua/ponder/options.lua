@@ -174,6 +174,14 @@ local function in_range(value, rule)
         and not (rule.finite and (value == math.huge or value == -math.huge))
 end
 
+---Whether a value is a function, or can be called like one.
+---@param value any
+---@return boolean
+function options.is_callable(value)
+    local meta = type(value) ~= "function" and debug.getmetatable(value)
+    return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
 --- Whether `value` is a `kind`, and the normalized value.
 local function accept(value, kind, rule)
     if kind == "any" then
@@ -184,8 +192,7 @@ local function accept(value, kind, rule)
     elseif kind == "number" then
         return type(value) == "number" and value == value and in_range(value, rule), value
     elseif kind == "callable" then
-        local meta = type(value) ~= "function" and debug.getmetatable(value)
-        return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil, value
+        return options.is_callable(value), value
     end
     return type(value) == kind, value
 end

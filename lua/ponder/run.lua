@@ -324,7 +324,7 @@ local function check_call(self, where, f)
         error(where .. ": call it with a run (r:call(f), not r.call(f))", 3)
     elseif self.status ~= "new" then
         error(where .. ": a run is called once; make another with run.new", 3)
-    elseif type(f) ~= "function" and not (getmetatable(f) or {}).__call then
+    elseif not options.is_callable(f) then
         error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
     end
 end

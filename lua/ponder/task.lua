@@ -72,17 +72,10 @@ local waiters = require "ponder.task.waiters"
 
 local task = {}
 
+local is_callable = options.is_callable
 local DEFAULT_CONCURRENCY = 64
 
 local Task = scheduler.Task
-
-local function is_callable(value)
-    if type(value) == "function" then
-        return true
-    end
-    local meta = debug.getmetatable(value)
-    return type(meta) == "table" and type(rawget(meta, "__call")) == "function"
-end
 
 local function expect(ok, where, what, got)
     if not ok then
