@@ -12,7 +12,7 @@
 enum { STEP_INTERVAL = 1000 };
 
 struct SandboxBlock {
-    SandboxBlock *next, **at;
+    LIST_ENTRY(SandboxBlock) link;
     size_t size; /* including this header */
     max_align_t bytes[];
 };
@@ -54,22 +54,6 @@ static void on_stop(void)
 
 /* ---- memory ---- */
 
-static void unlink_block(SandboxBlock *block)
-{
-    *block->at = block->next;
-    if (block->next != NULL)
-        block->next->at = block->at;
-}
-
-static void link_block(Sandbox *s, SandboxBlock *block)
-{
-    block->next = s->blocks;
-    block->at = &s->blocks;
-    if (block->next != NULL)
-        block->next->at = &block->next;
-    s->blocks = block;
-}
-
 static size_t whole_size(size_t size)
 {
     return size > 0 ? sizeof(SandboxBlock) + size : 0;
@@ -81,7 +65,7 @@ static void *resize(Sandbox *s, void *ptr, size_t old_size, size_t size)
     SandboxBlock *block = NULL;
     if (ptr != NULL) {
         block = (SandboxBlock *)((char *)ptr - offsetof(SandboxBlock, bytes));
-        unlink_block(block);
+        LIST_REMOVE(block, link);
     }
     SandboxBlock *made =
         size > 0 || block != NULL
@@ -89,14 +73,14 @@ static void *resize(Sandbox *s, void *ptr, size_t old_size, size_t size)
             : NULL;
     if (made == NULL && size > 0) {
         if (block != NULL)
-            link_block(s, block);
+            LIST_INSERT_HEAD(&s->blocks, block, link);
         return NULL;
     }
     s->bytes += size - old_size;
     if (made == NULL)
         return NULL;
     made->size = whole_size(size);
-    link_block(s, made);
+    LIST_INSERT_HEAD(&s->blocks, made, link);
     return made->bytes;
 }
 
@@ -129,11 +113,11 @@ static void *allocate(void *ud, void *ptr, size_t old_size, size_t size)
 void sandbox_close(Sandbox *s)
 {
     s->S = NULL;
-    for (SandboxBlock *block = s->blocks, *next; block != NULL; block = next) {
-        next = block->next;
+    for (SandboxBlock *block = LIST_FIRST(&s->blocks), *next; block != NULL; block = next) {
+        next = LIST_NEXT(block, link);
         alloc_free(&s->alloc, block, block->size);
     }
-    s->blocks = NULL;
+    LIST_INIT(&s->blocks);
 }
 
 static Sandbox *to_sandbox(lua_State *S)

@@ -12,6 +12,7 @@
 #include <lua.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/queue.h>
 
 #include "core/alloc.h"
 
@@ -40,7 +41,7 @@ typedef struct Sandbox {
     lua_Integer steps; /* left */
     int interval;      /* instructions between two counts */
     Alloc alloc;
-    SandboxBlock *blocks; /* all of its memory */
+    LIST_HEAD(, SandboxBlock) blocks; /* all of its memory */
     size_t bytes;
     size_t refused;                   /* the size last refused; 0 after a success */
     volatile sig_atomic_t allocating; /* in the allocator, which must not be left */

@@ -3,6 +3,7 @@
 #define PONDER_HTTP_PARTS_H
 
 #include <microhttpd.h>
+#include <sys/queue.h>
 
 #include "core/vec.h"
 #include "http/server.h"
@@ -14,7 +15,7 @@ typedef struct Peer {
     char address[64];   /* "127.0.0.1", "unix" */
     size_t uri_bytes;   /* of the current request's URI, as sent */
     bool has_nul;       /* it has an encoded NUL, at which libmicrohttpd truncates it */
-    struct Peer *prev, *next;
+    LIST_ENTRY(Peer) link;
 } Peer;
 
 typedef enum RequestState {
@@ -57,7 +58,7 @@ struct HttpServer {
     LoopHandle *deadline_timer; /* once a second while there are peers */
     LoopHandle *watch_timer;    /* when to start watching the clients of slow requests */
     bool watching;              /* that timer is set */
-    Peer *peers;
+    LIST_HEAD(, Peer) peers;
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
     VEC(uint32_t) free_slots;
     int64_t generation;

@@ -51,7 +51,7 @@ static void on_deadlines_due(void *server)
 {
     HttpServer *s = server;
     double now = loop_now_ms();
-    for (Peer *p = s->peers; p != NULL; p = p->next) {
+    for (Peer *p = LIST_FIRST(&s->peers); p != NULL; p = LIST_NEXT(p, link)) {
         if (p->deadline_ms > now)
             continue;
         p->deadline_ms = INFINITY;
@@ -59,7 +59,7 @@ static void on_deadlines_due(void *server)
             shutdown(p->fd, SHUT_WR);
         shutdown(p->fd, SHUT_RD); /* libmicrohttpd reads an end, and closes */
     }
-    if (s->peers != NULL)
+    if (!LIST_EMPTY(&s->peers))
         loop_timer_set(s->deadline_timer, CHECK_MS);
 }
 
@@ -86,14 +86,11 @@ static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **co
     if (p == NULL)
         return; /* new_request will fail and close it */
     *p = (Peer){.fd = info->connect_fd,
-                .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms,
-                .next = s->peers};
+                .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms};
     note_address(p, connection);
-    if (s->peers == NULL)
+    if (LIST_EMPTY(&s->peers))
         loop_timer_set(s->deadline_timer, CHECK_MS);
-    else
-        s->peers->prev = p;
-    s->peers = p;
+    LIST_INSERT_HEAD(&s->peers, p, link);
     s->stats.connections++;
 }
 
@@ -101,9 +98,7 @@ static void drop_peer(HttpServer *s, Peer *p)
 {
     if (p == NULL)
         return;
-    *(p->prev != NULL ? &p->prev->next : &s->peers) = p->next;
-    if (p->next != NULL)
-        p->next->prev = p->prev;
+    LIST_REMOVE(p, link);
     alloc_free(&s->alloc, p, sizeof *p);
     s->stats.connections--;
 }

@@ -24,10 +24,10 @@ static struct {
     uv_poll_t alarm; /* a timerfd, since libuv's timers count whole milliseconds */
     int alarm_fd;
     double alarm_ms; /* when it goes off; INFINITY: never */
-    LoopPort *first, *last;
+    TAILQ_HEAD(, LoopPort) posted;
     int64_t ports; /* opened so far */
     LoopStats stats;
-} loop;
+} loop = {.posted = TAILQ_HEAD_INITIALIZER(loop.posted)};
 
 double loop_now(void)
 {
@@ -84,7 +84,7 @@ static void forget_in_child(void)
 {
     process_id = 0;
     loop.open = false;
-    loop.first = loop.last = NULL;
+    TAILQ_INIT(&loop.posted);
 }
 
 pid_t loop_process_id(void)
@@ -169,10 +169,7 @@ void loop_post(LoopPort *p)
         return;
     loop.stats.posts++;
     p->posted = true;
-    p->next = NULL;
-    p->prev = loop.last;
-    *(loop.last != NULL ? &loop.last->next : &loop.first) = p;
-    loop.last = p;
+    TAILQ_INSERT_TAIL(&loop.posted, p, link);
 }
 
 void loop_unpost(LoopPort *p)
@@ -180,16 +177,15 @@ void loop_unpost(LoopPort *p)
     if (!p->posted)
         return;
     p->posted = false;
-    *(p->prev != NULL ? &p->prev->next : &loop.first) = p->next;
-    *(p->next != NULL ? &p->next->prev : &loop.last) = p->prev;
+    TAILQ_REMOVE(&loop.posted, p, link);
 }
 
 size_t loop_take(int64_t *numbers, size_t capacity)
 {
     size_t n = 0;
-    while (n < capacity && loop.first != NULL) {
-        numbers[n++] = loop.first->number;
-        loop_unpost(loop.first);
+    for (LoopPort *p; n < capacity && (p = TAILQ_FIRST(&loop.posted)) != NULL; n++) {
+        numbers[n] = p->number;
+        loop_unpost(p);
     }
     return n;
 }
@@ -219,7 +215,7 @@ static bool step(uv_run_mode mode)
 
 static bool is_posted(const LoopPort *port)
 {
-    return port != NULL ? port->posted : loop.first != NULL;
+    return port != NULL ? port->posted : !TAILQ_EMPTY(&loop.posted);
 }
 
 static void sleep_until(const LoopPort *port, double until)

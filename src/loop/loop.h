@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 /* The monotonic clock used here, in milliseconds and in seconds. */
@@ -74,7 +75,7 @@ typedef struct LoopPort {
     int64_t number;
     pid_t process; /* that opened it */
     bool posted;
-    struct LoopPort *prev, *next;
+    TAILQ_ENTRY(LoopPort) link; /* among the posted ones */
 } LoopPort;
 
 void loop_port_open(LoopPort *p);

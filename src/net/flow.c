@@ -7,10 +7,10 @@
 
 static Transfer *take_spare(Pump *p)
 {
-    Transfer *t = p->spare;
+    Transfer *t = TAILQ_FIRST(&p->spare);
     if (t == NULL)
         return transfer_new(p);
-    p->spare = t->next;
+    TAILQ_REMOVE(&p->spare, t, link);
     p->spare_count--;
     return t;
 }
@@ -22,28 +22,15 @@ void flow_spare(Pump *p, Transfer *t)
         transfer_free(t);
         return;
     }
-    t->next = p->spare;
-    p->spare = t;
+    TAILQ_INSERT_HEAD(&p->spare, t, link);
     p->spare_count++;
-}
-
-static void link_active(Pump *p, Transfer *t)
-{
-    t->prev = NULL;
-    t->next = p->active;
-    if (p->active != NULL)
-        p->active->prev = t;
-    p->active = t;
 }
 
 /* Removes a transfer from the multi handle, the active ones and the host's count. */
 static void leave(Pump *p, Transfer *t)
 {
     multi_remove(t);
-    *(t->prev != NULL ? &t->prev->next : &p->active) = t->next;
-    if (t->next != NULL)
-        t->next->prev = t->prev;
-    t->next = t->prev = NULL;
+    TAILQ_REMOVE(&p->active, t, link);
     p->starved = false;
     p->stats.in_flight--;
     p->stats.connections += t->result.new_connections;
@@ -66,17 +53,15 @@ static void requeue(Pump *p, Transfer *t)
     leave(p, t);
     p->concurrency = p->stats.in_flight;
     c->transfer = NULL;
-    host_push_first(c->host, c);
+    TAILQ_INSERT_HEAD(&c->host->queue, c, queued);
     p->stats.queued++;
     flow_spare(p, t);
 }
 
 void flow_end(Pump *p, Transfer *t)
 {
-    TransferList *l = &p->ended;
     flow_retire(p, t);
-    *(l->first != NULL ? &l->last->next : &l->first) = t;
-    l->last = t;
+    TAILQ_INSERT_TAIL(&p->ended, t, link);
 }
 
 /* Starts the first call of a host's queue. False: out of memory for a transfer. */
@@ -86,13 +71,13 @@ static bool start_call(Pump *p, NetHost *h, double now)
     p->starved = t == NULL;
     if (p->starved)
         return false;
-    Call *c = h->first;
-    host_unlink(h, c);
+    Call *c = TAILQ_FIRST(&h->queue);
+    TAILQ_REMOVE(&h->queue, c, queued);
     h->in_flight++;
     p->stats.queued--;
     p->stats.in_flight++;
     bool begun = transfer_begin(t, c, now);
-    link_active(p, t);
+    TAILQ_INSERT_HEAD(&p->active, t, link);
     if (!begun || !multi_add(p, t)) {
         transfer_fail(t, "NO_MEMORY", "not enough memory to send the request");
         flow_end(p, t);
@@ -111,7 +96,7 @@ static bool start_calls(Pump *p)
     while (p->stats.queued > 0 && p->stats.in_flight < p->concurrency && passed < p->host_count) {
         p->host_turn = (p->host_turn + 1) % p->host_count;
         NetHost *h = p->hosts[p->host_turn];
-        if (h->first == NULL || h->in_flight >= h->limit) {
+        if (TAILQ_EMPTY(&h->queue) || h->in_flight >= h->limit) {
             passed++;
         } else if (start_call(p, h, now)) {
             passed = 0;
@@ -170,8 +155,8 @@ static void check_times(Pump *p)
     if (now < p->next_check)
         return;
     p->next_check = INFINITY;
-    for (Transfer *t = p->active, *next; t != NULL; t = next) {
-        next = t->next;
+    for (Transfer *t = TAILQ_FIRST(&p->active), *next; t != NULL; t = next) {
+        next = TAILQ_NEXT(t, link);
         double due = t->paused ? INFINITY : transfer_due(t);
         if (due > now) {
             p->next_check = fmin(p->next_check, due);
@@ -188,8 +173,8 @@ static void end_unwatched(Pump *p)
     if (!p->any_unwatched)
         return;
     p->any_unwatched = false;
-    for (Transfer *t = p->active, *next; t != NULL; t = next) {
-        next = t->next;
+    for (Transfer *t = TAILQ_FIRST(&p->active), *next; t != NULL; t = next) {
+        next = TAILQ_NEXT(t, link);
         if (!t->unwatched)
             continue;
         transfer_measure(t, loop_now_ms());
@@ -203,7 +188,7 @@ static bool can_start(const Pump *p)
     if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->concurrency)
         return false;
     for (size_t i = 0; i < p->host_count; i++)
-        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
+        if (!TAILQ_EMPTY(&p->hosts[i]->queue) && p->hosts[i]->in_flight < p->hosts[i]->limit)
             return true;
     return false;
 }
@@ -218,7 +203,7 @@ void flow_settle(Pump *p, CURLMcode code)
 {
     end_unwatched(p);
     p->no_memory = !start_calls(p) || code == CURLM_OUT_OF_MEMORY || p->no_memory;
-    if (p->events.count > 0 || p->ended.first != NULL || p->no_memory)
+    if (p->events.count > 0 || !TAILQ_EMPTY(&p->ended) || p->no_memory)
         loop_post(&p->port);
     flow_schedule(p);
 }

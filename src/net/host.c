@@ -57,6 +57,7 @@ static NetHost *host_new(Pump *p, const char *origin)
     if (h == NULL)
         return NULL;
     *h = (NetHost){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
+    TAILQ_INIT(&h->queue);
     h->origin = alloc_copy(&p->alloc, origin, h->origin_size);
     if (h->origin == NULL) {
         alloc_free(&p->alloc, h, sizeof *h);
@@ -86,7 +87,7 @@ NetHost *host_get(Pump *p, const char *origin)
 
 void host_drop_if_idle(Pump *p, NetHost *h)
 {
-    if (h->pinned || h->in_flight > 0 || h->first != NULL)
+    if (h->pinned || h->in_flight > 0 || !TAILQ_EMPTY(&h->queue))
         return;
     for (size_t i = 0; i < p->host_count; i++) {
         if (p->hosts[i] == h) {
@@ -97,40 +98,12 @@ void host_drop_if_idle(Pump *p, NetHost *h)
     }
 }
 
-void host_push(NetHost *h, Call *c)
-{
-    c->host = h;
-    c->prev = h->last;
-    c->next = NULL;
-    if (h->last != NULL)
-        h->last->next = c;
-    else
-        h->first = c;
-    h->last = c;
-}
-
-void host_push_first(NetHost *h, Call *c)
-{
-    c->host = h;
-    c->prev = NULL;
-    c->next = h->first;
-    *(h->first != NULL ? &h->first->prev : &h->last) = c;
-    h->first = c;
-}
-
-void host_unlink(NetHost *h, Call *c)
-{
-    *(c->prev != NULL ? &c->prev->next : &h->first) = c->next;
-    *(c->next != NULL ? &c->next->prev : &h->last) = c->prev;
-    c->prev = c->next = NULL;
-}
-
 void hosts_free(Pump *p)
 {
     for (size_t i = 0; i < p->host_count; i++) {
         NetHost *h = p->hosts[i];
-        for (Call *c = h->first, *next; c != NULL; c = next) {
-            next = c->next;
+        for (Call *c = TAILQ_FIRST(&h->queue), *next; c != NULL; c = next) {
+            next = TAILQ_NEXT(c, queued);
             call_free(&p->alloc, c);
         }
         host_free(p, h);

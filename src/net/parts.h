@@ -3,6 +3,7 @@
 #define PONDER_NET_PARTS_H
 
 #include <curl/curl.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "loop/loop.h"
@@ -17,7 +18,7 @@ typedef struct Transfer Transfer;
 typedef struct Call {
     int64_t id;
     struct Call *hash_next;   /* in Pump.buckets */
-    struct Call *prev, *next; /* in the queue of its host */
+    TAILQ_ENTRY(Call) queued; /* in NetHost.queue */
     NetHost *host;
     Transfer *transfer; /* NULL while queued */
     double submitted;
@@ -53,7 +54,7 @@ struct NetHost {
     int64_t limit;
     int64_t in_flight;
     bool pinned; /* pump_limit was called: stays even without calls */
-    Call *first, *last;
+    TAILQ_HEAD(, Call) queue;
 };
 
 enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256, BUCKETS = 4096 };
@@ -66,9 +67,6 @@ const char *host_origin(Pump *p, const char *url);
 
 NetHost *host_get(Pump *p, const char *origin);
 void host_drop_if_idle(Pump *p, NetHost *h);
-void host_push(NetHost *h, Call *c);
-void host_push_first(NetHost *h, Call *c);
-void host_unlink(NetHost *h, Call *c);
 void hosts_free(Pump *p);
 
 /* ---- transfer.c: one easy handle and the reply it is reading ---- */
@@ -79,7 +77,7 @@ struct Transfer {
     Pump *pump;
     CURL *easy;
     Call *call;
-    Transfer *prev, *next; /* in Pump.active; `next` also in Pump.ended, taken and spare */
+    TAILQ_ENTRY(Transfer) link; /* in one of the lists of the pump */
     double started;
     double beat;    /* streams: time of the last data event */
     double done_at; /* time of [DONE] */
@@ -173,10 +171,7 @@ void flow_on_due(void *pump);
 
 /* ---- pump.c ---- */
 
-/* In order of completion, linked by `next`. */
-typedef struct TransferList {
-    Transfer *first, *last;
-} TransferList;
+typedef TAILQ_HEAD(TransferList, Transfer) TransferList;
 
 struct Pump {
     LoopPort port;
@@ -190,8 +185,8 @@ struct Pump {
     size_t host_count, host_capacity, host_turn;
     char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
     Call *buckets[BUCKETS];
-    Transfer *active, *spare;
-    TransferList ended, taken; /* by pump_take, and not dropped yet */
+    TransferList active, spare;
+    TransferList ended, taken; /* in order of completion; by pump_take, and not dropped yet */
     size_t spare_count;
     int64_t concurrency, max_concurrency; /* calls in flight that descriptors allow */
     bool any_paused, any_unwatched;

@@ -62,6 +62,10 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     if (p == NULL)
         return PUMP_NO_MEMORY;
     *p = (Pump){.alloc = *alloc, .next_check = INFINITY};
+    TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->spare);
+    TAILQ_INIT(&p->ended);
+    TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
     if (!copy_options(p, options)) {
         pump_close(p);
@@ -80,10 +84,10 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     return PUMP_OK;
 }
 
-static void free_transfers(Pump *p, Transfer *t)
+static void free_transfers(Pump *p, TransferList *list)
 {
-    for (Transfer *next; t != NULL; t = next) {
-        next = t->next;
+    for (Transfer *t = TAILQ_FIRST(list), *next; t != NULL; t = next) {
+        next = TAILQ_NEXT(t, link);
         multi_remove(t);
         call_free(&p->alloc, t->call);
         transfer_free(t);
@@ -96,10 +100,10 @@ void pump_close(Pump *p)
         return;
     /* A child must not send a TLS close on its parent's connections. */
     if (loop_port_is_ours(&p->port)) {
-        free_transfers(p, p->active);
-        free_transfers(p, p->ended.first);
-        free_transfers(p, p->taken.first);
-        free_transfers(p, p->spare);
+        free_transfers(p, &p->active);
+        free_transfers(p, &p->ended);
+        free_transfers(p, &p->taken);
+        free_transfers(p, &p->spare);
         multis_close(p);
         loop_end(p->timer);
         loop_unpost(&p->port);
@@ -134,7 +138,8 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
     }
     c->id = ++p->last_id;
     c->submitted = loop_now_ms();
-    host_push(h, c);
+    c->host = h;
+    TAILQ_INSERT_TAIL(&h->queue, c, queued);
     p->stats.queued++;
     p->stats.submitted++;
     calls_add(p, c);
@@ -173,11 +178,7 @@ PumpStatus pump_take(Pump *p)
     p->events = p->taken_events;
     event_list_reset(&p->events, &p->alloc);
     p->taken_events = events;
-    if (p->ended.first != NULL) {
-        *(p->taken.first != NULL ? &p->taken.last->next : &p->taken.first) = p->ended.first;
-        p->taken.last = p->ended.last;
-        p->ended.first = NULL;
-    }
+    TAILQ_CONCAT(&p->taken, &p->ended, link);
     loop_unpost(&p->port);
     bool no_memory = p->no_memory;
     p->no_memory = p->starved = false; /* memory may be free again */
@@ -192,13 +193,14 @@ const EventList *pump_events(const Pump *p)
 
 const Result *pump_first_result(const Pump *p)
 {
-    return p->taken.first != NULL ? &p->taken.first->result : NULL;
+    const Transfer *t = TAILQ_FIRST(&p->taken);
+    return t != NULL ? &t->result : NULL;
 }
 
 void pump_drop_result(Pump *p)
 {
-    Transfer *t = p->taken.first;
-    p->taken.first = t->next;
+    Transfer *t = TAILQ_FIRST(&p->taken);
+    TAILQ_REMOVE(&p->taken, t, link);
     p->stats.completed++;
     call_free(&p->alloc, t->call);
     flow_spare(p, t);
@@ -211,8 +213,8 @@ void pump_resume(Pump *p)
         return;
     p->any_paused = false;
     p->next_check = 0;
-    for (Transfer *t = p->active, *next; t != NULL; t = next) {
-        next = t->next;
+    for (Transfer *t = TAILQ_FIRST(&p->active), *next; t != NULL; t = next) {
+        next = TAILQ_NEXT(t, link);
         if (!t->paused)
             continue;
         t->paused = false;
@@ -243,7 +245,7 @@ bool pump_cancel(Pump *p, int64_t id)
     forget_events(p, id);
     if (c->transfer == NULL) {
         NetHost *h = c->host;
-        host_unlink(h, c);
+        TAILQ_REMOVE(&h->queue, c, queued);
         p->stats.queued--;
         host_drop_if_idle(p, h);
     } else {
@@ -266,7 +268,7 @@ PumpStats pump_stats(const Pump *p)
 {
     PumpStats stats = p->stats;
     stats.hosts = (int64_t)p->host_count;
-    for (const Transfer *t = p->active; t != NULL; t = t->next)
+    for (const Transfer *t = TAILQ_FIRST(&p->active); t != NULL; t = TAILQ_NEXT(t, link))
         stats.connections += t->result.new_connections + transfer_connections(t);
     return stats;
 }

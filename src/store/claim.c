@@ -13,7 +13,8 @@
 
 enum { MAX_TRIES = 8 }; /* while others create the same file */
 
-static Claim *claims; /* of this process; guarded by a mutex, for Lua states in other threads */
+/* Of this process; guarded by a mutex, for Lua states in other threads. */
+static SLIST_HEAD(, Claim) claims;
 
 static sqlite3_mutex *enter(void)
 {
@@ -24,9 +25,9 @@ static sqlite3_mutex *enter(void)
 
 static Claim *find(const struct stat *file)
 {
-    Claim *claim = claims;
+    Claim *claim = SLIST_FIRST(&claims);
     while (claim != NULL && (claim->device != file->st_dev || claim->inode != file->st_ino))
-        claim = claim->next;
+        claim = SLIST_NEXT(claim, link);
     return claim;
 }
 
@@ -46,8 +47,9 @@ static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError 
         close(fd);
         return store_fail(e, STORE_MEMORY, "not enough memory");
     }
-    *claim = (Claim){claims, file->st_dev, file->st_ino, fd, 1, false};
-    claims = *out = claim;
+    *claim = (Claim){.device = file->st_dev, .inode = file->st_ino, .fd = fd, .stores = 1};
+    SLIST_INSERT_HEAD(&claims, claim, link);
+    *out = claim;
     return STORE_OK;
 }
 
@@ -161,21 +163,13 @@ void claim_unlock(Claim *claim)
     sqlite3_mutex_leave(mutex);
 }
 
-static void forget(const Claim *claim)
-{
-    Claim **at = &claims;
-    while (*at != claim)
-        at = &(*at)->next;
-    *at = claim->next;
-}
-
 void claim_close(Claim *claim, bool locked)
 {
     sqlite3_mutex *mutex = enter();
     if (locked)
         unlock(claim);
     if (--claim->stores == 0) {
-        forget(claim);
+        SLIST_REMOVE(&claims, claim, Claim, link);
         close(claim->fd);
         free(claim);
     }

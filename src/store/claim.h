@@ -11,12 +11,13 @@
 #ifndef PONDER_STORE_CLAIM_H
 #define PONDER_STORE_CLAIM_H
 
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "store/failure.h"
 
 typedef struct Claim {
-    struct Claim *next;
+    SLIST_ENTRY(Claim) link;
     dev_t device;
     ino_t inode;
     int fd;
