@@ -241,33 +241,47 @@ static int copy_registry(lua_State *L)
     return 1;
 }
 
+/* ---- installing them ---- */
+
+/* Replaces a C function in the table on top of the stack; stores the old one in *out if given. */
+static void replace(lua_State *L, const char *name, lua_CFunction function, lua_CFunction *out)
+{
+    if (out != NULL) {
+        lua_getfield(L, -1, name);
+        *out = lua_tocfunction(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pushcfunction(L, function);
+    lua_setfield(L, -2, name);
+}
+
 void guard_library(lua_State *L)
 {
     lua_pushglobaltable(L);
-    api_replace(L, "pcall", guard_pcall, NULL);
-    api_replace(L, "xpcall", guard_xpcall, NULL);
-    api_replace(L, "load", guard_load, &original.load);
-    api_replace(L, "loadfile", guard_loadfile, &original.loadfile);
-    api_replace(L, "dofile", text_dofile, NULL);
+    replace(L, "pcall", guard_pcall, NULL);
+    replace(L, "xpcall", guard_xpcall, NULL);
+    replace(L, "load", guard_load, &original.load);
+    replace(L, "loadfile", guard_loadfile, &original.loadfile);
+    replace(L, "dofile", text_dofile, NULL);
     lua_getfield(L, -1, "debug");
-    api_replace(L, "setmetatable", guard_setmetatable, &original.setmetatable);
-    api_replace(L, "setuservalue", refuse_setuservalue, NULL);
-    api_replace(L, "setlocal", guard_setlocal, &original.setlocal);
-    api_replace(L, "setupvalue", guard_setupvalue, &original.setupvalue);
-    api_replace(L, "sethook", guard_sethook, &original.sethook);
-    api_replace(L, "getregistry", copy_registry, NULL);
+    replace(L, "setmetatable", guard_setmetatable, &original.setmetatable);
+    replace(L, "setuservalue", refuse_setuservalue, NULL);
+    replace(L, "setlocal", guard_setlocal, &original.setlocal);
+    replace(L, "setupvalue", guard_setupvalue, &original.setupvalue);
+    replace(L, "sethook", guard_sethook, &original.sethook);
+    replace(L, "getregistry", copy_registry, NULL);
     lua_getglobal(L, "io");
-    api_replace(L, "open", guard_io_open, &original.io_open);
-    api_replace(L, "lines", guard_io_lines, &original.io_lines);
-    api_replace(L, "output", guard_io_output, &original.io_output);
-    api_replace(L, "popen", guard_io_popen, &original.io_popen);
-    api_replace(L, "tmpfile", guard_io_tmpfile, &original.io_tmpfile);
+    replace(L, "open", guard_io_open, &original.io_open);
+    replace(L, "lines", guard_io_lines, &original.io_lines);
+    replace(L, "output", guard_io_output, &original.io_output);
+    replace(L, "popen", guard_io_popen, &original.io_popen);
+    replace(L, "tmpfile", guard_io_tmpfile, &original.io_tmpfile);
     lua_getglobal(L, "os");
-    api_replace(L, "execute", guard_os_execute, &original.os_execute);
-    api_replace(L, "remove", guard_os_remove, &original.os_remove);
-    api_replace(L, "rename", guard_os_rename, &original.os_rename);
-    api_replace(L, "tmpname", guard_os_tmpname, &original.os_tmpname);
+    replace(L, "execute", guard_os_execute, &original.os_execute);
+    replace(L, "remove", guard_os_remove, &original.os_remove);
+    replace(L, "rename", guard_os_rename, &original.os_rename);
+    replace(L, "tmpname", guard_os_tmpname, &original.os_tmpname);
     lua_getglobal(L, "package");
-    api_replace(L, "loadlib", guard_package_loadlib, &original.package_loadlib);
+    replace(L, "loadlib", guard_package_loadlib, &original.package_loadlib);
     lua_pop(L, 5);
 }

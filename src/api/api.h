@@ -107,19 +107,6 @@ static inline bool api_open_file(luaL_Stream *file, int fd, const char *mode)
     return true;
 }
 
-/* Replaces a C function in the table on top of the stack; stores the old one in *out if given. */
-static inline void api_replace(lua_State *L, const char *name, lua_CFunction function,
-                               lua_CFunction *out)
-{
-    if (out != NULL) {
-        lua_getfield(L, -1, name);
-        *out = lua_tocfunction(L, -1);
-        lua_pop(L, 1);
-    }
-    lua_pushcfunction(L, function);
-    lua_setfield(L, -2, name);
-}
-
 /* Pushes "name NUL value NUL"... as a table with room for `count`. The values of a repeated name
  * are joined by ", ", or only the first of them counts. */
 static inline void api_push_pairs(lua_State *L, const Buffer *pairs, int count, bool joins)
