@@ -152,14 +152,13 @@ static int pump_l_pending(lua_State *L)
 static int pump_l_stats(lua_State *L)
 {
     PumpStats s = pump_stats(to_pump(L, "net.stats")->pump);
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 7);
     api_set_integer(L, "queued", s.queued);
     api_set_integer(L, "in_flight", s.in_flight);
     api_set_integer(L, "submitted", s.submitted);
     api_set_integer(L, "completed", s.completed);
     api_set_integer(L, "cancelled", s.cancelled);
     api_set_integer(L, "connections", s.connections);
-    api_set_integer(L, "events", s.events);
     api_set_integer(L, "hosts", s.hosts);
     return 1;
 }

@@ -89,7 +89,7 @@ typedef struct Result {
 } Result;
 
 typedef struct PumpStats {
-    int64_t queued, in_flight, submitted, completed, cancelled, connections, events, hosts;
+    int64_t queued, in_flight, submitted, completed, cancelled, connections, hosts;
 } PumpStats;
 
 typedef enum PumpStatus {

@@ -108,7 +108,6 @@ function net.open(opts) end
 ---@field completed integer results returned since open
 ---@field cancelled integer
 ---@field connections integer connections opened since open
----@field events integer stream events returned since open
 ---@field hosts integer hosts with calls now or a limit of their own
 
 ---@class ponder.net.Pump
