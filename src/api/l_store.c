@@ -192,20 +192,15 @@ static int store_l_close(lua_State *L)
     return no_values(L, 1, store_close(s, &e), &e);
 }
 
-typedef struct OpenOptions {
-    StoreOptions store;
-    int mode, sync;
-} OpenOptions;
-
-#define AT(name) offsetof(OpenOptions, store.name)
+#define AT(name) offsetof(StoreOptions, name)
 
 static StoreOptions read_options(lua_State *L, int arg)
 {
     static const char *const modes[] = {"read", "write", "create", NULL}; /* StoreMode */
-    static const char *const syncs[] = {"normal", "full", NULL};
+    static const char *const syncs[] = {"normal", "full", NULL};          /* full_sync */
     static const Option fields[] = {
-        {"mode", OPTION_CHOICE, offsetof(OpenOptions, mode), 0, 0, modes},
-        {"sync", OPTION_CHOICE, offsetof(OpenOptions, sync), 0, 0, syncs},
+        {"mode", OPTION_CHOICE, AT(mode), 0, 0, modes},
+        {"sync", OPTION_CHOICE, AT(full_sync), 0, 0, syncs},
         {"lock", OPTION_BOOLEAN, AT(lock), 0, 0, NULL},
         {"staged", OPTION_BOOLEAN, AT(staged), 0, 0, NULL},
         {"check", OPTION_BOOLEAN, AT(check), 0, 0, NULL},
@@ -215,12 +210,9 @@ static StoreOptions read_options(lua_State *L, int arg)
         {"schema", OPTION_TEXT, AT(schema), 0, 0, NULL},
         {0},
     };
-    OpenOptions o = {
-        .store = {.lock = true, .application_id = -1, .version = -1, .kind = "run log"}};
+    StoreOptions o = {.lock = true, .application_id = -1, .version = -1, .kind = "run log"};
     options_read(L, arg, "store.open", fields, &o);
-    o.store.mode = (StoreMode)o.mode;
-    o.store.full_sync = o.sync == 1;
-    return o.store;
+    return o;
 }
 
 /* path, opts (table or nil) -> Store | nil, message, code */

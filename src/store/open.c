@@ -409,7 +409,7 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
 {
     *s = (Store){.process = loop_process_id(),
                  .writable = o->mode != STORE_READ,
-                 .full_sync = o->full_sync,
+                 .full_sync = o->full_sync != 0,
                  .checkpoint_at = STORE_WAL_PAGES};
     if (sqlite3_initialize() != SQLITE_OK)
         return store_fail(e, STORE_MEMORY, "not enough memory");

@@ -23,8 +23,8 @@ enum { STORE_CACHED = 64 /* statements */, STORE_WAL_PAGES = 4000 };
 typedef enum StoreMode { STORE_READ, STORE_WRITE, STORE_CREATE } StoreMode;
 
 typedef struct StoreOptions {
-    StoreMode mode;
-    bool full_sync;         /* commits survive a power failure */
+    int mode;               /* StoreMode */
+    int full_sync;          /* 1: commits survive a power failure */
     bool lock;              /* refuse other writers */
     bool check;             /* STORE_READ: look for damage at once, as writers do */
     bool staged;            /* STORE_CREATE: leave the renaming to store_publish */
