@@ -81,8 +81,9 @@ describe("a confined process", function()
     it("may lack Landlock and seccomp, which --untrusted and doctor report", function()
         local said = confined([[
             local confined = require "ponder.cli.shared.confined"
-            print(confined.mistake { untrusted = true })
-            print(confined.mistake { untrusted = true, weak_isolation = true })
+            local _, refusal = pcall(confined.check, { untrusted = true })
+            print(refusal.message)
+            print(confined.check { untrusted = true, weak_isolation = true })
             require("ponder.cli.doctor").run({}, {})]]).out
         assert.matches("^%-%-untrusted: this kernel has no Landlock and no seccomp [^\n]*"
             .. "%-%-weak%-isolation[^\n]*\n\n", said)

@@ -204,7 +204,7 @@ end
 
 ---See ponder.cli.
 function diff.run(opts, operands)
-    return opened.run({ operands[1], operands[2], n = 2 }, function(a, b)
+    return opened.run(2, operands, function(a, b)
         local found = compare.of(a, b)
         if opts.json then
             cli.print_json(found)

@@ -7,8 +7,8 @@ local confined = require "ponder.cli.shared.confined"
 local curves = require "ponder.report.eval.curves"
 local directories = require "ponder.core.directory"
 local eval = require "ponder.eval"
-local exports = require "ponder.report.eval.files"
 local files = require "ponder.log.files"
+local formats = require "ponder.report.eval.formats"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -198,8 +198,8 @@ local function show(given, result)
     if given.json then
         io.stdout:write(encode(result), "\n")
     end
-    local written = write_file(given.csv, given.csv and exports.csv(result))
-        and write_file(given.junit, given.junit and exports.junit(result, tests))
+    local written = write_file(given.csv, given.csv and formats.csv(result))
+        and write_file(given.junit, given.junit and formats.junit(result, tests))
         and write_file(given.html, given.html and page.write(result, path))
     if not written then
         return 1
@@ -334,7 +334,6 @@ local function misuse(given, operands)
     elseif given.watch and (given.log or given.rescore) then
         return "--watch cannot be combined with --log or --rescore"
     end
-    return confined.mistake(given, BUDGETS)
 end
 
 ---See ponder.cli.
@@ -343,7 +342,9 @@ function command.run(given, operands, list)
     check_thresholds(given)
     if given.compare then
         return compare_logs(given, operands)
-    elseif given.rescore then
+    end
+    confined.check(given, BUDGETS)
+    if given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
     if given.retry_errors then

@@ -67,7 +67,7 @@ function export.run(opts, operands)
     cli.expect(opts.format, "expected --format " .. table.concat(FORMATS, "|"))
     cli.refuse(misuse(opts))
     local format = require("ponder.report.export." .. opts.format)
-    return opened.run({ operands[1], n = 1 }, function(log)
+    return opened.run(1, operands, function(log)
         if opts.otlp then
             io.stdout:write((cli.need(format.post(log, opts))), "\n")
             return

@@ -167,9 +167,9 @@ local function time_of(when)
     return seconds and host.time() - seconds
 end
 
-local function list_file(what, opts)
-    cli.expect(kept.find(what))
-    return opened_logs.run({ what, n = 1 }, function(opened)
+local function list_file(operands, opts)
+    cli.expect(kept.find(operands[1]))
+    return opened_logs.run(1, operands, function(opened)
         print_list(list_runs_of(opened, opts), opts)
     end)
 end
@@ -180,7 +180,7 @@ function log.run(opts, operands)
         ("expected a date such as 2026-11-22, or a time such as 12h or 7d (got %s)"):format(
             options.show(opts.since)))
     if operands[1] then
-        return list_file(operands[1], opts)
+        return list_file(operands, opts)
     end
     local runs, problem = kept.list()
     cli.refuse(problem, 1)

@@ -183,7 +183,7 @@ end
 ---Runs the script that the arguments name.
 function run.run(opts, operands, list, first)
     cli.expect(opts.e or operands[1], "expected a script: ponder run FILE|- [ARG...]")
-    cli.refuse(confined.mistake(opts))
+    confined.check(opts)
     if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
         host.limit_resident(opts.max_memory_mb)

@@ -144,12 +144,12 @@ local function misuse(given, operands)
     elseif given.untrusted and given.reload then
         return "--reload cannot be combined with --untrusted"
     end
-    return confined.mistake(given, BUDGETS)
 end
 
 -- The server.
 local function prepare(given, operands, page)
     cli.refuse(misuse(given, operands))
+    confined.check(given, BUDGETS)
     local keys
     if given.key_file then
         local text = cli.expect_flag("--key-file", read_file(given.key_file))

@@ -159,7 +159,7 @@ end
 ---See ponder.cli.
 function show.run(opts, operands)
     local view = view_of(opts)
-    return opened.run({ operands[1], n = 1 }, function(log)
+    return opened.run(1, operands, function(log)
         return views[view](log, opts, style.of(1))
     end)
 end

@@ -97,7 +97,7 @@ end
 function command.run(given, operands, list)
     policies.print_to_stderr()
     cli.expect(given.script, "expected --script FILE, which returns functions")
-    cli.refuse(confined.mistake(given, BUDGETS))
+    confined.check(given, BUDGETS)
     local client = cli.expect(redis.open(operands[1]))
     local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then

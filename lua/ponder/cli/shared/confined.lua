@@ -1,12 +1,13 @@
 --- `--untrusted` and its flags, and loading scripts that run confined.
 
 local args = require "ponder.args"
+local cli = require "ponder.cli"
 local files = require "ponder.log.files"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"
 
-local untrusted -- ponder.untrusted, loaded on demand
+local untrusted -- ponder.untrusted, loaded by `check`
 
 local confined = {}
 
@@ -31,46 +32,41 @@ local stdout = io.stdout
 
 local BUDGETS = { "max_calls", "max_total_tokens", "max_cost" }
 
--- What is missing if none of these flags is given.
-local function missing_budget(given, budgets)
+local function check_budget(given, budgets)
     local flags = {}
     for i, name in ipairs(budgets) do
         if given[name] then
-            return nil
+            return
         end
         flags[i] = args.flag(name)
     end
-    return "--untrusted: --allow-model needs a budget: " .. options.alternatives(flags)
+    cli.refuse("--untrusted: --allow-model needs a budget: " .. options.alternatives(flags))
 end
 
----What is wrong with these flags.
+---Ends the command if these flags are wrong or this kernel cannot confine a script.
 ---@param given table the flags
 ---@param budgets? string[] budget flags, one of which --allow-model needs
----@return string? mistake
-function confined.mistake(given, budgets)
+function confined.check(given, budgets)
     if not given.untrusted then
         for _, option in ipairs(confined.OPTIONS) do
-            if given[option[1]] then
-                return args.flag(option[1]) .. " is for --untrusted"
-            end
+            cli.refuse(given[option[1]] and args.flag(option[1]) .. " is for --untrusted")
         end
-        return nil
-    end
-    local missing_flag = given.allow_model and missing_budget(given, budgets or BUDGETS)
-    if missing_flag then
-        return missing_flag
+        return
+    elseif given.allow_model then
+        check_budget(given, budgets or BUDGETS)
     end
     untrusted = require "ponder.untrusted"
     local missing = untrusted.missing()
-    if missing[1] and not given.weak_isolation then
-        return ("--untrusted: this kernel has no %s (see ponder doctor); --weak-isolation runs it "
-            .. "anyway"):format(table.concat(missing, " and no "))
-    end
+    cli.expect(not missing[1] or given.weak_isolation, ("--untrusted: this kernel has no %s (see "
+        .. "ponder doctor); --weak-isolation runs it anyway"):format(table.concat(missing,
+            " and no ")))
 end
 
--- Output of a policy, made safe for a terminal.
-local function write(output)
-    stdout:write(terminal.is_terminal(1) and quote.terminal(output) or output)
+-- Makes a function that writes the output of a policy, safe for a terminal.
+local function writer(out, fd)
+    return function(output)
+        out:write(terminal.is_terminal(fd) and quote.terminal(output) or output)
+    end
 end
 
 local function load_tool(path)
@@ -108,11 +104,7 @@ function confined.options(given)
     local tools, message = load_tools(given.allow_tool)
     return tools and { models = given.allow_model, directories = given.allow_read,
         hosts = given.allow_net, tools = tools, memory_mb = given.max_memory_mb,
-        write = write }, message
-end
-
-local function write_error(output)
-    io.stderr:write(terminal.is_terminal(2) and quote.terminal(output) or output)
+        write = writer(stdout, 1) }, message
 end
 
 ---Loads a script for many calls, whose time the command limits. Its output goes to standard error.
@@ -128,7 +120,7 @@ function confined.load(path, form, argument, given)
     if not text or not opts then
         return nil, problem or message
     end
-    opts.patience, opts.write = PATIENCE_S, write_error
+    opts.patience, opts.write = PATIENCE_S, writer(io.stderr, 2)
     local box, why, code = untrusted.open({ text = text:gsub("^#[^\n]*", ""), name = "@" .. path,
         form = form, arguments = argument }, opts)
     if not box then

@@ -31,19 +31,20 @@ local function explain(err, logs)
 end
 
 ---Opens logs, calls f with them and closes them. Ends the command if one cannot be read.
----@param paths table paths.n arguments of reader.open
+---@param count integer how many
+---@param operands string[] those of reader.open; a missing one: the newest run
 ---@param f fun(...: ponder.log.Reader): integer? exit status; default 0
 ---@param failed? integer exit status on failure; default 1
 ---@return integer status
-function opened.run(paths, f, failed)
+function opened.run(count, operands, f, failed)
     local logs = {}
     local _ <close> = setmetatable({}, { __close = function()
         for _, log in ipairs(logs) do
             log:close()
         end
     end })
-    for i = 1, paths.n do
-        local log, problem = reader.open(paths[i])
+    for i = 1, count do
+        local log, problem = reader.open(operands[i])
         cli.refuse(problem, failed or 1)
         logs[i] = log
     end
