@@ -160,4 +160,12 @@ describe("a request on the log of a server", function()
         assert.matches("name one of its requests, such as %S+run.db#2\n.*#2\n$", r.err)
         assert.not_equal(0, r.status)
     end)
+
+    it("needs its policy", function()
+        local r = run [[
+            serve; ask a ann; stop; sed -i 's/ask = /other = /' ask.lua
+            $ponder fork run.db#2; echo $?]]
+        assert.matches("\n2\n$", r.out)
+        assert.matches("\nponder fork: the policy ask no longer exists\n$", "\n" .. r.err)
+    end)
 end)
