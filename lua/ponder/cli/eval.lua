@@ -140,15 +140,11 @@ end
 
 -- ---- output ----
 
-local function write_file(path, content)
-    if not path then
-        return true
+-- Writes the file that a flag names, if it is given.
+local function write_file(path, content_of, ...)
+    if path then
+        cli.need(private.write(path, content_of(...)))
     end
-    local ok, message = private.write(path, content)
-    if not ok then
-        io.stderr:write("ponder eval: ", message, "\n")
-    end
-    return ok
 end
 
 local function print_lines(lines)
@@ -198,14 +194,10 @@ local function show(given, result)
     if given.json then
         io.stdout:write(encode(result), "\n")
     end
-    local written = write_file(given.csv, given.csv and formats.csv(result))
-        and write_file(given.junit, given.junit and formats.junit(result, tests))
-        and write_file(given.html, given.html and page.write(result, path))
-    if not written then
-        return 1
-    elseif not summary.is_measured(result) then
-        return 1, "nothing could be measured: every run failed"
-    end
+    write_file(given.csv, formats.csv, result)
+    write_file(given.junit, formats.junit, result, tests)
+    write_file(given.html, page.write, result, path)
+    cli.need(summary.is_measured(result), "nothing could be measured: every run failed")
     return missed and MISSED or 0
 end
 
@@ -287,15 +279,19 @@ local function evaluate(given, path)
     return run_with(given, path, file, opts)
 end
 
+-- Gets a result, `mode(given, path)`, and shows it; returns the exit status, and a message.
 local function measure(given, path, mode)
-    local ok, result = xpcall(mode, cli.with_traceback, given, path)
-    if not ok and type(result) == "table" then
-        return result.status, result.message
-    elseif not ok then
-        return cli.report_error(result)
+    local ok, status = xpcall(function()
+        local result = mode(given, path)
+        log_run.answer { name = result.meta.name, policies = result.policies }
+        return show(given, result)
+    end, cli.with_traceback)
+    if ok then
+        return status
+    elseif type(status) == "table" then
+        return status.status, status.message
     end
-    log_run.answer { name = result.meta.name, policies = result.policies }
-    return show(given, result)
+    return cli.report_error(status)
 end
 
 -- When the file, or anything in its directory, was last changed.
