@@ -82,7 +82,7 @@ local show = options.show
 ---@field begin fun(run, turn, msg) start, on an idle machine
 ---@field parse fun(run, call, text): any the payload in a text, or nil
 ---@field accept fun(run, turn, call, payload)
----@field unreadable? fun(run, turn, call, text) default: the run fails
+---@field unreadable? fun(run, turn, call, text) if `parse` may return nil
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
 ---@field copy? fun(run, copy) clone: completes the copy, which has a clone of the C core and copies
@@ -148,10 +148,8 @@ local function accept_text(run, turn, call, text)
     local payload = run.class.parse(run, call, text)
     if payload ~= nil then
         run.class.accept(run, turn, call, payload)
-    elseif run.class.unreadable then
-        run.class.unreadable(run, turn, call, text)
     else
-        run:fail(turn, call.id, "unreadable reply")
+        run.class.unreadable(run, turn, call, text)
     end
 end
 

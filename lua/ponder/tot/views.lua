@@ -28,11 +28,6 @@ local views = {}
 
 local array, new_list = json.array, require("ponder.core.machine").new_list
 
----The id of the node with that number.
-function views.id(node)
-    return "n" .. node
-end
-
 ---The name of the search.
 ---@return string
 function views.order(run)
