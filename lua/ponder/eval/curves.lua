@@ -85,8 +85,8 @@ end
 ---@field at number[] positions on the axis; those of one record are in order
 ---@field record integer[] index of the record
 ---@field value number[] its score from there on
----@field least number the lowest of `at` above 0
----@field most number the highest of `at`
+---@field min number the lowest of `at` above 0
+---@field max number the highest of `at`
 
 local function add(changes, at, record, value)
     local n = changes.n + 1

@@ -40,28 +40,31 @@ definition.CHOICE = {
     directory = { type = "string" },
 }
 
-local function scorer(where, value, level)
+-- A scorer with its own name, if it has one, else the given one.
+local function scorer(where, name, value, level)
     local measure, message = score.resolve(value)
-    return measure or error(("eval: %s %s"):format(where, message), level + 1)
+    if not measure then
+        error(("eval: %s %s"):format(where, message), level + 1)
+    end
+    local own = type(value) == "string" and value or type(value) == "table" and value.name
+    return { name = own or name, measure = measure }
 end
 
 -- One scorer, a list of them, or several by name.
 local function scorers_of(given, level)
     local list = {}
     if type(given) ~= "table" or getmetatable(given) then
-        local name = type(given) == "string" and given or type(given) == "table" and given.name
-        return { { name = name or "score", measure = scorer("score", given, level + 1) } }
+        return { scorer("score", "score", given, level + 1) }
     elseif given[1] ~= nil then
         for i, value in ipairs(given) do
-            local name = type(value) == "string" and value or type(value) == "table" and value.name
-            list[i] = { name = name or "score" .. i,
-                measure = scorer(("score[%d]"):format(i), value, level + 1) }
+            list[i] = scorer(("score[%d]"):format(i), "score" .. i, value, level + 1)
         end
         return list
     end
     for name, value in pairs(given) do
-        list[#list + 1] = { name = tostring(name),
-            measure = scorer(("score.%s"):format(name), value, level + 1) }
+        local one = scorer(("score.%s"):format(name), name, value, level + 1)
+        one.name = tostring(name)
+        list[#list + 1] = one
     end
     table.sort(list, function(a, b) return a.name < b.name end)
     return list[1] and list or error("eval: score must not be empty", level + 1)

@@ -45,8 +45,6 @@ local Scorer = {}
 Scorer.__index = Scorer
 Scorer.__name = "ponder.eval.Scorer"
 
-local LEVEL = 3
-
 -- Makes a scorer with options; errors name the line that called it.
 local function configure(kind, opts, level)
     local where = "eval.score." .. kind.name
@@ -62,7 +60,7 @@ end
 
 function Scorer:__call(...)
     if select("#", ...) <= 1 then
-        local made = configure(self.kind, (...), LEVEL - 1)
+        local made = configure(self.kind, (...), 2) -- no tail call: errors name the caller
         return made
     end
     return self.kind.measure(self.opts, ...)
@@ -92,13 +90,12 @@ function score.resolve(value)
 end
 
 local function define(name, rules, measure, prepare)
-    score[name] = setmetatable({ name = name, opts = {}, kind = { name = name, rules = rules,
-        measure = measure, prepare = prepare } }, Scorer)
-    local opts = {}
+    local defaults = {}
     for option, rule in pairs(rules) do
-        opts[option] = rule.default
+        defaults[option] = rule.default
     end
-    score[name].opts = opts
+    score[name] = setmetatable({ name = name, opts = defaults, kind = { name = name, rules = rules,
+        measure = measure, prepare = prepare } }, Scorer)
 end
 
 -------------------------------------------------------------------------------
