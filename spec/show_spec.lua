@@ -271,6 +271,28 @@ describe("ponder show", function()
         end
     end)
 
+    it("shows the accuracies of an evaluation, and where its calls are", function()
+        dir:write("m.lua", "return function() return 'Answer: 42' end")
+        dir:write("e.lua", [[return { data = { { question = "a", target = 42 } }, score = "numeric",
+            policies = { io = { model = "script:m.lua", prompt = "{{question}}" },
+                none = function() return 1 end } }]])
+        local log = dir.path .. "/eval.db"
+        local r = shell.run(("cd %s; %s eval --log eval.db e.lua >$OUT 2>$ERR"):format(dir.path,
+            shell.quote(shell.executable)))
+        assert.equal(0, r.status, r.err)
+        local lines = ponder({ "show", log }).out
+        assert.matches("\nanswer    io 100.0 %, none 0.0 %\ncalls     none\n"
+            .. "runs      2 within it: 1 call, ", lines, 1, true)
+        local hint = "; 2 runs within it may have some: ponder log FILE lists them, "
+            .. "FILE#2 names one\n"
+        for what, words in pairs { ["call 1; there are 0"] = { "--call", "1" },
+            search = { "--tree" } } do
+            r = ponder { "show", log, table.unpack(words) }
+            assert.same({ 1, ("ponder show: %s: there is no %s%s"):format(log, what, hint) },
+                { r.status, r.err })
+        end
+    end)
+
     it("reports in one line that a log is damaged further on", function()
         local file = dir.path .. "/torn.db"
         sample_log.fill(file, 2000)

@@ -49,6 +49,14 @@ local function write_lines(lines)
     end
 end
 
+-- What a log lacks, and where it may be: in the runs within this one.
+local function missing(log, what)
+    local runs = log:inner_totals()
+    return ("%s: there is no %s%s"):format(log.path, what, runs == 0 and ""
+        or ("; %s within it may have some: ponder log FILE lists them, FILE#2 names one"):format(
+        amount.of(runs, "run")))
+end
+
 local views = {}
 
 function views.summary(log, opts, out)
@@ -70,8 +78,8 @@ end
 
 function views.call(log, opts, out)
     local call = log:call(opts.call)
-    cli.refuse(not call and ("%s: there is no call %d; there are %d"):format(log.path, opts.call,
-        log:totals().calls), 1)
+    cli.refuse(not call and missing(log, ("call %d; there are %d"):format(opts.call,
+        log:totals().calls)), 1)
     if opts.json then
         call.failures = json.array(call.failures)
         write_json(call)
@@ -83,8 +91,8 @@ end
 function views.tree(log, opts, out)
     if not opts.json then
         local drawn = trees.draw(log, out, opts.search, write)
-        cli.need(drawn > 0, ("%s: there is no search%s"):format(log.path,
-            opts.search and " " .. opts.search or ""))
+        cli.refuse(drawn == 0 and missing(log, "search" .. (opts.search and " " .. opts.search
+            or "")), 1)
         return
     end
     for search in log:searches() do

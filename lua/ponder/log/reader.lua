@@ -405,6 +405,17 @@ function Reader:file_totals()
     return row
 end
 
+local INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = ?1 UNION "
+    .. "SELECT runs.id FROM runs JOIN inner ON runs.parent = inner.id) "
+
+---Returns the number of the runs within this one, and the sums over their calls as `file_totals`.
+---@return integer runs
+---@return ponder.log.Totals
+function Reader:inner_totals()
+    local runs = self.db:row(INNER .. "SELECT count(*) FROM inner", self.number)
+    return runs, self.db:columns(INNER .. SUMS:format("", "WHERE run IN inner"), self.number)()
+end
+
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()

@@ -14,7 +14,23 @@ local MAX_LINES = 24 -- of an answer on a terminal
 local MAX_JSON = 400 -- bytes of an answer that is not text; --json prints it whole
 local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
 
----The answer of a run: a text in full, or the beginning of other values as JSON.
+-- The accuracies in the answer of `ponder eval`: "io 50.0 %, tot 95.0 %"; nil for other answers.
+local function accuracies(answer)
+    local parts = {}
+    for i, policy in ipairs(type(answer.policies) == "table" and answer.policies or {}) do
+        local figure = type(policy) == "table" and policy.accuracy
+        local value = type(figure) == "table" and figure.value
+        if type(value) ~= "number" or type(policy.name) ~= "string" then
+            return nil
+        end
+        parts[i] = policy.name .. " " .. (policy.binary and ("%.1f %%"):format(100 * value)
+            or ("%.3f"):format(value))
+    end
+    return parts[1] and table.concat(parts, ", ")
+end
+
+---The answer of a run: a text in full, the accuracies of an evaluation, or the beginning of other
+---values as JSON.
 ---@param answer any decoded
 ---@return string?
 function summary.answer(answer)
@@ -25,6 +41,7 @@ function summary.answer(answer)
         if value == nil and type(answer.texts) == "table" then
             value = answer.text -- a reply, of `ponder chat`
         end
+        value = value or accuracies(answer)
         if type(value) == "string" then
             return value
         end
@@ -104,6 +121,18 @@ local function tokens_of(totals)
             amount.count(totals.cache_read_tokens))
     end
     return line
+end
+
+-- What the runs within a run did, such as the attempts of an evaluation.
+local function inner_of(log)
+    local runs, totals = log:inner_totals()
+    if runs == 0 then
+        return nil
+    end
+    local facts = { amount.of(totals.calls, "call") }
+    facts[#facts + 1] = tokens_of(totals)
+    facts[#facts + 1] = totals.calls > 0 and amount.cost(totals) or nil
+    return ("%d within it: %s (ponder log FILE lists them)"):format(runs, table.concat(facts, ", "))
 end
 
 local function saved_of(run, totals)
@@ -217,6 +246,7 @@ function summary.lines(log, style)
     add("cost", totals.calls > 0 and amount.cost(totals) or nil)
     add("tools", totals.tools > 0 and amount.of(totals.tools, "call") .. (totals.tool_errors > 0
         and (", %d raised an error"):format(totals.tool_errors) or "") or nil)
+    add("runs", inner_of(log))
     add("saved", saved_of(run, totals))
     add("with", settings_of(run))
     add("log", log.path)
