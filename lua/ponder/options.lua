@@ -266,6 +266,9 @@ end
 ---@param level integer? as in `check`
 ---@return any kept the normalized value
 function options.argument(where, name, value, rule, level)
+    if type(value) == rule and value == value then -- the fast path; NaN is not a number
+        return value
+    end
     local kept, problem = options.check_value(value, BY_TYPE[rule] or rule)
     if problem then
         error(("%s: %s %s"):format(where, name, problem), level == 0 and 0 or (level or 2) + 1)

@@ -115,12 +115,15 @@ local function read_marker(o, from)
     if not section or section == 0 then
         return nil
     end
-    -- A bare lower-case word needs a colon: it may just be the beginning of a wrapped line.
-    local is_proper = find(word, "^%u") or find(text, "^[^%a \t]", from)
-    local rest = skip_qualifiers(o, after, o.roles[section])
-    local content = skip_separator(text, rest, o.roles[section], is_proper)
-    if not content and not (is_proper and find(text, BARE, rest)) then
-        return nil
+    local content = match(text, COLON, after) -- the usual case
+    if not content then
+        -- A bare lower-case word needs a colon: it may just be the beginning of a wrapped line.
+        local is_proper = find(word, "^%u") or find(text, "^[^%a \t]", from)
+        local rest = skip_qualifiers(o, after, o.roles[section])
+        content = skip_separator(text, rest, o.roles[section], is_proper)
+        if not content and not (is_proper and find(text, BARE, rest)) then
+            return nil
+        end
     end
     if content and find(text, "^[*_]*[ \t\r]*\n", content) then
         content = nil
