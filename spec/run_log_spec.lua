@@ -314,6 +314,23 @@ describe("runs within a logged run", function()
         assert.equal("failed failed failed cancelled", statuses())
     end)
 
+    it("that raise while a timeout closes their variables have timed out all the same", function()
+        w:begin [[
+            local run = require "ponder.run"
+            for _ = 1, 2 do
+                say(run.new { timeout_ms = 20 }:call(function()
+                    local _ <close> = setmetatable({}, { __close = function() error "closing" end })
+                    task.sleep(60)
+                end))
+            end
+            say(ask "at the end")
+        ]]
+        local first = w:run()
+        assert.equal(("nil\ttimed out after 0.02 s\tTIMEOUT\tnil\n"):rep(2),
+            first.out:match "^(.*\n).-\n$")
+        assert.equal(first.out, w:replay().out)
+    end)
+
     it("are identified by name, and by order among those of one name", function()
         w:begin [[
             local run = require "ponder.run"

@@ -171,6 +171,7 @@ local function main(self, f, ...)
         return table.unpack(results, 1, results.n)
     end, ...))
     if not ended then
+        self.is_late = true
         for _, t in ipairs(waiters.others()) do
             scheduler.cancel(t)
         end
