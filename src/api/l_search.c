@@ -225,7 +225,7 @@ static int core_kept_ids(lua_State *L)
         return 0;
     lua_newtable(L);
     for (uint64_t id = 0; id < s->count; id++) {
-        if (s->chunks[id >> SEARCH_CHUNK_BITS] == NULL) {
+        if (s->chunks.items[id >> SEARCH_CHUNK_BITS] == NULL) {
             id |= SEARCH_CHUNK_SIZE - 1;
         } else if (search_has(s, (uint32_t)id)) {
             lua_pushinteger(L, (lua_Integer)id);

@@ -179,7 +179,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
     (void)context;
     bool called = status == LUA_YIELD;
     Core *core = lua_touserdata(L, SELF);
-    if (core->search.chunks == NULL) /* a finalizer calls it while the Lua state is being closed */
+    if (core->search.chunks.items == NULL) /* a finalizer calls it as the Lua state closes */
         return luaL_error(L, "search.run: the search is closed");
     for (;;) {
         if (search_is_range(&core->search, core->ask.call))

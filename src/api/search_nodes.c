@@ -37,7 +37,7 @@ bool core_drop_states(lua_State *L, Core *core, int states)
     for (size_t i = 0; i < s->freed.count; i++) {
         uint32_t id = s->freed.items[i];
         lua_Integer chunk = (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1;
-        if (s->chunks[chunk - 1] == NULL) {
+        if (s->chunks.items[chunk - 1] == NULL) {
             lua_pushboolean(L, false);
             lua_rawseti(L, states, chunk);
             dropped = true;

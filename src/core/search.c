@@ -65,15 +65,14 @@ void search_free(Search *s)
 {
     if (s->data != NULL && s->policy->free != NULL)
         s->policy->free(s);
-    for (size_t i = 0; i < s->chunk_capacity; i++)
-        alloc_free(&s->alloc, s->chunks[i],
+    for (size_t i = 0; i < s->chunks.count; i++)
+        alloc_free(&s->alloc, s->chunks.items[i],
                    s->room < SEARCH_CHUNK_SIZE ? s->room * sizeof(SearchNode) : s->chunk_size);
-    alloc_free(&s->alloc, s->chunks, s->chunk_capacity * sizeof *s->chunks);
+    vec_free(&s->chunks, &s->alloc);
     if (s->data != NULL)
         alloc_free(&s->alloc, s->data, s->policy->data_size);
     s->data = NULL;
-    s->chunks = NULL;
-    s->chunk_capacity = s->count = s->room = 0;
+    s->count = s->room = 0;
     s->ended = true;
     search_keys_free(&s->keys, &s->alloc);
     vec_free(&s->tickets, &s->alloc);
@@ -89,24 +88,18 @@ void search_free(Search *s)
 static bool add_room(Search *s, uint32_t id)
 {
     size_t index = id >> SEARCH_CHUNK_BITS;
-    if (index == s->chunk_capacity) {
-        size_t grown = s->chunk_capacity * 2 + 4;
-        SearchNode **chunks =
-            alloc_resize(&s->alloc, s->chunks, index * sizeof *chunks, grown * sizeof *chunks);
-        if (chunks == NULL)
-            return false;
-        memset(chunks + index, 0, (grown - index) * sizeof *chunks);
-        s->chunks = chunks;
-        s->chunk_capacity = grown;
-    }
-    bool grows = s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode) && index == 0;
+    bool is_new = index == s->chunks.count;
+    bool grows = index == 0 && s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode);
     uint32_t room = !grows ? (uint32_t)(index + 1) << SEARCH_CHUNK_BITS : id == 0 ? 16 : id * 4;
-    size_t before = s->chunks[index] == NULL ? 0 : id * sizeof(SearchNode);
-    SearchNode *chunk = alloc_resize(&s->alloc, s->chunks[index], before,
+    if (!vec_reserve(&s->chunks, &s->alloc, is_new))
+        return false;
+    SearchNode *chunk = alloc_resize(&s->alloc, is_new ? NULL : s->chunks.items[index],
+                                     is_new ? 0 : id * sizeof(SearchNode),
                                      grows ? room * sizeof(SearchNode) : s->chunk_size);
     if (chunk == NULL)
         return false;
-    s->chunks[index] = chunk;
+    s->chunks.items[index] = chunk;
+    s->chunks.count += is_new;
     s->room = room;
     if (s->options.retain_path)
         memset((char *)chunk + s->refs_offset, 0, (SEARCH_CHUNK_SIZE + 1) * 4);
@@ -159,21 +152,21 @@ SearchStatus search_make(Search *s, SearchTicket *t)
 
 static uint32_t *refs_of(const Search *s, uint32_t id)
 {
-    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
     return (uint32_t *)(void *)(chunk + s->refs_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
 }
 
 /* The number of freed nodes in its chunk. */
 static uint32_t *freed_of(const Search *s, uint32_t id)
 {
-    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
     return (uint32_t *)(void *)(chunk + s->refs_offset) + SEARCH_CHUNK_SIZE;
 }
 
 bool search_has(const Search *s, uint32_t id)
 {
     return !s->options.retain_path ||
-           (s->chunks[id >> SEARCH_CHUNK_BITS] != NULL && *refs_of(s, id) > 0);
+           (s->chunks.items[id >> SEARCH_CHUNK_BITS] != NULL && *refs_of(s, id) > 0);
 }
 
 void search_hold(Search *s, uint32_t id)
@@ -191,8 +184,8 @@ void search_release(Search *s, uint32_t id)
         if (vec_reserve(&s->freed, &s->alloc, 1))
             vec_push(&s->freed, id);
         if (++*freed_of(s, id) == SEARCH_CHUNK_SIZE) {
-            alloc_free(&s->alloc, s->chunks[id >> SEARCH_CHUNK_BITS], s->chunk_size);
-            s->chunks[id >> SEARCH_CHUNK_BITS] = NULL;
+            alloc_free(&s->alloc, s->chunks.items[id >> SEARCH_CHUNK_BITS], s->chunk_size);
+            s->chunks.items[id >> SEARCH_CHUNK_BITS] = NULL;
         }
         id = parent;
     }

@@ -194,9 +194,8 @@ typedef struct Search {
     Alloc alloc;
     SearchOptions options;
     const struct SearchPolicy *policy;
-    void *data;          /* the policy's own */
-    SearchNode **chunks; /* never moved, except the first: growing copies no nodes */
-    size_t chunk_capacity;
+    void *data;               /* the policy's own */
+    VEC(SearchNode *) chunks; /* never moved, except the first: growing copies no nodes */
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* chunks also hold other data */
     bool has_policy_score;
@@ -336,13 +335,13 @@ bool search_group(const Search *s, uint32_t i, const uint32_t **ids, size_t *cou
 
 static inline SearchNode *search_node(const Search *s, uint32_t id)
 {
-    return &s->chunks[id >> SEARCH_CHUNK_BITS][id & (SEARCH_CHUNK_SIZE - 1)];
+    return &s->chunks.items[id >> SEARCH_CHUNK_BITS][id & (SEARCH_CHUNK_SIZE - 1)];
 }
 
 /* The policy's data of a node, zero in a new node. */
 static inline void *search_extra(const Search *s, uint32_t id)
 {
-    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
     return chunk + SEARCH_CHUNK_SIZE * sizeof(SearchNode) +
            (id & (SEARCH_CHUNK_SIZE - 1)) * s->node_size;
 }
@@ -350,7 +349,7 @@ static inline void *search_extra(const Search *s, uint32_t id)
 /* Where the result of simulate goes. */
 static inline double *search_simulated(const Search *s, uint32_t id)
 {
-    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
     return (double *)(void *)(chunk + s->value_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
 }
 
