@@ -241,6 +241,13 @@ for _, case in ipairs(CASES) do
             end
         end)
 
+        it("has clones that use its prompts, even inherited ones", function()
+            local prompts = setmetatable({}, { __index = function() return "Be brief." end })
+            local machine = library.new { prompts = prompts }:clone()
+            local directives = machine:update { type = "start", prompt = "x", call_id = "c0" }
+            assert.matches("Be brief%.", json.encode(directives[1].context))
+        end)
+
         it("saves an empty list as a list", function()
             local text = json.encode(library.new():to_map())
             for _, field in ipairs { "calls", "nodes", "edges", "frontier", "pending_node_ids",

@@ -324,12 +324,15 @@ local function check_between_updates(run, what)
     end
 end
 
+-- Fields of a Run that do not change; `prompts` may have a metatable.
+local MADE_BY_NEW = { class = true, core = true, options = true, prompts = true }
+
 local function clone(run)
     check_between_updates(run, "clone")
     local class = run.class
     local copy = Run.new(class, run.options, run.core:clone())
     for name, value in pairs(run) do
-        if name ~= "class" and name ~= "options" and name ~= "core" then
+        if not MADE_BY_NEW[name] then
             copy[name] = type(value) == "table" and options.merge({}, value) or value
         end
     end
