@@ -215,3 +215,19 @@ describe("an argument", function()
         end
     end)
 end)
+
+describe("what can be called", function()
+    it("is a function, or has a function as its own __call", function()
+        local callable = setmetatable({}, { __call = print })
+        assert.is_true(options.is_callable(print))
+        assert.is_true(options.is_callable(callable))
+        for _, meta in ipairs { {}, { __call = 5 }, setmetatable({}, { __index = error }),
+            setmetatable({}, { __index = getmetatable(callable) }) } do
+            local value = setmetatable({}, meta)
+            assert.is_false(pcall(value))
+            assert.is_false(options.is_callable(value))
+        end
+        assert.is_false(options.is_callable(nil))
+        assert.is_false(options.is_callable "print")
+    end)
+end)

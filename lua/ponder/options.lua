@@ -179,7 +179,8 @@ end
 ---@return boolean
 function options.is_callable(value)
     local meta = type(value) ~= "function" and debug.getmetatable(value)
-    return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+    return type(value) == "function" -- like Lua, ignores a __call that the metatable inherits
+        or type(meta) == "table" and type(rawget(meta, "__call")) == "function"
 end
 
 --- Whether `value` is a `kind`, and the normalized value.
