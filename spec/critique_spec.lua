@@ -213,6 +213,8 @@ Some closing words.
     it("keep the text as it came", function()
         assert.equal("ISSUE: x\0\xFF", critique.supervision("ISSUE: x\0\xFF").raw_text)
         assert.same({ "x\0\xFF" }, critique.supervision("ISSUE: x\0\xFF").issues)
+        assert.same({ "two:\0", "a" }, critique.supervision("ISSUES: two:\0\n- a").issues)
+        assert.same({ "a" }, critique.supervision("ISSUES: two\0:\n- a").issues)
     end)
 end)
 
