@@ -201,6 +201,8 @@ describe("ponder eval", function()
     for _, case in ipairs {
         { {}, "expected one file" },
         { { "--compare", "a.db" }, "--compare takes two evaluations" },
+        { { "--compare", "a.db", "b.db", "--allow-read", "." },
+            "--allow-read is for --untrusted" },
         { { "--fail-on-regression", "x.lua" }, "needs --compare" },
         { { "--retry-errors", "x.lua" }, "--retry-errors needs the log" },
         { { "--threshold", "accuracy(io)", "x.lua" }, "expected FIGURE OPERATOR NUMBER" },

@@ -335,12 +335,11 @@ end
 ---See ponder.cli.
 function command.run(given, operands, list)
     cli.refuse(misuse(given, operands))
+    confined.check(given, BUDGETS)
     check_thresholds(given)
     if given.compare then
         return compare_logs(given, operands)
-    end
-    confined.check(given, BUDGETS)
-    if given.rescore then
+    elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
     if given.retry_errors then
