@@ -350,7 +350,7 @@ function cli.report_error(message, run)
     if log_run and log_run.is_broken(run) then
         return 1 -- log_run.finish says why
     end
-    stderr:write("ponder: ", is_stopped and text or quote.terminal(text), "\n")
+    stderr:write("ponder: ", quote.terminal(text), "\n")
     return is_stopped and host.stop_status() or 1
 end
 
