@@ -147,6 +147,35 @@ describe("ponder, asked for help,", function()
     end)
 end)
 
+describe("an option of ponder run after the script", function()
+    local function notice(flag)
+        return ("ponder run: %s is passed to the script; to limit or change the run, write it "
+            .. "before a.lua\n"):format(flag)
+    end
+
+    -- What `ponder a.lua ARG...` writes to standard error.
+    local function written(text, ...)
+        local dir <close> = shell.directory { ["a.lua"] = text }
+        local r = status(0, shell.ponder({ "a.lua", ... }, { cwd = dir.path }))
+        assert.equal(table.concat({ ... }, "\t") .. "\n", r.out)
+        return r.err
+    end
+
+    it("is an argument of the script, which a notice says", function()
+        assert.equal(notice "--max-cost", written("print(...)", "--max-cost", "1"))
+        assert.equal(notice "--max-calls" .. notice "--json",
+            written("-- ponder --max-calls 1 a.lua\nprint(...)", "x", "--max-calls=5", "--json"))
+    end)
+
+    it("gets no notice if the script may read it, or it is none", function()
+        assert.equal("", written("print(...)", "--max", "-e", "--", "--max-cost", "1"))
+        assert.equal("", written("print(... ~= '--json' and 1 or ...)", "--json"))
+        assert.equal("", written([[
+            require("ponder.args").script("a", { ... }, { max_cost = { value = "USD" } })
+            print(...)]], "--max-cost", "1"))
+    end)
+end)
+
 describe("a usage error of ponder", function()
     for _, case in ipairs {
         { "ponder: runn: No such file or directory (did you mean the command run?)", "runn" },

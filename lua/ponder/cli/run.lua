@@ -43,7 +43,8 @@ ponder [OPTION...] FILE [ARG...]
 ponder -e CODE [ARG...]
 
 Runs a Lua 5.4 script. It can use Lua's standard library, cjson, ponder's modules (require
-"ponder.search") and modules in its own directory; its arguments are in `...` and `arg`.]]
+"ponder.search") and modules in its own directory. All words after FILE are its arguments, in `...`
+and `arg`: options of ponder run come before FILE.]]
 
 local stdout, collectgarbage = io.stdout, collectgarbage -- a script may replace them
 
@@ -59,6 +60,25 @@ local function read_script(path)
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end
 
+-- Says which arguments of a script are spelled like options of this command: a budget there limits
+-- nothing. Scripts that use ponder.args, itself or by ponder.policy, refuse what they do not know;
+-- others that read an option name it.
+local function warn_of_options(text, path, arguments)
+    if text:find "ponder%.args" or text:find "ponder%.policy" then
+        return
+    end
+    for _, word in ipairs(arguments) do
+        local flag = word:match "^%-%-[%l-]+"
+        if word == "--" then
+            return
+        elseif flag and run.rules[(flag:sub(3):gsub("-", "_"))]
+            and not text:find("[\"']" .. flag:gsub("-", "%%-")) then
+            io.stderr:write(("ponder run: %s is passed to the script; to limit or change the run, "
+                .. "write it before %s\n"):format(flag, quote.terminal(path or "CODE")))
+        end
+    end
+end
+
 -- The chunk of a file, of standard input or of -e; or nil, message, status.
 local function load_script(opts, path, arguments)
     local text, name = opts.e, "=(command line)"
@@ -71,6 +91,7 @@ local function load_script(opts, path, arguments)
         name = path == "-" and "=stdin" or "@" .. path
         host.set_script_directory(path ~= "-" and cli.directory_of(path) or nil)
     end
+    warn_of_options(text, path, arguments)
     if opts.untrusted then
         return confined.chunk(text, name, arguments, opts)
     end
