@@ -76,7 +76,8 @@ local show = options.show
 ---and which field is wrong (`thoughts must be a list (got nil)`); other messages carry text, as
 ---`llm_result` does
 ---@field bare_error? boolean `error{reason}` without a call id ends the run
----@field fields table<string, string|fun(run): any> machine.FIELD: a field of the run, or a getter
+---@field fields table<string, string|fun(run): any> machine.FIELD: a getter, or the name of a field
+---of the run, which machine.class replaces by one
 ---@field methods table<string, function> machine:METHOD(...); gets the run, then the arguments
 ---@field create fun(run) adds what the class needs to a new Run
 ---@field begin fun(run, turn, msg) start, on an idle machine
@@ -290,8 +291,9 @@ local function make_metatable(class)
                 return method
             end
             local run = rawget(handle, "_run")
-            if fields[name] then
-                return run:field(name)
+            local field = fields[name]
+            if field then
+                return field(run)
             end
             return run.options[name]
         end,
@@ -420,6 +422,15 @@ local function fill(target, defaults)
     end
 end
 
+-- Replaces names of fields by getters.
+local function complete_fields(fields)
+    for name, field in pairs(fields) do
+        if type(field) == "string" then
+            fields[name] = function(run) return run[field] end
+        end
+    end
+end
+
 local function index_replies(class)
     local any = {}
     class.answers = { llm_result = not class.typed_replies_only and any or nil }
@@ -440,6 +451,7 @@ function machine.class(class)
     class.read = class.read or {}
     fill(class.options, COMMON_OPTIONS)
     fill(class.fields, common_fields)
+    complete_fields(class.fields)
     class.env = class.env or {}
     fill(class.env, COMMON_ENV)
     for _, key in pairs(class.prompts) do

@@ -40,17 +40,6 @@ function Run.new(class, opts, core)
     }, Run)
 end
 
----The value of a field of the machine.
----@param name string a key of class.fields
----@return any
-function Run:field(name)
-    local field = self.class.fields[name]
-    if type(field) == "string" then
-        return self[field]
-    end
-    return field(self)
-end
-
 ---Adds a directive to those that update returns.
 function Run.add_directive(_, turn, directive)
     turn.directives[#turn.directives + 1] = directive

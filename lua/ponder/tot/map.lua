@@ -18,7 +18,7 @@ function map_of.save(run, map)
         "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",
         "solution_path", "parser_mode", "parse_retries", "parser_errors", "recent_best_scores",
     } do
-        map[name] = run:field(name)
+        map[name] = views.fields[name](run)
     end
     map.expansions = run.core:expansions()
     local answer = run.core:answer()

@@ -97,8 +97,8 @@ end
 
 ---Adds all fields to a map.
 function views.save(run, map)
-    for name in pairs(views.fields) do
-        map[name] = run:field(name)
+    for name, field in pairs(views.fields) do
+        map[name] = field(run)
     end
 end
 
