@@ -271,6 +271,19 @@ describe("ponder show", function()
         end
     end)
 
+    it("names the cost of the calls of inner runs as such", function()
+        dir:write("m.lua", "return function() return 'a' end")
+        dir:write("r.lua", [[
+            require("ponder.run").new():call(function()
+                assert(require("ponder.model").open("script:m.lua"):complete "q")
+            end)]])
+        local r = shell.run(("cd %s; %s run --log inner.db r.lua >$OUT 2>$ERR"):format(dir.path,
+            shell.quote(shell.executable)))
+        assert.equal(0, r.status, r.err)
+        assert.matches("\nruns      1 within it: 1 call, cost unknown (",
+            ponder({ "show", dir.path .. "/inner.db" }).out, 1, true)
+    end)
+
     it("shows the accuracies of an evaluation, and where its calls are", function()
         dir:write("m.lua", "return function() return 'Answer: 42' end")
         dir:write("e.lua", [[return { data = { { question = "a", target = 42 } }, score = "numeric",

@@ -131,7 +131,7 @@ local function inner_of(log)
     end
     local facts = { amount.of(totals.calls, "call") }
     facts[#facts + 1] = tokens_of(totals)
-    facts[#facts + 1] = totals.calls > 0 and amount.cost(totals) or nil
+    facts[#facts + 1] = totals.calls > 0 and "cost " .. amount.cost(totals) or nil
     return ("%d within it: %s (ponder log FILE lists them)"):format(runs, table.concat(facts, ", "))
 end
 
