@@ -543,15 +543,17 @@ describe("the process of several calls", function()
             }]] }
         local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
             %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
-                --listen unix:$PWD/socket s.lua 2>log & pid=$!
+                --listen unix:$PWD/socket --log a.db s.lua 2>log & pid=$!
             for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
             for model in up ask out; do
                 curl -s --unix-socket socket http://x/v1/chat/completions -H \
                     'content-type: application/json' -d '{"model":"'$model'","messages":[
                     {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"'
             done
-            kill $pid; wait $pid; echo $?]]):format(dir.path, shell.quote(shell.executable)))
-        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n0\n', r.out)
+            kill $pid; wait $pid; echo $?; rm m.lua; %s replay a.db#3]]):format(dir.path,
+            shell.quote(shell.executable), shell.quote(shell.executable)))
+        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n0\na-hi\n', r.out,
+            r.err)
     end)
 
     it("serves strategies, built in and of the file, with an allowed model", function()

@@ -5,6 +5,7 @@ local cli = require "ponder.cli"
 local confined = require "ponder.cli.shared.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
+local log_run = require "ponder.log.run"
 local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
@@ -148,8 +149,6 @@ end
 
 -- The server.
 local function prepare(given, operands, page)
-    cli.refuse(misuse(given, operands))
-    confined.check(given, BUDGETS)
     local keys
     if given.key_file then
         local text = cli.expect_flag("--key-file", read_file(given.key_file))
@@ -166,6 +165,8 @@ end
 
 ---See ponder.cli.
 function serve.run(given, operands, arguments)
+    cli.refuse(not log_run.is_played() and misuse(given, operands))
+    confined.check(given, BUDGETS)
     local status = policies.begin("serve", given, operands, arguments)
     if status then
         return status
