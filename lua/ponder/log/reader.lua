@@ -400,7 +400,7 @@ end
 ---Returns the sums over the calls of all runs of the file, without `models` and `tools`.
 ---@return ponder.log.Totals
 function Reader:file_totals()
-    local row = self.db:columns(SUMS:format("", ""))()
+    local row = file.only(self.db:columns(SUMS:format("", "")))
     file.check_values(self.path, "calls", { asked_at = row.first_at, answered_at = row.last_at })
     return row
 end
@@ -413,7 +413,8 @@ local INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = 
 ---@return ponder.log.Totals
 function Reader:inner_totals()
     local runs = self.db:row(INNER .. "SELECT count(*) FROM inner", self.number)
-    return runs, self.db:columns(INNER .. SUMS:format("", "WHERE run IN inner"), self.number)()
+    return runs, file.only(self.db:columns(INNER .. SUMS:format("", "WHERE run IN inner"),
+        self.number))
 end
 
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
