@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -5,7 +5,6 @@
 #include "api/l_machine.h"
 
 #include <math.h>
-#include <string.h>
 
 static void save_call(lua_State *L, const Machine *m, const MachineCall *call)
 {

@@ -1,7 +1,6 @@
 /* l_net.c -- ponder.core.net: pumps and stream readers. Described in lua/ponder/meta/net.lua. */
 #include <curl/curl.h>
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "api/api.h"

@@ -4,7 +4,6 @@
  * method returns whether the part is consistent with the rest: see core/tot_load.c.
  */
 #include <math.h>
-#include <string.h>
 
 #include "api/l_machine.h"
 #include "api/l_search.h"

@@ -2,7 +2,6 @@
  * l_zlib.c -- ponder.core.zlib: compresses what is sent to Redis. Described in
  * lua/ponder/meta/zlib.lua.
  */
-#include <string.h>
 #include <zlib.h>
 
 #include "api/api.h"

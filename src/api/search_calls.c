@@ -2,8 +2,6 @@
  * search_calls.c -- makes the arguments of Lua callbacks from the engine's units of work, and
  * passes their results to the engine.
  */
-#include <math.h>
-#include <string.h>
 
 #include "api/l_search.h"
 

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #define CHAIN_AGGREGATE_SCORE 1.0
 
