@@ -289,6 +289,14 @@ describe("ponder init", function()
         assert.equal(dir:read "eval.lua", init("eval", "-"))
     end)
 
+    it("works with a broken config file", function()
+        dir:write("ponder/config.lua", "return {")
+        local r = shell.ponder({ "init", "strategy" }, { cwd = dir.path,
+            env = environment { PONDER_MODEL = "", XDG_CONFIG_HOME = dir.path } })
+        assert.same({ 0, "" }, { r.status, r.err })
+        assert.matches("^wrote strategy%.lua; try: ponder ask %-%-model script:model%.lua", r.out)
+    end)
+
     it("changes no file that exists", function()
         dir:write("eval.lua", "mine")
         local result = ponder "init"

@@ -182,7 +182,8 @@ is not changed; - writes to standard output.]]
 
 -- The command that tries a file.
 local function try(kind, path)
-    local names_model = model.default_name() or not TRY[kind]:find "MODEL"
+    local is_readable, named = pcall(model.default_name) -- the config file may be broken
+    local names_model = is_readable and named or not TRY[kind]:find "MODEL"
     local line = TRY[kind]:gsub("MODEL", names_model and "" or "--model script:model.lua ")
     return line:gsub("FILE", (path:gsub("%%", "%%%%")))
         .. (names_model and "" or " (ponder init model writes model.lua)")
