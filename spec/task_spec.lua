@@ -250,6 +250,16 @@ describe("join", function()
         end)
     end)
 
+    it("tells where an object was raised first, even if a call raised it again", function()
+        run(function()
+            local function thrower() error { code = 3 } end
+            local _, message = task.spawn(task.timeout, 60, function() thrower() end):join()
+            assert.matches("^a table value was raised: { code = 3 }\nstack traceback:.*" .. HERE
+                .. ": in upvalue 'thrower'", message)
+            assert.equal(1, select(2, message:gsub("stack traceback:", "")))
+        end)
+    end)
+
     it("returns an error with the task's own traceback, and keeps the raw error", function()
         run(function()
             local odd = setmetatable({}, {

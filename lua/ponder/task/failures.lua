@@ -148,12 +148,13 @@ end
 ---@param traceback? string
 ---@return ponder.task.Failure
 function Failures:add(id, err, traceback)
+    if OBJECTS[type(err)] then -- raised again, it keeps its first traceback
+        traceback = tracebacks[err] or traceback
+        tracebacks[err] = traceback
+    end
     local message = failures.describe(err)
     if traceback then
         message = message .. "\n" .. traceback
-    end
-    if OBJECTS[type(err)] then
-        tracebacks[err] = tracebacks[err] or traceback
     end
     local failure = setmetatable({ id = id, message = message, handled = false, of = self },
         Failure)
