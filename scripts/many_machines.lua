@@ -26,12 +26,17 @@ function jobs.longest(part)
     return { number = best, steps = most }
 end
 
-local url, below = ...
-if type(url) ~= "string" then
+if type((...)) ~= "string" then
     return jobs -- for a worker
 end
 
+local args = require "ponder.args"
 local queue = require "ponder.queue"
+
+local _, operands = args.script("many_machines", { ... }, {}, { operands = 2,
+    usage = "many_machines redis://HOST [BELOW]",
+    about = "Finds the longest Collatz sequence that begins below a number, on all workers." })
+local url, below = operands[1], operands[2]
 
 local SIZE = 20000
 local parts, limit = {}, tonumber(below) or 1000000
