@@ -81,7 +81,15 @@ local function silently(f, ...)
     return table.unpack(results, 1, results.n)
 end
 
+-- A command ends by raising a table if it refuses its arguments.
+local function is_refusal(problem)
+    return type(problem) == "table" and problem.status and problem.message
+end
+
 local function with_trace(problem)
+    if is_refusal(problem) then
+        return problem
+    end
     return tostring(problem):find "^[^\n]*: damaged: " and problem or debug.traceback(problem, 2)
 end
 
@@ -104,7 +112,7 @@ local function try(input)
     local ok, problem = silently(xpcall, function()
         return require("ponder.cli").call(name, require("ponder.cli." .. name), arguments)
     end, with_trace)
-    assert(ok or problem:find "^[^\n]*: damaged: ", problem)
+    assert(ok or is_refusal(problem) or problem:find "^[^\n]*: damaged: ", problem)
 end
 
 return { make = make, try = try, slow = true, seeds = { "show\nset runs.status 3" },
