@@ -835,6 +835,7 @@ describe("ponder serve", function()
             ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
             ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
             ["up.lua"] = "return function() end" }
+        local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
         for _, case in ipairs {
             { "expected a policy" },
             { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
@@ -855,5 +856,10 @@ describe("ponder serve", function()
             assert.equal(2, r.status)
             assert.matches(case[1], r.err)
         end
+        local r = shell.ponder({ "serve", "tot" }, {
+            env = { XDG_CONFIG_HOME = broken_config.path },
+        })
+        assert.equal(2, r.status)
+        assert.matches("^ponder serve: tot: [^\n]*/config.lua:1: unexpected symbol[^\n]*\n$", r.err)
     end)
 end)

@@ -172,7 +172,10 @@ function settings.open_models(s)
     local needs_price = s.opts.max_cost or budgets.needs_price()
     for _, call in ipairs(options.names(s.kind.roles)) do
         local role = s.kind.roles[call]
-        local named = named_for(s, role)
+        local readable, named = pcall(named_for, s, role)
+        if not readable then
+            return nil, named, "NO_MODEL" -- a broken config file
+        end
         local opened, message = type(named) == "table" and named or by_name[named]
         if not opened then
             opened, message = model.try_open(named, open_options)

@@ -18,7 +18,6 @@ local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
-local model = require "ponder.model"
 local options = require "ponder.options"
 local progress = require "ponder.report.progress"
 local notice = require "ponder.notice"
@@ -131,10 +130,6 @@ end
 
 -- Runs the strategy. Ctrl-C and timeouts, raised in this task, end it; other errors propagate.
 function Session:ask(question)
-    local readable, problem = pcall(model.default_name)
-    if not readable and not task.stop_reason() then
-        return nil, problem, "NO_MODEL" -- a broken config file
-    end
     local _ <close> = self.view and self.view:start(REDRAW_S) or nil
     local _ <close> = self.given.verbose and verbose.start() or nil
     local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,
