@@ -1,144 +1,137 @@
--- Secrets that a script, a command line or a caller holds: none reaches the log or the output.
+-- Secrets that ponder knows: none reaches the log, a cache or the output, and no reply is changed.
 
 local help = require "log_help"
-local literals = require "ponder.redact.literals"
 local redact = require "ponder.redact"
+local server = require "server"
 
--- The secrets found, and the options with their places, by text.
-local function find(text)
-    local found, options = literals.find(text)
-    local shown = {}
-    for i, option in ipairs(options) do
-        shown[i] = text:sub(option.first, option.last)
-    end
-    table.sort(found)
-    return table.concat(found, " "), table.concat(shown, " ")
-end
+describe("a script", function()
+    local w
 
-describe("ponder.redact.literals", function()
-    it("finds options and headers by their names, even short ones", function()
-        for text, expected in pairs {
-            ['open("m", { api_key = "k1" })'] = "k1",
-            ["opts.api_key = os.getenv 'HOME' or [[k2]]"] = "k2",
-            ["opts.api_key = os.getenv('HOME') or [[k2]]"] = "k2",
-            ['{ ["api-key"] = "k3", password = \'k4\' }'] = "k3 k4",
-            ['headers = { ["x-team"] = "blue", accept = "a/b", [ "authorization" ] = "Bearer tt" }']
-                = "blue tt",
-            ['o.headers["x-team"] = "blue" o.other["x-team"] = "red"'] = "blue",
-            ['headers = { a = "1", { b = "2" } } other = { c = "3" }'] = "1 2",
-            ['api_key = key("name")'] = "",
-            ['{ key = "name", token = "(", sort_key = "a" }'] = "",
-            ["-- api_key = 'k'\n--[[ api_key = 'k' ]] --[==[ api_key = 'k' ]==]"] = "",
-            ['s = "api_key = \\"k\\"" t = [[ api_key = "k" ]]'] = "",
-            ["api_key = 'unterminated"] = "unterminated", ["api_key = [[open"] = "open",
-            ["x = 'a\\"] = "", ["--[["] = "",
-        } do
-            local _, options = find(text)
-            assert.equal(expected, options, text)
-        end
+    setup(function() w = help.open("mix=0&text=" .. server.encode(
+        "question_id of " .. help.KEY .. " is bearer-blue-team-2")) end)
+    teardown(function() w:close() end)
+
+    local NAMES = [[
+        local SORT_KEY, secret = "question_id", "is"
+        local page = { headers = { "question_id" }, url = "https://h/?sig=question_id" }
+        local function show(text) say((text:gsub("%%s+", " "))) end
+        show(ask "one")
+        show(log.record("page", {}, function() return "question_id %s" end))
+    ]]
+
+    it("receives what the model and log.record said, with and without a log", function()
+        local expected = ("question_id of %s is bearer-blue-team-2\nquestion_id %s\n"):format(
+            help.KEY, help.KEY)
+        w:begin(NAMES:format(help.KEY))
+        local r = w:run()
+        assert.same({ 0, expected }, { r.status, r.out }, r.err)
+        assert.is_nil(w:bytes():find(help.KEY, 1, true))
+        assert.truthy(w:bytes():find("question_id of [redacted] is bearer-blue-team-2", 1, true))
+        r = w:ponder { "run", "--no-log", w.script }
+        assert.same({ 0, expected }, { r.status, r.out }, r.err)
+        local again = w:replay()
+        assert.same({ 0, (expected:gsub("sk%-%w+", "[redacted]")) }, { again.status, again.out })
     end)
 
-    it("finds secrets of variables, URLs and of the form of a key", function()
-        for text, expected in pairs {
-            ['local KEY = "hunter2" local client_secret = "abc" local k = "name"'] = "abc hunter2",
-            ['local k, j = "a" local l = "b" open { api_key = l, x = k }'] = "b",
-            ['url = "https://u:p@h/x?sig=A%2F1&api-version=2024-10#frag?y=z"'] = "A%2F1 p u:p",
-            ["-- https://h/?code=abcd"] = "", ["x = base .. '?sig=abc&page=2&x-key=d'"] = "abc d",
-            ["x = 'see https://h/a?one=1&two=2 and https://h?three=3'"] = "1 2 3",
-            ["f 'sk-proj-0123456789abcdef'"] = "sk-proj-0123456789abcdef",
-            ["-- ghp_0123456789abcdefABCD"] = "ghp_0123456789abcdefABCD",
-            ["x = 'f81d4fae7dec11d0a76500a0c91e6bf6'"] = "f81d4fae7dec11d0a76500a0c91e6bf6",
-            ["open 'claude-haiku-4-5-20251001' open 'gpt-4o-mini-2024-07-18'"] = "",
-            ["require 'ponder.model.a_long_name_of_a_module' local skeletons = 'sk-'"] = "",
-        } do
-            assert.equal(expected, (find(text)), text)
+    it("receives the same from a cache: what has a key in it is not kept", function()
+        local path = w.dir.path .. "/c.db"
+        for _ = 1, 2 do
+            w:begin(NAMES:format "x")
+            local r = w:ponder { "run", "--no-log", "--cache", path, w.script }
+            assert.truthy(r.out:find(help.KEY, 1, true), r.err)
         end
+        assert.is_nil(w:bytes(path):find(help.KEY, 1, true))
     end)
 
-    it("takes time linear in the text, whatever it is", function()
-        for _, piece in ipairs { "[=[ ", "'", "a", "http://", "a.-+", "headers={", "api_key=", "[",
-            "--[", "?a=b&" } do
-            literals.find(piece:rep(20000))
-        end
+    it("gets what a recorded function raised as it was raised, again in a replay", function()
+        w:begin [[
+            ask "one"
+            for _, raised in ipairs { { code = 7, list = { "a" } }, 42, "a text" } do
+                local ok, e = pcall(log.record, "x", {}, function() error(raised, 0) end)
+                say(ok, math.type(e) or type(e) == "table" and e.code .. e.list[1] or e)
+            end]]
+        local first, again = w:run(), w:replay()
+        assert.equal("false\t7a\nfalse\tinteger\nfalse\ta text\n", first.out, first.err)
+        assert.same({ first.out, 0 }, { again.out, again.status }, again.err)
     end)
 end)
 
-describe("a redacted script", function()
-    it("is Lua with a mark for each secret", function()
-        local kept = redact.script [[
-            local m = open("m", { api_key = "short", headers = { ["x-team"] = "blue" },
-                base_url = "https://h/v1?sig=S1gnature%2F&api-version=1" })
-            print "S1gnature%2F, short, blue"]]
-        assert.equal([[
-            local m = open("m", { api_key = "[redacted]", headers = { ["x-team"] = "[redacted]" },
-                base_url = "https://h/v1?sig=[redacted]&api-version=1" })
-            print "[redacted], short, blue"]], kept)
-        assert.is_function(load(kept))
+describe("a log", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    local function check(secrets, text)
+        for _, secret in ipairs(secrets) do
+            assert.is_nil(text:find(secret, 1, true), secret)
+        end
+    end
+
+    local SECRETS = { "literal-of-later-1", "S1gnature%2F", "blue-team-2", "plain text 3",
+        "hunter2-and-more" }
+    local LATER = [[
+        assert(ask "one")
+        local HERE = "hunter2-and-more"
+        local model = require "ponder.model"
+        local m2 = model.open("openai:m", { api_key = "literal-of-later-1",
+            headers = { ["x-team"] = "blue-team-2", ["x-other"] = "plain text 3" } })
+        local url = os.getenv "OPENAI_BASE_URL" .. "?sig=S1gnature%2F"
+        local m3 = model.open("openai:m", { base_url = url, api_key = HERE })
+        for _, other in ipairs { m2, m3 } do
+            assert(other:chat { messages = { { role = "user", content = "two" } } })
+        end
+        if ... == "kill" then
+            io.popen("kill -9 " .. io.open("/proc/self/stat"):read "n"):close()
+            task.sleep(5)
+        end
+        say(HERE, m3.target.base_url)
+    ]]
+
+    it("masks the script's literals once a model is called with them, even after a kill", function()
+        w:begin(LATER)
+        w:run "kill"
+        local text = w:row "SELECT text FROM files"
+        assert.truthy(text:find("local HERE = \"[redacted]\"", 1, true))
+        check(SECRETS, text)
     end)
 
-    describe("a log", function()
-        local w
+    it("has no key when the run has ended, and can be replayed", function()
+        w:begin(LATER)
+        local first = w:run()
+        assert.same({ 0, "" }, { first.status, first.err })
+        check(SECRETS, w:bytes())
+        local r = w:replay()
+        assert.same({ 0, "" }, { r.status, r.err })
+    end)
 
-        setup(function() w = help.open() end)
-        teardown(function() w:close() end)
+    it("has no key of -e, of flags, of config.lua or of URLs", function()
+        w:begin ""
+        local code = help.PRELUDE .. "ask 'zero' require('ponder.model').open('openai:m', { "
+            .. "api_key = 'literal-of-e-1' }) ask 'one'"
+        assert.equal(0, w:ponder({ "run", "--log", w.log, "-e", code }).status)
+        check({ "literal-of-e-1" }, w:bytes())
+        w:begin ""
+        local r = w:ponder { "cot", "--log", w.log, "--headers",
+            '{ "x-team": "blue-team-2", "accept": "text/event-stream" }', "--base-url",
+            w:environment().OPENAI_BASE_URL .. "?sig=S1gnature%2F&api-version=1", "Why?" }
+        assert.equal(0, r.status, r.err)
+        check(SECRETS, w:bytes())
+        assert.truthy(w:bytes():find("text/event-stream", 1, true))
+        assert.truthy(w:bytes():find("api-version=1", 1, true))
+        w.dir:write("ponder/config.lua",
+            'return { providers = { anthropic = { api_key = "of-config-1" } } }')
+        w:begin 'say(ask "of-config-1")'
+        r = w:sh("XDG_CONFIG_HOME=$PWD $PONDER run --log run.db script.lua; rm -r ponder")
+        assert.equal(0, r.status, r.err)
+        check({ "of-config-1" }, w:bytes())
+    end)
+end)
 
-        local function check(secrets, text)
-            for _, secret in ipairs(secrets) do
-                assert.is_nil(text:find(secret, 1, true), secret)
-            end
-        end
-
-        local SECRETS = { "literal-of-later-1", "S1gnature", "blue-team-2", "plain text 3",
-            "hunter2-and-more" }
-        local LATER = [[
-            assert(ask "one")
-            local HERE = "hunter2-and-more"
-            if ... == "kill" then
-                io.popen("kill -9 " .. io.open("/proc/self/stat"):read "n"):close()
-                task.sleep(5)
-            end
-            local model = require "ponder.model"
-            local m2 = model.open("openai:m", { api_key = "literal-of-later-1",
-                headers = { ["x-team"] = "blue-team-2", ["x-other"] = "plain text 3" } })
-            local url = os.getenv "OPENAI_BASE_URL" .. "?sig=S1gnature"
-            local m3 = model.open("openai:m", { base_url = url, api_key = HERE })
-            for _, other in ipairs { m2, m3 } do
-                assert(other:chat { messages = { { role = "user", content = "two" } } })
-            end
-            say(HERE, m3.target.base_url)
-        ]]
-
-        it("has no key of a model that is opened later, even after a kill", function()
-            w:begin(LATER)
-            w:run "kill"
-            assert.truthy(w:bytes():find("local HERE = \"[redacted]\"", 1, true))
-            check(SECRETS, w:bytes())
-        end)
-
-        it("has no key when the run has ended, and can be replayed", function()
-            w:begin(LATER)
-            local first = w:run()
-            assert.same({ 0, "" }, { first.status, first.err })
-            check(SECRETS, w:bytes())
-            local r = w:replay()
-            assert.same({ 0, "" }, { r.status, r.err })
-        end)
-
-        it("has no key of -e or of flags", function()
-            w:begin ""
-            local code = help.PRELUDE .. "require('ponder.model').open('openai:m', { "
-                .. "api_key = 'literal-of-e-1' }) ask 'one'"
-            assert.equal(0, w:ponder({ "run", "--log", w.log, "-e", code }).status)
-            check({ "literal-of-e-1" }, w:bytes())
-            w:begin ""
-            local r = w:ponder { "cot", "--log", w.log, "--headers",
-                '{ "x-team": "blue-team-2", "accept": "text/event-stream" }', "--base-url",
-                w:environment().OPENAI_BASE_URL .. "?sig=S1gnature&api-version=1", "Why?" }
-            assert.equal(0, r.status, r.err)
-            check(SECRETS, w:bytes())
-            assert.truthy(w:bytes():find("text/event-stream", 1, true))
-            assert.truthy(w:bytes():find("api-version=1", 1, true))
-        end)
+describe("the keys of a key file", function()
+    it("are known", function()
+        assert(require("ponder.serve.guard").read_keys "key-of-a-client-1 anna\n")
+        assert.equal("it is [redacted]", redact.keep "it is key-of-a-client-1")
     end)
 end)
 

@@ -58,12 +58,13 @@ end
 
 ---Records outside input that is neither a model's reply nor the time: calls f(...) and logs its
 ---results, which must be JSON values. A resumed or replayed run gets them from the log instead of
----calling f. Errors of f are logged as text. f may wait. Without a log this just calls f.
+---calling f, with "[redacted]" in place of keys that ponder knows. What f raises is logged, too: a
+---JSON value as such, others as text. f may wait. Without a log this just calls f.
 ---@param name string what the input is, such as "page"
 ---@param key any identifies it: a JSON value; equal keys are distinguished by their order
 ---@param f function
 ---@param ... any
----@return any ... results of f; raises its errors, as text if there is a log
+---@return any ... results of f; raises what f raises
 function log.record(name, key, f, ...)
     check_name("log.record", name)
     if not options.is_callable(f) then
@@ -98,7 +99,7 @@ end
 
 ---Logs an event.
 ---@param name string
----@param data? table of JSON values; raises for others
+---@param data? table JSON values by name; raises for others
 function log.event(name, data)
     check_name("log.event", name)
     local text
@@ -107,6 +108,10 @@ function log.event(name, data)
         ok, text = pcall(json.encode, data)
         if not ok then
             error("log.event: data: " .. text:gsub("^.-json%.encode: ", ""), 2)
+        elseif text:sub(1, 1) ~= "{" then
+            error(("log.event: data must be a table with names, such as { text = %s } (got %s)")
+                :format(type(data) == "table" and '"..."' or options.show(data),
+                options.show(data)), 2)
         end
     end
     local to = log.writer()

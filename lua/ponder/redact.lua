@@ -1,13 +1,14 @@
---- Removes keys and other secrets from messages, logs and files.
+--- Masks secrets in what ponder writes: logs, caches, messages, --verbose.
 ---
---- A redactor knows the secrets of one open model: its key, the userinfo of its URL, and the values
---- of all headers and query fields except known harmless ones. Messages (errors, events, --verbose)
---- lose every secret of 4 or more characters. Replies lose only those that may be real keys: 8 or
+--- Secrets are what is known to be one: the keys of models that this process has opened, of the
+--- environment, of config.lua and of `serve --key-file`, the userinfo of URLs, and the values of
+--- headers and query fields that are not known to be harmless. Nothing is guessed from a script's
+--- text, and what a script receives is never changed.
+---
+--- A redactor knows the secrets of one open model. Messages (errors, events, --verbose) lose every
+--- secret of 4 or more characters. Files lose only those that may be real keys, of all models: 8 or
 --- more characters, and not a plain word, because a local server's placeholder key ("ollama") must
---- not be removed from what a model says. Files lose the real keys of all models that this process
---- has opened, and those that its scripts contain as literals.
-
-local literals = require "ponder.redact.literals"
+--- not be removed from what a model says.
 
 local redact = {}
 
@@ -16,6 +17,22 @@ redact.MARK = MARK -- replaces secrets
 local MIN_SECRET, MIN_KEY, MAX_WORD = 4, 8, 15 -- characters
 local PLACEHOLDERS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
     ["sk-no-key-required"] = true }
+
+local HARMLESS_HEADERS = { accept = true, ["accept-encoding"] = true, ["accept-language"] = true,
+    ["anthropic-beta"] = true, ["anthropic-version"] = true, ["cache-control"] = true,
+    connection = true, ["content-encoding"] = true, ["content-length"] = true,
+    ["content-type"] = true, date = true, expect = true, host = true, ["openai-beta"] = true,
+    ["transfer-encoding"] = true, ["user-agent"] = true, ["x-title"] = true }
+
+local HARMLESS_FIELDS = { alt = true, ["api-version"] = true, api_version = true, beta = true,
+    format = true, model = true, stream = true, v = true, version = true }
+
+--- Whether the value of a field in a URL's query is never secret.
+---@param name string
+---@return boolean
+function redact.is_harmless_field(name) return HARMLESS_FIELDS[name:lower()] or false end
+
+local function is_harmless_header(name) return HARMLESS_HEADERS[name:lower()] or false end
 
 local SECRET_WORDS = { "auth", "key", "token", "cookie", "secret", "password" }
 
@@ -60,7 +77,7 @@ end
 function redact.without_values(headers)
     local shown = {}
     for name, value in pairs(headers) do
-        shown[name] = literals.is_harmless_header(tostring(name)) and value or MARK
+        shown[name] = is_harmless_header(tostring(name)) and value or MARK
     end
     return shown
 end
@@ -73,7 +90,7 @@ function redact.address(url, mark)
     local plain = redact.without_userinfo(url, mark)
     plain = plain:gsub("^[^/%s@?#]+@", mark and mark .. "@" or "")
     return (plain:gsub("([?&])([^?&=#]+)=([^?&#]*)", function(before, field, value)
-        return before .. field .. "=" .. (literals.is_harmless_field(field) and value or MARK)
+        return before .. field .. "=" .. (redact.is_harmless_field(field) and value or MARK)
     end))
 end
 
@@ -134,64 +151,38 @@ function Redactor:text(text)
     return redact.without_userinfo(text)
 end
 
---- Redacts a reply: real keys that a server sent back.
----@param bytes string
----@return string
-function Redactor:reply(bytes)
-    for _, key in ipairs(self.keys) do bytes = replace_plain(bytes, key) end
-    return bytes
-end
-
 --- Redacts headers for a message.
 ---@param headers table<string, string>
 ---@return table<string, string>
 function Redactor:headers(headers)
     local shown = {}
     for name, value in pairs(headers) do
-        shown[name] = literals.is_harmless_header(name) and self:text(tostring(value)) or MARK
+        shown[name] = is_harmless_header(name) and self:text(tostring(value)) or MARK
     end
     return shown
 end
 
---- A redactor for these secrets and the values of these headers that may be secret.
+--- A redactor for these secrets and the values of these headers that may be secret. From now on
+--- redact.keep removes those that may be real keys.
 ---@param secrets string[]
 ---@param headers? table<string, string>
 ---@return ponder.Redactor
 function redact.new(secrets, headers)
-    local all, keys = {}, {}
+    local all = {}
     for _, secret in ipairs(secrets) do add_secret(all, secret) end
     for name, value in pairs(headers or {}) do
-        if not literals.is_harmless_header(name) then add_secret(all, value) end
+        if not is_harmless_header(name) then add_secret(all, value) end
     end
     table.sort(all, function(a, b) return #a > #b end) -- a secret may contain a shorter one
     for _, secret in ipairs(all) do
         if is_key(secret) then
-            keys[#keys + 1] = secret
+            note_key(secret)
             if secret:find("/", 1, true) then -- as some servers escape it in JSON
-                keys[#keys + 1] = secret:gsub("/", "\\/")
+                note_key((secret:gsub("/", "\\/")))
             end
         end
     end
-    for _, key in ipairs(keys) do note_key(key) end
-    return setmetatable({ secrets = all, keys = keys }, Redactor)
-end
-
---- Redacts the text of a script for a log. From now on redact.keep removes the script's literal
---- secrets everywhere, even before they are used. Literals of options and headers are masked here
---- even if they are too short or too common to be removed elsewhere.
----@param text string
----@return string
-function redact.script(text)
-    local found, options = literals.find(text)
-    redact.new(found)
-    local parts, from = {}, 1
-    for _, option in ipairs(options) do
-        parts[#parts + 1] = text:sub(from, option.first - 1)
-        parts[#parts + 1] = MARK
-        from = option.last + 1
-    end
-    parts[#parts + 1] = text:sub(from)
-    return redact.keep(table.concat(parts))
+    return setmetatable({ secrets = all }, Redactor)
 end
 
 return redact

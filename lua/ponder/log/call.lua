@@ -62,20 +62,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
 
-local REPLACEMENT = "\u{FFFD}" -- of bytes that are not UTF-8
-
 ---Encodes a reply, without the server's own form if that is not JSON: it may hold an infinity.
 ---@param draft ponder.model.Draft
----@return string text
----@return boolean exact whether decoding the text gives back the same draft
+---@return string
 function call.encode(draft)
     local ok, text = pcall(json.encode, draft)
     if ok then
-        return text, not text:find(REPLACEMENT, 1, true)
+        return text
     end
     local copy = options.merge({}, draft)
     copy.raw = nil
-    return json.encode(copy), false
+    return json.encode(copy)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -173,22 +170,21 @@ end
 
 ---@param log ponder.log.Recorder
 ---@param results table draft; or nil, message, code, partial
----@return table results for the script: as the log stores them, where that differs
+---@return table results as they are: only what is written loses secrets
 function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
     if not draft then
-        local text = partial and (call.encode(partial))
+        local text = partial and call.encode(partial)
         write_answer(self, log, "error", text, self.asked:answer(partial), message, code)
         return results
     end
-    local row, encoded, exact = self.asked:answer(draft), call.encode(draft)
+    local row = self.asked:answer(draft)
     if draft.origin then
         log:count_saved(row.saved_cost)
     end
-    local reply = redact.keep(encoded) -- the script gets what a later run will get
-    write_answer(self, log, "ok", reply, row)
-    return exact and reply == encoded and results or { json.decode(reply), n = 1 }
+    write_answer(self, log, "ok", call.encode(draft), row)
+    return results
 end
 
 ---@param log ponder.log.Recorder
@@ -260,7 +256,7 @@ function Call:copy(log, results)
     end
     local row = self.asked:answer(reply)
     row.cost = 0.0
-    write_answer(self, log, draft and "ok" or "error", reply and (call.encode(reply)), row, message,
+    write_answer(self, log, draft and "ok" or "error", reply and call.encode(reply), row, message,
         code)
 end
 

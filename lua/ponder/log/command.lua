@@ -1,7 +1,8 @@
 --- Writes what a log says about a command: its row in `runs` and the texts of its files.
 ---
 --- Keys known to redactors never reach the file (see ponder.log.writer). A script may contain the
---- key of a model that it opens: its files are written with the first call or at the end.
+--- key of a model that it opens: its files are written with the first call or at the end, and again
+--- when a key that they contain becomes known.
 
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -44,7 +45,7 @@ local function without_secrets(given)
         if flag == "--headers=" or given[i - 1] == "--headers" then
             value = without_secret_headers(value)
         elseif given[i - 1] == "-e" then
-            value = redact.script(value)
+            value = redact.keep(value)
         elseif value:find("^%a[%w+.-]*://%S+$") then
             value = redact.address(value, redact.MARK)
         end
@@ -82,15 +83,18 @@ end
 
 ---@class ponder.log.Texts the files of a run, held back until their keys are known
 ---@field private rows ponder.log.Recorder
+---@field private arguments string the command line, as JSON: `-e` has code
 ---@field private list ponder.log.File[]
 ---@field private keys integer? known when the files were last written; nil: they never were
 local Texts = {}
 Texts.__index = Texts
 
 ---@param rows ponder.log.Recorder
+---@param run ponder.log.Run
 ---@return ponder.log.Texts
-function command.texts(rows)
-    return setmetatable({ rows = rows, list = {} }, Texts)
+function command.texts(rows, run)
+    return setmetatable({ rows = rows, list = {},
+        arguments = json.encode(without_secrets(run.about.arguments)) }, Texts)
 end
 
 local function write(self, file)
@@ -98,26 +102,29 @@ local function write(self, file)
     rows.writer:write_signed(rows.run, [[INSERT OR REPLACE INTO files (run, path, absolute, kind,
         hash, text) VALUES (?, ?, ?, ?, ?, ?)]], rows.run, file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
-        store.sha256(file.text), file.kind == "data" and file.text or redact.script(file.text))
+        store.sha256(file.text), redact.keep(file.text))
 end
 
----Adds a file, and learns its keys.
+---Adds a file.
 ---@param file ponder.log.File
 function Texts:add(file)
     table.insert(self.list, file)
-    redact.script(file.kind ~= "data" and file.text or "")
     if self.keys then
         write(self, file)
     end
 end
 
----Writes the files held back, and rewrites those with a key that became known since.
+---Writes the files held back, and rewrites what has a key that became known since.
 function Texts:write()
     local before = self.keys
     if redact.count_keys() == before then
         return
     end
     self.keys = redact.count_keys()
+    if before and redact.keep(self.arguments) ~= self.arguments then
+        self.rows.writer:write_signed(self.rows.run, "UPDATE runs SET arguments = ? WHERE id = ?",
+            self.arguments, self.rows.run)
+    end
     for _, file in ipairs(self.list) do
         if not before or redact.keep(file.text) ~= file.text then
             write(self, file)

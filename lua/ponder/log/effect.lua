@@ -66,6 +66,7 @@ local function encode(results)
     return json.encode(json.array(list))
 end
 
+-- The results of pcall from such a list; nil for another text.
 local function decode(text)
     local list = text and json.decode(text)
     if type(list) ~= "table" then
@@ -80,29 +81,33 @@ local function decode(text)
     return results
 end
 
--- Stores an error; returns the results for the script.
-local function fail(self, log, err)
-    local message = redact.keep(tostring(err))
-    write_answer(self, log, "error", nil, message)
-    return { false, message, n = 2 }
+-- Stores what was raised: a text, or another JSON value as such.
+local function write_error(self, log, err)
+    local is_value, text = pcall(json.encode, json.array { err == nil and json.null or err })
+    if type(err) == "string" or not is_value then
+        write_answer(self, log, "error", nil, tostring(err))
+    else
+        write_answer(self, log, "error", text, type(err) == "table"
+            and type(err.message) == "string" and err.message or text:sub(2, -2))
+    end
+    return { false, err, n = 2 }
 end
 
 ---@param log ponder.log.Recorder
 ---@param results table true and values; or false and the error
----@return table results
+---@return table results for the script
 function Effect:answer(log, results)
     if not results[1] then
-        return fail(self, log, results[2])
+        return write_error(self, log, results[2])
     end
     local ok, values = pcall(encode, results)
     if not ok then
-        return fail(self, log, ("log.%s: what the function returned: %s"):format(WHERE[self.what],
-            reason(values)))
+        return write_error(self, log, ("log.%s: what the function returned: %s"):format(
+            WHERE[self.what], reason(values)))
     end
-    values = redact.keep(values)
-    local stored = decode(values)
+    local stored = decode(values) -- what a later run will get, but for secrets
     if not stored then
-        return fail(self, log, ("log.%s: what the function returned is too long for the log")
+        return write_error(self, log, ("log.%s: what the function returned is too long for the log")
             :format(WHERE[self.what]))
     end
     write_answer(self, log, "ok", values)
@@ -124,7 +129,8 @@ function effect.results(db, run, id)
     if status == "ok" then
         return decode(value)
     end
-    return { false, message, n = 2 }
+    local raised = value and decode(value)
+    return { false, raised and raised[2] or not value and message or nil, n = 2 }
 end
 
 ---@param results table

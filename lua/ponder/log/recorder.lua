@@ -128,7 +128,7 @@ end
 --- Writes the answer of an operation.
 ---@param what ponder.log.Operation
 ---@param results table
----@return table results for the script
+---@return table results for the script, as a later run will get them
 function Recorder:answer(what, results)
     count_in_flight(self, -1)
     return what:answer(self, results)

@@ -202,7 +202,7 @@ function session.start(run, before)
             self.recorder:write(REOPEN, self.recorder.run)
         end
         write_session(self)
-        self.texts = command.texts(self.recorder)
+        self.texts = command.texts(self.recorder, run)
         files.listen(function(file)
             self.texts:add(file)
         end)

@@ -183,9 +183,9 @@ local function send(self, key, request, next)
     local draft, message, code, partial = next(request)
     local text = draft and encode(draft)
     if text then
-        if self.backend then
+        if self.backend and redact.keep(text) == text then -- no reply is altered: not kept then
             local tape = scheduler.tape()
-            self.backend:keep(key, redact.keep(text), draft, request,
+            self.backend:keep(key, text, draft, request,
                 tape and tape.session and tape.session:uid())
         end
         flight.text = text

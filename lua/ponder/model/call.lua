@@ -48,7 +48,7 @@ end
 -- Collects the events of a stream. An error inside the stream sets `stop`.
 local function open_stream(request)
     local reading = { raw = {}, stop = nil }
-    local redactor, on_delta, base = request.target.redactor, request.on_delta, request.index_base
+    local on_delta, base = request.on_delta, request.index_base
     local reader = request.target.provider.reader(request, function(text, kind, index)
         request.has_emitted = true
         on_delta(text, kind, base + index)
@@ -56,7 +56,7 @@ local function open_stream(request)
     reading.reader = reader
     function reading.on_event(name, data)
         if reader:plain(name, data) then return false end
-        local decoded, message = reader:event(name, redactor:reply(data))
+        local decoded, message = reader:event(name, data)
         if not decoded and (data == "" or name == "ping") then return false end -- a heartbeat
         if not decoded then
             reading.stop = retry.failure("BAD_REPLY", message, {}, 200)
@@ -70,13 +70,9 @@ local function open_stream(request)
     return reading
 end
 
-local function finish_stream(reading, result, redactor)
+local function finish_stream(reading, result)
     local draft, is_complete = reading.reader:finish()
     draft.raw = reading.raw
-    for _, sample in ipairs(draft.samples) do -- a secret may span two deltas
-        sample.text = sample.text and redactor:reply(sample.text)
-        sample.reasoning = sample.reasoning and redactor:reply(sample.reasoning)
-    end
     if reading.stop then
         return nil, reading.stop, draft
     end
@@ -96,7 +92,7 @@ end
 
 local function read_reply(request, result)
     local target = request.target
-    local body = target.redactor:reply(result.body or "")
+    local body = result.body or ""
     if result.status < 200 or result.status > 299 then
         return nil, read.failed_reply(result.status, result.headers, body)
     end
@@ -122,7 +118,7 @@ local function send(client, request, attempt)
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
     local nothing = not result.code and result.status == 200 and (result.body or "") == ""
     if reading and (result.streamed or reading.stop or nothing) then
-        return result, finish_stream(reading, result, request.target.redactor)
+        return result, finish_stream(reading, result)
     end
     if result.code then
         return result, nil, retry.failure(result.code, result.error, result.headers, result.status)

@@ -11,9 +11,9 @@ local list = {}
 local TIMEOUT_MS = 30000
 
 -- The decoded reply, or nil and a failure.
-local function read_reply(target, result)
+local function read_reply(result)
     if result.code then return nil, retry.failure(result.code, result.error) end
-    local body = target.redactor:reply(result.body or "")
+    local body = result.body or ""
     if result.status < 200 or result.status > 299 then
         return nil, read.failed_reply(result.status, result.headers, body)
     end
@@ -30,7 +30,7 @@ local function send(client, request, limits, attempt)
     local result = client.transport:send { url = request.url, method = "GET",
         headers = target.headers, timeout_ms = limits.timeout_ms or TIMEOUT_MS,
         ca_file = target.ca_file, proxy = target.proxy }
-    local decoded, problem, body = read_reply(target, result)
+    local decoded, problem, body = read_reply(result)
     if decoded then
         client:notify("reply", attempt, request, result, { samples = { { text = body } } })
         return decoded

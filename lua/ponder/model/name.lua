@@ -5,11 +5,11 @@
 --- defaults of the config file, built-in values.
 
 local base64 = require "ponder.base64"
-local literals = require "ponder.redact.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
+local redact = require "ponder.redact"
 
 local name = {}
 
@@ -76,7 +76,7 @@ function name.endpoint(base_url, secret, headers, key_from)
         secrets[#secrets + 1] = plain:match(":(.+)$")
     end
     for field, value in (rest:match("%?(.*)$") or ""):gmatch("([^&=]+)=([^&#]*)") do
-        if not literals.is_harmless_field(field) then -- ?key=..., ?sig=...
+        if not redact.is_harmless_field(field) then -- ?key=..., ?sig=...
             secrets[#secrets + 1], secrets[#secrets + 2] = value, quote.percent_decode(value)
         end
     end
@@ -166,12 +166,13 @@ function name.load_file(path)
     return value
 end
 
--- Replaces `api_key = "$NAME"` by the value of that variable.
+-- Replaces `api_key = "$NAME"` by the value of that variable, and has the keys redacted.
 local function expand_keys(value, env)
     for field, inner in pairs(value) do
-        local variable = field == "api_key" and tostring(inner):match("^%$([%a_][%w_]*)$")
-        if variable then
-            value[field] = env(variable)
+        if field == "api_key" then
+            local variable = tostring(inner):match("^%$([%a_][%w_]*)$")
+            value[field] = variable and env(variable) or not variable and inner or nil
+            redact.new { value[field] }
         elseif type(inner) == "table" then
             expand_keys(inner, env)
         end

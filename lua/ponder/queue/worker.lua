@@ -159,7 +159,7 @@ local function record_of(self, job)
     local noted = files.noted()
     for i = self.sent_files + 1, #noted do
         local file = noted[i]
-        local text = redact.script(file.text)
+        local text = redact.keep(file.text)
         local hash = store.sha256(text)
         persist(self, function()
             return self.client:call("HSETNX", key(self, "files"), hash, text)

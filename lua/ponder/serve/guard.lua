@@ -1,6 +1,7 @@
 --- Access control: API keys, the Host header, and pages of other origins.
 
 local errors = require "ponder.serve.errors"
+local redact = require "ponder.redact"
 
 local guard = {}
 
@@ -42,6 +43,7 @@ function guard.read_keys(text)
                 return nil, ("line %d: %s"):format(number, problem)
             end
             keys[#keys + 1], lines[key.text] = key, number
+            redact.new { key.text }
         end
     end
     if #keys == 0 then
