@@ -1,6 +1,7 @@
 local json = require "ponder.json"
 local screen = require "screen"
 local shell = require "shell"
+local store = require "ponder.core.store"
 
 local MODEL = [[
 return function(request)
@@ -133,6 +134,30 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", result.out)
         assert.is_string(dir:read "a.db.1")
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
+    end)
+
+    it("reruns only what is missing after a kill, and loses no reply", function()
+        local killed = shell.run(([[cd %s; SLOW=0.05 %s eval --concurrency 1 --log a.db sums.lua \
+            >$OUT 2>$ERR & pid=$!; until [ "$(cat asked 2>/dev/null | wc -l)" -ge 9 ]; do
+            sleep 0.02; done; kill -KILL $pid; wait $pid; ls a.db-wal >>$OUT]]):format(
+            shell.quote(dir.path), shell.quote(shell.executable)))
+        assert.matches("a.db%-wal", killed.out)
+        local before = asked()
+        local result = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
+        assert.equal(0, result.status, result.err)
+        assert.is_true(before >= 9 and asked() <= 21, before .. " " .. asked()) -- one was in flight
+        local db <close> = assert(store.open(dir.path .. "/a.db.1", { mode = "read" }))
+        assert.is_true(db:row "SELECT count(*) FROM calls WHERE status = 'ok'" >= before - 1)
+        assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
+    end)
+
+    it("does not take the log of a running evaluation away", function()
+        local result = shell.run(([[cd %s; SLOW=0.05 %s eval --log a.db sums.lua >$OUT 2>&1 & pid=$!
+            until [ -e asked ]; do sleep 0.02; done
+            %s eval --retry-errors --log a.db sums.lua 2>$ERR; echo $? >>$ERR; wait $pid]]):format(
+            shell.quote(dir.path), shell.quote(shell.executable), shell.quote(shell.executable)))
+        assert.matches("^ponder eval: a.db: another run is writing it\n1\n$", result.err)
+        assert.matches("\nio +20 +75%.0 %%", result.out)
     end)
 
     it("reruns whenever its file changes, with --watch", function()

@@ -15,6 +15,7 @@ local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
 local live = require "ponder.report.eval.live"
 local log = require "ponder.log"
+local log_file = require "ponder.log.file"
 local log_run = require "ponder.log.run"
 local options = require "ponder.options"
 local page = require "ponder.report.eval.page"
@@ -256,17 +257,6 @@ local function read_known(path)
     end)
 end
 
--- Renames the log, so that the new one can have its name.
-local function set_aside(given)
-    local number = 0
-    repeat
-        number = number + 1
-    until not files.exists(("%s.%d"):format(given.log, number))
-    local aside = ("%s.%d"):format(given.log, number)
-    cli.expect(os.rename(given.log, aside))
-    return aside
-end
-
 local function evaluate(given, path)
     local file = load_file(path, given)
     check_policies(given, file)
@@ -343,7 +333,8 @@ function command.run(given, operands, list)
         return closing.around("eval", measure, given, operands[1], rescore)
     end
     if given.retry_errors then
-        given.known = log_run.is_played() and given.log or set_aside(given)
+        given.known = log_run.is_played() and given.log
+            or cli.need(log_file.set_aside(given.log))
     end
     if not given.watch then
         logging.begin(given, { command = "eval", arguments = list, script = operands[1] })

@@ -1,7 +1,6 @@
 --- A model call in the log: a row of `calls`.
 
 local json = require "ponder.json"
-local options = require "ponder.options"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
 local scheduler = require "ponder.task.scheduler"
@@ -62,7 +61,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
 
----Encodes a reply, without the server's own form if that is not JSON: it may hold an infinity.
+---Encodes a reply. Removes the server's own form from it if that is not JSON (it may hold an
+---infinity), so that a replay gets the same.
 ---@param draft ponder.model.Draft
 ---@return string
 function call.encode(draft)
@@ -70,9 +70,8 @@ function call.encode(draft)
     if ok then
         return text
     end
-    local copy = options.merge({}, draft)
-    copy.raw = nil
-    return json.encode(copy)
+    draft.raw = nil
+    return json.encode(draft)
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 local exists = require("ponder.file").exists
 local json = require "ponder.json"
+local private = require "ponder.core.private"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
@@ -209,13 +210,32 @@ local function line_of(path, raised)
 end
 file.line_of = line_of
 
+-- Makes a whole copy or none, even if the process is killed: of all that is committed, be it in the
+-- file or in the -wal of a writer that was killed.
+local function copy(db, path)
+    os.remove(path .. "-new")
+    local ok, message = private.write(path .. "-new", "", true)
+    if ok then
+        ok, message = db:execute("VACUUM INTO ?", path .. "-new")
+    end
+    if ok then
+        ok, message = os.rename(path .. "-new", path)
+    end
+    if not ok then
+        os.remove(path .. "-new")
+    end
+    return ok, message
+end
 local function prepare(db, path, opts)
     if not has_tables(db) then
         file.damaged(path, "its tables are not those of a run log")
     elseif version1.is(db) and opts.mode == "read" then
         version1.present(db, opts.look_up)
     elseif version1.is(db) then
-        local ok, message = version1.upgrade(db, path)
+        local ok, message = copy(db, path .. version1.BACKUP)
+        if ok then
+            ok, message = version1.upgrade(db)
+        end
         if not ok then
             error(message, 0)
         end
@@ -246,6 +266,36 @@ function file.open(path, opts)
         return nil, line_of(path, raised), "DAMAGED"
     end
     return db
+end
+
+---Moves a log to FILE.1, or the next number that is free, so that a new one can have its name. It
+---is copied and emptied by SQLite; no other process may be writing it.
+---@param path string
+---@return string? aside the new path
+---@return string? message
+---@return string? code as those of file.open
+function file.set_aside(path)
+    local db, message, code = file.open(path, { mode = "write" })
+    if not db then
+        return nil, message, code
+    end
+    local number = 1
+    while exists(("%s.%d"):format(path, number)) do
+        number = number + 1
+    end
+    local aside = ("%s.%d"):format(path, number)
+    local ok
+    ok, message = copy(db, aside)
+    local closed, problem = db:close() -- removes the -wal: then the file is all there is
+    if ok and closed and not exists(path .. "-wal") then
+        ok, message = os.remove(path)
+    elseif ok then
+        ok, message = nil, problem or path .. "-wal: another process uses it"
+    end
+    if not ok then
+        return nil, ("%s: %s"):format(path, message), "IO"
+    end
+    return aside
 end
 
 return file

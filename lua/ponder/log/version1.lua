@@ -1,7 +1,6 @@
 --- Logs of version 1, which held one run: presented as the current version to readers, and upgraded
 --- when they are resumed.
 
-local private = require "ponder.core.private"
 local schema = require "ponder.log.schema"
 
 local version1 = {}
@@ -134,32 +133,11 @@ local function upgrade_in(db)
     return db:commit()
 end
 
--- Makes a whole copy or none, even if the process is killed.
-local function back_up(db, path)
-    os.remove(path .. "-new")
-    local ok, message = private.write(path .. "-new", "", true)
-    if ok then
-        ok, message = db:execute("VACUUM INTO ?", path .. "-new")
-    end
-    if ok then
-        ok, message = os.rename(path .. "-new", path)
-    end
-    if not ok then
-        os.remove(path .. "-new")
-    end
-    return ok, message
-end
-
----Upgrades a log of version 1, after making a backup copy beside it.
+---Upgrades a log of version 1, of which there is a backup copy.
 ---@param db ponder.store.Store open for writing
----@param path string
 ---@return boolean? ok
 ---@return string? message
-function version1.upgrade(db, path)
-    local kept, problem = back_up(db, path .. version1.BACKUP)
-    if not kept then
-        return nil, problem
-    end
+function version1.upgrade(db)
     local ok, done, message = pcall(upgrade_in, db)
     if not ok or not done then
         db:rollback()
