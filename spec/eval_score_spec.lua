@@ -10,7 +10,7 @@ describe("ponder.eval.score", function()
         { "normalized", "The answer is **Paris**.", "paris", true },
         { "normalized", "$1,200.", "1200", true }, { "normalized", "London", "Paris", false },
         { "numeric", "so it is 1,234.5", "1234.5", true }, { "numeric", "x = -3", -3, true },
-        { "numeric", "3/4", 0.75, true }, { "numeric", "10-3", 3, true },
+        { "numeric", "3/4", 0.75, true }, { "numeric", "10-3", 3, false },
         { "numeric", "Answer: 5 apples out of 7", 5, true },
         { "numeric", "3 + 4 = 7", 7, true }, { "numeric", "none", 4, false },
         { "numeric", "1e3", 1000, true }, { "numeric", "4.05", 4, false },

@@ -176,7 +176,8 @@ describe("a strategy that is a function", function()
 
     it("parses answers like everything else", function()
         for text, expected in pairs {
-            ["So \\boxed{24}."] = "24", ["Answer: 7\nas (3 + 4)"] = "7\nas (3 + 4)",
+            ["So \\boxed{24}."] = "24", ["Answer: 7\nas (3 + 4)"] = "7",
+            ["Final answer: **5**"] = "5",
             ["<answer>\n$\\boxed{8}$\n</answer> Bye"] = "8", ["x\n#### 9\n"] = "9",
         } do
             assert.same({ expected, true }, { strategy.read_answer(text) }, text)

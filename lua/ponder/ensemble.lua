@@ -91,11 +91,11 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
 ---Improves Chain of Thought Reasoning in Language Models".
 ---
----`extract(text)` finds the answer in a reply (default: the last `\boxed{}`, "the answer is",
----"Answer:" or "####", else the last line). `normalize(answer)` makes the key by which answers are
----compared (default: ignores case, spaces, punctuation and number format). `vote` is "majority", or
----"weighted" by `confidence(answer, text, reply)`, a number >= 0; default: the exponential of the
----mean log probability of the reply's tokens, which needs a model with logprobs. A sample without
+---`extract(text)` finds the answer in a reply (default: ponder.parse.answer). `normalize(answer)`
+---makes the key by which answers are compared (default: ignores case, spaces, punctuation and the
+---format of numbers). `vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a
+---number >= 0; default: the exponential of the mean log probability of the reply's tokens, which
+---needs a model with logprobs. A sample without
 ---an answer or weight has failed.
 ---
 ---Result: `answer` as in its first sample; `text` of its sample with the highest weight; `share` of

@@ -1,9 +1,10 @@
---- Parsers of model replies: thoughts and their scores.
+--- Parsers of model replies: final answers, thoughts and their scores.
 ---
 --- The prompts (prompts/tot.lua) ask for JSON. Models return it in prose, in fences or with surplus
 --- commas; or they return a list, or a line for each score. The parsers accept all of these, but
 --- never guess: an unreadable reply gives an empty result. They take linear time.
 
+local answers = require "ponder.parse.answer"
 local find_json = require "ponder.parse.find_json"
 local grade = require "ponder.parse.grade"
 local json = require "ponder.json"
@@ -158,6 +159,36 @@ function parse.scores(text, thoughts)
         return {}, nil
     end
     return found, mode
+end
+
+-------------------------------------------------------------------------------
+-- Final answers
+
+---The final answer in a reply: the last of `<answer>...</answer>`, `\boxed{...}`, `#### ...`,
+---`answer is ...` and a line `Final answer`; else the last line. Reasoning in `<think>` is skipped.
+---@param text string
+---@return string? answer without emphasis and wrappers such as `$..$` around it; nil: none
+---@return boolean is_marked whether it was not just the last line
+function parse.answer(text)
+    return answers.read(text)
+end
+
+---The number that is the final answer of a reply: `-$1,234.50`, `.5`, `1e-3`, `3 × 10^5`, `3/4`,
+---`1½`, `\frac{3}{4}`; `50%` is 50. After the last `=` the first number counts; else the first, if
+---no letter or digit is before it; else the last.
+---@param text string
+---@return number? value
+---@return string? reason "no number"; "several numbers", as in "3 or 4"
+function parse.number(text)
+    return answers.number(text)
+end
+
+---The choice that is the final answer of a reply: `(B)`, `B) Rome`, `option b`, or its text.
+---@param text string
+---@param choices? string[] their texts, at most 26; default: any letter is a choice
+---@return string? letter "A" is the first; nil: none, or several
+function parse.choice(text, choices)
+    return answers.choice(text, choices)
 end
 
 return parse

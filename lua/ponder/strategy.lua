@@ -276,9 +276,9 @@ function strategy.is_library(value)
         and type(value.options) == "function" and type(value.name) == "string"
 end
 
----The answer in a reply: the part marked by `<answer>`, `\boxed{}`, "Answer:" or "####", else all.
+---The answer in a reply: the part that is marked as such (see ponder.parse.answer), else all.
 ---@type fun(text: string): answer: string, is_marked: boolean
-strategy.read_answer = answers.read
+strategy.read_answer = answers.show
 
 ---A key that equal answers share: "$1,200." and "1200" have the same.
 ---@type fun(answer: string): string

@@ -12,7 +12,7 @@ local SCHEMA = accounts.schema {
     n_rounds = { type = "integer", min = 1, max = 100, default = 3 },
     adaptive_stop = { type = "boolean", default = false },
     stability_threshold = { type = "number", min = 0, max = 1, default = 0.15 },
-    extract = { type = "function", default = answers.extract },
+    extract = { type = "function", default = answers.read },
     normalize = { type = "function", default = answers.normalize },
     on_round = { type = "function" },
 }

@@ -7,7 +7,7 @@ local options = require "ponder.options"
 
 local SCHEMA = accounts.schema {
     n = { type = "integer", min = 1, max = 1024, default = 8 },
-    extract = { type = "function", default = answers.extract },
+    extract = { type = "function", default = answers.read },
     normalize = { type = "function", default = answers.normalize },
     vote = { type = "string", enum = { "majority", "weighted" }, default = "majority" },
     confidence = { type = "function" },

@@ -23,7 +23,7 @@
 --- | model       | rubric, model, votes 1, against "rubric" or "target": see ponder.eval.judge   |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
-local extract = require "ponder.parse.answer"
+local answers = require "ponder.parse.answer"
 local json = require "ponder.json"
 local judge = require "ponder.eval.judge"
 local options = require "ponder.options"
@@ -136,10 +136,10 @@ define("normalized", {}, function(_, _, answer, target)
         return nil, MISSING, "NO_TARGET"
     end
     local given = text.of(answer)
-    local keys = { [extract.normalize(given)] = true,
-        [extract.normalize(extract.extract(given) or "")] = true }
+    local keys = { [answers.normalize(given)] = true,
+        [answers.normalize(answers.read(given) or "")] = true }
     local right = any_target(target, function(one)
-        return keys[extract.normalize(text.of(one))] == true
+        return keys[answers.normalize(text.of(one))] == true
     end)
     return right, not right and expected(target) or nil
 end)
@@ -162,50 +162,25 @@ define("contains", { case = { type = "boolean", default = false } },
 -------------------------------------------------------------------------------
 -- Numbers
 
--- The last number in a text: 12, -3.5, 1e6, 1,234.5, 3/4.
-local function last_number(given)
-    local found
-    local plain = given:gsub("(%d),(%d%d%d)%f[%D]", "%1%2"):gsub("(%d),(%d%d%d)%f[%D]", "%1%2")
-    for at, digits in plain:gmatch "()(%d+%.?%d*)" do
-        local after = at + #digits
-        local exponent = plain:match("^[eE][+-]?%d+", after) or ""
-        local bottom = exponent == "" and tonumber(plain:match("^/(%d+)", after)) or nil
-        local value = tonumber(digits .. exponent)
-        local before = plain:sub(math.max(1, at - 2), at - 1)
-        if before:sub(-1) == "-" and not before:find "^[%w)]" then
-            value = -value
-        end
-        if not plain:sub(at - 1, at - 1):find "/" or not found then
-            found = bottom and bottom ~= 0 and value / bottom or value
-        end
-    end
-    return found
-end
-
--- The number in an answer: the first, if the answer begins with it and has no equals sign; else the
--- last.
+-- The number in an answer or target.
 local function number_of(value)
     if type(value) == "number" then
         return value
     end
-    local given = text.of(value)
-    local stated = extract.extract(given) or ""
-    if stated:find "^[$(-]*%d" and not stated:find("=", 1, true) then
-        stated = stated:match "^[$(-]*[%d.,]+[eE]?[+-]?%d*/?%d*"
-    end
-    return tonumber(given) or last_number(stated) or last_number(given)
+    return answers.number(text.of(value))
 end
 
 define("numeric", {
     tolerance = { type = "number", min = 0, default = 0 },
     relative = { type = "number", min = 0, default = 1e-9 },
 }, function(opts, _, answer, target)
-    local wanted, given = number_of(target), number_of(answer)
+    local wanted = number_of(target)
+    local given, reason = number_of(answer)
     if target == nil or not wanted then
         return nil, target == nil and MISSING or "the target is not a number: " .. text.of(target),
             "NO_TARGET"
     elseif not given then
-        return false, "the answer has no number"
+        return false, reason
     end
     local right = given == wanted or math.abs(given - wanted)
         <= math.max(opts.tolerance, opts.relative * math.abs(wanted))
@@ -270,28 +245,8 @@ local function letter_of_target(target, choices)
     if index then
         return letter(index)
     end
-    return text.of(target):match "^%s*%(?(%u)%)?%s*$" or text.of(target):match "^%s*(%l)%s*$"
-        and text.of(target):upper():match "%u"
-end
-
--- The letter in a text: alone, in brackets or before a full stop; else that of the only choice
--- whose text it contains.
-local function named_letter(given, choices)
-    local found = given:match "^[%s*_`]*%(?(%u)[).:,*]" or given:match "%((%u)%)"
-        or given:match "^%s*(%a)[%s.):]*$" or given:match "%f[%w](%u)[%s.*_)]*$"
-    if found then
-        return found:upper()
-    end
-    local only
-    for i, choice in ipairs(choices or {}) do
-        if given:lower():find(text.of(choice):lower(), 1, true) then
-            if only then
-                return nil
-            end
-            only = letter(i)
-        end
-    end
-    return only
+    local found = text.of(target):match "^%s*[%(%[]?(%a)[%)%]]?%s*$"
+    return found and found:upper()
 end
 
 define("choice", { choices = { type = "table" } }, function(opts, item, answer, target)
@@ -301,9 +256,11 @@ define("choice", { choices = { type = "table" } }, function(opts, item, answer, 
         return nil, target == nil and MISSING
             or "the target does not name a choice: " .. text.of(target), "NO_TARGET"
     end
-    local whole = text.of(answer)
-    local given = named_letter(extract.extract(whole) or whole, choices)
-        or named_letter(whole, choices)
+    local texts = choices and {}
+    for i, one in ipairs(choices or {}) do
+        texts[i] = text.of(one)
+    end
+    local given = answers.choice(text.of(answer), texts)
     return given == wanted, given ~= wanted and ("expected %s, got %s"):format(wanted,
         given or "no choice") or nil
 end)

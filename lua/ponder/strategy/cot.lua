@@ -30,7 +30,7 @@ local function begin(run, turn, msg)
 end
 
 local function accept(run, turn, call, text)
-    run.reply, run.result = text, answers.read(text)
+    run.reply, run.result = text, answers.show(text)
     run:complete(turn, "success", call.id)
 end
 
