@@ -183,9 +183,21 @@ describe("a graph", function()
                 end
                 return added
             end }
-        local result = task.run(g.run, g, { ask = ask })
-        assert.equal(4, #result.operations)
-        assert.equal(4, result.final[1][1].state.x) -- two thoughts through each of two operations
+        for _ = 1, 2 do -- a run does not change the plan
+            local result = task.run(g.run, g, { ask = ask })
+            assert.equal(4, #result.operations)
+            assert.equal(4, result.final[1][1].state.x) -- two thoughts through each of two
+            assert.equal(2, #g.operations)
+            assert.equal(4, #g:result().operations)
+        end
+        local ok, message = pcall(task.run, function()
+            return task.map({ 1, 2 }, function() return g:run { ask = function()
+                task.sleep(0)
+                return { "1" }
+            end } end)
+        end)
+        assert.is_false(ok)
+        assert.matches("another run extends this graph now", message)
     end)
 
     it("runs ready operations concurrently", function()

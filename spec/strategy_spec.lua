@@ -33,7 +33,7 @@ local TWICE = {
         local node = thinker:node { text = answer }
         thinker:best(node)
         for _ = 1, thinker.options.rounds do
-            answer = thinker:ask("check", { answer = answer }, { node = node })
+            answer = thinker:prompt("check", { answer = answer }, { node = node })
             node = thinker:node { text = answer, parents = { node }, score = 0.5 }
             thinker:best(node)
         end
@@ -154,7 +154,7 @@ describe("a strategy that is a function", function()
         local function grade(replies, opts)
             local asked = {}
             local r = run(strategy.new(changed { run = function(thinker, question)
-                return tostring(thinker:ask(question, nil, { read = function(text)
+                return tostring(thinker:ask(question, { read = function(text)
                     return strategy.read_grade(text, "value", 10)
                 end }))
             end }), { model = model_of(function(request)
@@ -191,6 +191,32 @@ describe("a strategy that is a function", function()
         assert.equal(strategy.answer_key "$1,200.", strategy.answer_key "1200")
     end)
 
+    it("sends a text by ask and a prompt by its name, and takes neither for the other", function()
+        local function message_of(f)
+            local made = strategy.new(changed { run = f, prompts = { check = function(context)
+                return { { role = "user", content = "check " .. context.x } }
+            end } })
+            local ok, message = pcall(function()
+                return run(made, { model = ECHO })[1].answer
+            end)
+            return ok, tostring(message)
+        end
+        assert.same({ true, "re check" }, { message_of(function(t) return (t:ask "check") end) })
+        assert.same({ true, "re check 1" }, { message_of(function(t)
+            return (t:prompt("check", { x = 1 }))
+        end) })
+        for pattern, f in pairs {
+            ["there is no prompt \"chekc\".*check"] = function(t) return t:prompt "chekc" end,
+            ["prompt%(\"check\", fields"] = function(t) return t:ask("check", { x = 1 }) end,
+            ["prompt%(\"q\", fields"] = function(t) return t:ask("q", nil, { node = 1 }) end,
+            ["unknown option \"x\""] = function(t) return t:ask("q", { x = 1 }) end,
+        } do
+            local ok, message = message_of(f)
+            assert.is_false(ok)
+            assert.matches(pattern, message)
+        end
+    end)
+
     it("streams the replies of all its calls, by the call", function()
         local seen, gathered = {}, {}
         local m = { name = "streamed", chat = function(_, request)
@@ -225,7 +251,7 @@ describe("a strategy that is a function", function()
             return (thinker:ask(question))
         end }), opts)[1].answer)
         assert.equal("got Why? 6", run(strategy.new(changed { run = function(thinker, question)
-            return thinker:ask(question, nil, { tools = false }) .. " "
+            return thinker:ask(question, { tools = false }) .. " "
                 .. thinker:tool("add", { x = 5 })
         end }), opts)[1].answer)
     end)
@@ -365,7 +391,7 @@ describe("ponder ask", function()
                 return { { role = "user", content = "built in " .. context.question } }
             end },
             run = function(thinker, question)
-                local text = thinker:ask("generate", { question = question })
+                local text = thinker:prompt("generate", { question = question })
                 return thinker.options.loud and text:upper() or text
             end }]]
     local MODEL = "return function(r) return r.messages[1].content end"
@@ -398,7 +424,7 @@ describe("ponder ask", function()
                 roles = { "generate" }, prompts = %q,
                 samples = { generate = { { question = "Which?" } } },
                 run = function(thinker, question)
-                    return (thinker:ask("generate", { question = question }))
+                    return (thinker:prompt("generate", { question = question }))
                 end }]]):format(TEXT) }
         local function prompts(command, operand, file)
             local arguments = { "prompts", command, "--strategy", file or "s.lua", "--prompts",
@@ -427,7 +453,7 @@ describe("ponder ask", function()
             return strategy.new { name = "mine", roles = { "generate" },
                 samples = { generate = { { question = "Which?" } } },
                 run = function(thinker, question)
-                    return (thinker:ask("generate", { question = question }))
+                    return (thinker:prompt("generate", { question = question }))
                 end, prompts = {]]
         local dir <close> = shell.directory { ["f.lua"] = HEAD .. [[ generate = function(context)
                 return { { role = "user", content = GREETING .. quoted(context) .. [==[

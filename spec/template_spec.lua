@@ -50,6 +50,14 @@ describe("ponder.template", function()
         assert.equal("x\n{{", render("{{x}}\n{{", { x = "x" }))
     end)
 
+    it("finds a name in the innermost scope that has it, even if it is false there", function()
+        assert.equal("inner-, none", render("{{#list}}{{#a}}outer{{/a}}{{^a}}inner{{/a}}-{{/list}}"
+            .. ", {{#list}}{{^a.b}}none{{/a.b}}{{/list}}",
+            { a = { b = "x" }, list = { { a = false } } }))
+        fails("template:1: {{a.b}} must be text (got nil)", "{{#list}}{{a.b}}{{/list}}",
+            { a = { b = "outer" }, list = { { a = { c = 1 } } } })
+    end)
+
     it("reports errors with their place", function()
         fails("template:2: {{promt}} must be text (got nil)", "a\n{{promt}}", { prompt = "x" })
         fails("t.txt:1: {{f}} must be text (got a table)", "{{f}}", { f = {} }, "t.txt")

@@ -14,11 +14,11 @@
 local show = require("ponder.options").show
 
 local function find(scopes, key)
-    for i = #scopes, 1, -1 do
-        local value = scopes[i]
-        for part in key:gmatch("[^.]+") do value = type(value) == "table" and value[part] or nil end
-        if value ~= nil then return value end
-    end
+    local name, i = key:match("^[^.]+"), #scopes -- {{.}} has none: it is the innermost scope
+    while i > 1 and name and (type(scopes[i]) ~= "table" or scopes[i][name] == nil) do i = i - 1 end
+    local value = scopes[i]
+    for part in key:gmatch("[^.]+") do value = type(value) == "table" and value[part] or nil end
+    return value
 end
 
 local function items_of(value)

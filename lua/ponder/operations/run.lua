@@ -266,6 +266,34 @@ local function ask_of(opts)
     return model_asker(accounts.model("operations.run: opts.model", opts.model, 4), opts)
 end
 
+-- Lets a run extend the graph. At the end the run keeps what became of it, and the graph is again
+-- as it was planned, for the next run.
+local function take(g, run)
+    local operations, plan = g.operations, {}
+    for i, op in ipairs(operations) do
+        plan[i] = { op = op, after = op.after, extend = op.extend }
+        if op.extend and g.is_running then
+            error("operations.run: another run extends this graph now; make a graph for each", 4)
+        end
+    end
+    g.is_running = true
+    return setmetatable({}, { __close = function()
+        local grown = {}
+        for i, op in ipairs(operations) do
+            grown[i] = options.merge({}, op)
+        end
+        run.g = { name = g.name, start = g.start, operations = grown }
+        g.is_running = nil
+        for i = #operations, 1, -1 do
+            local planned = plan[i]
+            operations[i] = planned and planned.op
+            if planned then
+                planned.op.after, planned.op.extend = planned.after, planned.extend
+            end
+        end
+    end })
+end
+
 ---See ponder.operations.Graph.run.
 ---@param g ponder.operations.Graph
 ---@param opts table?
@@ -280,6 +308,7 @@ function runner.run(g, opts)
         steps = {}, budget = budgets.new {}, graph = graph, started = task.now() }, Run)
     g.latest = run
     run.root = graph:node { state = g.start, kind = "start" }
+    local _ <close> = take(g, run)
     local ok, message, code = pcall(budgets.within, run.budget, function()
         run:check()
         run:begin()

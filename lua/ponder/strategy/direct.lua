@@ -169,20 +169,30 @@ end
 local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
 
 -- The messages of a call, its role and its kind.
-local function request_of(self, what, fields, opts)
+local function named_request(self, name, fields, opts)
     local kind = self.run.s.kind
-    if type(what) == "table" then
-        local role = opts.role or kind.first_role
-        return what, role, role
-    elseif kind.machine.prompt_names[what] == nil then
-        return { { role = "user", content = what } }, opts.role or kind.first_role, "ask"
+    local names = kind.machine.prompt_names
+    if type(name) ~= "string" or names[name] == nil then
+        local known = options.names(names)
+        error(("thinker:prompt: there is no prompt %s in strategy.%s (it has %s); thinker:ask "
+            .. "sends a text"):format(options.show(name), kind.name,
+            known[1] and table.concat(known, ", ") or "none"), 3)
     end
     local context = { prompt = self.question }
     options.merge(context, fields)
-    local messages = settings.render(self.run.s, what, context)
-    return messages, opts.role or kind.roles[what] or kind.fallback[what] and what
-        or kind.first_role, what
+    local messages = settings.render(self.run.s, name, context)
+    return messages, opts.role or kind.roles[name] or kind.fallback[name] and name
+        or kind.first_role, name
 end
+
+local ASK = {
+    role = { type = "string" },
+    node = { type = "integer" },
+    temperature = { type = "number" },
+    seed = { type = "integer" },
+    tools = { type = "boolean" },
+    read = { type = "function" },
+}
 
 local function run_tools(self, directives)
     local results = task.map(directives, function(directive)
@@ -231,22 +241,8 @@ local function repair_messages(messages, text)
     return repair
 end
 
----Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and
----`prompt`, the question; or a list of messages; or a text. Runs tools, counts tokens and emits
----events as every strategy does. A failed call raises, which ends the run unless it is caught.
----
----`read(text)` parses the reply; its result is returned instead of the text. If it is nil the model
----is asked again, up to `max_parse_retries` times; then the run ends (BAD_REPLY).
----@param what string|ponder.model.Message[]
----@param fields table?
----@param opts {role: string?, node: integer?, temperature: number?, seed: integer?, tools: false?,
----  read: (fun(text: string): any)?}?
----  `node`: the node that the call is about; `tools = false`: offer none to the model
----@return any text or the result of `read`
----@return table reply {text, usage, message}
-function Thinker:ask(what, fields, opts)
-    opts = opts or {}
-    local messages, role, kind = request_of(self, what, fields, opts)
+-- Calls until `opts.read` can read the reply.
+local function call_and_read(self, messages, role, kind, opts)
     local text, reply = call(self, messages, role, kind, opts)
     if not opts.read then
         return text, reply
@@ -265,6 +261,49 @@ function Thinker:ask(what, fields, opts)
             asked = reply.asked }, Failure), 0)
     end
     return value, reply
+end
+
+---@class ponder.strategy.AskOptions
+---@field role? string whose model is asked
+---@field node? integer the node that the call is about
+---@field temperature? number
+---@field seed? integer
+---@field tools? false offer none to the model
+---@field read? fun(text: string): any parses the reply; its result is returned instead of the text.
+---  If it is nil the model is asked again, up to `max_parse_retries` times; then the run ends
+---  (BAD_REPLY).
+
+---Sends a text or messages to a model and waits. Runs tools, counts tokens and emits events as
+---every strategy does. A failed call raises, which ends the run unless it is caught.
+---@param what string|ponder.model.Message[]
+---@param opts? ponder.strategy.AskOptions
+---@return any text or the result of `read`
+---@return table reply {text, usage, message}
+function Thinker:ask(what, opts, ...)
+    if type(what) ~= "string" and type(what) ~= "table" then
+        error(("thinker:ask: expected a text or messages (got %s)"):format(options.show(what)), 2)
+    elseif select("#", ...) > 0 or type(what) == "string" and opts ~= nil
+        and self.run.s.kind.machine.prompt_names[what] ~= nil then
+        error(("thinker:ask(what, opts) sends a text; thinker:prompt(%s, fields, opts) renders a "
+            .. "prompt"):format(options.show(what)), 2)
+    end
+    opts = options.check("thinker:ask", opts, ASK)
+    local messages = type(what) == "table" and what or { { role = "user", content = what } }
+    local role = opts.role or self.run.s.kind.first_role
+    return call_and_read(self, messages, role, type(what) == "table" and role or "ask", opts)
+end
+
+---Renders a prompt of the strategy, sends it to a model and waits, as `ask` does. The prompt's
+---context has `fields` and `prompt`, the question.
+---@param name string
+---@param fields? table
+---@param opts? ponder.strategy.AskOptions
+---@return any text or the result of `read`
+---@return table reply {text, usage, message}
+function Thinker:prompt(name, fields, opts)
+    opts = options.check("thinker:prompt", opts, ASK)
+    local messages, role, kind = named_request(self, name, fields, opts)
+    return call_and_read(self, messages, role, kind, opts)
 end
 
 ---Runs a tool; the log keeps its result.
