@@ -223,6 +223,41 @@ describe("a usage error of ponder", function()
     end)
 end)
 
+describe("a script that returns nil or false and a message", function()
+    it("fails with the message and the code, whatever the limits and the output", function()
+        for _, flags in ipairs { {}, { "--json" }, { "--max-calls", "5" },
+            { "--timeout", "20s" } } do
+            local arguments = { "run", "--no-log" }
+            table.move(flags, 1, #flags, 3, arguments)
+            table.move({ "-e", 'return nil, "it failed", "CODE"' }, 1, 2, #arguments + 1, arguments)
+            local r = shell.ponder(arguments)
+            assert.same({ 1, "", "ponder: it failed [CODE]\n" }, { r.status, r.out, r.err })
+        end
+        local r = shell.ponder { "-e", "return require('ponder.search').run { initial_state = 1, "
+            .. "expand = function() return nil, 'no way', 'LOST' end, evaluate = function() "
+            .. "return 1 end, is_terminal = function() return false end }" }
+        assert.same({ 1, "" }, { r.status, r.out })
+        assert.matches("^ponder: .*no way", r.err)
+        assert.same({ 1, "ponder: no\n" }, { shell.ponder({ "-e", "return false, 'no'" }).status,
+            shell.ponder({ "-e", "return false, 'no'" }).err })
+        assert.equal(0, shell.ponder({ "-e", "return nil" }).status)
+        assert.equal(0, shell.ponder({ "-e", "return 1, 'fine'" }).status)
+    end)
+
+    it("has failed in its log, and fails again when it is replayed", function()
+        local dir <close> = shell.directory {
+            ["m.lua"] = "return function() return { text = 'x' } end",
+            ["a.lua"] = "assert(require('ponder.model').open('script:m.lua'):complete('q'))\n"
+                .. "return nil, 'it failed', 'CODE'" }
+        local r = shell.ponder({ "run", "--log", "a.db", "a.lua" }, { cwd = dir.path })
+        assert.same({ 1, "ponder: it failed [CODE]\n" }, { r.status, r.err })
+        r = shell.ponder({ "show", "a.db" }, { cwd = dir.path })
+        assert.matches("failed.*it failed %[CODE%]", r.out)
+        r = shell.ponder({ "replay", "a.db" }, { cwd = dir.path })
+        assert.same({ 1, "ponder: it failed [CODE]\n" }, { r.status, r.err })
+    end)
+end)
+
 describe("a script's error", function()
     -- Runs code that raises; returns standard error.
     local function failure(arguments, opts)

@@ -164,8 +164,8 @@ local function execute(chunk, opts, operands)
     local _ <close> = limits.cache(opts.cache)
     local hints = {} -- of searches that found no terminal node
     local spent <close> = closing.watch()
-    local ok, result, refusal, reached = budgets.within(spent.budget, task.with_context, "hints",
-        hints, limits.call, opts, cli.with_traceback, chunk, table.unpack(operands,
+    local ok, result, refusal, reached, failure = budgets.within(spent.budget, task.with_context,
+        "hints", hints, limits.call, opts, cli.with_traceback, chunk, table.unpack(operands,
             opts.e and 1 or 2))
     if not ok then
         collectgarbage() -- after an out-of-memory error, finalizers may free memory
@@ -185,6 +185,10 @@ local function execute(chunk, opts, operands)
             io.stderr:write("ponder: before that, ", reached, "\n")
         end
         return status
+    end
+    if failure then
+        log_run.failure(failure)
+        return cli.fail("ponder", failure)
     end
     log_run.answer(result)
     if not opts.json then

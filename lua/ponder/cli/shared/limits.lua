@@ -101,6 +101,13 @@ local function judge(budget, ok, result, message)
     return ok, result, nil, not ok and reached or nil
 end
 
+local function failure_of(ok, result, message, code)
+    if not ok or result or type(message) ~= "string" then
+        return nil
+    end
+    return type(code) == "string" and ("%s [%s]"):format(message, code) or message
+end
+
 ---Calls `f(...)` within the limits of the flags.
 ---@param given table the flags
 ---@param handler fun(err: any): any for xpcall
@@ -110,22 +117,29 @@ end
 ---@return any result the first result of `f`, or the error
 ---@return string? refusal if a limit ended it: one line that names the limit
 ---@return string? reached if another error ended it: the limit that was reached before
+---@return string? failure what `f` returned after nil or false, as functions that fail do: a
+---  message, and the code in brackets
 function limits.call(given, handler, f, ...)
     local wanted = limits.of(given)
     limits.begin(given)
     if next(wanted) == nil then
-        local ok, result = xpcall(call_all, handler, given, f, ...)
+        local ok, result, message, code = xpcall(call_all, handler, given, f, ...)
         core.stop_obeyed()
-        return ok, result, not ok and limits.stopped(given)
+        return ok, result, not ok and limits.stopped(given), nil,
+            failure_of(ok, result, message, code)
     end
     local budget = budgets.new(wanted)
-    local ok, result, message = xpcall(budgets.within, handler, budget, call_all, given, f, ...)
+    local ok, result, message, code = xpcall(budgets.within, handler, budget, call_all, given, f,
+        ...)
     core.stop_obeyed()
     local stopped = not ok and limits.stopped(given)
     if stopped then
         return false, result, stopped .. " [BUDGET]"
     end
-    return judge(budget, ok, result, message)
+    local refusal, reached
+    local failure = failure_of(ok, result, message, code)
+    ok, result, refusal, reached = judge(budget, ok, result, message)
+    return ok, result, refusal, reached, ok and not refusal and failure or nil
 end
 
 return limits
