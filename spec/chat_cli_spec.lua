@@ -16,12 +16,12 @@ local PNG = "\x89PNG\r\n\x1A\n\0\0\xFF"
 
 local dir
 
-local function ponder(arguments, env)
+local function ponder(arguments, env, input)
     env = env or {}
     env.XDG_STATE_HOME = env.XDG_STATE_HOME or dir.path .. "/state"
     env.XDG_CONFIG_HOME = "/nonexistent"
     env.PONDER_MODEL = env.PONDER_MODEL or "script:m.lua"
-    return shell.ponder(arguments, { cwd = dir.path, env = env })
+    return shell.ponder(arguments, { cwd = dir.path, env = env, input = input })
 end
 
 before_each(function() dir = shell.directory { ["m.lua"] = MODEL } end)
@@ -47,6 +47,33 @@ describe("ponder chat -c", function()
         assert.equal("- 3 two\n", ponder({ "replay", "two.db" }).out)
     end)
 
+    it("asks the model of the conversation, where it was, unless told otherwise", function()
+        dir:write("other.lua", "return function() return 'other' end")
+        ponder { "chat", "--model", "script:other.lua", "one" }
+        for _, default in ipairs { "script:m.lua", "" } do
+            assert.equal("other\n", ponder({ "chat", "-c", "two" }, { PONDER_MODEL = default }).out)
+        end
+        assert.equal("- 7 three\n",
+            ponder({ "chat", "-c", "--model", "script:m.lua", "three" }).out)
+        assert.equal("- 9 four\n", ponder({ "chat", "-c", "four" }, { PONDER_MODEL = "" }).out)
+
+        local s <close> = server.start()
+        local url = s.url .. "/s/text=local&deltas=1/v1"
+        local function ask(arguments, named)
+            return ponder({ "chat", table.unpack(arguments) }, { PONDER_MODEL = "script:m.lua",
+                OPENAI_BASE_URL = named or "", no_proxy = "*" })
+        end
+        assert.equal("local\n", ask({ "--model", "openai:x", "--base-url", url, "hi" }).out)
+        for status, named in pairs { "", "http://127.0.0.1:1" } do
+            local r = ask({ "-c", "again" }, named)
+            assert.equal(status, r.status)
+            assert.truthy(r.err:find("conversation was with openai:x at " .. s.url, 1, true), r.err)
+        end
+        assert.equal("local\n", ask({ "-c", "again" }, url).out)
+        assert.equal("local\n", ask({ "-c", "--base-url", url, "again" }).out)
+        assert.equal("- 7 end\n", ask({ "-c", "--model", "script:m.lua", "end" }).out)
+    end)
+
     it("says so if there is none", function()
         local r = ponder { "chat", "-c", "two" }
         assert.equal(2, r.status)
@@ -55,6 +82,25 @@ describe("ponder chat -c", function()
 end)
 
 describe("ponder chat", function()
+    it("puts standard input before the prompt", function()
+        for _, case in ipairs {
+            { { "sum", "up" }, " a\nb\n\n", "- 1  a\nb\n\nsum up\n" },
+            { {}, "a\n", "- 1 a\n" }, { { "-" }, "a\n", "- 1 a\n" },
+            { { "sum" }, " \n", "- 1 sum\n" },
+        } do
+            local words, input, want = table.unpack(case)
+            assert.equal(want, ponder({ "chat", table.unpack(words) }, nil, input).out)
+            assert.equal(want, ponder({ "replay" }, nil, "not this").out)
+        end
+        for input, message in pairs { [""] = "expected a prompt", ["\xFF"] = "not UTF%-8" } do
+            local r = ponder({ "chat" }, nil, input)
+            assert.equal(2, r.status)
+            assert.matches(message, r.err)
+        end
+        assert.matches("standard input: Is a directory",
+            shell.run(shell.executable .. " chat hi <. 2>$ERR").err)
+    end)
+
     it("pays nothing for an empty prompt, unless a file is attached", function()
         local r = ponder { "chat", " " }
         assert.equal(2, r.status)

@@ -37,10 +37,10 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         end
     end)
 
-    it("reads the question from standard input", function()
-        for _, words in ipairs { {}, { "-" } } do
+    it("reads the question from standard input, before the arguments", function()
+        for _, words in ipairs { {}, { "-" }, { "4", "4", "6", "8", "to make 24" } } do
             local r = ponder({ "cot", "--model", GAME, "--quiet", table.unpack(words) },
-                "Use 4 4 6 8 to make 24\n")
+                words[2] and "Play this game.\n" or "Use 4 4 6 8 to make 24\n")
             assert.truthy(r.out:find("= 24\n$"), r.err)
         end
     end)

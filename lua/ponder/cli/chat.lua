@@ -17,6 +17,7 @@ local options = require "ponder.options"
 local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
+local redact = require "ponder.redact"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
@@ -25,7 +26,7 @@ local verbose = require "ponder.model.verbose"
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
     seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
-local chat = cli.command({ expects = { 1, math.huge, "a prompt: ponder chat PROMPT..." } }, {
+local chat = cli.command({}, {
     { title = "Prompt",
         { "model", value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
         { "system", value = "TEXT", help = "the system prompt" },
@@ -70,22 +71,14 @@ chat.summary = "ask a model and stream its reply"
 
 chat.about = [[
 ponder chat [OPTION...] PROMPT...
-ponder chat [OPTION...] -
+COMMAND | ponder chat [OPTION...] [PROMPT...]
 
-Asks a model and prints its reply as it arrives. `-` reads the prompt from standard input. The
-model's reasoning and its tool calls go to standard error. -c continues the newest conversation in
-ponder log (which omits those with --no-log or --log FILE).]]
+Asks a model and prints its reply as it arrives. The prompt is piped standard input, then the
+arguments; - reads it from a terminal, too. The model's reasoning and its tool calls go to standard
+error. -c continues the newest conversation in ponder log (which omits those with --no-log or --log
+FILE), with its model unless --model names another.]]
 
--- The prompt; if it was read from standard input, also the input.
-local function prompt_of(operands)
-    if operands[1] == "-" and not operands[2] then
-        local input = log_run.read_input()
-        return input, input
-    end
-    return table.concat(operands, " ")
-end
-
--- The newest conversation: {system, messages}.
+-- The newest conversation: {model, base_url, system, messages}.
 local function last_conversation()
     for _, file in ipairs(kept.list()) do
         local opened <close> = not file.damage and reader.open(file.path) or nil
@@ -143,18 +136,32 @@ local function content_of(question, paths, m)
     return images
 end
 
+-- Where a model is, as logs have it.
+local function address_of(m)
+    return m.target.base_url and redact.address(m.target.base_url, redact.MARK)
+end
+
+-- The model: that of --model; with -c, that of the conversation, whose name and address it then
+-- has. Only this user, not a log, says where keys go.
+local function open_model(opts, conversation)
+    local named = opts.model or conversation.model
+    local m, message = model.try_open(named, { base_url = opts.base_url })
+    local at = not opts.model and not opts.base_url and conversation.base_url
+    local hint = at and ("the conversation was with %s at %s; continue it there with --base-url, "
+        .. "or with another --model"):format(named, at)
+    cli.need(m, at and ("%s; %s"):format(message, hint) or message)
+    cli.expect_flag("-c", not at or at == address_of(m), hint)
+    conversation.model, conversation.base_url = named or model.default_name(), address_of(m)
+    return m
+end
+
 -- The options of the call.
-local function call_of(opts, m, question)
-    local call = { messages = {} }
+local function call_of(opts, m, conversation, question)
+    local call = { messages = conversation.messages or {} }
     for flag, option in pairs(CALL) do
         call[option] = opts[flag]
     end
-    if opts.c then
-        local before = log.record("chat.conversation", json.object {}, last_conversation)
-        cli.expect_flag("-c", before, "no conversation is logged")
-        call.messages = before.messages
-        call.system = call.system or before.system
-    end
+    call.system = call.system or conversation.system
     if opts.schema then
         local text, problem = files.read(opts.schema, "data")
         call.response_format = text and json.decode(text)
@@ -204,16 +211,15 @@ local function finish(opts, reply)
 end
 
 -- Logs the reply, with the conversation so far for -c.
-local function log_answer(call, reply)
-    local answer, messages = options.merge({}, reply), table.move(call.messages, 1,
-        #call.messages, 1, {})
+local function log_answer(conversation, call, reply)
+    local messages = table.move(call.messages, 1, #call.messages, 1, {})
     messages[#messages + 1] = reply.message
-    answer.conversation = { system = call.system, messages = messages }
-    log_run.answer(answer)
+    conversation.system, conversation.messages = call.system, messages
+    log_run.answer(options.merge({ conversation = conversation }, reply))
 end
 
 -- Asks, and prints the reply as it arrives.
-local function ask(opts, m, call, box)
+local function ask(opts, m, conversation, call, box)
     local end_line = function() end
     if not opts.json and not opts.schema then
         call.on_delta, end_line = printer()
@@ -230,7 +236,7 @@ local function ask(opts, m, call, box)
         end })
     end_line()
     if reply then
-        log_answer(call, reply)
+        log_answer(conversation, call, reply)
         return finish(opts, reply)
     end
     log_run.failure(("%s [%s]"):format(message, code))
@@ -239,16 +245,18 @@ end
 
 ---See ponder.cli.
 function chat.run(opts, operands, list)
-    local question, input = prompt_of(operands)
-    if not question:find "%S" and not opts.attach then
-        return nil, "the prompt is empty"
-    end
+    local question, input = logging.prompt(operands)
+    cli.expect(question:find "%S" or opts.attach, operands[1] and "the prompt is empty"
+        or "expected a prompt: ponder chat PROMPT..., or COMMAND | ponder chat [PROMPT...]")
     logging.begin(opts, { command = "chat", arguments = list, input = input })
-    local m = cli.need(model.try_open(opts.model, { base_url = opts.base_url }))
-    local call = call_of(opts, m, question)
+    local conversation = not opts.c and {} or cli.expect_flag("-c",
+        log.record("chat.conversation", json.object {}, last_conversation),
+        "no conversation is logged")
+    local m = open_model(opts, conversation)
+    local call = call_of(opts, m, conversation, question)
     local _ <close> = limits.cache(opts.cache)
     local box <close> = toolbox.open(opts)
-    return closing.around("chat", ask, opts, m, call, box)
+    return closing.around("chat", ask, opts, m, conversation, call, box)
 end
 
 return chat

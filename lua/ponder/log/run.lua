@@ -281,17 +281,25 @@ function run.is_played()
 end
 
 ---Reads a command's standard input: that of the run being played, or else all of stdin.
----@return string
+---@return string? text
+---@return string? message
 function run.read_input()
     local play = next_play()
-    return play and play.input or file.await(io.read, "a") or ""
+    if play then
+        return play.input or ""
+    end
+    local text, message = file.await(io.read, "a")
+    return text or not message and "" or nil, message and "standard input: " .. message
 end
 
 ---Whether there is input that nobody has to type.
 ---@return boolean
 function run.has_input()
     local play = next_play()
-    return play ~= nil and play.input ~= nil or not terminal.is_terminal(0)
+    if play then
+        return play.input ~= nil
+    end
+    return not terminal.is_terminal(0)
 end
 
 ---Sets the answer of the current run.

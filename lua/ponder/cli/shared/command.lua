@@ -58,19 +58,9 @@ ponder %s [OPTION...] < FILE
 
 %s
 
-The question is the arguments, or standard input if there are none (or -). The answer goes to
-standard output, everything else to standard error. Ctrl-C prints the best answer so far.]]
-
--- The question; if it was read from standard input, also the raw input.
-local function question_of(operands)
-    if operands[1] and not (operands[1] == "-" and not operands[2]) then
-        return table.concat(operands, " ")
-    elseif not operands[1] and not log_run.has_input() then
-        return nil
-    end
-    local input = log_run.read_input()
-    return quote.trim(input), input
-end
+The question is piped standard input, then the arguments; - reads it from a terminal, too. The
+answer goes to standard output, everything else to standard error. Ctrl-C prints the best answer so
+far.]]
 
 -- The strategy that the flags describe.
 local function make_strategy(self, given, tools)
@@ -240,11 +230,12 @@ local function run(self, given, operands, arguments)
     if given.json and given.jsonl then
         return nil, "--json or --jsonl, not both"
     end
-    local question, input = question_of(operands)
+    local question, input = logging.prompt(operands)
     logging.begin(given, { command = self.name, arguments = arguments, input = input })
     local box <close> = toolbox.open(given)
     local s = make_strategy(self, given, box.tools)
-    cli.expect(question and question:find "%S",
+    question = quote.trim(question)
+    cli.expect(question ~= "",
         ('expected a question: ponder %s "QUESTION"'):format(self.name))
     local _ <close> = limits.cache(given.cache)
     limits.begin(given)

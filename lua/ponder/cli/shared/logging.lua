@@ -61,6 +61,24 @@ local function show(run)
     run.after = function() wait(pipe, pid, path) end
 end
 
+---The prompt of a command: standard input if it is not a terminal, then the operands. `-` alone
+---reads standard input even from a terminal. Ends the command if it cannot be read or is not UTF-8.
+---@param operands string[]
+---@return string prompt "" if there is none
+---@return string? input what was read, for the log
+function logging.prompt(operands)
+    local words = table.concat(operands, " ")
+    local input = ""
+    if words == "-" or log_run.has_input() then
+        input = cli.expect(log_run.read_input())
+        words = words ~= "-" and words or ""
+    end
+    local piped = input:match "^.*%S" or ""
+    local prompt = piped .. (piped ~= "" and words ~= "" and "\n\n" or "") .. words
+    cli.expect(utf8.len(prompt), "the prompt is not UTF-8 text (ponder chat --attach sends images)")
+    return prompt, input ~= "" and input or nil
+end
+
 ---Begins the run log of a command, unless --no-log is given. Ends the command if the options are
 ---wrong or the log cannot be written.
 ---@param given table<string, any> the parsed options
