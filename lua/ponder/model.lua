@@ -67,7 +67,8 @@ local model = {}
 ---@field max_body_bytes? integer default 64 MiB
 ---@field cross_host_redirects? boolean follow redirects to another host or port; default false
 ---@field max_retries? integer default 2
----@field cache? boolean false: bypass the cache
+---@field cache? boolean|"shared" false: bypass the cache; "shared": in an evaluation, one reply
+---serves all items and epochs (see ponder.model.cache)
 ---@field sample? integer number of the first sample, default 1: part of the request's identity, so
 ---that one prompt with two sample numbers makes two requests; added to the seed
 ---@field metadata? table passed to middleware and observers, never sent

@@ -48,7 +48,8 @@ local NOT_INHERITED = { asker = true, outside = true } -- context fields
 local NO_LIMITS = {}
 
 ---@class ponder.RunOptions
----@field name string? for people; runs of one name are distinguished by their order
+---@field name string? for people; runs of one name are told apart by an integer label `epoch`, and
+---  by their order
 ---@field seed integer? of math.random; default: unpredictable
 ---@field budget ponder.task.Limits? as in task.with_budget
 ---@field labels table<string, string|number|boolean>? to find the run by

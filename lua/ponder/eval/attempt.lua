@@ -4,6 +4,7 @@
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
 local runs = require "ponder.run"
+local samples = require "ponder.model.samples"
 local scheduler = require "ponder.task.scheduler"
 local score = require "ponder.eval.score"
 local store = require "ponder.core.store"
@@ -91,7 +92,7 @@ end
 -- run:samples{{answer=, key=, reward=}, ...}: the samples from which the answer was chosen, so that
 -- one run gives the curve for all sample counts: the most frequent `key` or the highest `reward`
 -- wins.
-local function samples(self, list)
+local function report_samples(self, list)
     self.drawn = list
 end
 
@@ -113,7 +114,7 @@ local function new_run(job, limits)
         labels = { policy = name, item = id, epoch = job.epoch },
         timeout_ms = limits.timeout_ms_per_item }, { max_cost = limits.max_cost_per_item })
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
-    run.note_report, run.report, run.samples = run.report, report, samples
+    run.note_report, run.report, run.samples = run.report, report, report_samples
     run.on_samples = on_samples
     run.budget.clock = scheduler.clock -- not task.now, whose readings a replay plays
     return run
@@ -130,7 +131,7 @@ local function act(run, evaluation, policy, item)
     local _ <close> = setmetatable({}, { __close = function()
         run.ended = task.now()
     end })
-    return policy.act(item, run)
+    return samples.within(item.id, run.epoch, policy.act, item, run)
 end
 
 ---@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
@@ -257,7 +258,7 @@ end
 ---@param performed ponder.eval.Performed?
 function attempt.score(record, evaluation, item, performed)
     local budget = budgets.new {}
-    local ok, message = xpcall(budgets.within, failures.with_traceback, budget, function()
+    local function score_all()
         local target = evaluation.target(item)
         local rate = cached_scorer(evaluation, item, target)
         record.target = target
@@ -267,7 +268,9 @@ function attempt.score(record, evaluation, item, performed)
         if performed and evaluation.curves then
             score_curve(record, performed, rate)
         end
-    end)
+    end
+    local ok, message = xpcall(budgets.within, failures.with_traceback, budget, samples.within,
+        item.id, record.epoch, score_all)
     if not ok then
         record.outcome, record.message, record.code = "failed", text.of(message), "ERROR"
     end

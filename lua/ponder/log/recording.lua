@@ -80,24 +80,34 @@ end
 
 local STATUS = { completed = "ok", failed = "error" }
 
+---What tells inner runs apart, besides their order: the name, and an integer label `epoch`, so that
+---a fork with more epochs finds the recorded ones again.
+---@param name string?
+---@param epoch any
+---@return string
+function recording.identity(name, epoch)
+    return (name or "") .. (math_type(epoch) == "integer" and "\0" .. epoch or "")
+end
+
 -- Reads the rows of inner runs, in the order in which they began.
 local function read_runs(self)
     local rows, status_of = {}, {}
-    for id, name, within, seed, status in self.db:rows("SELECT id, name, within, seed, status "
-        .. "FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id", self.run,
-        self.only) do
+    for id, name, labels, within, seed, status in self.db:rows("SELECT id, name, labels, within, "
+        .. "seed, status FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id",
+        self.run, self.only) do
         status_of[id] = STATUS[status]
-        rows[#rows + 1] = { id = id, name = name or "", within = within, seed = seed,
-            status = STATUS[status] }
+        local epoch = math.tointeger(tostring(labels):match '"epoch":(%-?%d+)[,}]')
+        rows[#rows + 1] = { id = id, identity = recording.identity(name, epoch), within = within,
+            seed = seed, status = STATUS[status] }
     end
     return rows, status_of
 end
 
--- Groups the inner runs by name.
+-- Groups the inner runs by identity.
 local function keep_runs(self, rows)
     self.known.run = {}
     for _, row in ipairs(rows) do
-        local key = ("%s %s"):format(self.ordered and row.within or "", row.name)
+        local key = ("%s %s"):format(self.ordered and row.within or "", row.identity)
         local known = known_of(self, "run", row.id, row.status, nil, row.within)
         known.seed = row.seed
         self.runs[key] = self.runs[key] or {}

@@ -255,7 +255,7 @@ end
 ---@param about {name: string?, labels: table, seed: integer}
 ---@return ponder.log.Session
 function Session:within(about)
-    local what, run = self.tape:look_up_run(about.name or ""), self.run
+    local what, run = self.tape:look_up_run(about), self.run
     local root, known, ordered = self.root, what.known, self.tape.past.ordered
     self.has_inner = true
     local is_chosen = known and root.run.play and root.run.play.only == known.id

@@ -36,6 +36,7 @@
 local groups = require "ponder.task.groups"
 local playing = require "ponder.log.playing"
 local recent = require "ponder.log.recent"
+local recording = require "ponder.log.recording"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 
@@ -420,18 +421,19 @@ end
 ---@field over boolean?
 
 --- Looks up an inner run that is about to begin.
----@param name string
+---@param about {name: string?, labels: table}
 ---@return ponder.log.Inner
-function Tape:look_up_run(name)
+function Tape:look_up_run(about)
     local within = scheduler.context("outside")
-    local what = { kind = "run", identity = name, within = within,
+    local identity = recording.identity(about.name, about.labels.epoch)
+    local what = { kind = "run", identity = identity, within = within,
         within_id = type(within) == "table" and within.kind == "effect" and within.id or nil,
         known = nil, id = nil, occurrence = nil, parent = nil, tape = nil, task = nil, over = nil }
     what.known = look_up(self, what)
     what.id = self.past.ordered and what.known and what.known.id or nil
     if (self.offline or self.frozen) and not what.known then
         playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(
-            name))
+            about.name or ""))
     end
     return what
 end

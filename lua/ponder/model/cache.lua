@@ -6,10 +6,12 @@
 ---
 --- The key of a reply is the identity of its request: provider, model, messages, parameters and
 --- sample number (for a `script:` model, its text too). So samples 1 and 2 of a prompt are two
---- entries. Two equal requests in flight, even in two processes, make one call: the second waits,
---- and calls only if the first fails. A call with `cache = false` neither reads nor writes.
---- Failures, refusals and replies cut off by a broken stream are not kept. A reply from the cache
---- has `cached = true`, and costs nothing in a budget.
+--- entries. In an evaluation the item and the epoch are part of the key, and equal requests of one
+--- run are numbered (ponder.model.samples), unless the call says `cache = "shared"`. Two equal
+--- requests in flight, even in two processes, make one call: the second waits, and calls only if
+--- the first fails. A call with `cache = false` neither reads nor writes. Failures, refusals and
+--- replies cut off by a broken stream are not kept. A reply from the cache has `cached = true`, and
+--- costs nothing in a budget.
 ---
 --- Replies are kept in a file (ponder.model.cache.file), or in a Redis that many machines share
 --- (ponder.model.cache.shared). If that fails, one line on standard error says so, and the run
@@ -132,13 +134,14 @@ local function find(self, key)
     return text and decode(text)
 end
 
--- A killed run may have paid for a reply that its log lacks. When the run is resumed, the first
--- request that gets this reply counts as a call.
-local function charge_own(self, request, key, draft)
+-- Finds the reply to a request. A killed run may have paid for a reply that its log lacks. When the
+-- run is resumed, the first request that gets this reply counts as a call.
+local function find_own(self, request, key)
+    local draft = find(self, key)
     local tape, what = scheduler.tape(), scheduler.context "outside"
     local session = tape and tape.session
-    if not session or not what or what.kind ~= "call" or what.occurrence ~= 1 then
-        return
+    if not draft or not session or not what or what.kind ~= "call" or what.occurrence ~= 1 then
+        return draft
     end
     local uid = self.backend and session:uid()
     if uid and self.backend:payer(key) == uid then
@@ -148,6 +151,7 @@ local function charge_own(self, request, key, draft)
             budget.charge(request, draft)
         end
     end
+    return draft
 end
 
 -------------------------------------------------------------------------------
@@ -204,12 +208,20 @@ local function script_of(request)
     return scripts[target]
 end
 
-local function key_of(request)
-    local identity = request:identity()
+-- The key of a request; and for the first epoch of an evaluation, that of an equal request outside
+-- of evaluations, under which version 0.2.0 kept its replies, too.
+local function keys_of(request)
+    local place = request.place
+    local identity = request:identity(place and place.number)
     if request.provider == "script" then
         identity = identity .. "\n" .. script_of(request)
     end
-    return store.sha256(identity)
+    local plain = store.sha256(identity)
+    if not place then
+        return { plain }
+    end
+    return { store.sha256(("%s\nepoch %d of %s"):format(identity, place.epoch, place.item)),
+        place.epoch == 1 and plain or nil }
 end
 
 --- Answers a request from the cache, else by `next`, and keeps the reply: middleware for model.use.
@@ -223,22 +235,17 @@ function Cache:answer(request, next)
     if not request.cache then
         return next(request)
     end
-    local key = key_of(request)
+    local keys = keys_of(request)
     while true do
-        local flight = self.flights[key]
-        local draft
-        if flight then
-            draft = wait_for(flight)
-        else
-            draft = find(self, key)
+        local flight = self.flights[keys[1]]
+        local draft = flight and wait_for(flight)
+        for i = 1, flight and 0 or #keys do
+            draft = draft or find_own(self, request, keys[i])
         end
         if draft then
-            if not flight then
-                charge_own(self, request, key, draft)
-            end
             return draft
-        elseif not self.flights[key] then
-            return send(self, key, request, next)
+        elseif not self.flights[keys[1]] then
+            return send(self, keys[1], request, next)
         end
     end
 end

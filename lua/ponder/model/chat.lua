@@ -7,6 +7,7 @@ local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
 local params = require "ponder.model.params"
 local read = require "ponder.model.read"
+local places = require "ponder.model.samples"
 local request = require "ponder.model.request"
 local scheduler = require "ponder.task.scheduler"
 local schema = require "ponder.model.schema"
@@ -37,7 +38,7 @@ chat.OPTIONS = {
     max_body_bytes = { type = "integer", min = 1 },
     cross_host_redirects = { type = "boolean" },
     max_retries = { type = "integer", min = 0 },
-    cache = { type = "boolean" },
+    cache = { type = { "boolean", "string" }, enum = { true, false, "shared" } },
     sample = { type = "integer", min = 1 },
     metadata = { type = "table" },
     extra = { type = "table" },
@@ -129,14 +130,16 @@ local function new_request(model, plan, n, offset)
         kept = options.merge({}, kept)
         kept.seed = kept.seed + sample - 1
     end
-    return request.new({
+    local one = request.new({
         number = model.client:next_number(), target = model.target,
         provider = model.provider, model = model.model,
         messages = plan.messages, system = all.system, options = kept, format = plan.format,
         n = n, sample = sample, index_base = offset, limits = all,
-        stream = all.on_delta ~= nil, on_delta = all.on_delta, cache = all.cache ~= false,
-        metadata = all.metadata, has_emitted = false,
+        stream = all.on_delta ~= nil, on_delta = all.on_delta, metadata = all.metadata,
+        cache = all.cache == nil or all.cache, has_emitted = false,
     }, all.extra)
+    one.place = places.place(one)
+    return one
 end
 
 -- Through the middleware, outermost first, to the budgets and the server.

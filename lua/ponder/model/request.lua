@@ -29,7 +29,8 @@ local request = {}
 ---@field extra table? fields of the body from the call's option `extra`
 ---@field stream boolean
 ---@field limits table timeouts and retries, among the call's options
----@field cache boolean false: do not answer it from a cache
+---@field cache boolean|"shared" false: do not answer it from a cache
+---@field place ponder.model.Place? which sample of an evaluation it is
 ---@field metadata table? the caller's own, never sent
 ---@field billed boolean? its last attempt failed, but may have been billed
 ---@field hold ponder.task.Hold? its reservation in the budgets in force
@@ -101,9 +102,10 @@ end
 
 --- The identity of this request: the provider, the body (model, messages, parameters) and the
 --- sample number; not the server's address or streaming.
+---@param sample? integer in place of its own
 ---@return string
-function Request:identity()
-    return ("%s\n%d\n"):format(self.provider, self.sample) .. self:body_json()
+function Request:identity(sample)
+    return ("%s\n%d\n"):format(self.provider, sample or self.sample) .. self:body_json()
 end
 
 --- The bytes to send.

@@ -76,7 +76,7 @@ local function flag_of(option)
         return nil
     elseif option.name == "models" then
         return "models", { value = "ROLE=NAME,...", help = help_of(option), option = option }
-    elseif option.type == "boolean" then
+    elseif option.type == "boolean" or option.name == "cache" then
         if option.default ~= true and option.name ~= "cache" then
             return option.name, { help = help_of(option), option = option }
         end

@@ -141,8 +141,9 @@ function File:keep(key, text, draft, request, run)
         self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, run)
     end
     local usage = tally.clean(draft.usage) or {}
-    local done, message = self.db:execute(KEEP, key, request.provider, request.model,
-        request.sample, redact.keep(request:body_json()), text, usage.input_tokens,
+    local sample = request.place and request.place.number or request.sample
+    local done, message = self.db:execute(KEEP, key, request.provider, request.model, sample,
+        redact.keep(request:body_json()), text, usage.input_tokens,
         usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
         usage.reasoning_tokens, draft.cost, os.time())
     if not done then
