@@ -200,16 +200,20 @@ fuzz-packages:
 $B/empty: scripts/bench/empty.c
 	@$(CC) $(CFLAGS) -o $@ $< -Wl,--no-as-needed $(shell pkg-config --libs libcurl) -lm
 
-# EXECUTABLE_BENCHES run in build/ponder, the others in the stock interpreter.
+# EXECUTABLE_BENCHES run in build/ponder, the others in the stock interpreter. $B/missed lists the
+# targets that were not reached (scripts/bench/measure.lua) and the benches that failed.
 EXECUTABLE_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi $B/http_minimal
+	@rm -f $B/missed
 	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
 	    case " $(EXECUTABLE_BENCHES) " in \
-	    *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
-	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
-	        LUA_CPATH="./$B/?.so" lua5.4 $$bench;; esac || exit 1; done
+	    *" $$bench "*) PONDER_BUILD=$B BENCH=$$bench $B/ponder run --no-log $$bench;; \
+	    *) PONDER_BUILD=$B BENCH=$$bench LUA_CPATH="./$B/?.so" \
+	        LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" lua5.4 $$bench;; \
+	    esac || echo "$$bench: failed" >>$B/missed; done; \
+	    [ ! -s $B/missed ] || { echo; echo "== missed"; cat $B/missed; exit 1; }
 
 # Minutes to hours: see spec/support/soak.lua. An interrupted soak continues where it was.
 soak: run-packages test-packages

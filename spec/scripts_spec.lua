@@ -241,3 +241,22 @@ describe("every example script", function()
         end
     end)
 end)
+
+describe("make bench", function()
+    it("runs every part, and says at the end what was missed", function()
+        local dir <close> = shell.directory { ["c.lua"] = "print 'the last'",
+            ["a.lua"] = "require 'measure'.report('time', 2, '<=', 1)", ["b.lua"] = "error 'broken'",
+            ["d.lua"] = "require 'measure'.report('speed', 2, '>=', 1)" }
+        local function bench(names)
+            return shell.run(("make bench B=%s BENCHES='%s' >$OUT 2>$ERR"):format(
+                os.getenv "PONDER_BUILD" or "build", names:gsub("%w", dir.path .. "/%0.lua")))
+        end
+        local r = bench "a b c d"
+        assert.not_equal(0, r.status)
+        assert.matches("the last\n", r.out)
+        assert.matches("\n== missed\n[^\n]*/a.lua: time 2 <= 1 MISSED\n[^\n]*/b.lua: failed\n$",
+            r.out)
+        r = bench "d c"
+        assert.same({ 0, nil }, { r.status, (r.out:find("missed", 1, true)) })
+    end)
+end)
