@@ -125,6 +125,40 @@ describe("ponder doctor", function()
         assert.is_true(has(r.out, "/none: No such file or directory"), r.out)
     end)
 
+    it("and all other commands say in one line what is wrong with the config file", function()
+        local dir <close> = shell.directory { ["run.lua"] = "require('ponder.model').open()",
+            ["policy.lua"] = "return print", ["eval.lua"] = "return { data = { { x = 1, "
+            .. "target = 1 } }, score = 'exact', policies = { io = { prompt = '{{x}}' } } }" }
+        for text, problem in pairs {
+            ['return {\n  default_model = "x\n}'] = ":2: unfinished string near '\"x'",
+            ["return {\n\n  alias = {} }"] =
+                ':3: unknown field "alias" (did you mean "aliases"?)',
+            ["return 5"] = ": must return a table",
+            ['return { providers = {\n  openai = { base_ul = "x" } } }'] = ":2: model.open, with "
+                .. 'the config file: unknown option "base_ul" (did you mean "base_url"?)',
+            ['return { prices = {\n\n["openai:m"] = { input = -1, output = 0 } } }'] =
+                ':3: the price of "openai:m": opts.input must be a finite number >= 0 (got -1)',
+        } do
+            local line = dir:write("ponder/config.lua", text) .. problem
+                .. "; correct the file, or move it away\n"
+            local function run(...)
+                return shell.ponder({ ... }, { cwd = dir.path, env = shell.bare {
+                    XDG_CONFIG_HOME = dir.path, PONDER_MODEL = "openai:m", OPENAI_API_KEY = KEY } })
+            end
+            local doctor = run("doctor", "--timeout-ms", "100")
+            assert.same({ 1, "" }, { doctor.status, doctor.err })
+            assert.is_true(has(doctor.out, line), doctor.out)
+            for _, words in ipairs { { "chat", "hi" }, { "cot", "hi" }, { "eval", "eval.lua" },
+                { "run.lua" }, { "chat", "--mcp", "x", "hi" },
+                not problem:find "base_ul" and { "models" } or nil,
+                not problem:find "base_ul" and { "serve", "policy.lua" } or nil } do
+                local r = run(table.unpack(words))
+                assert.not_equal(0, r.status)
+                assert.equal(line, r.err:gsub("^ponder[ %l]*: ", ""):gsub("^%-%-mcp: ", ""))
+            end
+        end
+    end)
+
     it("skips what it was not asked to check", function()
         assert.equal(2, ponder({ "doctor", "--jsom" }).status)
         assert.equal(2, ponder({ "doctor", "who" }).status)

@@ -307,8 +307,8 @@ end
 local MEBIBYTE = 1 << 20
 
 -- Shortens messages whose traceback does not help: memory limits, unjoined tasks (already
--- reported), damaged logs, and mistakes that a library found in what a command passed on from its
--- user.
+-- reported), damaged logs, broken settings, and mistakes that a library found in what a command
+-- passed on from its user.
 local function clarify(message)
     local memory = match(message, "^[%w.]*:? ?not enough memory%f[\n\0]")
     if memory then
@@ -317,9 +317,11 @@ local function clarify(message)
     end
     local unjoined = match(message, "^task%.run: (unhandled errors? in %d+ tasks?);")
     local damaged = match(message, "^[^\n]*: damaged: [^\n]*")
+    local settings = package.loaded["ponder.model.name"]
+    local broken = settings and match(message, "^[^\n]*" .. settings.ADVICE)
     local mistake = match(message, "^ponder/cli/[%w/_]+%.lua:%d+: (.-)"
         .. "\nstack traceback:\n\t%[C%]: in function 'error'")
-    return unjoined or damaged or mistake or cli.order_traceback(message)
+    return unjoined or damaged or mistake or broken or cli.order_traceback(message)
 end
 
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",

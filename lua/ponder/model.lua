@@ -163,7 +163,7 @@ local function open(self, name, opts, level)
     if name ~= nil then options.argument("model.open", "name", name, "string", level + 1) end
     opts = options.check("model.open", opts, OPEN, level + 1)
     local target, mine = self:target(name, opts, function(all)
-        return options.check("model.open, with the config file", all, OPEN, level + 3)
+        return options.check("model.open, with the config file", all, OPEN, 0)
     end)
     if not target then error("model.open: " .. mine, level + 1) end
     local defaults = {}
@@ -208,9 +208,12 @@ function model.script_file(name)
     return known == "script" and path or nil
 end
 
---- The settings of the config file.
+--- The settings of the config file; raises one line if that, or the file of prices, is broken.
 ---@return ponder.model.Config
-function model.config() return default_client():settings() end
+function model.config()
+    default_client():price_list()
+    return shared:settings()
+end
 
 --- The default model: $PONDER_MODEL, else the config file's.
 ---@return string? name

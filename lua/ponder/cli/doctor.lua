@@ -65,7 +65,7 @@ local function check_config()
     end
     local ok, problem = pcall(model_name.load_config, os.getenv)
     if not ok then
-        return finding("config file", "problem", tostring(problem), "correct that line of " .. path)
+        return finding("config file", "problem", tostring(problem))
     end
     return finding("config file", "ok", path)
 end
@@ -77,7 +77,7 @@ local function check_prices()
         return path and model_name.load_file(path)
     end)
     if not ok then
-        return finding("prices", "problem", tostring(own), "correct that entry")
+        return finding("prices", "problem", tostring(own))
     elseif own == nil then
         return finding("prices", "unused",
             path and path .. " does not exist: built-in prices apply" or "no $HOME")
@@ -285,22 +285,21 @@ local NAME_ONE = "name one (export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3
     .. "script:FILE...), or give --model each time"
 
 local function check_default(by_provider)
-    local readable, name = pcall(model.default_name)
-    if not readable then
-        return finding("default model", "problem", "unknown while the config file is broken")
-    end
+    local name = model.default_name()
     if not name then
         return finding("default model", "unused", "none is named", NAME_ONE)
     end
-    local path = model.script_file(name)
-    if path then
+    local readable, path = pcall(model.script_file, name)
+    if not readable then
+        return finding("default model", "problem", path)
+    elseif path then
         local problem = syntax_problem(path)
         return finding("default model", problem and "problem" or "ok", problem or name)
     end
     local opened, why = model.try_open(name)
     if not opened then
         return finding("default model", "problem", ("%s: %s"):format(name, why),
-            "set that, or " .. NAME_ONE)
+            not why:find(model_name.ADVICE, 1, true) and "set that, or " .. NAME_ONE or nil)
     end
     local server = by_provider[opened.provider]
     if not server then
@@ -383,20 +382,22 @@ function doctor.run(given, operands)
         check_config(), check_environment(), check_terminal(), check_privacy(),
         check_isolation(), check_namespaces() }
     check_prompts(findings)
-    local by_provider, providers = {}, {}
-    if findings[2].state ~= "problem" then
+    local default
+    if findings[2].state == "problem" then
+        default = finding("default model", "problem", "unknown while the config file is broken")
+    else
         findings[#findings + 1] = check_prices()
-        providers = model.providers()
+        local providers = model.providers()
         local _ <close> = given.verbose and verbose.start() or nil
-        by_provider = task.map(providers, function(provider)
+        local by_provider = task.map(providers, function(provider)
             return check_provider(provider, given.timeout_ms) or false
         end)
+        for i, provider in ipairs(providers) do
+            findings[#findings + 1] = by_provider[i] or nil
+            by_provider[provider] = by_provider[i] or nil
+        end
+        default = check_default(by_provider)
     end
-    for i, provider in ipairs(providers) do
-        findings[#findings + 1] = by_provider[i] or nil
-        by_provider[provider] = by_provider[i] or nil
-    end
-    local default = check_default(by_provider)
     findings[#findings + 1] = default
     report(given, findings)
     return default.state == "ok" and 0 or 1

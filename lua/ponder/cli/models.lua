@@ -59,6 +59,7 @@ end
 
 ---See ponder.cli.
 function models.run(opts, operands)
+    model.config() -- raises if it is broken
     local providers, wanted = {}, operands[1]
     for _, provider in ipairs(model.providers()) do
         providers[#providers + 1] = provider ~= "script" and provider or nil -- a file, not a server

@@ -106,6 +106,7 @@ function command.run(given, operands, list)
     -- The log begins even without calls: each result carries what it has recorded.
     logging.begin(given, { command = "work", arguments = list, script = given.script },
         { adds = true, at_once = true })
+    model.config() -- raises if it is broken
     model.share_limits(client)
     local script = cli.expect(load_script(given))
     local _ <close> = limits.cache(given.cache)

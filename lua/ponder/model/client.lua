@@ -143,7 +143,7 @@ function Client:resolve(text, opts)
         return nil, client.no_model(self.env)
     end
     local meant, extra = name.follow_aliases(text, settings.aliases or {})
-    if not meant then return nil, extra end
+    if not meant then name.refuse(name.config_path(self.env), extra, text) end
     local fallback = self.env("PONDER_PROVIDER") or settings.default_provider
     local provider, model = name.split(meant, self.providers, fallback)
     if not provider then return nil, model end
@@ -192,7 +192,7 @@ end
 --- The target for a name and options.
 ---@param text string?
 ---@param opts table checked options of model.open
----@param check fun(all: table): table raises if an option from an alias or the file is invalid
+---@param check fun(all: table): table raises the first invalid option, which is the file's
 ---@return ponder.model.Target? target nil with a message
 ---@return string|table rest the message; or the options, with those of aliases and the file
 function Client:target(text, opts, check)
@@ -200,12 +200,16 @@ function Client:target(text, opts, check)
     if not known then return nil, model end
     local provider_settings = (settings.providers or {})[known]
     if provider_settings and type(provider_settings) ~= "table" then
-        return nil, ("the config file's providers.%s must be a table of options"):format(known)
+        name.refuse(name.config_path(self.env),
+            ("the config file's providers.%s must be a table of options"):format(known), known)
     end
     local provider = self.providers[known]
     local file = overlay(provider_settings, settings.defaults)
-    local all = overlay(mine, file)
-    all = check(all)
+    local ok, all = pcall(check, overlay(mine, file))
+    if not ok then
+        name.refuse(name.config_path(self.env), all,
+            all:match 'unknown option "([^"]+)"' or all:match "opts%.([%w_]+)")
+    end
     local endpoint, message = configure(provider, mine, self.env, file)
     if not endpoint then return nil, message end
     mine = all

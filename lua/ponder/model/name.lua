@@ -109,26 +109,46 @@ end
 local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
     providers = "table", defaults = "table", prices = "table", mcp = "table" }
 
+--- What to do about a broken file of settings: ends the message of every such error.
+name.ADVICE = "; correct the file, or move it away"
+
+--- Raises what is wrong with a file of settings, in one line: file, line, what to do.
+---@param path string? nil: the settings did not come from a file
+---@param problem string
+---@param word string? what is wrong: the line is the first one that has it
+function name.refuse(path, problem, word)
+    local place, number = path or "config.lua", 0
+    local text = word and path and read_file(path)
+    for line in (text or ""):gmatch("[^\n]*\n?") do
+        number = number + 1
+        if text and line:gsub("%-%-.*", ""):find(word, 1, true) then
+            place = ("%s:%d"):format(place, number)
+            break
+        end
+    end
+    error(("%s: %s%s"):format(place, problem, name.ADVICE), 0)
+end
+
 -- The config file must name scripts by absolute paths: a relative one depends on the directory.
 local function check_script(path, config, text)
     text = type(text) == "table" and text.model or text
     local script = type(text) == "string" and (text:match("^script[:/](.*)$")
         or config.default_provider == "script" and text)
     if script and script:sub(1, 1) ~= "/" then
-        error(("%s: the path of %s must be absolute"):format(path, text), 0)
+        name.refuse(path, ("the path of %s must be absolute"):format(text))
     end
 end
 
 local function check_config(path, config)
-    if type(config) ~= "table" then error(path .. ": must return a table", 0) end
+    if type(config) ~= "table" then name.refuse(path, "must return a table") end
     for field, value in pairs(config) do
         local wanted = SECTIONS[field]
         if not wanted then
-            error(("%s: unknown field %s%s"):format(path, options.show(field),
-                options.hint(field, options.names(SECTIONS))), 0)
+            name.refuse(path, ("unknown field %s%s"):format(options.show(field),
+                options.hint(field, options.names(SECTIONS))), tostring(field))
         elseif type(value) ~= wanted then
-            error(("%s: %s must be a %s (got %s)"):format(path, field, wanted,
-                options.show(value)), 0)
+            name.refuse(path, ("%s must be a %s (got %s)"):format(field, wanted,
+                options.show(value)), field)
         end
     end
     check_script(path, config, config.default_model)
@@ -161,7 +181,8 @@ function name.prices_path(env) return path_of(env, "prices.lua") end
 function name.load_file(path)
     local text = read_file(path)
     if not text then return nil end
-    local value = pure.data(text, path)
+    local ok, value = pcall(pure.data, text, path)
+    if not ok then error(value .. name.ADVICE, 0) end
     if value == nil then return false end
     return value
 end

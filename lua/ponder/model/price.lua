@@ -53,22 +53,27 @@ for part, rule in pairs(RATES) do
     LONG[part] = part ~= "long" and part ~= "context" and rule or nil
 end
 
-local function check_table(where, list)
-    if type(list) ~= "table" then
-        error(where .. ": must be a table of prices (got " .. options.show(list) .. ")", 0)
+local function check_rates(key, rates)
+    local what = "the price of " .. options.show(key)
+    if type(key) ~= "string" or type(rates) ~= "table" then
+        error(what .. " must be a table (got " .. options.show(rates) .. ")", 0)
     end
-    local checked = {}
+    local checked = options.check(what, rates, RATES, 0)
+    if checked.long then
+        options.check(what .. ", long", checked.long, LONG, 0)
+    end
+    return checked
+end
+
+local function check_table(path, list)
+    if type(list) ~= "table" then
+        name.refuse(path, "must be a table of prices (got " .. options.show(list) .. ")")
+    end
+    local checked = { only = list.only }
     for key, rates in pairs(list) do
-        local what = ("%s: the price of %s"):format(where, options.show(key))
-        if key == "only" then
-            checked.only = rates
-        elseif type(key) ~= "string" or type(rates) ~= "table" then
-            error(what .. " must be a table (got " .. options.show(rates) .. ")", 0)
-        else
-            checked[key] = options.check(what, rates, RATES, 0)
-            if checked[key].long then
-                options.check(what .. ", long", checked[key].long, LONG, 0)
-            end
+        if key ~= "only" then
+            local ok, found = pcall(check_rates, key, rates)
+            checked[key] = ok and found or name.refuse(path, found, tostring(key))
         end
     end
     return checked
@@ -84,8 +89,8 @@ function price.load(env, config)
         own = name.load_file(path)
     end
     local merged = {}
-    for _, list in ipairs { config.prices and check_table("the config file's prices",
-        config.prices) or {}, own ~= nil and check_table(path, own) or {}, builtin } do
+    for _, list in ipairs { config.prices and check_table(name.config_path(env), config.prices)
+        or {}, own ~= nil and check_table(path, own) or {}, builtin } do
         for key, rates in pairs(list) do
             if merged[key] == nil then
                 merged[key] = rates

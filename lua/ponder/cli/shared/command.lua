@@ -18,6 +18,7 @@ local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local log_run = require "ponder.log.run"
+local model_name = require "ponder.model.name"
 local options = require "ponder.options"
 local progress = require "ponder.report.progress"
 local notice = require "ponder.notice"
@@ -180,12 +181,14 @@ local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "
 local NO_MODEL = { NO_MODEL = true, CONNECT = true, AUTH = true }
 
 function Session:explain(message, code)
-    if code == "NO_MODEL" then
-        self:note(message:find("^no model") and message or "no model: " .. message)
-    else
-        self:note(("%s [%s]"):format(message, code))
+    local is_advised = message:find(model_name.ADVICE, 1, true) -- a broken file of settings
+    if code ~= "NO_MODEL" then
+        message = ("%s [%s]"):format(message, code)
+    elseif not message:find("^no model") and not is_advised then
+        message = "no model: " .. message
     end
-    if NO_MODEL[code] then
+    self:note(message)
+    if NO_MODEL[code] and not is_advised then
         write_line(self, HINT)
     end
 end

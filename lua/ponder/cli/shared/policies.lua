@@ -126,6 +126,7 @@ end
 local function file_policies(word, given, box)
     local name, path = word:match "^([%w_.-]+)=(.+)$"
     path = path or word
+    model.config() -- raises if it is broken: better now than at each request
     name = name or path:gsub("^.*/", ""):gsub("%.lua$", "")
     if given.untrusted then
         local value = cli.expect(confined.load(path, "policies", { name = name,

@@ -4,6 +4,7 @@ local cli = require "ponder.cli"
 local files = require "ponder.log.files"
 local mcp = require "ponder.mcp"
 local model = require "ponder.model"
+local model_name = require "ponder.model.name"
 local strategy_tools = require "ponder.strategy.tools"
 local task = require "ponder.task"
 
@@ -78,13 +79,13 @@ local function expand(text, where)
     end))
 end
 
--- The options of mcp.open for a value of --mcp.
-local function server_of(text)
-    local named = (model.config().mcp or {})[text]
+-- The options of mcp.open for a value of --mcp, which the config file may have.
+local function server_of(text, named)
     if named == nil then
         return text:find "^https?://" and { url = text } or { command = text, shell = true }
     elseif type(named) ~= "table" then
-        error(("config.lua: mcp.%s must be a table of options"):format(text), 0)
+        model_name.refuse(model_name.config_path(os.getenv),
+            ("mcp.%s must be a table of options"):format(text), text)
     end
     local opts = {}
     for name, value in pairs(named) do
@@ -101,15 +102,18 @@ local function server_of(text)
 end
 
 local function open_server(text, log)
+    local named = (model.config().mcp or {})[text]
     local ok, session, message = pcall(function()
-        local opts = server_of(text)
+        local opts = server_of(text, named)
         opts.log = log
         return mcp.open(opts)
     end)
     if not ok and task.stop_reason() then
         error(session, 0)
     elseif not ok then
-        return nil, (tostring(session):gsub("^.-mcp%.open: ", ""))
+        return nil, (tostring(session):gsub("^.-mcp%.open: (.*)$", function(mistake)
+            return mistake .. (named and (" (mcp.%s in config.lua)"):format(text) or "")
+        end))
     end
     return session, message
 end
