@@ -122,17 +122,18 @@ return { data = items, score = "exact", policies = { twice = function(item)
 end } }]]
 
 describe("a budget of an evaluation by workers", function()
-    local function spend(flag, limit)
+    -- Spends a budget; `disturb(lab, run, crew)`, called when some calls were made, may return the
+    -- process to wait for. Returns the number of calls, and what was printed.
+    local function spend(flag, limit, disturb)
         local lab <close> = workers.lab { ["model.lua"] = SLOW, ["job.lua"] = MANY }
         local crew = {}
         for i = 1, 2 do
             crew[i] = lab:worker { "--concurrency", "8", "--lease", "2s" }
         end
         local run = lab:run { "eval", "job.lua", "--json", flag, limit, "--log", "main.db",
-            "--workers", lab.server.url, "--queue", "t" }
-        workers.eventually("calls are in flight", function() return lab:lines "calls"[5] end)
-        crew[1]:kill()
-        lab:worker { "--concurrency", "8", "--lease", "2s" }
+            "--workers", lab.server.url, "--queue", "t", "--concurrency", "8" }
+        workers.eventually("calls are in flight", function() return lab:lines "calls"[25] end)
+        run = disturb(lab, run, crew) or run
         assert.equal("0", run:wait(), run:output())
         local result = json.decode(table.concat(lab:lines(run.err:match "[^/]+$" .. ".out"), "\n"))
         local replay = lab:ponder { "replay", "main.db" }
@@ -141,16 +142,33 @@ describe("a budget of an evaluation by workers", function()
         return #lab:lines "calls", result
     end
 
-    it("is never exceeded by all workers together, even if one is killed", function()
-        local calls, result = spend("--max-calls", "40")
-        assert.equal(40, calls)
-        assert.is_true(result.skipped > 0)
-    end)
+    local function kill_worker(lab, _, crew)
+        crew[1]:kill()
+        lab:worker { "--concurrency", "8", "--lease", "2s" }
+    end
+
+    for what, disturb in pairs {
+        ["a worker is killed"] = kill_worker,
+        ["the coordinator is killed and resumed"] = function(lab, run)
+            run:kill()
+            return lab:resume()
+        end,
+        ["Redis restarts with nothing"] = function(lab)
+            lab.server:kill()
+            lab.server:again()
+        end,
+    } do
+        it("is never exceeded by all workers together, even if " .. what, function()
+            local calls, result = spend("--max-calls", "40", disturb)
+            assert.equal(40, calls)
+            assert.is_true(result.skipped > 0)
+        end)
+    end
 
     it("counts what a dead worker had reserved as spent", function()
-        local calls = spend("--max-total-tokens", "2000")
+        local calls = spend("--max-total-tokens", "2000", kill_worker)
         assert.is_true(calls <= 40 and calls > 20, calls)
-        calls = spend("--max-cost", "1.6")
+        calls = spend("--max-cost", "1.6", kill_worker)
         assert.is_true(calls <= 40 and calls > 20, calls)
     end)
 end)

@@ -124,15 +124,36 @@ describe("a budget of several machines", function()
         end)
     end)
 
-    it("remembers usage that Redis has lost", function()
-        with(1, { max_calls = 3 }, function(a)
-            for _ = 1, 2 do
-                assert(reserve(a, { tokens = 1, cost = 0 })):settle(nil, 0)
-            end
-            server:cli "FLUSHALL"
-            assert(reserve(a, { tokens = 1, cost = 0 })):settle(nil, 0)
-            assert.equal(3, used "calls")
-            assert.is_nil((reserve(a, { tokens = 1, cost = 0 })))
+    -- What Redis still has when it comes back: nothing, or an old state.
+    for lost, back in pairs {
+        ["all"] = function() server:cli "FLUSHALL" end,
+        ["some"] = function()
+            server:kill()
+            server:again()
+        end,
+    } do
+        it("counts what processes saw before Redis lost " .. lost, function()
+            with(3, { max_calls = 9, max_tokens = 900 }, function(a, b, idle)
+                local function call(budget)
+                    assert(reserve(budget, { tokens = 50, cost = 0 })):settle(nil, 0)
+                    assert(budget.backing:renew())
+                end
+                call(a)
+                server:cli "SAVE"
+                call(idle)
+                call(b)
+                call(a)
+                call(b) -- has seen more than the others
+                back()
+                call(a)
+                call(a)
+                assert.same({ 6, 300 }, { used "calls", used "tokens" }) -- a had seen 4
+                call(b)
+                assert.same({ 8, 400 }, { used "calls", used "tokens" })
+                call(idle)
+                assert.is_nil((reserve(b, { tokens = 1, cost = 0 })))
+                assert.same({ 9, 450, 0 }, { used "calls", used "tokens", used "held_tokens" })
+            end)
         end)
-    end)
+    end
 end)

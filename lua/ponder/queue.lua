@@ -148,14 +148,13 @@ end
 -- Shares the budgets around the job with the workers, outermost first.
 ---@return table[]? list part of the job
 ---@return table<ponder.queue.Budget, true> backings
-local function budgets_around(self, index)
+local function budgets_around(self)
     local list, backings, one = {}, {}, task_budget.current()
     while one do
         local limits = one.limits
         if limits.max_calls or limits.max_tokens or limits.max_cost then
-            local name = ("budget:%s.%d.%d"):format(self.map_id, index, #list)
-            local backing = one.backing
-                or budgets.back(one, self.client, self.exchange:key(name), BUDGET_LEASE_MS)
+            local backing = one.backing or budgets.back(one, self.client,
+                self.exchange:key(one.shared_as), BUDGET_LEASE_MS)
             self.exchange.backings[backing], backings[backing] = true, true
             table.insert(list, 1, backing:about())
         end
@@ -193,7 +192,7 @@ end
 
 -- Enqueues a job, with the seed that the log has for it, and waits for its results.
 local function await_worker(self, slot, run)
-    local list, backings = budgets_around(self, slot.number)
+    local list, backings = budgets_around(self)
     slot.backings = backings
     slot.spec = { call = slot.call, name = run.name, index = slot.index, seed = run.seed,
         max_attempts = slot.max_attempts, timeout_ms = run.timeout_ms, budgets = list }
@@ -244,6 +243,7 @@ local function do_job(self, item, call, opts, index, cancels)
     if not text then
         return nil, ("%s: the item %s"):format(name, problem), code
     end
+    budgets.name(self.map_id, number)
     local run = runs.unchecked { name = name, labels = self.labels, timeout_ms = opts.timeout_ms }
     local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, number, text)):sub(1, 32)
     local slot = { id = id, item = text, number = number, call = call, index = index,

@@ -318,6 +318,7 @@ local function read(self)
         dispatch(self, entry[1], moves.fields(entry[2]))
     end
     if was_away then
+        self.renewed_at = 0 -- Redis may have lost what budgets have come to
         for _, slot in pairs(self.slots) do
             if not slot.status then
                 table.insert(self.unsent, slot)

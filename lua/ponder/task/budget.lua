@@ -42,6 +42,7 @@ budget.LIMITS = {
 
 ---@class ponder.task.Budget
 ---@field backing ponder.task.Backing?
+---@field shared_as string? its name for other processes
 ---@field limits ponder.task.Limits
 ---@field outer ponder.task.Budget? the enclosing budget
 ---@field limited boolean this budget, or an enclosing one, may refuse a call
