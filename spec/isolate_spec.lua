@@ -2,8 +2,9 @@
 
 local shell = require "shell"
 
--- Runs code in the executable; `run(opts)` runs an isolated program and prints the result.
-local function run(code, flags)
+-- Runs code in the executable; `run(opts)` runs an isolated program and prints the result. A shell
+-- script may come `before`, and the last word be of one that starts ponder.
+local function run(code, flags, before)
     local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
         ["p.lua"] = [[
             local process, task = require "ponder.process", require "ponder.task"
@@ -16,7 +17,9 @@ local function run(code, flags)
     local arguments = { "run", "--no-log" }
     table.move(flags or {}, 1, #(flags or {}), #arguments + 1, arguments)
     arguments[#arguments + 1] = "p.lua"
-    local r = shell.ponder(arguments, { cwd = dir.path, env = { CANARY = "outside" } })
+    local r = before and shell.run(("cd %s; exec >$OUT 2>$ERR; %s %s %s"):format(dir.path, before,
+        shell.quote(shell.executable), table.concat(arguments, " ")))
+        or shell.ponder(arguments, { cwd = dir.path, env = { CANARY = "outside" } })
     assert.same({ 0, "" }, { r.status, r.err }, r.out)
     return r.out
 end
@@ -56,6 +59,55 @@ describe("an isolated program", function()
             run { command = "printf x=$CANARY,$GIVEN", shell = true, env = { GIVEN = "y" } }]])
         assert.equal("0\toutside\tnil\n", run [[
             run { command = "printf $CANARY", shell = true, env = { "CANARY" } }]])
+    end)
+
+    it_isolates("can change nothing of the machine, nor read its keys", function()
+        local own = tonumber(shell.output "id -u")
+        assert.equal(("0\t1000 %d 1\n\tnil\n"):format(own == 0 and 65534 or own), run [[
+            run { command = "echo $(cat /proc/self/uid_map)", shell = true }]])
+        for _, command in ipairs { "find /proc/sys/ /proc/irq/ /proc/bus/ /proc/fs/ -mindepth 1",
+            "echo $(cat /proc/keys /proc/kcore /proc/kallsyms 2>/dev/null | head -c 1)",
+            "find /proc/sys* /proc/irq /proc/self/ -maxdepth 1 -writable -type f",
+            "for f in $(find /proc -maxdepth 2 -type f -perm /222 2>/dev/null); do"
+                .. " (: >>$f) 2>/dev/null && echo $f; done; :",
+            "for f in /dev/*; do chmod 600 $f || touch $f || mv $f /tmp; done 2>/dev/null && ls",
+        } do
+            assert.matches("^%d\t%s*\tnil\n$", run(("run { command = %q, shell = true }"):format(
+                command)), command)
+        end
+        assert.equal("0\t0\n\tnil\n", run [[run { shell = true, command =
+            "echo x >/dev/null && head -c 1 /dev/null | wc -c" }]])
+    end)
+
+    it_isolates("gets no descriptor and no key that ponder was started with", function()
+        local numbers = ({ x86_64 = "248, 250", aarch64 = "217, 219" })[shell.output "uname -m"]
+        if not numbers or shell.output "command -v perl" == "" then
+            return pending "no perl, or an unknown machine"
+        end
+        -- keyctl: 1 joins a new session keyring, 10 searches, 11 reads.
+        local perl = ("my ($add, $ctl) = (%s); my ($t, $n, $s) = qw(user ponder-spec secret);\n")
+            :format(numbers)
+        assert.equal("0\t-1 -1\n\tnil\n", run(([[run { env = { "KEY" },
+            command = { "perl", "-e", %q } }]]):format(perl .. "open my $f, '<&=9';"
+            .. "my $b = ' ' x 9; print <$f>, syscall($ctl, 10, -3, $t, $n, 0), ' ',"
+            .. "syscall($ctl, 11, $ENV{KEY} + 0, $b, 9), qq(\n)"), nil,
+            "exec 9<secret.txt; perl -e " .. shell.quote(perl .. "syscall($ctl, 1, 0); $ENV{KEY} ="
+            .. "syscall($add, $t, $n, $s, 6, -3); die $! if $ENV{KEY} < 0; exec @ARGV")))
+    end)
+
+    it_isolates("reaches no process by a socket or FIFO of its directory", function()
+        local perl = "perl -e 'use IO::Socket; print IO::Socket::UNIX->new(q(%s)) ? 1 : 0'; "
+        assert.equal("0\t00\tnil\nsecret|", run(([[
+            run { cwd = "data", shell = true, command = %q }]]):format(
+            perl:format "s" .. perl:format "sub/s" .. "exec 2>/dev/null 3<>sub/pipe; "
+            .. "dd if=pipe iflag=nonblock; echo leaked >&3; :"), nil, [[
+            mkdir data/sub; mkfifo data/pipe data/sub/pipe
+            exec perl -e 'use IO::Socket; use Fcntl; for my $d (qw(data data/sub)) {
+                push @s, IO::Socket::UNIX->new(Local => "$d/s", Listen => 1) or die;
+                chmod 0777, "$d/s", "$d/pipe";
+                sysopen $f{$d}, "$d/pipe", O_RDWR | O_NONBLOCK or die }
+            syswrite $f{data}, "secret"; system @ARGV; $e = $? >> 8;
+            sysread $f{data}, $x, 9; sysread $f{"data/sub"}, $y, 9; print "$x|$y"; exit $e']]))
     end)
 
     it_isolates("gets variables that mean nothing before it is isolated", function()

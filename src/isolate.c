@@ -1,18 +1,19 @@
 /*
  * isolate.c -- see isolate.h.
  *
- *     this process --- fork ---> first process of the PID namespace --- fork ---> the program
- *          waits <--- status ---'  makes its file system; waits
+ *     this process --- clone ---> first process of the namespaces --- fork ---> the program
+ *         maps ids <--- status ---'  makes its file system; waits
  */
 #define _GNU_SOURCE
 #include "isolate.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/keyctl.h>
 #include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,8 +32,15 @@ int mount(const char *source, const char *target, const char *type, unsigned lon
           const void *data);
 int umount2(const char *target, int flags);
 
-enum { INSIDE_UID = 1000, OPEN_FILES = 256, PROCESSES = 256, FILE_MB = 64, NOT_FOUND = 127 };
+enum { INSIDE_ID = 1000, NOBODY = 65534 }; /* NOBODY: of the host, where ponder is root */
+enum { OPEN_FILES = 256, PROCESSES = 256, FILE_MB = 64, NOT_FOUND = 127 };
 enum { MAX_PATH = 4096, DETACH = 2 /* MNT_DETACH */ };
+enum {
+    BIND_ATTRIBUTES = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+    DEVICE_ATTRIBUTES = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+    NEW_NAMESPACES =
+        CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+};
 
 #define ROOT "/tmp" /* the new root is mounted here and hides what was below */
 
@@ -39,6 +48,7 @@ typedef struct Isolated {
     unsigned long cpu_seconds, memory_mb;
     const char *directory; /* its working directory, read-only; "": /tmp */
     char **program;        /* argv, ends in NULL */
+    int tree;              /* a mount of the directory with NOBODY as the owner; -1: none */
 } Isolated;
 
 static void fail(const char *what)
@@ -47,30 +57,74 @@ static void fail(const char *what)
     _exit(ISOLATE_FAILED);
 }
 
-/* ---- namespaces ---- */
+/* ---- identity ---- */
 
-static void write_file(const char *path, const char *format, ...)
+/* Like fork, into new namespaces. */
+static pid_t fork_into(unsigned long namespaces)
 {
-    char text[64];
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    pid_t pid = (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, 0UL);
+    if (pid < 0)
+        fail("namespaces");
+    return pid;
+}
+
+static void write_file(pid_t pid, const char *name, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, text, (size_t)n) != n)
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
         fail(path);
     close(fd);
 }
 
-static void enter_namespaces(void)
+/* In the user namespace of `pid`, `uid` and `gid` of the host are `inside_*`. */
+static void map_ids(pid_t pid, unsigned inside_uid, unsigned uid, unsigned inside_gid, unsigned gid)
 {
-    unsigned uid = geteuid(), gid = getegid();
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-                CLONE_NEWUTS) != 0)
-        fail("namespaces");
-    write_file("/proc/self/setgroups", "deny");
-    write_file("/proc/self/uid_map", "%d %u 1", INSIDE_UID, uid);
-    write_file("/proc/self/gid_map", "%d %u 1", INSIDE_UID, gid);
+    char map[64];
+    write_file(pid, "setgroups", "deny");
+    snprintf(map, sizeof map, "%u %u 1", inside_uid, uid);
+    write_file(pid, "uid_map", map);
+    snprintf(map, sizeof map, "%u %u 1", inside_gid, gid);
+    write_file(pid, "gid_map", map);
+}
+
+/* A mount of the current directory in which what belongs to root belongs to NOBODY, so that a
+ * program that is NOBODY can read it. -1: the file system, or a container, does not permit that. */
+static int map_directory(void)
+{
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "",
+                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (tree < 0)
+        return -1;
+    pid_t holder = fork_into(CLONE_NEWUSER); /* of a namespace that maps so */
+    if (holder == 0)
+        for (;;)
+            pause();
+    char path[64];
+    map_ids(holder, 0, NOBODY, getegid(), NOBODY);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)holder);
+    int namespace = open(path, O_RDONLY | O_CLOEXEC);
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY,
+                                    .userns_fd = (uint64_t) namespace};
+    bool mapped = namespace >= 0 && syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes,
+                                            sizeof attributes) == 0;
+    close(namespace);
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    if (!mapped) {
+        close(tree);
+        return -1;
+    }
+    return tree;
+}
+
+/* Keys of the session, and what is searched for through it, stay outside. */
+static void leave_keyring(void)
+{
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
+        errno != EPERM) /* EPERM: a container forbids the program keyctl, too */
+        fail("keyring");
 }
 
 /* ---- the file system ---- */
@@ -93,68 +147,87 @@ static const char *inside(const char *path)
     return all;
 }
 
-static void set_read_only(const char *path)
+static void set_attributes(const char *path, uint64_t flags)
 {
-    struct mount_attr attributes = {.attr_set =
-                                        MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mount_attr attributes = {.attr_set = flags};
     if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attributes, sizeof attributes) !=
         0)
         fail(path);
 }
 
-static void show(const char *source, const char *path, mode_t type)
+/* Shows a directory, file, device or symbolic link at the same path; skips what does not exist.
+ * A device can be written to, but nothing about it be changed. */
+static void show(const char *path)
 {
+    struct stat about;
+    char link[MAX_PATH];
+    if (lstat(path, &about) != 0)
+        return;
     const char *target = inside(path);
-    if (type == S_IFDIR)
+    ssize_t n = S_ISLNK(about.st_mode) ? readlink(path, link, sizeof link - 1) : -1;
+    if (n >= 0) {
+        link[n] = '\0';
+        (void)!symlink(link, target);
+        return;
+    }
+    if (S_ISDIR(about.st_mode))
         mkdir(target, 0755);
     else
         close(open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-    if (mount(source, target, NULL, MS_BIND | MS_REC, NULL) != 0)
+    if (mount(path, target, NULL, MS_BIND | MS_REC, NULL) != 0)
         fail(path);
-    if (type != S_IFCHR)
-        set_read_only(target);
+    set_attributes(target, S_ISCHR(about.st_mode) ? DEVICE_ATTRIBUTES : BIND_ATTRIBUTES);
 }
 
-/* Shows a directory, file, device or symbolic link at the same path; skips what does not exist. */
-static void show_same(const char *path)
+/* Shows the current directory at its path, through an overlay: its sockets and FIFOs are other
+ * inodes there, which nobody outside listens to. (A read-only mount lets both be used, and no
+ * access right, seccomp filter or Landlock rule of Linux 6.1 tells them all from files.) An overlay
+ * without an upper layer needs two lower ones: /proc is still empty. */
+static void show_directory(const char *path)
+{
+    const char *target = inside(path);
+    mkdir(target, 0755);
+    if (mount("ponder", target, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+              "lowerdir=.:" ROOT "/proc") != 0)
+        fail(errno == EINVAL ? "cwd: a file system is mounted below it, or its own has no overlays"
+             : errno == EACCES ? "cwd: nobody, whom programs of root run as, may not read it"
+                               : "cwd");
+}
+
+/* Hides a file or directory of /proc, if it exists. A device cannot be opened in a mount without
+ * devices. */
+static void hide(const char *path)
 {
     struct stat about;
-    char target[MAX_PATH];
-    if (lstat(path, &about) != 0)
+    const char *target = inside(path);
+    if (stat(target, &about) != 0)
         return;
-    if (!S_ISLNK(about.st_mode)) {
-        show(path, path, about.st_mode & S_IFMT);
-        return;
-    }
-    ssize_t n = readlink(path, target, sizeof target - 1);
-    if (n > 0) {
-        target[n] = '\0';
-        (void)!symlink(target, inside(path));
-    }
+    if (S_ISDIR(about.st_mode) ? mount("ponder", target, "tmpfs", MS_RDONLY, "mode=555") != 0
+                               : mount(ROOT "/dev/null", target, NULL, MS_BIND, NULL) != 0)
+        fail(path);
+    set_attributes(target, BIND_ATTRIBUTES);
 }
 
-/* Opened before the new /tmp may hide it. */
-static int open_directory(const Isolated *p)
+/* What concerns the whole machine is hidden. A container may forbid mounting it at all; most
+ * programs can do without. */
+static void show_proc(void)
 {
-    int fd = *p->directory != '\0' ? open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 && *p->directory != '\0')
-        fail(p->directory);
-    return fd;
-}
-
-static void show_directory(const Isolated *p, int fd)
-{
-    char source[64];
-    if (fd < 0)
+    static const char *const hidden[] = {
+        "/proc/acpi",       "/proc/asound",   "/proc/bus",           "/proc/fs",
+        "/proc/irq",        "/proc/kallsyms", "/proc/kcore",         "/proc/key-users",
+        "/proc/keys",       "/proc/kmsg",     "/proc/latency_stats", "/proc/sched_debug",
+        "/proc/scsi",       "/proc/sys",      "/proc/sysrq-trigger", "/proc/timer_list",
+        "/proc/timer_stats"};
+    if (mount("proc", inside("/proc"), "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+              NULL) != 0)
         return;
-    snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
-    show(source, p->directory, S_IFDIR);
-    close(fd);
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        hide(hidden[i]);
 }
 
 static void make_root(const Isolated *p)
 {
-    static const char *const shown[] = {"/usr",
+    static const char *const files[] = {"/usr",
                                         "/bin",
                                         "/sbin",
                                         "/lib",
@@ -162,25 +235,26 @@ static void make_root(const Isolated *p)
                                         "/lib64",
                                         "/libx32",
                                         "/etc/alternatives",
-                                        "/etc/ld.so.cache",
-                                        "/dev/null",
-                                        "/dev/zero",
-                                        "/dev/full",
-                                        "/dev/random",
-                                        "/dev/urandom"};
-    int fd = open_directory(p);
+                                        "/etc/ld.so.cache"};
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                          "/dev/urandom"};
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("ponder", ROOT, "tmpfs", MS_NOSUID, "size=64m,mode=755") != 0)
+        (p->tree >= 0 &&
+         (syscall(SYS_move_mount, p->tree, "", AT_FDCWD, ROOT, MOVE_MOUNT_F_EMPTY_PATH) != 0 ||
+          chdir(ROOT) != 0)) ||
+        mount("ponder", ROOT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=755") != 0)
         fail("file system");
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        show_same(shown[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        show(files[i]);
     mkdir(inside("/tmp"), 0777);
-    mkdir(inside("/proc"),
-          0555); /* containers may forbid mounting it: most programs can do without */
-    (void)!mount("proc", inside("/proc"), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-    show_directory(p, fd);
+    mkdir(inside("/proc"), 0555);
+    if (*p->directory != '\0')
+        show_directory(p->directory);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        show(devices[i]);
+    show_proc();
     if (chdir(ROOT) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", DETACH) != 0 ||
-        chdir(fd >= 0 ? p->directory : "/tmp") != 0)
+        chdir(*p->directory != '\0' ? p->directory : "/tmp") != 0)
         fail("root");
 }
 
@@ -225,10 +299,17 @@ static void run_program(const Isolated *p)
     _exit(NOT_FOUND);
 }
 
-/* The first process of the PID namespace: the kernel kills all others when it ends. */
-static void run_first(const Isolated *p, int report)
+/* The first process of the PID namespace: the kernel kills all others when it ends. Its
+ * capabilities keep the program from tracing it. */
+static void run_first(const Isolated *p, int parent)
 {
+    char mapped;
     int status = 0;
+    if (read(parent, &mapped, 1) != 1)
+        _exit(ISOLATE_FAILED);
+    if (setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0 ||
+        setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0)
+        fail("ids");
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     make_root(p);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
@@ -240,7 +321,7 @@ static void run_first(const Isolated *p, int report)
         fail("fork");
     for (pid_t ended = 0; pid > 0 && ended != pid;)
         ended = wait(&status);
-    (void)!write(report, &status, sizeof status);
+    (void)!write(parent, &status, sizeof status);
     _exit(0);
 }
 
@@ -255,18 +336,19 @@ static int end_as(int status)
     return 128 + WTERMSIG(status);
 }
 
-static int run(const Isolated *p)
+static int run(const Isolated *p, bool is_root)
 {
     int ends[2], status, first = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        fail("pipe");
-    enter_namespaces();
-    pid_t pid = fork();
-    if (pid < 0)
-        fail("fork");
-    if (pid == 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        fail("socket");
+    pid_t pid = fork_into(NEW_NAMESPACES);
+    if (pid == 0) {
+        close(ends[0]);
         run_first(p, ends[1]);
+    }
     close(ends[1]);
+    map_ids(pid, INSIDE_ID, is_root ? NOBODY : geteuid(), INSIDE_ID, is_root ? NOBODY : getegid());
+    (void)!write(ends[0], "", 1);
     bool received = read(ends[0], &status, sizeof status) == sizeof status;
     waitpid(pid, &first, 0);
     return end_as(received ? status : first);
@@ -281,8 +363,20 @@ int isolate_main(int argc, char **argv)
     Isolated p = {.cpu_seconds = strtoul(argv[2], NULL, 10),
                   .memory_mb = strtoul(argv[3], NULL, 10),
                   .directory = argv[4],
-                  .program = argv + 5};
-    if (*p.directory != '\0' && (p.directory = realpath(p.directory, NULL)) == NULL)
-        fail(argv[4]);
-    return run(&p);
+                  .program = argv + 5,
+                  .tree = -1};
+    bool is_root = geteuid() == 0;
+    if (close_range(3, ~0U, 0) != 0 || (is_root && setgroups(0, NULL) != 0))
+        fail("descriptors and groups");
+    if (*p.directory != '\0') {
+        if (chdir(p.directory) != 0 || (p.directory = realpath(".", NULL)) == NULL)
+            fail(argv[4]);
+        if (strcmp(p.directory, "/") == 0) {
+            fputs("ponder: cannot isolate the program: cwd is /, which holds all files\n", stderr);
+            return ISOLATE_FAILED;
+        }
+        p.tree = is_root ? map_directory() : -1;
+    }
+    leave_keyring();
+    return run(&p, is_root);
 }

@@ -1,10 +1,18 @@
 /*
  * isolate.h -- runs an external program in its own namespaces, for ponder.process.
  *
- *   user, mount   the program sees /usr, /bin, /lib..., read-only, and a private /tmp in memory
- *   PID, IPC      it sees only its own children, which end with it
- *   network       none
- *   rlimits       on memory, CPU time, files and processes
+ *   user      it is uid 1000 inside: the user of ponder outside, or nobody (65534) if that is root
+ *   mount     it sees /usr, /bin, /lib..., read-only; a private /tmp in memory; five devices, which
+ *             it can use but not change; and its directory, read-only, in an overlay in which the
+ *             sockets and FIFOs of others lead nowhere, without what is mounted below it
+ *   PID, IPC  it sees only its own children, which end with it. /proc is read-only, and without
+ *             what concerns the whole machine (the paths that OCI runtimes mask, and sysctls)
+ *   network   none
+ *   inherited standard input, output and error; no other descriptor, and an empty session keyring
+ *   rlimits   on memory, CPU time, files and processes
+ *
+ * bubblewrap (0.11) was looked at: it keeps root's id, inherited descriptors and keyrings, binds
+ * its directories (so sockets work) unless it gets overlays, and sets no rlimits.
  *
  * Creating a user namespace takes a process with a single thread, so the executable starts itself:
  *

@@ -55,8 +55,11 @@ end
 ---@field max_output_bytes? integer each of standard output and standard error; default 16777216
 ---@field isolate? boolean run it in its own user, mount, PID and network namespaces. It sees /usr
 ---  with its libraries and `cwd` (both read-only), an empty /tmp, no network, no other process, and
----  only the variables PATH and those in `env`. Memory, time and file size (64 MiB) are limited. A
----  program that does not exist ends with status 127.
+---  only the variables PATH and those in `env`; where ponder is root it runs as nobody (uid 65534),
+---  who may read what root may below `cwd` if its file system maps ids. Sockets and FIFOs of other
+---  processes below `cwd` do not reach them; what is mounted below `cwd` is not seen, or makes
+---  status 125. Memory, time and file size (64 MiB) are limited. A program that does not exist ends
+---  with status 127.
 ---@field max_memory_mb? integer of an isolated program; default 1024
 
 ---@class ponder.process.Done
