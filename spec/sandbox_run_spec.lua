@@ -195,6 +195,21 @@ describe("the limit of", function()
         ends("MEMORY", "return 1", { memory_mb = 1, globals = { s = ("x"):rep(2 << 20) } })
     end)
 
+    it("memory applies to the copies of results, which are as large as what is in them", function()
+        assert.equal("the program's results need more than 4 MiB", ends("MEMORY",
+            "local t = {} for i = 1, 50000 do t[i] = {} end return t", { memory_mb = 4 }))
+        -- 32 elements that let the length be 65535: found by doubling, then by halving.
+        local keys = {}
+        for i = 0, 15 do
+            keys[#keys + 1] = ("[%d]=1"):format(1 << i)
+            keys[#keys + 1] = ("[%d]=1"):format(65536 - (1 << i))
+        end
+        local r = shell.ponder { "--no-log", "--max-memory-mb", "100", "-e", ([[
+            print(require("ponder.sandbox").run("local t = {} for i = 1, 1000 do t[i] = {%s} end "
+                .. "return #t[1], t", { memory_mb = 4 }))]]):format(table.concat(keys, ",")) }
+        assert.matches("^65535\ttable: [^\n]*\n$", r.out .. r.err)
+    end)
+
     it("time applies even within a C function", function()
         for _, program in ipairs {
             "while true do end",

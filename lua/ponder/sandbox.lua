@@ -29,7 +29,8 @@ local options = require "ponder.options"
 local sandbox = {}
 
 ---@class ponder.sandbox.Options
----@field memory_mb integer? memory limit in MiB; default 64
+---@field memory_mb integer? memory limit in MiB of the program, and of the copies of its results;
+---  default 64
 ---@field steps integer? limit of Lua instructions; starting a coroutine counts as up to 1,000;
 ---  default 100,000,000
 ---@field timeout_ms integer? wall time; default 1000

@@ -2,6 +2,7 @@
  * l_sandbox.c -- ponder.core.sandbox: runs a program in a sandbox (sandbox.h), for ponder.sandbox.
  */
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@
 
 #define CLASS "ponder.Sandbox"
 
-/* Stack indexes: the arguments of run, then the Sandbox and the memo of copy_to. */
-enum { CODE = 1, MEMORY, STEPS, SECONDS, GLOBALS, BOX, MEMO };
+/* Stack indexes: the arguments of run, then the Sandbox. */
+enum { CODE = 1, MEMORY, STEPS, SECONDS, GLOBALS, BOX };
 
 enum { MAX_RESULTS = 1000, PROBLEM_SIZE = 300 };
 
@@ -121,8 +122,7 @@ static int copy_table(Copy *c, int index, int depth)
     index = lua_absindex(c->from, index);
     lua_pushboolean(c->to, 1);
     lua_rawsetp(c->to, c->memo, address);
-    size_t length = (size_t)lua_rawlen(c->from, index);
-    lua_createtable(c->to, length < 1 << 16 ? (int)length : 1 << 16, 0);
+    lua_newtable(c->to); /* grows with what is there: the length may be anything */
     lua_pushnil(c->from);
     while (lua_next(c->from, index)) {
         if (!copy_pair(c, depth + 1))
@@ -217,18 +217,65 @@ static int fail_with_error(lua_State *L, lua_State *S)
                 "ERROR");
 }
 
-static int copy_results(lua_State *L, lua_State *S)
+typedef struct Results {
+    lua_State *from;
+    size_t left;        /* bytes that their copies may still take */
+    bool refused;       /* for good, though Lua then collects all garbage and tries again */
+    lua_Alloc allocate; /* of the state that they are copied to */
+    void *ud;
+} Results;
+
+static void *allocate_copies(void *ud, void *ptr, size_t old_size, size_t size)
+{
+    Results *r = ud;
+    size_t before = ptr != NULL ? old_size : 0;
+    if (size > before && size - before > r->left)
+        r->refused = true;
+    void *made = r->refused && size > before ? NULL : r->allocate(r->ud, ptr, old_size, size);
+    if (made != NULL || size == 0)
+        r->left += before - size;
+    return made;
+}
+
+static int push_results(lua_State *L)
 {
     char problem[PROBLEM_SIZE];
-    int n = lua_gettop(S);
-    lua_newtable(L); /* at MEMO */
-    if (n > MAX_RESULTS || !lua_checkstack(L, n + 1))
+    lua_State *from = ((Results *)lua_touserdata(L, 1))->from;
+    int n = lua_gettop(from);
+    lua_settop(L, 0);
+    if (n > MAX_RESULTS || !lua_checkstack(L, n + 2))
         return fail(L, "too many results (more than 1000)", "ERROR");
+    lua_newtable(L); /* the memo of copy_to */
     lua_pushnil(L);
     for (int i = 1; i <= n; i++)
-        if (!copy_to(S, i, L, MEMO, problem))
+        if (!copy_to(from, i, L, 1, problem))
             return fail(L, lua_pushfstring(L, "result %d%s", i, problem), "ERROR");
     return n + 1;
+}
+
+/* Copies may take as much memory as the program itself. No finalizer runs meanwhile, which might
+ * use the allocator of the state. */
+static int copy_results(lua_State *L, const Sandbox *s)
+{
+    Results r = {.from = s->S, .left = s->limits.memory};
+    int collects = lua_gc(L, LUA_GCISRUNNING);
+    lua_gc(L, LUA_GCSTOP);
+    lua_pushcfunction(L, push_results);
+    lua_pushlightuserdata(L, &r);
+    r.allocate = lua_getallocf(L, &r.ud);
+    lua_setallocf(L, allocate_copies, &r);
+    int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+    lua_setallocf(L, r.allocate, r.ud);
+    if (collects)
+        lua_gc(L, LUA_GCRESTART);
+    if (status == LUA_OK)
+        return lua_gettop(L) - BOX;
+    if (!r.refused)
+        return lua_error(L);
+    return fail(L,
+                lua_pushfstring(L, "the program's results need more than %I MiB",
+                                (LUAI_UACINT)lua_tointeger(L, MEMORY)),
+                "MEMORY");
 }
 
 static const char *describe_limit(lua_State *L, SandboxEnd how)
@@ -246,7 +293,7 @@ static int finish(lua_State *L, Sandbox *s, SandboxEnd how, const Filling *f)
 {
     lua_settop(L, BOX);
     switch (how) {
-    case SANDBOX_DONE: return copy_results(L, s->S);
+    case SANDBOX_DONE: return copy_results(L, s);
     case SANDBOX_FAILED: return fail_with_error(L, s->S);
     case SANDBOX_REFUSED: lua_pushstring(L, f->problem); return 1;
     case SANDBOX_MEMORY: return fail(L, describe_limit(L, how), "MEMORY");
