@@ -9,6 +9,8 @@ return function(request)
     if os.getenv "SLOW" then require("ponder.task").sleep(tonumber(os.getenv "SLOW")) end
     local file <close> = assert(io.open("asked", "a"))
     file:write(n, "\n")
+    file:close()
+    while os.getenv "WAITS" and not io.open "go" do require("ponder.task").sleep(0.02) end
     if n % 5 == 0 and os.getenv "BROKEN" then return nil, "overloaded", "BAD_REQUEST" end
     return { text = tostring(n <= (tonumber(os.getenv "SKILL") or 15) and n or 0),
         usage = { input_tokens = 10, output_tokens = 1 } }
@@ -113,6 +115,34 @@ describe("ponder eval", function()
         assert.equal("600\n600\n600\n", modes.out)
     end)
 
+    it("writes to standard output, to a link or a device, and in a replay not at all", function()
+        local csv = ponder { "--no-log", "--csv", "-", "--limit", "2", "--threshold",
+            "accuracy(io) > 2", "sums.lua" }
+        assert.equal(99, csv.status)
+        assert.matches("^policy,id,.*\r\nio,i2,1,[^\n]+\r\n$", csv.out)
+        assert.matches("\nmissed: accuracy", "\n" .. csv.err)
+        dir:write("there", "old")
+        shell.run(("ln -s there %s/link; mkfifo %s/pipe"):format(dir.path, dir.path))
+        local result = shell.run(([[cd %s; cat pipe >$OUT & %s eval --log a.db --html link \
+            --junit pipe sums.lua >$ERR 2>&1; wait]]):format(shell.quote(dir.path),
+            shell.quote(shell.executable)))
+        assert.matches("^<%?xml", result.out)
+        assert.matches("^<!DOCTYPE html>", dir:read "there")
+        dir:write("there", "old")
+        local again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+        assert.equal(0, again.status, again.err)
+        assert.matches("a replay writes no file: link", again.err)
+        assert.equal("old", dir:read "there")
+    end)
+
+    it("prints JSON without raw controls and bidirectional marks", function()
+        dir:write("marks.lua", [[return { data = { "x" }, score = "exact", policies = {
+            p = function() return "a\u{202E}b\u{9B}c" end } }]])
+        local result = ponder { "--no-log", "--json", "marks.lua" }
+        assert.truthy(result.out:find([[a\u202eb\u009bc]], 1, true), result.out)
+        assert.equal("a\u{202E}b\u{9B}c", json.decode(result.out).records[1].answer)
+    end)
+
     it("scores recorded answers again without a call", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         local before = asked()
@@ -123,6 +153,33 @@ describe("ponder eval", function()
         assert.matches("\nconst +20 +100%.0 %%", result.out)
         assert.matches("\nio +20 +5%.0 %%", result.out)
         assert.equal(before, asked())
+        for flag, message in pairs { ["--baseline=oi"] = '--baseline: a.db has no policy "oi"',
+            ["--threshold=accuracy(oi) > 1"] = 'unknown policy "oi"' } do
+            result = ponder { "--rescore", "a.db", flag, "other.lua" }
+            assert.equal(2, result.status)
+            assert.truthy(result.err:find(message, 1, true), result.err)
+        end
+    end)
+
+    it("needs no model to score recorded answers", function()
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
+        dir:write("none.lua", (EVAL:gsub('flags.model or "script:model.lua"', "nil")))
+        local result = ponder { "--rescore", "a.db", "--no-log", "none.lua" }
+        assert.equal(0, result.status, result.err)
+        assert.matches("\nio +20 +75%.0 %%", result.out)
+    end)
+
+    it("counts a policy that is named twice once", function()
+        local result = ponder { "--no-log", "--policy", "io,const,io", "--json", "sums.lua" }
+        local object = json.decode(result.out)
+        assert.same({ 2, 40, 20, 20 }, { #object.policies, #object.records, object.policies[1].n,
+            asked() })
+        object.meta.policies[3] = "io" -- as version 0.2.0 wrote it
+        table.move(object.records, 1, 40, 41)
+        dir:write("a.json", json.encode(object))
+        result = ponder { "--compare", "--json", "a.json", "a.json" }
+        local changes = json.decode(result.out).changes
+        assert.same({ 2, 20 }, { #changes, changes[1].n })
     end)
 
     it("reruns only failures, and keeps the old log", function()
@@ -152,9 +209,10 @@ describe("ponder eval", function()
     end)
 
     it("does not take the log of a running evaluation away", function()
-        local result = shell.run(([[cd %s; SLOW=0.05 %s eval --log a.db sums.lua >$OUT 2>&1 & pid=$!
+        local result = shell.run(([[cd %s; WAITS=1 %s eval --log a.db sums.lua >$OUT 2>&1 & pid=$!
             until [ -e asked ]; do sleep 0.02; done
-            %s eval --retry-errors --log a.db sums.lua 2>$ERR; echo $? >>$ERR; wait $pid]]):format(
+            %s eval --retry-errors --log a.db sums.lua 2>$ERR; echo $? >>$ERR; touch go
+            wait $pid]]):format(
             shell.quote(dir.path), shell.quote(shell.executable), shell.quote(shell.executable)))
         assert.matches("^ponder eval: a.db: another run is writing it\n1\n$", result.err)
         assert.matches("\nio +20 +75%.0 %%", result.out)
@@ -190,6 +248,10 @@ describe("ponder eval", function()
         assert.equal(0, ponder({ "--compare", "a.db", "a.db", "--fail-on-regression" }).status)
         local object = assert(json.decode(ponder({ "--compare", "a.db", "b.db", "--json" }).out))
         assert.same({ "i13", "i14", "i15" }, object.changes[2].broken)
+        local costs = object.changes[1].cost_difference -- of a policy that called no model
+        assert.same({ 0, 0, 0 }, { costs.value, costs.lower, costs.upper })
+        local unknown = ponder { "--compare", "a.db", "b.db", "--threshold", "accuracy(oi) > 0" }
+        assert.equal(2, unknown.status)
     end)
 
     it("has the recorded times in a replay", function()
@@ -234,6 +296,19 @@ describe("ponder eval", function()
         { { "--threshold", "acuracy(io) > 1", "x.lua" }, "did you mean accuracy" },
         { { "--threshold", "lower(calls(io)) > 1", "x.lua" }, "calls has no lower" },
         { { "--threshold", "accuracy(oi) > 1", "sums.lua" }, 'policy "oi" .did you mean io' },
+        { { "--html", "none/p.html", "sums.lua" }, "--html: none/p.html cannot be written" },
+        { { "--junit", ".", "sums.lua" }, "--junit: . is a directory" },
+        { { "--csv", "x", "--html", "x", "sums.lua" }, "--html and --csv name the same file: x" },
+        { { "--csv", "-", "--junit", "-", "sums.lua" }, "--csv and --junit name the same file" },
+        { { "--csv", "-", "--json", "sums.lua" }, "--json and a file - are both standard output" },
+        { { "--compare", "a.db", "b.db", "--html", "x" }, "--html has no effect with --compare" },
+        { { "--compare", "a.db", "b.db", "--seed", "0" }, "--seed has no effect with --compare" },
+        { { "--compare", "a.db", "b.db", "--log", "x" }, "--log has no effect with --compare" },
+        { { "--rescore", "a.db", "--epochs", "2", "x.lua" }, "--epochs has no effect with --res" },
+        { { "--rescore", "a.db", "--cache", "x", "x.lua" }, "--cache has no effect with --res" },
+        { { "--rescore", "a.db", "--keep", "1", "x.lua" }, "--keep has no effect with --rescore" },
+        { { "--watch", "--log", "a.db", "x.lua" }, "--log has no effect with --watch" },
+        { { "--queue", "q", "x.lua" }, "--queue needs --workers" },
     } do
         it("refuses: " .. case[2], function()
             local result = ponder(case[1])

@@ -1,5 +1,6 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
+local args = require "ponder.args"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
@@ -18,8 +19,9 @@ local log = require "ponder.log"
 local log_file = require "ponder.log.file"
 local log_run = require "ponder.log.run"
 local options = require "ponder.options"
+local outputs = require "ponder.cli.shared.outputs"
 local page = require "ponder.report.eval.page"
-local private = require "ponder.core.private"
+local quote = require "ponder.quote"
 local recorded = require "ponder.eval.recorded"
 local remote = require "ponder.eval.remote"
 local scheduler = require "ponder.task.scheduler"
@@ -35,26 +37,43 @@ local WATCH_S = 0.5
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
 local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
+local OUTPUTS = { "html", "csv", "junit" }
+
+-- The modes in which flags count: the file is run, or run again whenever it changes (--watch);
+-- recorded answers are scored (--rescore); two evaluations are compared (--compare).
+local RUNS, SCORES = { "run", "watch" }, { "run", "watch", "rescore" }
+local ALL = { "run", "watch", "rescore", "compare" }
+
+-- A section whose flags count in these modes, but for those that say otherwise.
+local function counting(modes, section)
+    local list = { title = section.title }
+    for i, rule in ipairs(section) do
+        list[i] = options.merge({ modes = modes }, rule)
+    end
+    return list
+end
 
 local command = cli.command({ files = true }, {
-    { title = "Runs",
+    counting(RUNS, { title = "Runs",
         { "policy", value = "A,B", type = "list", help = "run these policies only" },
-        { "model", value = "NAME", help = "passed to FILE, which gets the flags as its argument" },
+        { "model", value = "NAME", modes = SCORES,
+            help = "passed to FILE, which gets the flags as its argument" },
         { "limit", value = "N", type = "integer", min = 1, help = "only the first N items" },
         { "sample", value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
-        { "seed", value = "S", type = "integer", default = 0,
+        { "seed", value = "S", type = "integer",
             help = "seed of the sample, the order and each run (default: 0)" },
         { "epochs", value = "N", type = "integer", min = 1, help = "run each item N times" },
         { "concurrency", value = "N", type = "integer", min = 1,
             help = "runs at once (default: 16; with --workers 1000)" },
         { "workers", value = "URL",
             help = "run on workers (ponder work redis://... --script FILE)" },
-        { "queue", value = "NAME", default = "default",
-            help = "queue of the workers (default: default)" },
-        { "retry_errors", help = "rerun the failed and stopped runs in the log of --log" },
-        { "watch", help = "run again whenever FILE or its data change; no log" },
-    },
-    { title = "Budgets",
+        { "queue", value = "NAME", help = "queue of the workers (default: default)" },
+        { "retry_errors", modes = { "run" },
+            help = "rerun the failed and stopped runs in the log of --log" },
+        { "watch", modes = { "watch" },
+            help = "run again whenever FILE or its data change; no log" },
+    }),
+    counting(RUNS, { title = "Budgets",
         { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all runs" },
         { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of all runs" },
         { "max_total_tokens", value = "N", type = "integer", min = 0, alias = "max_tokens",
@@ -64,27 +83,29 @@ local command = cli.command({ files = true }, {
         { "timeout_per_item", value = "TIME", type = "duration", unit = "ms", min = 1,
             help = "time of each run: 30s, 500ms, 2m" },
         limits.RULES.cache,
-    },
-    { title = "Scoring",
+    }),
+    counting(SCORES, { title = "Scoring",
         { "baseline", value = "POLICY", help = "compare the others with this one" },
         { "exclude_errors", help = "exclude failed runs from accuracy (else they count as wrong)" },
-        { "threshold", value = "COND", many = true,
+        { "threshold", value = "COND", many = true, modes = ALL,
             help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
-    },
-    { title = "Output",
-        { "json", help = "print one JSON object" },
-        { "html", value = "FILE", files = true, help = "write a page" },
+    }),
+    counting(SCORES, { title = "Output",
+        { "json", modes = ALL, help = "print one JSON object" },
+        { "html", value = "FILE", files = true, help = "write a page (-: to standard output)" },
         { "csv", value = "FILE", files = true, help = "write one line per run" },
         { "junit", value = "FILE", files = true, help = "write JUnit XML" },
-    },
-    { title = "Past evaluations",
-        { "rescore", value = "LOG", files = true, help = "score its answers again, without calls" },
+    }),
+    counting({ "compare" }, { title = "Past evaluations",
+        { "rescore", value = "LOG", files = true, modes = { "rescore" },
+            help = "score its answers again, without calls" },
         { "compare", help = "compare two evaluations: logs, or output of --json" },
         { "fail_on_regression", help = "with --compare: exit 99 if a policy's score fell" },
-    },
-    { title = "Untrusted evaluations", confined.OPTIONS },
-    { title = "Run log", logging.OPTIONS },
+    }),
+    { title = "Untrusted evaluations", counting(SCORES, confined.OPTIONS) },
+    { title = "Run log", counting({ "run" }, logging.OPTIONS) },
 })
+command.rules.no_log.modes = ALL -- there is none in the other modes
 
 command.summary = "compare policies on many items: accuracy, cost, time, with intervals"
 
@@ -113,8 +134,7 @@ local function load_file(path, given)
 end
 
 -- Checks, before the first run, that all thresholds are about policies of the evaluation.
-local function check_policies(given, evaluation)
-    local names = options.names(type(evaluation.policies) == "table" and evaluation.policies or {})
+local function check_thresholds(given, names)
     for _, one in ipairs(given.thresholds) do
         cli.expect(threshold.check(one, names))
     end
@@ -134,7 +154,7 @@ local function run_with(given, path, file, opts)
     if not given.workers then
         return cli.need(eval.run(file, opts))
     end
-    local q <close> = cli.need(remote.open(given.workers, given.queue, path))
+    local q <close> = cli.need(remote.open(given.workers, given.queue or "default", path))
     remote.use(q, options.pick(given, SENT), opts)
     return cli.need(eval.run(file, opts))
 end
@@ -144,7 +164,7 @@ end
 -- Writes the file that a flag names, if it is given.
 local function write_file(path, content_of, ...)
     if path then
-        cli.need(private.write(path, content_of(...)))
+        cli.need(outputs.write(path, content_of(...)))
     end
 end
 
@@ -152,14 +172,15 @@ local function print_lines(lines)
     io.stdout:write(table.concat(lines, "\n"), "\n")
 end
 
--- Tests the thresholds, and prints the results unless `is_quiet`.
-local function test(given, policies, is_quiet)
+-- Tests the thresholds, and prints the results; --json has them.
+local function test(given, policies)
     local tests, missed = json.array {}, false
     for i, one in ipairs(given.thresholds) do
         tests[i] = threshold.test(one, policies)
         missed = missed or not tests[i].met
-        if not is_quiet then
-            io.stdout:write(("%s: %s (%s)\n"):format(tests[i].met and "met" or "missed",
+        if not given.json then
+            local out = given.is_quiet and io.stderr or io.stdout
+            out:write(("%s: %s (%s)\n"):format(tests[i].met and "met" or "missed",
                 text.line(tests[i].text), tests[i].value and ("%.6g"):format(tests[i].value)
                 or "not measured"))
         end
@@ -168,27 +189,24 @@ local function test(given, policies, is_quiet)
 end
 
 -- Encodes a result; answers that JSON cannot hold become text.
-local function encode(value)
-    local ok, message = pcall(json.encode, value)
-    if ok then
-        return message
-    end
-    for _, record in ipairs(value.records or {}) do
+local function encode(result)
+    local ok, encoded = pcall(json.encode, result)
+    for _, record in ipairs(ok and {} or result.records) do
         if not pcall(json.encode, record) then
             record.answer, record.target = tostring(record.answer), tostring(record.target)
         end
     end
-    return json.encode(value)
+    return quote.terminal_json(ok and encoded or json.encode(result))
 end
 
 -- Shows a result in every form that flags ask for; returns the exit status.
 local function show(given, result)
     local out = style.of(1)
-    if not given.json then
+    if not given.is_quiet then
         print_lines(tables.lines(result, out))
         print_lines(curves.lines(result, out))
     end
-    local tests, missed = test(given, result.policies, given.json)
+    local tests, missed = test(given, result.policies)
     local recorder = log.recorder()
     local path = given.rescore or recorder and recorder.writer.path or nil -- of the log
     result.thresholds = tests
@@ -204,7 +222,7 @@ end
 
 -- ---- modes ----
 
-local function check_thresholds(given)
+local function read_thresholds(given)
     given.thresholds = {}
     for i, written in ipairs(given.threshold or {}) do
         given.thresholds[i] = cli.expect(threshold.parse(written))
@@ -219,23 +237,34 @@ local function compare_logs(given, operands)
     end
     local list = compare.new(two[1], two[2])
     cli.need(list[1], "the two evaluations have no policy in common")
+    local names = {}
+    for i, change in ipairs(list) do
+        names[i] = change.policy
+    end
+    check_thresholds(given, names)
     if given.json then
-        io.stdout:write(json.encode { changes = json.array(list) }, "\n")
+        cli.print_json { changes = json.array(list) }
     else
         print_lines(tables.changes(list, style.of(1)))
     end
     for _, change in ipairs(list) do
         change.name = change.policy
     end
-    local _, missed = test(given, list, given.json)
+    local _, missed = test(given, list)
     local regressed = given.fail_on_regression and compare.has_regressed(list)
     return (missed or regressed) and MISSED or 0
 end
 
 local function rescore(given, path)
     local meta, records = cli.need(recorded.read(given.rescore))
+    check_thresholds(given, meta.policies)
+    local other = given.baseline and not options.has(meta.policies, given.baseline)
+    cli.refuse(other and ("--baseline: %s has no policy %s%s; there are %s"):format(given.rescore,
+        options.show(given.baseline), options.hint(given.baseline, meta.policies),
+        table.concat(meta.policies, ", ")))
+    given.seed = meta.seed -- as FILE had it
     local evaluation, missing = cli.need(recorded.rescore(load_file(path, given),
-        { seed = given.seed, directory = cli.directory_of(path) or "." }, records, 1))
+        cli.directory_of(path) or ".", records, 1))
     if missing > 0 then
         io.stderr:write(("ponder eval: skipped %d records whose items are not in %s\n"):format(
             missing, path))
@@ -244,7 +273,7 @@ local function rescore(given, path)
     for i, scorer in ipairs(evaluation.scorers) do
         meta.scorers[i] = scorer.name
     end
-    meta.exclude_errors = given.exclude_errors
+    meta.exclude_errors = given.exclude_errors or meta.exclude_errors
     meta.baseline = given.baseline or meta.baseline
     return summary.new(meta, records)
 end
@@ -259,11 +288,11 @@ end
 
 local function evaluate(given, path)
     local file = load_file(path, given)
-    check_policies(given, file)
+    check_thresholds(given, options.names(type(file.policies) == "table" and file.policies or {}))
     local opts = run_options(given, path)
     opts.known = given.known and recorded.good(read_known(given.known))
     local err = style.of(2)
-    local shown <close> = err.live and not given.json
+    local shown <close> = err.live and not given.is_quiet
         and live.start(io.stderr, err, scheduler.clock) or nil
     opts.on_progress = shown and shown.take
     return run_with(given, path, file, opts)
@@ -309,29 +338,40 @@ end
 
 -- What is wrong with a combination of flags and operands.
 local function misuse(given, operands)
+    local mode = given.compare and "compare" or given.rescore and "rescore"
+        or given.watch and "watch" or "run"
+    for _, name in ipairs(options.names(command.rules)) do
+        local modes = command.rules[name].modes
+        if given[name] ~= nil and not options.has(modes, mode) then
+            return mode == "run" and ("%s needs --%s"):format(args.flag(name), modes[1])
+                or ("%s has no effect with --%s"):format(args.flag(name), mode)
+        end
+    end
     if given.compare then
         return #operands ~= 2 and "--compare takes two evaluations: --compare A.db B.db" or nil
     elseif #operands ~= 1 then
         return "expected one file: ponder eval FILE"
-    elseif given.fail_on_regression then
-        return "--fail-on-regression needs --compare"
     elseif given.retry_errors and not given.log then
         return "--retry-errors needs the log of the evaluation: --log FILE"
-    elseif given.watch and (given.log or given.rescore) then
-        return "--watch cannot be combined with --log or --rescore"
+    elseif given.queue and not given.workers then
+        return "--queue needs --workers"
     end
 end
 
 ---See ponder.cli.
 function command.run(given, operands, list)
-    cli.refuse(misuse(given, operands))
     confined.check(given, BUDGETS)
-    check_thresholds(given)
+    cli.refuse(misuse(given, operands))
+    read_thresholds(given)
+    local to_stdout = outputs.check(given, OUTPUTS)
+    cli.refuse(to_stdout and given.json and "--json and a file - are both standard output")
+    given.is_quiet = to_stdout or given.json
     if given.compare then
         return compare_logs(given, operands)
     elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
+    given.seed = given.seed or 0
     if given.retry_errors then
         given.known = log_run.is_played() and given.log
             or cli.need(log_file.set_aside(given.log))

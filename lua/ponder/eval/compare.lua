@@ -62,17 +62,19 @@ local function figure(records)
     return estimate.mean(xs, clusters), estimate.is_binary(xs)
 end
 
+local function cost_of(record)
+    return record.cost
+end
+
 local function cost_difference(matched)
-    local xs, ys, clusters = {}, {}, {}
+    local first, second = {}, {}
     for _, two in ipairs(matched) do
         if two[1].cost and two[2].cost then
-            xs[#xs + 1], ys[#ys + 1] = two[1].cost, two[2].cost
-            clusters[#clusters + 1] = two[1].id
+            first[#first + 1], second[#second + 1] = two[1], two[2]
         end
     end
-    local difference = estimate.difference(xs, ys, clusters)
-    difference.more_items = nil
-    return difference.n > 0 and difference or nil
+    local costs, clusters = estimate.scores(first, cost_of)
+    return costs[1] and estimate.paired(costs, estimate.scores(second, cost_of), clusters) or nil
 end
 
 local function change_of(names, before, after, meta)

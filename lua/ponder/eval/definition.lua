@@ -77,18 +77,18 @@ local function check_name(name, policies, what, level)
             options.hint(name, names),
             table.concat(names, ", ")), level + 1)
     end
-    return name
 end
 
 -- The names of the policies to run, in the order of the result table.
 local function chosen_names(policies, wanted, baseline, level)
     local names = {}
-    for i, name in ipairs(wanted or options.names(policies)) do
+    for _, name in ipairs(wanted or options.names(policies)) do
         if type(name) ~= "string" then
             error(("eval: the names of policies must be strings (got %s)"):format(
                 options.show(name)), level + 1)
         end
-        names[i] = check_name(name, policies, "policy", level + 1)
+        check_name(name, policies, "policy", level + 1)
+        names[#names + 1] = not options.has(names, name) and name or nil
     end
     if not names[1] then
         error("eval: policies must not be empty", level + 1)
@@ -113,15 +113,7 @@ local function getter(given, default)
     end
 end
 
----Checks an evaluation. An invalid definition raises; invalid data do not.
----@param given table the definition
----@param opts table of definition.CHOICE, checked
----@param level integer the error level: 1 is this function
----@return ponder.eval.Evaluation?
----@return string? message what is wrong with the data
----@return "BAD_DATA"? code
-function definition.new(given, opts, level)
-    local checked = options.check("eval", given, RULES, level + 1)
+local function chosen_policies(checked, opts, level)
     local baseline = opts.baseline or checked.baseline
     if baseline then
         check_name(baseline, checked.policies, "baseline", level + 1)
@@ -130,12 +122,29 @@ function definition.new(given, opts, level)
     for i, name in ipairs(chosen_names(checked.policies, opts.policy, baseline, level + 1)) do
         policies[i] = policy.new(name, checked.policies[name], level + 1)
     end
-    baseline = policies[1].name == baseline and baseline or not opts.baseline and policies[1].name
+    return policies, policies[1].name == baseline and baseline
+        or not opts.baseline and policies[1].name or nil
+end
+
+---Checks an evaluation. An invalid definition raises; invalid data do not.
+---@param given table the definition
+---@param opts table of definition.CHOICE, checked; `scores`: only what scores answers is needed, so
+---  no policy is made
+---@param level integer the error level: 1 is this function
+---@return ponder.eval.Evaluation?
+---@return string? message what is wrong with the data
+---@return "BAD_DATA"? code
+function definition.new(given, opts, level)
+    local checked = options.check("eval", given, RULES, level + 1)
+    local policies, baseline
+    if not opts.scores then
+        policies, baseline = chosen_policies(checked, opts, level + 1)
+    end
     local question = checked.question
     if type(question) == "string" then
         question = text.template(question, "question")
     end
-    local evaluation = { name = checked.name, policies = policies, baseline = baseline or nil,
+    local evaluation = { name = checked.name, policies = policies, baseline = baseline,
         scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
         target = getter(checked.target, "target"), curves = checked.curves }
     local items, message = data.items(checked.data, opts.directory)

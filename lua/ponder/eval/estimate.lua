@@ -46,7 +46,7 @@ end
 
 ---The scores of records and their clusters.
 ---@param records ponder.eval.Record[]
----@param of? fun(record: ponder.eval.Record): number instead of the score
+---@param of? fun(record: ponder.eval.Record): number its value, instead of the score
 ---@return number[] xs
 ---@return any[] clusters
 function estimate.scores(records, of)
@@ -152,6 +152,17 @@ end
 ---@field neither integer?
 ---@field more_items integer? needed for a significant difference with 80 % power
 
+---The difference of pairs of scores or amounts of any size: clustered CR1.
+---@param xs number[]
+---@param ys number[]
+---@param clusters any[]
+---@return ponder.eval.Difference without counts and `more_items`
+function estimate.paired(xs, ys, clusters)
+    local paired = stats.paired_clustered(xs, ys, clusters, estimate.CONFIDENCE)
+    return { value = paired[1], lower = paired[3], upper = paired[4], p = paired[5], n = #xs,
+        method = "clustered CR1" }
+end
+
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
 ---of independent items, else clustered CR1.
 ---@param xs number[]
@@ -176,9 +187,7 @@ function estimate.difference(xs, ys, clusters, comparisons)
             p = stats.mcnemar_exact(first, second), method = "newcombe, mcnemar", both = both,
             first_only = first, second_only = second, neither = neither }
     else
-        local paired = stats.paired_clustered(xs, ys, clusters, estimate.CONFIDENCE)
-        result = { value = paired[1], lower = paired[3], upper = paired[4], p = paired[5],
-            method = "clustered CR1" }
+        result = estimate.paired(xs, ys, clusters)
     end
     result.n = #xs
     result.more_items = more_items(xs, ys, clusters, ALPHA / (comparisons or 1))

@@ -10,18 +10,29 @@ local work = require "ponder.eval.work"
 
 local recorded = {}
 
+local function key_of(record)
+    return work.key(record.policy, record.id, record.epoch)
+end
+
 local function from_json(path)
     local text, message = read_file(path)
     if not text then
         return nil, message
     end
     local result, problem = json.decode(text)
-    if type(result) ~= "table" or type(result.meta) ~= "table"
+    local meta = type(result) == "table" and result.meta
+    if type(meta) ~= "table" or type(meta.policies) ~= "table"
         or type(result.records) ~= "table" then
         return nil, ("%s: expected the output of ponder eval --json%s"):format(path,
             problem and ": " .. problem or "")
     end
-    return result.meta, result.records
+    local records, known = {}, {}
+    for _, record in ipairs(result.records) do
+        local key = key_of(record)
+        records[#records + 1] = not known[key] and record or nil
+        known[key] = true
+    end
+    return meta, records
 end
 
 -- The last evaluation of a log, and the last record of each of its runs.
@@ -35,8 +46,7 @@ local function from_log(path)
         if event.name == work.BEGIN then
             meta, by_key = event.data, {}
         elseif event.name == work.RECORD and meta then
-            local record = event.data
-            by_key[work.key(record.policy, record.id, record.epoch)] = record
+            by_key[key_of(event.data)] = event.data
         end
     end
     if not meta then
@@ -49,12 +59,21 @@ local function from_log(path)
     return meta, records
 end
 
----Reads an evaluation.
+---Reads an evaluation, each policy and each run once.
 ---@param path string a log, or a name that ends in .json
 ---@return ponder.eval.Meta? meta
 ---@return ponder.eval.Record[]|string records, or a message
 function recorded.read(path)
-    return (path:find "%.json$" and from_json or from_log)(path)
+    local meta, records = (path:find "%.json$" and from_json or from_log)(path)
+    if not meta then
+        return nil, records
+    end
+    local policies = {}
+    for _, name in ipairs(meta.policies) do
+        policies[#policies + 1] = not options.has(policies, name) and name or nil
+    end
+    meta.policies = policies
+    return meta, records
 end
 
 ---The records to reuse, by key: those that neither failed nor were stopped.
@@ -64,22 +83,23 @@ function recorded.good(records)
     local known = {}
     for _, record in ipairs(records) do
         if record.outcome ~= "failed" and record.outcome ~= "stopped" then
-            known[work.key(record.policy, record.id, record.epoch)] = record
+            known[key_of(record)] = record
         end
     end
     return known
 end
 
----Scores recorded answers again with the scorers and targets of a file; runs no policy.
+---Scores recorded answers again with the scorers and targets of a file; makes and runs no policy.
 ---@param given table the evaluation
----@param opts table of definition.CHOICE
+---@param directory string the base of relative names of data files
 ---@param records ponder.eval.Record[] changed; loses the points and samples of curves, whose
 ---  answers are not recorded
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation
 ---@return string|integer missing how many records have no item; or a message
-function recorded.rescore(given, opts, records, level)
-    local evaluation, message = definition.new(given, opts, level + 1)
+function recorded.rescore(given, directory, records, level)
+    local evaluation, message = definition.new(given, { scores = true, directory = directory },
+        level + 1)
     if not evaluation then
         return nil, message
     end

@@ -1,0 +1,72 @@
+--- Files that a command writes at its end. What cannot be written is said before it begins.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local files = require "ponder.log.files"
+local private = require "ponder.core.private"
+local quote = require "ponder.quote"
+local terminal = require "ponder.core.terminal"
+
+local outputs = {}
+
+local PROBE = ".ponder" -- the end of the name of a file that shows that another can be made
+
+-- Why a file cannot be written, if that can be known before.
+local function problem_of(path)
+    local there, target = private.about(path), private.about(path, true)
+    if target and target.kind == "directory" then
+        return "is a directory"
+    elseif there and not target then
+        return "is a link to a file that does not exist"
+    elseif there and there.kind ~= "file" then
+        return nil -- a device, a pipe, a link: opening it may change it
+    end
+    local ok, message, code = private.write(path .. PROBE, "", true)
+    if ok then
+        os.remove(path .. PROBE)
+    elseif code ~= "EXISTS" then
+        return "cannot be written: " .. message:sub(#path + #PROBE + 3)
+    end
+end
+
+---Ends the command if the files that flags name cannot be written.
+---@param given table the flags
+---@param names string[] of flags; only one of them may be "-", standard output
+---@return boolean to_stdout whether one of them is
+function outputs.check(given, names)
+    local flag_of = {}
+    for _, name in ipairs(names) do
+        local path, flag = given[name], args.flag(name)
+        cli.refuse(path and flag_of[path] and ("%s and %s name the same file: %s"):format(
+            flag_of[path], flag, path))
+        local problem = path and path ~= "-" and not files.is_offline() and problem_of(path)
+        cli.refuse(problem and ("%s: %s %s"):format(flag, path, problem))
+        flag_of[path or false] = flag
+    end
+    return flag_of["-"] ~= nil
+end
+
+---Writes a file whole or not at all; a link, a device or a pipe in place. A replay writes none.
+---@param path string "-": standard output
+---@param text string
+---@return true?
+---@return string? message
+function outputs.write(path, text)
+    local there = path ~= "-" and private.about(path)
+    if path == "-" then
+        io.stdout:write(terminal.is_terminal(1) and quote.terminal(text) or text)
+    elseif files.is_offline() then
+        io.stderr:write("ponder: a replay writes no file: ", path, "\n")
+    elseif not there or there.kind == "file" then
+        return private.write(path, text)
+    else
+        local file <close>, message = private.open(path)
+        if not file then
+            return nil, message
+        end
+        return file:write(text)
+    end
+    return true
+end
+
+return outputs
