@@ -25,6 +25,8 @@ local POLICIES = assert(serve_policies.of("all", {
     end },
     echo = function(request) return request.prompt end,
     fails = function() return nil, "no luck", "X" end,
+    raises = function() error "a secret" end,
+    silent = function() end,
     hangs = function()
         stopped = false
         local _ <close> = setmetatable({}, { __close = function() stopped = true end })
@@ -71,8 +73,9 @@ describe("an MCP server", function()
 
     it("lists tools in a fixed order, with schemas that are objects", function()
         local tools = talk({ request(1, "tools/list") })[1].result.tools
-        assert.same({ "add", "echo", "fails", "hangs" },
-            { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
+        for i, name in ipairs { "add", "echo", "fails", "hangs", "raises", "silent" } do
+            assert.equal(name, tools[i].name)
+        end
         assert.equal("adds", tools[1].description)
         assert.same({ "a", "b" }, tools[1].inputSchema.required)
         assert.equal("string", tools[2].inputSchema.properties.prompt.type)
@@ -146,10 +149,17 @@ describe("an MCP server", function()
         local wrong = talk({ call(1, "add", { a = "x" }) })[1].result
         assert.is_true(wrong.isError)
         assert.matches("arguments.b is missing", wrong.content[1].text)
-        local failed = talk { call(1, "fails", { prompt = "" }) }
-        assert.is_true(failed[1].result.isError)
-        assert.matches("no luck", failed[1].result.content[1].text)
-        assert.equal("fails: no luck", failed.logged)
+        for name, expected in pairs {
+            fails = { "no luck (X)", "no luck" },
+            raises = { "the server's log has the reason (ERROR)", "a secret" },
+            silent = { "it returned nothing, and wrote nothing (BAD_ANSWER)", "it returned" },
+        } do
+            local failed = talk { call(1, name, { prompt = "" }) }
+            assert.is_true(failed[1].result.isError)
+            assert.equal(("the policy %s failed: %s"):format(name, expected[1]),
+                failed[1].result.content[1].text)
+            assert.matches("^" .. name .. ": [^\n]*" .. expected[2], failed.logged)
+        end
     end)
 
     it("reports each node that a search has scored as progress", function()

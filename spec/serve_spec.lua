@@ -321,11 +321,57 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("may have returned a table instead of a string", function()
-        with_server({ policies = { p = function() return { answer = {} } end } }, function(client)
-            local result = client("POST", CHAT, chat("p", "x"))
-            assert.equal(500, result.status)
-            assert.matches("p: request %x+: its answer must be a string", logged)
+    it("may have returned no answer: an error in the log, and for the client", function()
+        local policies = { nothing = function() end, empty = function() return {} end,
+            cut = function() return { truncated = true } end,
+            list = function() return { answer = {} } end, code = function() return print end,
+            blank = function(request) request:write "" end }
+        with_server({ policies = policies }, function(client)
+            for name in pairs(policies) do
+                for path, body in pairs { [CHAT] = chat(name, "x"),
+                    ["/v1/responses"] = { model = name, input = "x" },
+                    ["/v1/messages"] = chat(name, "x") } do
+                    logged = nil
+                    local result, reply = client("POST", path, body)
+                    assert.equal(500, result.status)
+                    assert.equal("false", result.headers["x-should-retry"])
+                    assert.matches("the policy " .. name .. " failed: it", reply.error.message)
+                    assert.matches("^" .. name .. ": request %x+: it", logged)
+                    logged, body.stream = nil, true
+                    local events = stream(client, path, body)
+                    assert.matches("failed: it", json.encode(events[#events].error
+                        or events[#events].response.error))
+                    assert.matches("^" .. name .. ": request %x+: it", logged)
+                end
+            end
+        end)
+    end)
+
+    it("tells its client its own message and code, and nothing else", function()
+        local policies = {
+            own = function() return nil, "no such city", "NOT_FOUND" end,
+            bare = function() return nil, "it is closed" end,
+            raised = function() error "/etc/secret" end,
+            wrapped = function(request)
+                local m = models.open("openai:m", { api_key = "none", max_retries = 0,
+                    base_url = "http://127.0.0.1:1/secret" })
+                local _, message = m:complete(request.prompt)
+                return nil, "the model is down: " .. message, "CONNECT"
+            end,
+            opened = function() return nil, (select(2, models.try_open "secret:m")), "NO_MODEL" end,
+            spent = function() task.with_budget({ max_calls = 0 }, error, "/etc/secret") end,
+        }
+        local instead = "the server's log has the reason"
+        local expected = { own = { "no such city", "not_found" },
+            bare = { "it is closed", "policy_failed" }, raised = { instead, "error" },
+            wrapped = { "CONNECT; " .. instead, "connect" }, spent = { instead, "error" },
+            opened = { "NO_MODEL; " .. instead, "no_model" } }
+        with_server({ policies = policies }, function(client)
+            for name, want in pairs(expected) do
+                local _, body = client("POST", CHAT, chat(name, "x"))
+                assert.same({ "the policy " .. name .. " failed: " .. want[1], want[2] },
+                    { body.error.message, body.error.code })
+            end
         end)
     end)
 
@@ -356,15 +402,12 @@ describe("a policy that fails", function()
     it("does not name its model's server, file or key", function()
         local m = models.open("openai:m", { api_key = "none", max_retries = 0,
             base_url = "http://127.0.0.1:1/v1" })
-        with_server({ policies = { p = function() return m:complete "x" end,
-            q = function() return nil, "no such user", "NO_USER" end } }, function(client)
+        with_server({ policies = { p = function() return m:complete "x" end } }, function(client)
             local _, body = client("POST", CHAT, chat("p", "x"))
             assert.equal("connect", body.error.code)
             assert.equal("the policy p failed: CONNECT; the server's log has the reason",
                 body.error.message)
             assert.matches("127.0.0.1:1/v1", logged, 1, true)
-            _, body = client("POST", CHAT, chat("q", "x"))
-            assert.equal("the policy q failed: no such user", body.error.message)
         end)
     end)
 

@@ -540,20 +540,24 @@ describe("the process of several calls", function()
                     request:write((assert(require("ponder.model").open():complete(request.prompt))))
                 end,
                 out = function() return tostring(io) .. tostring(os.getenv) end,
+                own = function() return nil, "no such city", "NOT_FOUND" end,
+                raised = function() error "a secret" end,
+                silent = function() end,
             }]] }
         local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
             %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
                 --listen unix:$PWD/socket --log a.db s.lua 2>log & pid=$!
             for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-            for model in up ask out; do
+            for model in up ask out own raised silent; do
                 curl -s --unix-socket socket http://x/v1/chat/completions -H \
                     'content-type: application/json' -d '{"model":"'$model'","messages":[
-                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"'
+                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"\|failed: [^"]*"'
             done
             kill $pid; wait $pid; echo $?; rm m.lua; %s replay a.db#3]]):format(dir.path,
             shell.quote(shell.executable), shell.quote(shell.executable)))
-        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n0\na-hi\n', r.out,
-            r.err)
+        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n'
+            .. 'failed: no such city"\nfailed: the server\'s log has the reason"\n'
+            .. 'failed: it returned nothing, and wrote nothing"\n0\na-hi\n', r.out, r.err)
     end)
 
     it("serves strategies, built in and of the file, with an allowed model", function()

@@ -185,6 +185,15 @@ function model.open(name, opts)
     return opened
 end
 
+-- Passes results on; tells the caller of the script, such as `ponder serve`, what has failed.
+local function told(value, message, ...)
+    local follower = not value and scheduler.current() and scheduler.context "follower"
+    if follower then
+        follower:on_call_failed(message)
+    end
+    return value, message, ...
+end
+
 --- Like `open`, but returns what is wrong instead of raising it.
 ---@param name? string
 ---@param opts? ponder.model.OpenOptions
@@ -197,7 +206,7 @@ function model.try_open(name, opts)
     elseif core.stop_reason() then
         error(opened, 0)
     end
-    return nil, (tostring(opened):gsub("^.-model%.open: ", ""))
+    return told(nil, (tostring(opened):gsub("^.-model%.open: ", "")))
 end
 
 --- The file of a `script:` model. Unlike `open`, it does not run the file.
@@ -240,8 +249,7 @@ end
 ---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
     check_call(self, "model.chat")
-    local reply, message, code, partial = chat.run(self, opts, 3)
-    return reply, message, code, partial
+    return told(chat.run(self, opts, 3))
 end
 
 --- Sends one prompt and returns the text of the reply.
@@ -255,7 +263,7 @@ function Model:complete(prompt, opts)
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
-    local reply, message, code = chat.run(self, all, 3)
+    local reply, message, code = told(chat.run(self, all, 3))
     if not reply then return nil, message, code end
     return reply.text
 end

@@ -115,6 +115,7 @@ end
 
 ---@class ponder.Follower
 ---@field on_scored fun(self, event: table) a search has scored a node
+---@field on_call_failed fun(self, message: string) a model could not be opened, or a call failed
 ---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
 
 ---Like `new`, for options that need no check and whose table becomes the run.

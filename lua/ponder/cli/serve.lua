@@ -85,8 +85,9 @@ POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take -
 --mcp and their own flags (ponder tot --help). A file returns function(request), a strategy
 (whose model is --model), or a table of these by name. `request` has messages, prompt, model,
 params, and the methods think(text) and write(text). The result is the answer: a text, or a table
-with `answer`, and `truncated = true` if it is cut at the length that the client allows; or nil,
-message, code:
+with `answer`, and `truncated = true` if it is cut at the length that the client allows; nothing if
+write was called. Or it is nil, message, code: the client gets both, as an error. What the function
+raises is only logged:
 
   return function(request)
       return request.prompt:upper()

@@ -68,7 +68,7 @@ local OPTIONS = {
 ---@param opts table policies: a list from ponder.serve.policies; prompts, resources:
 ---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
 ---  max_calls_per_request of a call; log(text): called with each failure; on_called(policy, spent,
----  message, code): called after each call of a policy
+---  failure): called after each call of a policy
 ---@return ponder.mcp.Server
 function server.new(opts)
     opts = options.check("mcp.server.new", opts, OPTIONS)
@@ -194,16 +194,17 @@ local function call_tool(self, call)
     local prompt = type(arguments.prompt) == "string" and arguments.prompt or ""
     local fields = { arguments = arguments, prompt = prompt, model = policy.name, params = {},
         messages = { { role = "user", content = prompt } } }
-    local result, message, code, spent = policies.call(policy, fields, new_sink(call), opts)
+    local result, failure, spent = policies.call(policy, fields, new_sink(call), opts)
     local answered
     if result then
-        answered, message = tool_result(policy, result)
-        code = not answered and "ERROR" or nil
+        answered, problem = tool_result(policy, result)
+        failure = not answered and { message = problem, code = "ERROR" } or nil
     end
-    opts.on_called(policy, spent, message, code)
-    if not answered then
-        opts.log(("%s: %s"):format(policy.name, tostring(message)))
-        return tool_error(errors.text_of_policy(policy.name, message, code))
+    opts.on_called(policy, spent, failure)
+    if failure then
+        opts.log(("%s: %s"):format(policy.name, failure.message))
+        return tool_error(("%s (%s)"):format(errors.text_of_policy(policy.name, failure),
+            failure.code))
     end
     return answered
 end

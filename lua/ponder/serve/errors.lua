@@ -35,38 +35,37 @@ local BY_CODE = {
     CONTEXT_LENGTH = { 400, "context_length_exceeded" }, EMPTY_PROMPT = { 400, "empty_prompt" },
 }
 
--- What clients are told instead of what a policy raised, and of messages of model calls, which name
--- the server's configuration (URLs, files, where keys are from).
+-- What clients are told instead of what was raised, and of messages of model calls, which name the
+-- server's configuration (URLs, files, where keys are from).
 local IN_LOG = "the server's log has the reason"
 local INSTEAD = { ERROR = IN_LOG, RATE_LIMITED = "its model takes no more requests now",
-    TIMEOUT = "it took too long", CONTEXT_LENGTH = "the request is too long for its model" }
-for _, code in ipairs { "CONNECT", "TLS", "AUTH", "BAD_REQUEST", "NOT_FOUND", "SERVER", "BAD_REPLY",
-    "TOO_LARGE", "QUOTA", "NO_PRICE" } do
-    INSTEAD[code] = ("%s; %s"):format(code, IN_LOG)
-end
+    TIMEOUT = "it took too long", CONTEXT_LENGTH = "the request is too long for its model",
+    BUDGET = "its budget is spent", CONTENT_FILTER = "its model refused to answer" }
+-- Codes with which ponder, never a policy itself, says what is wrong with the configuration.
+local OF_SERVER = { ERROR = true, NO_MODEL = true, NO_PRICE = true, BAD_PROMPT = true,
+    NO_PROMPT = true }
 
----What a client is told about a failed policy.
+---What a client is told about a failed policy: its own message, else only the code.
 ---@param policy string its name
----@param message string?
----@param code string? of a `nil, message, code`
+---@param failure ponder.serve.Failure
 ---@return string
-function errors.text_of_policy(policy, message, code)
-    return ("the policy %s failed: %s"):format(policy, INSTEAD[code] or message
-        or "no reason given")
+function errors.text_of_policy(policy, failure)
+    local code = failure.code
+    local own = failure.is_own and not OF_SERVER[code] and failure.message
+    return ("the policy %s failed: %s"):format(policy, own or INSTEAD[code]
+        or ("%s; %s"):format(code, IN_LOG))
 end
 
 ---Makes the error of a failed policy.
 ---@param policy string its name
----@param message string?
----@param code string? of a `nil, message, code`
----@param wait_ms number? how long the model's server asks clients to wait
+---@param failure ponder.serve.Failure
 ---@return ponder.serve.Error
-function errors.of_policy(policy, message, code, wait_ms)
-    local known = BY_CODE[code]
-    local err = errors.new(known and known[1] or 500,
-        known and known[2] or tostring(code or "policy_failed"):lower(),
-        errors.text_of_policy(policy, message, code))
+function errors.of_policy(policy, failure)
+    local known = BY_CODE[failure.code]
+    local err = errors.new(known and known[1] or 500, known and known[2] or failure.code:lower(),
+        errors.text_of_policy(policy, failure))
     err.final = true
+    local wait_ms = failure.retry_after_ms
     err.retry_after = err.status == 429 and wait_ms and math.ceil(wait_ms / 1000) or nil
     return err
 end

@@ -168,13 +168,11 @@ end
 ---Counts a call of a policy as a tool (MCP).
 ---@param policy ponder.serve.Policy
 ---@param spent ponder.task.Spent
----@param message string? with code: it failed
----@param code string?
-function Server:count_call(policy, spent, message, code)
+---@param failure ponder.serve.Failure?
+function Server:count_call(policy, spent, failure)
     self:count_spent({ policy = policy }, spent)
-    if code then
-        self.metrics:add("ponder_errors_total", 1,
-            errors.of_policy(policy.name, message, code).code)
+    if failure then
+        self.metrics:add("ponder_errors_total", 1, errors.of_policy(policy.name, failure).code)
     end
 end
 

@@ -135,11 +135,11 @@ local function choose(job, index, stream, opts)
         fields = {}
         options.merge(fields, job.fields)
     end
-    local result, message, code, spent, wait_ms = policies.call(job.policy, fields, sink, opts,
+    local result, failure, spent = policies.call(job.policy, fields, sink, opts,
         job.seed and job.seed + index - 1, { request = job.id, choice = index })
     if not result then
-        opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
-        return nil, errors.of_policy(job.policy.name, message, code, wait_ms), spent
+        opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, failure.message))
+        return nil, errors.of_policy(job.policy.name, failure), spent
     end
     if stream then
         if not result.written then

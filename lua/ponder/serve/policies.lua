@@ -135,23 +135,52 @@ function policies.of(name, value, opts)
     return list
 end
 
-local function run_policy(policy, request)
-    local value, message, code = policy.run(request)
-    if value == nil and message ~= nil then
-        return nil, message, code or "ERROR"
-    end
-    local is_table, written = type(value) == "table", request:text()
-    local answer = value
+-- What a policy has answered: the value that it returned, the field `answer` of that, or what it
+-- has written. A tool of MCP may answer with a table alone. nil: what is wrong.
+local function answer_of(request, value, written)
+    local answer, is_table = value, type(value) == "table"
     if is_table then
         answer = value.answer
     end
-    if answer == nil then
-        answer = written
-    elseif type(answer) == "table" then
-        return nil, "its answer must be a string, or a table whose answer is a string", "ERROR"
+    local kind = type(answer)
+    if answer == nil and written == "" and not (is_table and request.arguments) then
+        return nil, is_table and "it returned a table without an answer, and wrote nothing"
+            or "it returned nothing, and wrote nothing"
+    elseif kind ~= "nil" and kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
+        return nil, "its answer must be a string, or a table whose answer is a string (got a "
+            .. kind .. ")"
     end
-    return { answer = tostring(answer), value = is_table and value or nil,
+    return answer == nil and written or tostring(answer)
+end
+
+local function run_policy(policy, request)
+    local value, message, code = policy.run(request)
+    local written, answer = request:text(), nil
+    if value ~= nil or message == nil then
+        answer, message = answer_of(request, value, written)
+        code = "BAD_ANSWER"
+    end
+    if not answer then
+        request.failure = message
+        return nil, message, code or "POLICY_FAILED"
+    end
+    local is_table = type(value) == "table"
+    return { answer = answer, value = is_table and value or nil,
         written = written ~= "", truncated = is_table and value.truncated == true }
+end
+
+---@class ponder.serve.Failure of a policy
+---@field message string
+---@field code string
+---@field is_own boolean? whether the policy itself said so, for its client; it did not raise, nor
+---  pass on the message of a failed model call
+---@field retry_after_ms number? how long a model's server that refused asks clients to wait
+
+local function failure_of(request, message, code)
+    local is_own = type(message) == "string" and message == request.failure
+        and not request:is_of_call(message)
+    return { message = tostring(message), code = tostring(code), is_own = is_own,
+        retry_after_ms = request.retry_after_ms }
 end
 
 ---@class ponder.serve.Limits of one call of a policy
@@ -167,10 +196,8 @@ end
 ---@param seed? integer of the run
 ---@param labels? table<string, string|integer> of the run
 ---@return ponder.serve.Result? result
----@return string? message
----@return string? code
+---@return ponder.serve.Failure? failure
 ---@return ponder.task.Spent spent
----@return number? retry_after_ms how long a model's server that refused asks clients to wait
 function policies.call(policy, fields, sink, limits, seed, labels)
     local input = scheduler.tape() and json.encode(fields) or nil
     local request = requests.new(fields, sink)
@@ -179,7 +206,7 @@ function policies.call(policy, fields, sink, limits, seed, labels)
         group = nil }, -- more than 8 fields: room for 16
         { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local result, message, code = r:call(run_policy, policy, request)
-    return result, message, code, r:spent(), request.retry_after_ms
+    return result, not result and failure_of(request, message, code) or nil, r:spent()
 end
 
 return policies

@@ -19,7 +19,9 @@ local request = {}
 ---@field private written string[]? deltas of the answer
 ---@field private lines integer? scored nodes shown
 ---@field private best number? the best score of those
+---@field private failed_calls table<string, true>? messages of failed model calls
 ---@field package retry_after_ms number? see ponder.serve.policies
+---@field package failure any the message that the policy returned
 local Request = {}
 Request.__index = Request
 Request.__name = "ponder.serve.Request"
@@ -93,6 +95,25 @@ end
 ---@param wait_ms number?
 function Request:on_rate_limited(wait_ms)
     self.retry_after_ms = wait_ms
+end
+
+---Records the message of a failed model call, which may name the server's configuration.
+---@param message string
+function Request:on_call_failed(message)
+    self.failed_calls = self.failed_calls or {}
+    self.failed_calls[message] = true
+end
+
+---Whether a text has the message of a failed model call.
+---@param text string
+---@return boolean
+function Request:is_of_call(text)
+    for message in pairs(self.failed_calls or {}) do
+        if text:find(message, 1, true) then
+            return true
+        end
+    end
+    return false
 end
 
 ---The text written so far.

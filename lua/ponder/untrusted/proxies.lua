@@ -35,8 +35,12 @@ local function policy_of(box, about)
         parameters = type(about.parameters) == "table" and about.parameters or nil,
         returns = type(about.returns) == "table" and about.returns or nil,
         run = function(request)
-            return box:call("call " .. about.name, { options.pick(request, REQUEST) },
-                event_handler(request, REQUEST_EVENTS))
+            local value, message, code = box:call("call " .. about.name,
+                { options.pick(request, REQUEST) }, event_handler(request, REQUEST_EVENTS))
+            if value == nil and code == "ERROR" then
+                error(message, 0) -- as it was there: its client is not told what a policy raises
+            end
+            return value, message, code
         end }
 end
 
