@@ -137,6 +137,10 @@ describe("an MCP server", function()
         assert.is_true(sent[4].result.isError)
         assert.matches("must be the schema of an object", select(2, serve_policies.new("p",
             { run = print, parameters = { type = "array" } })))
+        for _, field in ipairs { "parameters", "returns" } do
+            assert.matches(field .. ": a %$ref leads back to itself", select(2,
+                serve_policies.new("p", { run = print, [field] = { ["$ref"] = "#" } })))
+        end
     end)
 
     it("distinguishes errors of the caller from failures of a tool", function()

@@ -4,7 +4,6 @@ local json = require "ponder.json"
 local fake = require "model_fake"
 local model = require "ponder.model"
 local params = require "ponder.model.params"
-local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 local verbose = require "ponder.model.verbose"
 
@@ -53,6 +52,10 @@ describe("a call", function()
                 'opts.response_format: unknown $ref "#/$defs/x"' },
             { { messages = HELLO, tools = { { name = "f", parameters = { ["$ref"] = "#/x" } } } },
                 'opts.tools[1].parameters: unknown $ref "#/x"' },
+            { { messages = HELLO, response_format = { allOf = { { ["$ref"] = "#" } } } },
+                "opts.response_format: a $ref leads back" },
+            { { messages = HELLO, tools = { { name = "f", parameters = { ["$ref"] = "#" } } } },
+                'opts.tools[1].parameters: a $ref leads back' },
             { { messages = HELLO, response_format = { type = "json_schema" } },
                 "without a schema" },
             { { messages = HELLO, on_delta = "print" }, "opts.on_delta must be a function" },
@@ -474,76 +477,6 @@ describe("JSON replies", function()
             assert.same({ n = 2 }, reply.json)
             assert.same({ [2] = { n = 2 } }, reply.jsons)
         end)
-    end)
-
-    it("are checked against a schema", function()
-        local rows = {
-            { 1, { type = "integer" } }, { 1.5, { type = "integer" }, "reply must be integer" },
-            { 2.0, { type = "integer" } }, { 1.5, { type = "number" } },
-            { "x", { type = { "string", "null" } } },
-            { json.null, { type = { "string", "null" } } },
-            { true, { type = "string" }, "reply must be string (got boolean)" },
-            { {}, { type = "object" } }, { json.array(), { type = "object" }, "got array" },
-            { json.array(), { type = "array" } }, { { a = 1 }, { type = "array" }, "got object" },
-            { { a = 1 }, { required = { "a", "b" } }, "reply.b is missing" },
-            { { a = { "x", 5 } }, { properties = { a = { items = { type = "string" } } } },
-                "reply.a[1] must be string (got integer)" },
-            { { a = 1 }, { additionalProperties = false, properties = { b = {} } },
-                "reply.a is not in the schema" },
-            { "red", { enum = { "red", "green" } } },
-            { "blue", { enum = { "red", "green" } }, "not one of the values" },
-            { 5, { const = 5 } }, { 5, { const = 6 }, "not the constant" },
-            { 5, { anyOf = { { type = "string" }, { type = "integer" } } } },
-            { true, { anyOf = { { type = "string" }, { type = "integer" } } }, "must be string" },
-            { { next = { next = { v = 1 } } }, { ["$ref"] = "#/$defs/node", ["$defs"] = { node = {
-                properties = { next = { ["$ref"] = "#/$defs/node" },
-                    v = { type = "string" } } } } },
-                "reply.next.next.v must be string" },
-            { 5, { ["$ref"] = "#/nowhere" },
-                'reply: unknown $ref "#/nowhere"' },
-            { 5, { ["$ref"] = "https://example.com/s" }, "unknown $ref" },
-            { 5, { ["$ref"] = "#name", name = {} }, "unknown $ref" },
-            { 5, { ["$ref"] = "#/$defs/a~1b~0c%25",
-                ["$defs"] = { ["a/b~c%"] = { type = "string" } } }, "must be string" },
-            { 5, { ["$ref"] = "#/anyOf/1", anyOf = { {}, { type = "string" } } },
-                "must be string" },
-            { 5, { oneOf = { { type = "string" }, { type = "integer" } } } },
-            { 5, { oneOf = { { type = "number" }, { type = "integer" } } },
-                "reply fits 2 of the schemas of oneOf, not one" },
-            { { a = 1 }, { additionalProperties = { type = "integer" } } },
-            { { a = 1, b = "x" }, { properties = { b = {} },
-                additionalProperties = { type = "integer" } } },
-            { { a = 1, b = "x" }, { additionalProperties = { type = "integer" } },
-                "reply.b must be integer (got string)" },
-            { { a = 1 }, { properties = { a = false } }, "reply.a is not in the schema" },
-            { 5, { type = "unheard of" } }, { 5, {} },
-            { 5, { allOf = { { type = "integer" }, { enum = { 6 } } } }, "not one of the values" },
-        }
-        for _, row in ipairs(rows) do
-            local ok, message = schema.check(row[1], row[2])
-            if row[3] then
-                assert.is_nil(ok)
-                assert.truthy(message:find(row[3], 1, true), message)
-            else
-                assert.is_true(ok, message)
-            end
-        end
-    end)
-
-    it("with a schema that refers to itself forever end", function()
-        assert.is_true(schema.check(5, { ["$ref"] = "#" }))
-    end)
-
-    it("are strict only where OpenAI's strict mode applies", function()
-        local closed = { type = "object", additionalProperties = false, required = { "a" },
-            properties = { a = { type = "array", items = { type = "string" } } } }
-        assert.is_true(schema.is_strict(closed))
-        assert.is_false(schema.is_strict { type = "array" })
-        assert.is_false(schema.is_strict { type = "object", properties = { a = {} } })
-        assert.is_false(schema.is_strict { type = "object", additionalProperties = false,
-            properties = { a = {} } })
-        assert.is_false(schema.is_strict { type = "object", additionalProperties = false,
-            required = { "a" }, properties = { a = { type = "object" } } })
     end)
 end)
 

@@ -235,6 +235,9 @@ describe("an invalid request", function()
             messages = { { role = "user", content = { a = 1 } } } })
         refused(400, "invalid_value", "response_format", "POST", CHAT,
             chat("echo", "x", { response_format = { type = "json_schema" } }))
+        refused(400, "invalid_value", "response_format", "POST", CHAT, chat("echo", "x", {
+            response_format = { type = "json_schema", json_schema = { name = "x", schema = {
+                allOf = { { ["$ref"] = "#" }, { ["$ref"] = "#" } } } } } }))
         refused(415, "unsupported_encoding", nil, "POST", CHAT, "x",
             { ["content-encoding"] = "gzip" })
         refused(400, "missing_required_parameter", "model", "POST", CHAT, {})

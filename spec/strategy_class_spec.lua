@@ -96,6 +96,8 @@ describe("strategy.new", function()
         says("letters, digits", strategies.tot.new, { tools = { { name = "a b", run = run } } })
         says("not unique", strategies.tot.new,
             { tools = { { name = "a", run = run }, { name = "a", run = run } } })
+        says("parameters: a $ref leads back to itself", strategies.tot.new,
+            { tools = { { name = "a", run = run, parameters = { ["$ref"] = "#" } } } })
         says("must be a list", strategies.tot.new, { tools = { name = "a", run = run } })
     end)
 

@@ -84,10 +84,9 @@ local function check_tools(tools, level)
             error(("model.chat: opts.tools[%d] must be a table with a name (got %s)"):format(i,
                 options.show(tool)), level)
         end
-        local ref = schema.dangling(tool.parameters)
-        if ref then
-            error(("model.chat: opts.tools[%d].parameters: %s"):format(i, schema.no_part(ref)),
-                level)
+        local mistake = schema.mistake(tool.parameters)
+        if mistake then
+            error(("model.chat: opts.tools[%d].parameters: %s"):format(i, mistake), level)
         end
     end
 end

@@ -4,6 +4,9 @@
 --- Checks type, required, properties, additionalProperties, items, enum, const, anyOf, oneOf, allOf
 --- and $ref within the schema. Does not check lengths, ranges and patterns, which no provider
 --- enforces completely.
+---
+--- Schemas and values may come from strangers: a schema whose check would never end is refused when
+--- it is read (`mistake`), and a check that takes too many steps fails and says so.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -12,8 +15,10 @@ local read = require "ponder.model.read"
 
 local schema = {}
 
-local MAX_DEPTH = 100
+local MAX_STEPS = 500000 -- of a check: a value or an alternative each
+local MAX_DEPTH = 1000 -- of values in values, and of schemas that refer to others
 local MAX_NAME_BYTES = 64
+local MAX_KEY_BYTES = 100 -- of a key in a message
 
 --- The schema of a tool without arguments.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
@@ -94,27 +99,52 @@ local function follow(ref, root)
     return target
 end
 
---- The first dangling reference of a schema.
+-- Calls visit(subschema) for each schema that applies to the same value.
+local function each_alternative(node, root, visit)
+    if type(node["$ref"]) == "string" then
+        visit(follow(node["$ref"], root))
+        return
+    end
+    for _, field in ipairs { "allOf", "anyOf", "oneOf" } do
+        for _, sub in ipairs(read.list(node, field)) do visit(sub) end
+    end
+end
+
+-- Whether a schema applies itself to the same value again, at once or through others. `seen`: true
+-- while its alternatives are visited, then false.
+local function is_endless(node, root, seen, depth)
+    if type(node) ~= "table" or seen[node] == false then return false end
+    if seen[node] or depth > MAX_DEPTH then return true end
+    local found = false
+    seen[node] = true
+    each_alternative(node, root, function(sub)
+        found = found or is_endless(sub, root, seen, depth + 1)
+    end)
+    seen[node] = false
+    return found
+end
+
+local ENDLESS = ("a $ref leads back to itself, or through more than %d others, "
+    .. "without a property or item in between"):format(MAX_DEPTH)
+
+--- What is wrong with a schema: a reference to no part of it, or one whose check would not end.
 ---@param root any
----@return string? ref
-function schema.dangling(root)
-    local seen, found = {}, nil
+---@return string? message
+function schema.mistake(root)
+    local seen, alternatives, found = {}, {}, nil
     local function visit(node)
         if type(node) ~= "table" or seen[node] or found then return end
         seen[node] = true
         local ref = node["$ref"]
-        if type(ref) == "string" and follow(ref, root) == nil then found = ref end
+        if type(ref) == "string" and follow(ref, root) == nil then
+            found = "unknown $ref " .. options.show(ref)
+        elseif is_endless(node, root, alternatives, 0) then
+            found = ENDLESS
+        end
         each_subschema(node, visit)
     end
     visit(root)
     return found
-end
-
---- The message for such a reference.
----@param ref string
----@return string message
-function schema.no_part(ref)
-    return "unknown $ref " .. options.show(ref)
 end
 
 local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
@@ -127,10 +157,8 @@ local function name_of(title)
 end
 
 local function of_schema(format)
-    local ref = schema.dangling(format.schema)
-    if ref then
-        return nil, "model.chat: opts.response_format: " .. schema.no_part(ref)
-    end
+    local mistake = schema.mistake(format.schema)
+    if mistake then return nil, "model.chat: opts.response_format: " .. mistake, mistake end
     format.schema = schema.with_lists(format.schema)
     return format
 end
@@ -139,6 +167,7 @@ end
 ---@param format string|table|nil
 ---@return ponder.model.Format? format nil for plain text
 ---@return string? message if it is invalid
+---@return string? mistake of its schema: the end of the message
 function schema.format(format)
     if format == nil or format == "text" then return nil end
     if format == "json" or format == "json_object" then return { name = "reply" } end
@@ -184,6 +213,7 @@ end
 function schema.is_strict(node)
     local strict = true
     local function visit(sub)
+        if type(sub) ~= "table" then return end
         if sub.type == "object" or sub.properties then
             strict = strict and sub.additionalProperties == false
                 and names_all(read.list(sub, "required"), read.list(sub, "properties"))
@@ -211,8 +241,8 @@ function schema.closed(node)
         end
     end
     if #notes > 0 then
-        copy.description = (copy.description and copy.description .. " " or "")
-            .. "(" .. table.concat(notes, ", ") .. ")"
+        local said = read.text(copy, "description")
+        copy.description = (said and said .. " " or "") .. "(" .. table.concat(notes, ", ") .. ")"
     end
     if copy.type == "object" or copy.properties then copy.additionalProperties = false end
     return change_parts(node, copy, schema.closed)
@@ -241,100 +271,138 @@ local function type_name(value)
     return math.type(value) == "integer" and "integer" or type(value)
 end
 
-local function same(a, b)
-    if type(a) ~= "table" or type(b) ~= "table" then return a == b end
-    return json.encode(a) == json.encode(b)
+-- A check in progress: `steps` are left; `parts` are targets of references.
+local Check = {}
+Check.__index = Check
+
+local TOO_LONG = (": the check takes more than %d steps, or is nested more than %d deep"):format(
+    MAX_STEPS, MAX_DEPTH)
+
+-- A long string counts more: it is compared and copied.
+function Check:spend(text)
+    self.steps = self.steps - 1 - (type(text) == "string" and #text >> 8 or 0)
+    return self.steps < 0
 end
 
-local check -- (value, node, root, path, depth) -> nil when it fits, else a message
+function Check:same(a, b, depth)
+    if self:spend(a) or type(a) ~= "table" or type(b) ~= "table" then return a == b end
+    if depth > MAX_DEPTH or is_list(a) ~= is_list(b) then return false end
+    for key, value in pairs(a) do
+        if b[key] == nil or not self:same(value, b[key], depth + 1) then return false end
+    end
+    for key in pairs(b) do
+        if self:spend() or a[key] == nil then return false end
+    end
+    return true
+end
 
-local function check_type(value, wanted, path)
+local CHOICES = { "anyOf", "oneOf" }
+
+-- The methods below return nil when the value fits, else a message that follows its path.
+
+function Check:type(value, wanted)
     local names = type(wanted) == "table" and wanted or { wanted }
     for _, name in ipairs(names) do
-        if not TESTS[name] or TESTS[name](value) then return nil end
+        if self:spend() or not TESTS[name] or TESTS[name](value) then return nil end
     end
-    return ("%s must be %s (got %s)"):format(path, table.concat(names, " or "), type_name(value))
+    return (" must be %s (got %s)"):format(table.concat(names, " or "), type_name(value))
 end
 
-local function check_enum(value, node, path)
-    if node.const ~= nil and not same(value, node.const) then
-        return path .. " is not the constant in the schema"
+function Check:enum(value, node)
+    if node.const ~= nil and not self:same(value, node.const, 0) then
+        return " is not the constant in the schema"
     end
     if type(node.enum) ~= "table" then return nil end
     for _, allowed in ipairs(node.enum) do
-        if same(value, allowed) then return nil end
+        if self:same(value, allowed, 0) then return nil end
     end
-    return path .. " is not one of the values in the schema"
+    return " is not one of the values in the schema"
 end
 
-local function is_string(key) return type(key) == "string" end
+local function place(key, message)
+    return "." .. quote.head(tostring(key), MAX_KEY_BYTES) .. message
+end
 
-local function check_object(value, node, root, path, depth)
+-- The message of the first property in order, whatever the order of `pairs`.
+function Check:object(value, node, depth)
     for _, key in ipairs(read.list(node, "required")) do
-        if value[key] == nil then return ("%s.%s is missing"):format(path, tostring(key)) end
+        if self:spend(key) then return TOO_LONG end
+        if value[key] == nil then return place(key, " is missing") end
     end
-    local properties = read.list(node, "properties")
-    for _, key in ipairs(options.names(value, is_string)) do
-        local sub = properties[key]
-        if sub == nil then sub = node.additionalProperties end
-        local message = check(value[key], sub, root, path .. "." .. key, depth)
-        if message then return message end
+    local properties, first, message = read.list(node, "properties"), nil, nil
+    for key, item in pairs(value) do
+        if self:spend(key) then return TOO_LONG end
+        if type(key) == "string" then
+            local sub = properties[key]
+            if sub == nil then sub = node.additionalProperties end
+            local wrong = self:value(item, sub, depth)
+            if wrong and (not first or key < first) then first, message = key, wrong end
+        end
     end
+    return first and place(first, message)
 end
 
-local function check_items(value, node, root, path, depth)
+function Check:items(value, node, depth)
     if type(node.items) ~= "table" then return nil end
     for i, item in ipairs(value) do
-        local message = check(item, node.items, root, ("%s[%d]"):format(path, i - 1), depth)
-        if message then return message end
+        local message = self:value(item, node.items, depth)
+        if message then return ("[%d]%s"):format(i - 1, message) end
     end
 end
 
-local function check_choices(value, node, root, path, depth)
+function Check:alternatives(value, node, depth)
     for _, sub in ipairs(read.list(node, "allOf")) do
-        local message = check(value, sub, root, path, depth)
+        local message = self:value(value, sub, depth)
         if message then return message end
     end
-    for _, field in ipairs { "anyOf", "oneOf" } do
+    for _, field in ipairs(CHOICES) do
         local choices, fits, first = read.list(node, field), 0, nil
         for _, sub in ipairs(choices) do
-            local message = check(value, sub, root, path, depth)
+            if self.steps < 0 then return TOO_LONG end
+            local message = self:value(value, sub, depth)
             fits, first = fits + (message and 0 or 1), first or message
         end
         if #choices > 0 and fits == 0 then return first end
         if field == "oneOf" and fits > 1 then
-            return ("%s fits %d of the schemas of oneOf, not one"):format(path, fits)
+            return (" fits %d of the schemas of oneOf, not one"):format(fits)
         end
     end
 end
 
-function check(value, node, root, path, depth)
-    if node == false then return path .. " is not in the schema" end
-    if depth > MAX_DEPTH or type(node) ~= "table" then return nil end
+function Check:value(value, node, depth)
+    if node == false then return " is not in the schema" end
+    if type(node) ~= "table" then return nil end
     local ref = node["$ref"]
+    if depth > MAX_DEPTH then self.steps = -1 end
+    if self:spend(ref) then return TOO_LONG end
     if type(ref) == "string" then
-        local target = follow(ref, root)
+        local target = self.parts[ref]
         if target == nil then
-            return path .. ": " .. schema.no_part(ref)
+            target = follow(ref, self.root)
+            self.parts[ref] = target
         end
-        return check(value, target, root, path, depth + 1)
+        if target == nil then return ": unknown $ref " .. options.show(ref) end
+        return self:value(value, target, depth + 1)
     end
-    local message = node.type ~= nil and check_type(value, node.type, path)
-        or check_enum(value, node, path)
-        or check_choices(value, node, root, path, depth + 1)
+    local message = node.type ~= nil and self:type(value, node.type)
+        or (node.const ~= nil or node.enum) and self:enum(value, node)
+        or (node.allOf or node.anyOf or node.oneOf) and self:alternatives(value, node, depth + 1)
     if message or type(value) ~= "table" then return message or nil end
-    if is_list(value) then return check_items(value, node, root, path, depth + 1) end
-    return check_object(value, node, root, path, depth + 1)
+    if is_list(value) then return self:items(value, node, depth + 1) end
+    return self:object(value, node, depth + 1)
 end
 
 --- Whether a decoded value fits a schema.
 ---@param value any from json.decode
 ---@param node table
 ---@return true? ok
----@return string? message the first mismatch: "reply.n must be number (got string)"
+---@return string? message the first mismatch: "reply.n must be number (got string)"; or that the
+---  check takes too many steps
 function schema.check(value, node)
-    local message = check(value, node, node, "reply", 0)
-    if message then return nil, message end
+    local check = setmetatable({ root = node, steps = MAX_STEPS, parts = {} }, Check)
+    local message = check:value(value, node, 0)
+    if check.steps < 0 then message = TOO_LONG end
+    if message then return nil, "reply" .. message end
     return true
 end
 

@@ -130,9 +130,10 @@ end
 ---@param name string of the field
 ---@return table?
 function fields.format(format, name)
-    local _, problem = schema.format(format)
+    local _, problem, mistake = schema.format(format)
     if problem then
-        fail(name, name .. ".type must be text, json_object, or json_schema with a schema")
+        fail(name, mistake and name .. ": " .. mistake
+            or name .. ".type must be text, json_object, or json_schema with a schema")
     end
     return format
 end

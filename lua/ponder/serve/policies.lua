@@ -1,6 +1,7 @@
 --- The policies that a server offers: from files, or built in.
 
 local json = require "ponder.json"
+local schema = require "ponder.model.schema"
 local options = require "ponder.options"
 local requests = require "ponder.serve.request"
 local run = require "ponder.run"
@@ -79,6 +80,12 @@ function policies.new(name, value)
         return nil, checked
     elseif checked.parameters and (checked.parameters.type or "object") ~= "object" then
         return nil, ("policy %s: parameters must be the schema of an object"):format(name)
+    end
+    for _, field in ipairs { "parameters", "returns" } do
+        local mistake = schema.mistake(checked[field])
+        if mistake then
+            return nil, ("policy %s: %s: %s"):format(name, field, mistake)
+        end
     end
     local accepts = {}
     for _, field in ipairs(checked.accepts) do

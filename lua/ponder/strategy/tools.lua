@@ -61,6 +61,10 @@ function tools.check(where, list, level)
         end
         names[own.name] = true
         own.parameters = own.parameters or schema.NO_ARGUMENTS
+        local mistake = schema.mistake(own.parameters)
+        if mistake then
+            error(("%s: opts.tools[%d].parameters: %s"):format(where, i, mistake), level + 1)
+        end
         checked[i] = own
     end
     if list and next(list) ~= nil and #checked == 0 then
