@@ -72,11 +72,24 @@ return {
         repeat until os.time() > stop
     end,
     nap = function(x) log.record("nap", x, note, "begun") task.sleep(x) return "slept" end,
-    die = function(x)
-        log.record("die", x, note, "die")
+    nap_or_die = function(x)
+        task.sleep(x == "die" and 0.3 or 0)
+        log.record("ran", x, note, x)
         if x == "die" then
             os.execute("kill -9 $PPID")
         end
+        task.sleep(1)
+        return x
+    end,
+    die_later = function(x)
+        log.record("ran", x, note, x)
+        os.execute("(sleep 0.1; kill -9 $PPID) &")
+        task.sleep(60)
+    end,
+    wait_for_go = function(x)
+        log.record("ran", x, note, x)
+        local function go() return io.open "go" ~= nil end
+        repeat task.sleep(0.02) until log.record("go", nil, go)
         return x
     end,
     huge = function() return ("x"):rep(9 << 20) end,
@@ -311,17 +324,18 @@ describe("a worker that is killed", function()
         assert.equal("2", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
     end)
 
-    it("does not end its neighbours", function()
+    it("counts against the job that was computing, not against those that waited", function()
         local lab <close> = workers.lab(FILES)
+        local crew = 0
         local stop
         local function keep_working() -- as an init system does
             if not stop or not stop:runs() then
-                stop = lab:worker { "--lease", "2s" }
+                stop, crew = lab:worker { "--lease", "2s" }, crew + 1
             end
         end
         local coordinator = lab:begin [[
             local items = { "a", "b", "die", "c", "d" }
-            local r, e = q:map(items, "die")
+            local r, e = q:map(items, "nap_or_die")
             print(r[1], r[2], e[3].code, r[4], r[5])]]
         eventually("all jobs are over", function()
             keep_working()
@@ -329,6 +343,46 @@ describe("a worker that is killed", function()
         end)
         assert.same({ "a\tb\tDEAD\tc\td" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
         assert.equal("a\tb\tDEAD\tc\td\n", lab:ponder({ "replay", "main.db" }).out)
+        local died, together = 0, 0
+        for _, line in ipairs(lab:lines "ran") do
+            died = died + (line == "die" and 1 or 0)
+            together = together + (died == 2 and line ~= "die" and 1 or 0)
+        end
+        assert.same({ 3, 4 }, { died, crew })
+        assert.equal(4, together) -- the third time it ran alone, after the others
+    end)
+
+    it("counts against a job that runs alone, even if it waits", function()
+        local lab <close> = workers.lab(FILES)
+        local stop
+        local coordinator = lab:begin [[print(q:call("x", "die_later"))]]
+        eventually("it is given up", function()
+            if not stop or not stop:runs() then
+                stop = lab:worker { "--lease", "400ms" }
+            end
+            return not coordinator:runs()
+        end)
+        assert.matches("DEAD", lab:lines(coordinator.err:match "[^/]+$" .. ".out")[1])
+        local deaths = #lab:lines "ran"
+        assert.is_true(deaths >= 6 and deaths <= 8, deaths)
+    end)
+
+    it("is no attempt of jobs that waited, however many die", function()
+        local lab <close> = workers.lab(FILES)
+        local coordinator = lab:begin [[
+            local r, e = q:map({ 1, 2, 3 }, "wait_for_go", { max_attempts = 1 })
+            print(r[1], r[2], r[3])]]
+        for deaths = 1, 4 do
+            local worker = lab:worker { "--lease", "1s" }
+            eventually("all have begun together", function()
+                return #lab:lines "ran" == 3 * deaths
+            end)
+            worker:kill()
+        end
+        lab.dir:write("go", "")
+        lab:worker()
+        assert.equal("0", coordinator:wait(), coordinator:output())
+        assert.same({ "1\t2\t3" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
 
     it("returns or finishes its jobs when it is asked to stop", function()

@@ -16,9 +16,10 @@
 ---
 --- A job is delivered at least once and has one result (ponder.queue.moves). Calls that a worker
 --- had paid for when it died are not paid for again. If a function returns `nil, message, code`,
---- that failure is the result; if it raises an error, the job is tried again, alone, and after
---- `max_attempts` it becomes a dead letter, as does a job with which that many workers died.
---- `ponder queue` lists, retries and drops dead letters; a map does not wait for retries.
+--- that failure is the result; if it raises an error, the job is tried again, and after
+--- `max_attempts` it becomes a dead letter, as does a job that was computing when that many workers
+--- died (but nobody knows which job that was at the first death). From its third attempt on a job
+--- runs alone. `ponder queue` lists, retries and drops dead letters; no map waits for a retry.
 ---
 ---     job ---enqueue---> Redis ~~~ a worker ~~~ results:MAP
 ---                                                   |  one waiting task reads for all

@@ -276,6 +276,13 @@ function Client:post(...)
     end
 end
 
+---Writes what was sent to the socket at once, as far as that accepts it.
+function Client:flush()
+    if self.ready then
+        self.core:flush()
+    end
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Scripts
 

@@ -76,6 +76,8 @@ local NO_LIMITS = {}
 ---@field is_command boolean? the outermost run
 ---@field log ponder.log.Run? of a logged command
 ---@field session ponder.log.Session? of a run within a logged one
+---@field watch fun(begins: boolean)? called before and after each round of its tasks,
+---  and of those of runs within it
 ---@field before_exit (fun(status: integer): integer)? of a command: called before os.exit
 local Run = {}
 Run.__index = Run
@@ -280,6 +282,7 @@ end
 local function call_here(self, t, tape, f, ...)
     self.caller, self.status = t, "running"
     self.group = begin(self, t, f, ...)
+    self.group.watch = self.watch or t.group.watch
     local function leave(woken)
         if not woken then
             self:cancel()

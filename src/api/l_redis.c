@@ -52,6 +52,12 @@ static int connection_send(lua_State *L)
     return 0;
 }
 
+static int connection_flush(lua_State *L)
+{
+    redis_flush(to_redis(L));
+    return 0;
+}
+
 static void push_reply(lua_State *L, const redisReply *reply)
 {
     switch (reply->type) {
@@ -116,9 +122,13 @@ static int connection_close(lua_State *L)
 
 PONDER_MODULE(luaopen_ponder_core_redis)
 {
-    static const luaL_Reg methods[] = {{"close", connection_close}, {"port", api_port},
-                                       {"send", connection_send},   {"state", connection_state},
-                                       {"take", connection_take},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"close", connection_close},
+                                       {"flush", connection_flush},
+                                       {"port", api_port},
+                                       {"send", connection_send},
+                                       {"state", connection_state},
+                                       {"take", connection_take},
+                                       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"connect", redis_l_connect}, {NULL, NULL}};
     api_new_class(L, CONNECTION, methods, connection_close);
     luaL_newlib(L, functions);

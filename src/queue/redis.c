@@ -317,6 +317,12 @@ RedisState redis_state(const Redis *r, const char **code, const char **text)
     return r->state;
 }
 
+void redis_flush(Redis *r)
+{
+    flush(r);
+    watch_for_more(r);
+}
+
 bool redis_send(Redis *r, int count, const char **words, const size_t *sizes)
 {
     char *command = NULL;

@@ -48,6 +48,9 @@ RedisState redis_state(const Redis *r, const char **code, const char **text);
 /* Queues a command. False: out of memory, or too much is unsent. A broken connection drops it. */
 bool redis_send(Redis *r, int count, const char **words, const size_t *sizes);
 
+/* Writes queued commands to the socket at once, as far as that accepts them. */
+void redis_flush(Redis *r);
+
 /* The oldest reply, or NULL. Reading pauses when too many are not dropped. */
 const redisReply *redis_first_reply(const Redis *r);
 void redis_drop_reply(Redis *r);

@@ -21,6 +21,9 @@ local CoreConnection = {}
 ---@param words (string|number)[]
 function CoreConnection:send(words) end
 
+--- Writes commands to the socket at once, as far as that accepts them.
+function CoreConnection:flush() end
+
 --- The next reply, in the order of the commands; nothing if there is none yet. A Redis nil is
 --- false, even in lists; an error in a list is {error = text}.
 ---@return boolean? ok false: Redis refused the command

@@ -1,5 +1,5 @@
 --- A worker's housekeeping while its jobs run: it renews their leases, gives up jobs whose lease it
---- could not renew, claims those of dead workers, and announces itself.
+--- could not renew, and announces itself.
 
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -8,7 +8,7 @@ local scheduler = require "ponder.task.scheduler"
 
 local keeper = {}
 
-keeper.FORGET_MS = 600000 -- after which a dead worker is forgotten
+local FORGET_MS = 600000 -- after which a dead worker is forgotten
 
 ---Cancels a job that another worker has, or will have.
 ---@param job ponder.queue.Job
@@ -34,7 +34,10 @@ local function fence(self)
     end
 end
 
-local function entries_of(self)
+---The jobs that a worker still has.
+---@param self ponder.queue.Worker
+---@return string[]
+function keeper.entries(self)
     local entries = {}
     for entry, job in pairs(self.held) do
         if not job.lost then
@@ -45,7 +48,7 @@ local function entries_of(self)
 end
 
 local function renew(self)
-    local entries, sent_at = entries_of(self), scheduler.clock()
+    local entries, sent_at = keeper.entries(self), scheduler.clock()
     local lost, message, code = entries[1] and self.client:eval(moves.RENEW, { self.jobs },
         self.name, table.unpack(entries)) or {}, nil, nil
     if not lost then
@@ -92,32 +95,25 @@ local function sweep(self)
     local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers") or {})
     for name, text in pairs(known) do
         local about = json.decode(text) or {}
-        if os.time() - (tonumber(about.seen_at) or 0) > keeper.FORGET_MS / 1000 then
+        if os.time() - (tonumber(about.seen_at) or 0) > FORGET_MS / 1000 then
             long_gone[#long_gone + 1] = name
         end
     end
-    self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers" }, keeper.FORGET_MS,
-        table.unpack(long_gone))
+    keeper.forget(self, table.unpack(long_gone))
 end
 
--- Claims the jobs of dead workers one by one: each runs alone.
-local function claim(self)
-    if self.returned[1] or self.alone or self.stopping then
-        return -- a job claimed now would be lost with the one that runs alone
-    end
-    local claimed = self:with_group(function()
-        return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
-            table.unpack(entries_of(self)))
-    end)
-    if claimed then
-        self:take(claimed[1], claimed[2], claimed[3])
-    end
+---Forgets workers.
+---@param self ponder.queue.Worker
+---@param ... string names
+function keeper.forget(self, ...)
+    self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers",
+        self.prefix .. "computing" }, FORGET_MS, ...)
 end
 
 ---Keeps house until its task is cancelled.
 ---@param self ponder.queue.Worker
 function keeper.keep(self)
-    local turns = 0
+    local turns, t = 0, scheduler.check "keeper.keep"
     local pause = math.min(self.lease_s / 4, 5)
     while true do
         local renewed = renew(self)
@@ -126,9 +122,8 @@ function keeper.keep(self)
             for _, budget in pairs(self.budgets) do
                 budget.backing:renew()
             end
-            claim(self)
+            self.client:call("HSET", self.prefix .. "workers", self.name, describe(self))
             if turns % 4 == 0 then
-                self.client:call("HSET", self.prefix .. "workers", self.name, describe(self))
                 look_for_others(self)
             end
             if turns % 64 == 0 then
@@ -136,7 +131,8 @@ function keeper.keep(self)
             end
         end
         turns = turns + 1
-        self:wait(renewed and pause or math.min(pause, 0.25))
+        scheduler.park_until(t, "the next turn",
+            scheduler.clock() + (renewed and pause or math.min(pause, 0.25)))
     end
 end
 

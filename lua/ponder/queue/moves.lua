@@ -16,6 +16,8 @@
 ---                   awaited, "g" dead and given up
 ---     journal:ID    hash, call -> the model's reply
 ---     errors        hash, id -> the last attempt's error
+---     computing     hash, worker -> the entry of the returned job that computes there just now
+---     deaths        hash, id -> how many workers died with it, and how many while it computed
 ---     dead          hash, id -> the job and its last error (JSON)
 ---     results:MAP   stream, read by the coordinator of that map: id, status, value
 ---     maps, open    hashes, map -> who waits for it (JSON), and number of open jobs
@@ -55,24 +57,37 @@ if count > 0 then
 end
 return known]==]
 
--- KEYS: jobs. ARGV: worker, its entries... -> nothing, or entry, attempt and fields of a job whose
--- lease has expired
+-- Claims jobs whose leases have expired. If the worker was computing one of them, that was an
+-- attempt of this job only; so, probably, was its first delivery, when nobody knew yet which job to
+-- watch.
+-- KEYS: jobs, computing, deaths. ARGV: worker, how many, its entries... -> of each job its entry,
+-- deliveries, deliveries that are not attempts, and fields
 moves.CLAIM = [==[
 local mine = {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
     mine[ARGV[i]] = true
 end
+local list = {}
 local pending = redis.call('XPENDING', KEYS[1], 'workers', 'IDLE', 1, '-', '+', 10000)
 for _, p in ipairs(pending) do
     local lease = tonumber(string.match(p[2], '/(%d+)$')) or 60000
-    if not mine[p[1]] and p[3] >= lease then
-        local claimed = redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], lease, p[1])
-        if claimed[1] then
-            return {p[1], p[4] + 1, claimed[1][2]}
+    if #list == tonumber(ARGV[2]) then
+        break
+    elseif not mine[p[1]] and p[3] >= lease then
+        local claimed = redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], lease, p[1])[1]
+        if claimed then
+            local id = tostring(claimed[2][2])
+            local deaths, blamed = string.match(redis.call('HGET', KEYS[3], id) or '0 0',
+                '^(%d+) (%d+)$')
+            deaths = deaths + 1
+            blamed = blamed + (redis.call('HGET', KEYS[2], p[2]) == p[1] and 1 or 0)
+            redis.call('HSET', KEYS[3], id, deaths .. ' ' .. blamed)
+            local spared = math.max(0, deaths - (blamed > 0 and blamed + 1 or 0))
+            list[#list + 1] = {p[1], p[4] + 1, spared, claimed[2]}
         end
     end
 end
-return false]==]
+return list]==]
 
 -- KEYS: jobs. ARGV: worker, entries... -> those that the worker has lost
 moves.RENEW = [==[
@@ -94,7 +109,7 @@ end
 return 0]==]
 
 -- The worker retries a job that raised ("again"), or returns it for others to claim ("back").
--- KEYS: jobs, errors. ARGV: worker, entry, id, error, "again" or "back" -> the attempt, or nothing
+-- KEYS: jobs, errors. ARGV: worker, entry, id, error, "again" or "back" -> deliveries, or nothing
 moves.RELEASE = [==[
 if not redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1] then
     return false
@@ -121,6 +136,7 @@ for i = 1, #ARGV, 5 do
     if state and string.sub(state, 1, 1) == 'q' then
         redis.call('DEL', prefix .. 'journal:' .. id)
         redis.call('HDEL', KEYS[3], id)
+        redis.call('HDEL', prefix .. 'deaths', id)
         redis.call('HSET', KEYS[2], id, 'd')
         redis.call('XADD', prefix .. 'results:' .. ARGV[i + 2], '*', 'id', id, 'status', status,
             'value', ARGV[i + 4])
@@ -130,7 +146,7 @@ end
 return 1]==]
 
 -- The journal stays, so that a retry pays for nothing twice.
--- KEYS: jobs, state, results, dead, errors, stats. ARGV: entry, id, letter, error.
+-- KEYS: jobs, state, results, dead, errors, stats, deaths. ARGV: entry, id, letter, error.
 moves.BURY = [==[
 redis.call('XACK', KEYS[1], 'workers', ARGV[1])
 redis.call('XDEL', KEYS[1], ARGV[1])
@@ -139,6 +155,7 @@ if not state or string.sub(state, 1, 1) ~= 'q' then
     return 0
 end
 redis.call('HDEL', KEYS[5], ARGV[2])
+redis.call('HDEL', KEYS[7], ARGV[2])
 redis.call('HSET', KEYS[2], ARGV[2], 'x')
 redis.call('HSET', KEYS[4], ARGV[2], ARGV[3])
 redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', 'dead', 'value', ARGV[4])
@@ -214,6 +231,7 @@ for i = 2, #ARGV, 2 do
         end
         redis.call('HDEL', KEYS[6], id)
         redis.call('HDEL', prefix .. 'errors', id)
+        redis.call('HDEL', prefix .. 'deaths', id)
         redis.call('DEL', prefix .. 'journal:' .. id)
         count = count + redis.call('HDEL', KEYS[1], id)
     elseif entry ~= 'u' then
@@ -239,10 +257,11 @@ for i = 2, #ARGV do
 end
 return missing]==]
 
--- Forgets workers long dead. KEYS: jobs, workers. ARGV: milliseconds, names...
+-- Forgets workers long dead. KEYS: jobs, workers, computing. ARGV: milliseconds, names...
 moves.SWEEP = [==[
 for i = 2, #ARGV do
     redis.call('HDEL', KEYS[2], ARGV[i])
+    redis.call('HDEL', KEYS[3], ARGV[i])
 end
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'workers')) do
     local c = {}

@@ -1,15 +1,15 @@
 --- A worker: takes jobs of one queue, runs each as a run of its own (ponder.run), and stores its
 --- outcome with its record.
 ---
----     reader    waits for jobs while there are free places, and starts them
----     keeper    renews leases at a quarter of their time; claims the jobs of dead workers
+---     reader    while there are free places: claims the jobs of dead workers, waits for new ones
+---     keeper    renews leases at a quarter of their time
 ---     jobs      one task each
 ---     storer    stores the outcomes of all jobs that have ended meanwhile, in one script
 ---
 --- If a lease cannot be renewed for half of its time, another worker may soon take the job: it is
---- cancelled here, so that nothing is paid twice; its journal has the replies paid for. A job that
---- came back, because a worker died with it or because it raised, runs alone: if it ends this
---- worker too, it is known to be the cause, and no other job is lost.
+--- cancelled here, so that nothing is paid twice; its journal has the replies paid for. While a job
+--- computes that has come back from a dead worker, Redis knows it: if it ends this worker too, that
+--- is an attempt of this job, and of no other. From its third attempt on a job runs alone.
 
 local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
@@ -37,6 +37,8 @@ local BLOCK_MS = 500 -- length of one read, and so the delay in noticing a signa
 local MAX_READ_JOBS = 64
 local MAX_RESULTS_PER_SCRIPT = 200
 local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more result
+local ALONE_FROM = 3 -- attempt
+local MAX_SPARED = 5 -- deaths of workers with a job that only waited, before it runs alone
 local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
@@ -52,6 +54,7 @@ local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four
 ---@class ponder.queue.Job a job that this worker has
 ---@field entry string
 ---@field attempt integer
+---@field spared integer? of a job that has come back: deliveries that were not attempts
 ---@field fields table<string, string> of the stream
 ---@field taken_at number
 ---@field run ponder.Run?
@@ -71,7 +74,8 @@ Worker.__index = Worker
 function worker.new(opts)
     local prefix = redis.prefix(opts.queue)
     local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
-        jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
+        jobs = prefix .. "jobs:" .. opts.script.code, held = {}, running = 0,
+        suspects = {}, claim_at = 0, -- jobs that are to run alone; when it claims jobs again
         done = 0, failed = 0, dead = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
@@ -182,26 +186,46 @@ local function bury(self, job, message, record)
     persist(self, function()
         return self.client:eval(moves.BURY, { self.jobs, key(self, "state"),
             key(self, "results:" .. fields.map), key(self, "dead"), key(self, "errors"),
-            key(self, "stats") }, job.entry, fields.id, letter, value)
+            key(self, "stats"), key(self, "deaths") }, job.entry, fields.id, letter, value)
     end)
 end
 
--- The job raised: it runs once more, alone, or has run often enough.
+-- Whether a job waits until it can run alone.
+local function await_solitude(self, job)
+    local waits = job.attempt >= ALONE_FROM or (job.spared or 0) >= MAX_SPARED
+    if waits then
+        table.insert(self.suspects, job)
+    end
+    return waits
+end
+
+local work_on
+
+-- The job raised: it runs once more, or has run often enough.
 local function again(self, job)
     local message = payload.text(job.run.error)
     if job.attempt >= job.spec.max_attempts then
         bury(self, job, message, record_of(self, job))
         return
     end
-    local attempt = persist(self, function()
+    local deliveries = persist(self, function()
         return self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name,
             job.entry, job.fields.id, message:sub(1, 8192), "again")
     end)
-    if attempt and not job.lost then
-        self:wait(RETRY_S * 4 ^ (job.attempt - 1))
-        job.attempt, job.run = attempt, nil
-        table.insert(self.returned, job)
-        return true
+    if deliveries and not job.lost then
+        task.sleep(RETRY_S * 4 ^ (job.attempt - 1))
+        job.attempt, job.run = deliveries - (job.spared or 0), nil
+        return await_solitude(self, job) or work_on(self, job)
+    end
+end
+
+-- Tells Redis which job computes here, before it does.
+local function watch(self, job, begins)
+    if begins then
+        self.client:post("HSET", key(self, "computing"), self.name, job.entry)
+        self.client:flush()
+    else
+        self.client:post("HDEL", key(self, "computing"), self.name)
     end
 end
 
@@ -220,13 +244,14 @@ end
 local function perform(self, job)
     local spec, f = job.spec, self.opts.script.functions[job.spec.call]
     local book = journal.new(self.client, self.prefix, job.fields.id, self.on_trouble)
-    if job.attempt > 1 then
+    if job.attempt > 1 or job.spared then
         persist(self, function()
             return journal.read(book)
         end)
     end
     job.run = runs.unchecked({ name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
-        labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } },
+        labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt },
+        watch = job.spared and not self.alone and function(begins) watch(self, job, begins) end },
         self.opts.budget)
     if job.lost then
         return nil, "lost", "CANCELLED"
@@ -258,13 +283,13 @@ local function finish(self, job, value, message, code, partial)
         text or payload.failure(message, code, partial, record))
 end
 
-local function work_on(self, job)
+function work_on(self, job)
     if job.attempt > job.spec.max_attempts then
         local message = persist(self, function()
             return self.client:call("HGET", key(self, "errors"), job.fields.id)
         end)
-        bury(self, job, message or ("its worker died, or lost its lease, in each of %d attempts")
-            :format(job.spec.max_attempts))
+        bury(self, job, message or ("its worker died, or lost its lease, while it computed, in "
+            .. "each of %d attempts"):format(job.spec.max_attempts))
         return
     elseif not self.opts.script.functions[job.spec.call] then
         conclude(self, job, "failed", payload.failure(("%s has no function %q"):format(
@@ -332,45 +357,61 @@ local function run_job(self, job)
     place.keeps = work_on(self, job) -- it waits for its next attempt
 end
 
----Starts a job; one that came back waits until it is alone.
+local function start(self, job)
+    self.running = self.running + 1
+    task.spawn(run_job, self, job)
+end
+
+---Takes a job: starts it, or has it wait until it is alone.
 ---@param entry string
----@param attempt integer
+---@param deliveries integer
+---@param spared integer? of a job that has come back: deliveries that were not attempts
 ---@param fields string[] of the stream's entry
-function Worker:take(entry, attempt, fields)
-    local job = { entry = entry, attempt = attempt, fields = moves.fields(fields),
-        taken_at = scheduler.clock() }
+function Worker:take(entry, deliveries, spared, fields)
+    local job = { entry = entry, attempt = deliveries - (spared or 0), spared = spared,
+        fields = moves.fields(fields), taken_at = scheduler.clock() }
     job.spec = json.decode(job.fields.spec or "null")
     if type(job.spec) ~= "table" then -- malformed, or deleted meanwhile
         self.client:call("XACK", self.jobs, moves.GROUP, entry)
         return
     end
     self.held[entry] = job
-    if attempt > 1 then
-        table.insert(self.returned, job)
-        self.events:wake()
-    else
-        self.running = self.running + 1
-        task.spawn(run_job, self, job)
+    if not await_solitude(self, job) then
+        start(self, job)
     end
 end
 
 ---------------------------------------------------------------------------------------------------
 -- The reader
 
-local function run_alone(self)
-    local job = self.returned[1]
-    if self.running > 0 then
-        self:wait()
-        return
-    end
-    table.remove(self.returned, 1)
+-- Runs a job while no other one runs here.
+local function run_alone(self, job)
     if job.lost then
         self.held[job.entry] = nil
-    else
-        self.running, self.alone = self.running + 1, true
-        run_job(self, job)
-        self.alone = false
+        return
     end
+    self.running, self.alone = self.running + 1, true
+    watch(self, job, true)
+    run_job(self, job)
+    watch(self, job, false)
+    self.alone = false
+end
+
+-- Claims jobs of dead workers, in place of new ones. Returns whether there were any.
+local function claim(self, places)
+    local now = scheduler.clock()
+    if now < self.claim_at then
+        return false
+    end
+    local claimed = self:with_group(function()
+        return self.client:eval(moves.CLAIM, { self.jobs, key(self, "computing"),
+            key(self, "deaths") }, self.name, places, table.unpack(keeper.entries(self)))
+    end) or {}
+    for _, one in ipairs(claimed) do
+        self:take(table.unpack(one, 1, 4))
+    end
+    self.claim_at = #claimed < places and now + math.min(self.lease_s / 4, 5) or now
+    return claimed[1] ~= nil
 end
 
 local function read(self, places)
@@ -386,18 +427,18 @@ local function read(self, places)
         end)
     end)
     for _, entry in ipairs(reply and reply[1][2] or {}) do
-        self:take(entry[1], 1, entry[2])
+        self:take(entry[1], 1, nil, entry[2])
     end
 end
 
 local function read_all(self)
     while not self.stopping do
-        local places = self.opts.concurrency - self.running
-        if self.returned[1] then
-            run_alone(self)
-        elseif places <= 0 then
+        local places, suspect = self.opts.concurrency - self.running, self.suspects[1]
+        if places <= 0 or suspect and self.running > 0 then
             self:wait()
-        else
+        elseif suspect then
+            run_alone(self, table.remove(self.suspects, 1))
+        elseif not claim(self, places) then
             read(self, places)
         end
     end
@@ -437,8 +478,7 @@ function Worker:leave()
         self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name, entry,
             job.fields.id, "", "back")
     end
-    self.client:call("HDEL", key(self, "workers"), self.name)
-    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, keeper.FORGET_MS)
+    keeper.forget(self, self.name)
 end
 
 ---Asks it to finish its jobs and take no more; a second call returns them to the queue. Needs no

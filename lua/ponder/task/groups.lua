@@ -18,6 +18,7 @@ local groups = {}
 ---@field stopped_by string? the error that ended it after the main task had returned
 ---@field failures ponder.task.Failures? of its tasks, once there is one
 ---@field on_end fun(group: ponder.task.Group)? called when its last task has ended
+---@field watch fun(begins: boolean)? called before and after each of its rounds
 ---@field private last_id integer
 ---@field private last_outside_id integer
 ---@field private alive ponder.task.Handle[] tasks that have not ended, unordered; `t.place` is the

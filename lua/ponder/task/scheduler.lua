@@ -155,11 +155,14 @@ end
 -- Rounds
 
 local function run_round(group)
-    local round, n = group.ready, group.ready_count
+    local round, n, watch = group.ready, group.ready_count, group.watch
     local followed = false
     group.queued = false
     group.ready, group.ready_count = group.spare, 0
     group.spare = round
+    if watch then
+        watch(true)
+    end
     for i = 1, n do
         local t = round[i]
         round[i] = nil
@@ -177,6 +180,9 @@ local function run_round(group)
     end
     if followed then
         group.rounds = group.rounds + 1
+    end
+    if watch then
+        watch(false)
     end
 end
 
