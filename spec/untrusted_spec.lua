@@ -22,8 +22,8 @@ local function run(code, flags, files)
     return shell.ponder(arguments, { cwd = dir.path, env = { OPENAI_API_KEY = "sk-secret" } })
 end
 
-local function out(code, flags)
-    local r = run(code, flags)
+local function out(code, flags, files)
+    local r = run(code, flags, files)
     assert.same({ 0, "" }, { r.status, r.err }, r.out)
     return r.out
 end
@@ -190,13 +190,75 @@ describe("ponder run --untrusted", function()
     end)
 
     it("trusts nothing that the policy sends about a call", function()
-        assert.equal("a-x\nmodel.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n",
-            (out([[
+        assert.equal("model.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n", (out([[
             local m = require("ponder.model").open()
-            print((m:complete("x", { base_url = "http://127.0.0.1:1", extra = { a = 1 },
-                headers = { x = "y" }, api_key = "stolen" })))
-            print((select(2, pcall(m.complete, m, "x", { n = "x" })):gsub("^.-: ", "")))]],
-            ASK)))
+            print((select(2, pcall(m.complete, m, "x", { n = "x" })):gsub("^.-: ", "")))]], ASK)))
+    end)
+
+    it("passes on a short list of what a call may have, and names the rest", function()
+        local refused = {
+            { "base_url", '"http://127.0.0.1:1"' }, { "api_key", '"stolen"' },
+            { "extra", "{ web_search_options = {} }" }, { "headers", '{ x = "y" }' },
+            { "max_body_bytes", "1 << 40" }, { "cross_host_redirects", "true" },
+            { "tools", '{ { name = "f" }, { type = "web_search_20250305", name = "web_search",'
+                .. " max_uses = 500 } }", "%[2%]" },
+            { "tools", '{ { type = "web_search" } }', '%[1%].type %("web_search"%)' },
+            { "tools", '{ { name = "f", cache_control = {} } }', "%[1%].cache_control" },
+            { "tools", '{ { name = "f", type = "function", ["function"] = { container = 1 } } }',
+                "%[1%].function.container" },
+            { "tool_choice", '{ type = "mcp", server_label = "x" }', "%." },
+            { "system", '{ { type = "text", text = "x", cache_control = { ttl = "1h" } } }',
+                "%[1%].cache_control" },
+            { "messages", "{ { role = 'user', content = { { type = 'text', text = 'x' }, {"
+                .. "type = 'image_url', image_url = { url = 'http://127.0.0.1/x' } } } } }",
+                "%[1%].content%[2%]" },
+            { "messages", "{ { role = 'user', content = { { type = 'document' } } } }",
+                '%[1%].content%[1%].type %("document"%)' },
+            { "messages", "{ { role = 'tool', tool_call_id = 'a', content = { {"
+                .. "type = 'image' } } } }", '%[1%].content%[1%].type %("image"%)' },
+            { "messages", "{ { role = 'assistant', blocks = { { type = 'server_tool_use' } } } }",
+                '%[1%].blocks%[1%].type %("server_tool_use"%)' },
+            { "messages", "{ { role = 'user', content = '', images = { '' } } }", "%[1%].images" },
+            { "messages", "{ { role = 'assistant', content = '', tool_calls = { { id = 'a',"
+                .. " type = 'custom', custom = {} } } } }", "%[1%].tool_calls%[1%]" },
+        }
+        local calls, places = {}, {}
+        for i, one in ipairs(refused) do
+            calls[i] = ("{ %s = %s }"):format(one[1], one[2])
+            places[i] = ("DENIED\tmodel.chat: opts.%s%s[^\n]* is not allowed under --untrusted\n")
+                :format(one[1], one[3] or "")
+        end
+        local expected = "^" .. table.concat(places):gsub("%-%-", "%%-%%-") .. "a%-y\ta%-z\n$"
+        assert.matches(expected, out(([[
+            local model = require "ponder.model"
+            local m = model.open()
+            for i, call in ipairs { %s } do
+                call.messages = call.messages or { { role = "user", content = "x" } }
+                local reply, message, code
+                if i %% 2 == 0 then
+                    reply, message, code = m:chat(call)
+                else
+                    reply, message, code = model.open(nil, call):chat { messages = call.messages }
+                end
+                print(code, message)
+            end
+            local found, other = { id = "a", name = "f", arguments = { a = 1 },
+                arguments_json = '{"a":1}' }, { id = "b", type = "function",
+                ["function"] = { name = "f", arguments = "{}" } }
+            local reply = assert(m:chat { system = { { type = "text", text = "s" } },
+                temperature = 1, top_p = 1, max_output_tokens = 9, stop = { "x" }, seed = 1, n = 1,
+                tools = { { name = "f", description = "d", parameters = { type = "object" },
+                    run = print }, { type = "function", ["function"] = { name = "g" } } },
+                tool_choice = { name = "f" }, metadata = { a = 1 }, on_delta = function() end,
+                messages = { { role = "user", content = { { type = "text", text = "y" } } },
+                    { role = "assistant", content = "", tool_calls = { found, other }, blocks = {
+                        { type = "thinking", thinking = "t", signature = "s" },
+                        { type = "tool_use", id = "a", name = "f", input = { a = 1 } } } },
+                    { role = "tool", tool_call_id = "a", content = "1" },
+                    { role = "user", content = "y" } } })
+            print(reply.text, (model.open(nil, { max_in_flight = 2, stop = "x" }):complete "z"))]])
+            :format(table.concat(calls, ", ")), ASK, { ["m.lua"] = [[return function(request)
+                return "a-" .. request.messages[#request.messages].content end]] }))
     end)
 
     it("reads below the given directories", function()
@@ -407,196 +469,6 @@ describe("ponder run --untrusted", function()
         for _, word in ipairs { "Landlock", "seccomp", "Redis", "nmap", "OpenResty",
             "safe.directory", "--weak-isolation" } do
             assert.is_true(text:find(word, 1, true) ~= nil, word)
-        end
-    end)
-end)
-
-describe("the process of several calls", function()
-    local ROUNDS = [[
-        local task, asked = require "ponder.task", 0
-        return {
-            draw = function(n)
-                local m = require("ponder.model").open()
-                local texts = task.map({ 1, 2, 3 }, function(i)
-                    task.sleep(0.001 * (4 - i))
-                    return (assert(m:complete(n .. "." .. i)))
-                end)
-                asked = asked + 1
-                return { table.concat(texts, ","), math.random(1 << 30) }, asked
-            end,
-            loop = function() while true do end end,
-            chatter = function() while true do print(("x"):rep(1000)) end end,
-            fail = function() error "oh" end,
-            wait = function() task.sleep(1000) end,
-        }]]
-
-    -- Opens a script of functions in the executable as `box`, and runs code with it.
-    local function with_box(code, opts)
-        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
-            local task, run = require "ponder.task", require "ponder.run"
-            local file <close> = io.open "s.lua"
-            local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
-                name = "@s.lua", form = "functions" }, { models = { "script:m.lua" },
-                ]] .. (opts or "") .. " }))\n" .. code }
-        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
-        assert.same({ 0, "" }, { r.status, r.err })
-        return r.out
-    end
-
-    it("runs many calls, each as if it were alone", function()
-        assert.equal("same\t40\n", with_box [[
-            local json = require "ponder.json"
-            local function draw(i)
-                return json.encode((run.new { seed = i }:call(box.call, box, "call draw", { i })))
-            end
-            local alone, numbers = {}, {}
-            for i = 1, 20 do alone[i], numbers[i] = draw(i), i end
-            local together = task.map(numbers, draw, { concurrency = 20 })
-            for i = 1, 20 do assert(alone[i] == together[i], together[i]) end
-            print("same", (select(2, box:call("call draw", { 1 }))) - 1)]])
-    end)
-
-    it("is killed if it computes for too long; the next call starts another", function()
-        assert.equal("SANDBOX\tSANDBOX\n1\nERROR\n", with_box([[
-            local waits = task.spawn(function() return select(3, box:call("call wait", {})) end)
-            task.sleep(0)
-            local _, _, code = box:call("call loop", {})
-            waits:cancel()
-            print(code, select(3, box:call("call loop", {})))
-            print((select(2, box:call("call draw", { 1 }))))
-            print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
-    end)
-
-    it("is killed if it prints for too long", function()
-        assert.equal("SANDBOX\n", with_box([[
-            print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
-    end)
-
-    it("is killed if it prints too much", function()
-        assert.equal("SANDBOX\tthe policy's output, requests and answers exceed 1 MiB\n",
-            with_box([[
-            local _, message, code = box:call("call chatter", {})
-            print(code, message)]], "exchange_mb = 1"))
-    end)
-
-    it("is killed if it does not read its messages", function()
-        local r = shell.ponder { "-e", [[
-            local confine, json = require "ponder.core.confine", require "ponder.json"
-            local child = assert(confine.spawn())
-            assert(child:send(json.encode { name = "=x", form = "functions", models = {},
-                text = "return { f = function() while true do end end }", memory_mb = 64,
-                cpu_seconds = 60 }))
-            local function begin(id, name, ...)
-                assert(child:send(json.encode { call = id, now = 0, time = 0, begin = {
-                    name = name, seed = 1, arguments = json.encode(json.array { ... }) } }))
-            end
-            begin(1, "load", {})
-            assert(child:receive(60))
-            begin(2, "call f")
-            print(child:send(("x"):rep(8 << 20), 0.2))
-            child:kill()]] }
-        assert.same({ "nil\tTIMEOUT\n", "" }, { r.out, r.err })
-    end)
-
-    it("continues after a cancelled call", function()
-        assert.equal("nil\n1\n", with_box [[
-            print((task.timeout(0.01, box.call, box, "call wait", {})))
-            print((select(2, box:call("call draw", { 1 }))))]])
-    end)
-
-    it("runs an evaluation, which can be resumed and replayed", function()
-        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["e.lua"] = [[
-            local eval, data = require "ponder.eval", {}
-            for i = 1, 6 do data[i] = { id = "i" .. i, question = i, target = 2 * i } end
-            local score = { eval.score.numeric, function() return 1 end }
-            return { data = data, score = score, policies = {
-                bad = function(item, run) if run.question == 3 then error "oh" end return 1 end,
-                good = function(item, run)
-                    require("ponder.model").open():complete("q" .. item.id)
-                    run:report(0)
-                    return item.question * 2, math.random()
-                end } }]] }
-        local function accuracy(...)
-            local r = shell.ponder({ ... }, { cwd = dir.path })
-            assert.same({ 0, "" }, { r.status, r.err })
-            local policies = json.decode(r.out).policies
-            return { policies[1].accuracy.value, policies[2].accuracy.value, policies[2].name }
-        end
-        local first = accuracy("eval", "--json", "--untrusted", "--allow-model", "script:m.lua",
-            "--max-cost", "1", "--log", "e.db", "e.lua")
-        assert.same({ 0.0, 1.0, "good" }, first)
-        assert.same(first, accuracy("replay", "e.db"))
-        assert.same(first, accuracy("resume", "e.db"))
-    end)
-
-    it("runs the policies of a server", function()
-        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = [[
-            return {
-                up = { description = "shouts", run = function(request)
-                    request:think "hm"
-                    return request.prompt:upper()
-                end },
-                ask = function(request)
-                    request:write((assert(require("ponder.model").open():complete(request.prompt))))
-                end,
-                out = function() return tostring(io) .. tostring(os.getenv) end,
-                own = function() return nil, "no such city", "NOT_FOUND" end,
-                raised = function() error "a secret" end,
-                silent = function() end,
-            }]] }
-        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
-            %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
-                --listen unix:$PWD/socket --log a.db s.lua 2>log & pid=$!
-            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-            for model in up ask out own raised silent; do
-                curl -s --unix-socket socket http://x/v1/chat/completions -H \
-                    'content-type: application/json' -d '{"model":"'$model'","messages":[
-                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"\|failed: [^"]*"'
-            done
-            kill $pid; wait $pid; echo $?; rm m.lua; %s replay a.db#3]]):format(dir.path,
-            shell.quote(shell.executable), shell.quote(shell.executable)))
-        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n'
-            .. 'failed: no such city"\nfailed: the server\'s log has the reason"\n'
-            .. 'failed: it returned nothing, and wrote nothing"\n0\na-hi\n', r.out, r.err)
-    end)
-
-    it("serves strategies, built in and of the file, with an allowed model", function()
-        local dir <close> = shell.directory { ["s.lua"] = [[
-            local strategy, all = require "ponder.strategy", {}
-            for _, name in ipairs { "cot", "tot", "got", "trm" } do
-                all[name] = require("ponder.strategy." .. name)
-            end
-            all.own = strategy.new { name = "own", roles = { "generate" },
-                run = function(thinker, question)
-                    local text = strategy.read_answer((thinker:ask(question)))
-                    thinker:best(thinker:node { text = text }, text)
-                    return text
-                end }
-            return all]] }
-        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT; model=script:%s
-            %s serve --untrusted --allow-model $model --max-cost 1 --model $model \
-                --listen unix:$PWD/socket s.lua 2>log & pid=$!
-            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-            for name in own cot tot got trm; do
-                curl -s --unix-socket socket http://x/v1/chat/completions -H \
-                    'content-type: application/json' -d '{"model":"'$name'","messages":[{"role":
-                    "user","content":"Use 4 4 6 8 to make 24"}]}' | grep -o '"content":"[(0-9]'
-            done | wc -l
-            kill $pid; wait $pid; echo $?; cat log >&2
-            %s serve --untrusted --model script:no.lua s.lua]]):format(dir.path,
-            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"),
-            shell.quote(shell.executable), shell.quote(shell.executable)))
-        assert.equal("5\n0\n", r.out)
-        assert.matches("^ponder serve: cot, got, own, tot, trm at unix:[^\n]*\nponder serve: "
-            .. 'policy cot: "script:no.lua" is not allowed here: name it in %-%-allow%-model',
-            r.err)
-    end)
-
-    it("needs a budget for each command that calls models", function()
-        for _, command in ipairs { "serve", "eval" } do
-            local r = shell.ponder { command, "--untrusted", "--allow-model", "a:b", "x.lua" }
-            assert.equal(2, r.status)
-            assert.matches("%-%-allow%-model needs a budget: %-%-max%-cost", r.err)
         end
     end)
 end)

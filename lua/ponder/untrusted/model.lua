@@ -23,9 +23,15 @@ local function data_of(fields)
     return data
 end
 
+-- Options for the parent's own client and middleware, without effect here.
+local OWN = { "metadata", "max_in_flight", "adaptive", "requests_per_minute", "tokens_per_minute" }
+
 -- Functions stay in this process: the parent receives only data.
 local function without_functions(opts)
     local call = data_of(opts)
+    for _, name in ipairs(OWN) do
+        call[name] = nil
+    end
     if type(call.tools) == "table" then
         local tools = {}
         for i, tool in ipairs(call.tools) do
@@ -84,7 +90,7 @@ function model.try_open(name, opts)
         defaults = without_functions(opts or {}) }, Model)
 end
 
----Opens a model. Options of calls become defaults; the parent decides the others.
+---Opens a model. Options of calls become defaults; the parent refuses a call with others by name.
 ---@param name? string default: the first that --allow-model names
 ---@param opts? ponder.model.OpenOptions
 ---@return table

@@ -15,10 +15,27 @@ local MAX_TRANSFERS = 4 -- concurrent files and server replies
 local MAX_BODY = 16 << 20
 local FETCH_MS = 60000
 
--- Fields of a call that a policy may set: neither the address nor extra fields of the request.
-local CALL = { "messages", "system", "n", "temperature", "top_p", "max_tokens", "max_output_tokens",
-    "stop", "seed", "response_format", "repair", "logprobs", "tools", "tool_choice",
-    "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" }
+-- What a policy may pass in a call; the rest is refused by name: the address, further fields of the
+-- request, and what makes the provider fetch or search (its own tools, images, files). A rule is
+-- true for any data, the name of a type, a list of permitted texts, { each = rule } for a list, or
+-- rules by field.
+local TEXTS = { each = { type = { "text" }, text = "string" } }
+local FUNCTION = { name = "string", description = "string", parameters = true, strict = "boolean" }
+local CHOICE = { type = { "function" }, name = "string", ["function"] = { name = "string" } }
+local TOOL_CALL = { id = "string", type = { "function" }, name = "string", arguments = true,
+    arguments_json = "string", ["function"] = { name = "string", arguments = "string" } }
+local BLOCK = { type = { "text", "thinking", "redacted_thinking", "tool_use" }, text = "string",
+    thinking = "string", signature = "string", data = "string", id = "string", name = "string",
+    input = true, citations = true, caller = true }
+local MESSAGE = { role = "string", content = TEXTS, tool_calls = { each = TOOL_CALL },
+    tool_call_id = "string", name = "string", is_error = "boolean", blocks = { each = BLOCK } }
+local TOOL = options.merge({ type = { "function" }, ["function"] = FUNCTION }, FUNCTION)
+local CALL = { messages = { each = MESSAGE }, system = TEXTS, tools = { each = TOOL },
+    tool_choice = CHOICE, stop = { each = "string" }, response_format = true }
+for _, name in ipairs { "n", "temperature", "top_p", "max_tokens", "max_output_tokens", "seed",
+    "repair", "logprobs", "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" } do
+    CALL[name] = true
+end
 
 -- Fields of a reply that it receives: not the provider's extra ones.
 local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
@@ -49,13 +66,40 @@ end
 -------------------------------------------------------------------------------
 -- Models
 
+-- The first place in a value that its rule does not permit. A text may stand for a list or table,
+-- and null for what is missing.
+local function forbidden(value, rule, where)
+    if rule == true or value == json.null or type(rule) == "table" and not rule[1]
+        and type(value) == "string" then
+        return nil
+    elseif type(rule) == "string" or rule[1] then
+        local ok = type(rule) == "string" and type(value) == rule
+            or type(rule) == "table" and options.has(rule, value)
+        return not ok and ("%s (%s)"):format(where, options.show(value)) or nil
+    elseif type(value) ~= "table" then
+        return ("%s (%s)"):format(where, options.show(value))
+    end
+    for key, item in pairs(value) do
+        local inner = rule.each or rule[key]
+        local place = rule.each and ("%s[%s]"):format(where, key) or ("%s.%s"):format(where, key)
+        local found = not inner and place or forbidden(item, inner, place)
+        if found then
+            return found
+        end
+    end
+end
+
 local function chat(self, what)
     local name = what.model
     local m = type(name) == "string" and self.models[name]
     if not m or type(what.call) ~= "table" then
         return refuse(("the model %s is not allowed (--allow-model)"):format(options.show(name)))
     end
-    local ok, reply, message, code = pcall(m.chat, m, options.pick(what.call, CALL))
+    local found = forbidden(what.call, CALL, "opts")
+    if found then
+        return refuse(("model.chat: %s is not allowed under --untrusted"):format(found))
+    end
+    local ok, reply, message, code = pcall(m.chat, m, what.call)
     if not ok then
         return { raised = tostring(reply) }
     end

@@ -1,0 +1,199 @@
+-- --untrusted for many calls: servers, evaluations, strategies (ponder.untrusted).
+
+local json = require "ponder.json"
+local shell = require "shell"
+
+local MODEL = [[return function(request)
+    require("ponder.task").sleep(0.002)
+    return "a-" .. request.messages[1].content
+end]]
+
+describe("the process of several calls", function()
+    local ROUNDS = [[
+        local task, asked = require "ponder.task", 0
+        return {
+            draw = function(n)
+                local m = require("ponder.model").open()
+                local texts = task.map({ 1, 2, 3 }, function(i)
+                    task.sleep(0.001 * (4 - i))
+                    return (assert(m:complete(n .. "." .. i)))
+                end)
+                asked = asked + 1
+                return { table.concat(texts, ","), math.random(1 << 30) }, asked
+            end,
+            loop = function() while true do end end,
+            chatter = function() while true do print(("x"):rep(1000)) end end,
+            fail = function() error "oh" end,
+            wait = function() task.sleep(1000) end,
+        }]]
+
+    -- Opens a script of functions in the executable as `box`, and runs code with it.
+    local function with_box(code, opts)
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
+            local task, run = require "ponder.task", require "ponder.run"
+            local file <close> = io.open "s.lua"
+            local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
+                name = "@s.lua", form = "functions" }, { models = { "script:m.lua" },
+                ]] .. (opts or "") .. " }))\n" .. code }
+        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        assert.same({ 0, "" }, { r.status, r.err })
+        return r.out
+    end
+
+    it("runs many calls, each as if it were alone", function()
+        assert.equal("same\t40\n", with_box [[
+            local json = require "ponder.json"
+            local function draw(i)
+                return json.encode((run.new { seed = i }:call(box.call, box, "call draw", { i })))
+            end
+            local alone, numbers = {}, {}
+            for i = 1, 20 do alone[i], numbers[i] = draw(i), i end
+            local together = task.map(numbers, draw, { concurrency = 20 })
+            for i = 1, 20 do assert(alone[i] == together[i], together[i]) end
+            print("same", (select(2, box:call("call draw", { 1 }))) - 1)]])
+    end)
+
+    it("is killed if it computes for too long; the next call starts another", function()
+        assert.equal("SANDBOX\tSANDBOX\n1\nERROR\n", with_box([[
+            local waits = task.spawn(function() return select(3, box:call("call wait", {})) end)
+            task.sleep(0)
+            local _, _, code = box:call("call loop", {})
+            waits:cancel()
+            print(code, select(3, box:call("call loop", {})))
+            print((select(2, box:call("call draw", { 1 }))))
+            print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
+    end)
+
+    it("is killed if it prints for too long", function()
+        assert.equal("SANDBOX\n", with_box([[
+            print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
+    end)
+
+    it("is killed if it prints too much", function()
+        assert.equal("SANDBOX\tthe policy's output, requests and answers exceed 1 MiB\n",
+            with_box([[
+            local _, message, code = box:call("call chatter", {})
+            print(code, message)]], "exchange_mb = 1"))
+    end)
+
+    it("is killed if it does not read its messages", function()
+        local r = shell.ponder { "-e", [[
+            local confine, json = require "ponder.core.confine", require "ponder.json"
+            local child = assert(confine.spawn())
+            assert(child:send(json.encode { name = "=x", form = "functions", models = {},
+                text = "return { f = function() while true do end end }", memory_mb = 64,
+                cpu_seconds = 60 }))
+            local function begin(id, name, ...)
+                assert(child:send(json.encode { call = id, now = 0, time = 0, begin = {
+                    name = name, seed = 1, arguments = json.encode(json.array { ... }) } }))
+            end
+            begin(1, "load", {})
+            assert(child:receive(60))
+            begin(2, "call f")
+            print(child:send(("x"):rep(8 << 20), 0.2))
+            child:kill()]] }
+        assert.same({ "nil\tTIMEOUT\n", "" }, { r.out, r.err })
+    end)
+
+    it("continues after a cancelled call", function()
+        assert.equal("nil\n1\n", with_box [[
+            print((task.timeout(0.01, box.call, box, "call wait", {})))
+            print((select(2, box:call("call draw", { 1 }))))]])
+    end)
+
+    it("runs an evaluation, which can be resumed and replayed", function()
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["e.lua"] = [[
+            local eval, data = require "ponder.eval", {}
+            for i = 1, 6 do data[i] = { id = "i" .. i, question = i, target = 2 * i } end
+            local score = { eval.score.numeric, function() return 1 end }
+            return { data = data, score = score, policies = {
+                bad = function(item, run) if run.question == 3 then error "oh" end return 1 end,
+                good = function(item, run)
+                    require("ponder.model").open():complete("q" .. item.id)
+                    run:report(0)
+                    return item.question * 2, math.random()
+                end } }]] }
+        local function accuracy(...)
+            local r = shell.ponder({ ... }, { cwd = dir.path })
+            assert.same({ 0, "" }, { r.status, r.err })
+            local policies = json.decode(r.out).policies
+            return { policies[1].accuracy.value, policies[2].accuracy.value, policies[2].name }
+        end
+        local first = accuracy("eval", "--json", "--untrusted", "--allow-model", "script:m.lua",
+            "--max-cost", "1", "--log", "e.db", "e.lua")
+        assert.same({ 0.0, 1.0, "good" }, first)
+        assert.same(first, accuracy("replay", "e.db"))
+        assert.same(first, accuracy("resume", "e.db"))
+    end)
+
+    it("runs the policies of a server", function()
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = [[
+            return {
+                up = { description = "shouts", run = function(request)
+                    request:think "hm"
+                    return request.prompt:upper()
+                end },
+                ask = function(request)
+                    request:write((assert(require("ponder.model").open():complete(request.prompt))))
+                end,
+                out = function() return tostring(io) .. tostring(os.getenv) end,
+                own = function() return nil, "no such city", "NOT_FOUND" end,
+                raised = function() error "a secret" end,
+                silent = function() end,
+            }]] }
+        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
+            %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
+                --listen unix:$PWD/socket --log a.db s.lua 2>log & pid=$!
+            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
+            for model in up ask out own raised silent; do
+                curl -s --unix-socket socket http://x/v1/chat/completions -H \
+                    'content-type: application/json' -d '{"model":"'$model'","messages":[
+                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"\|failed: [^"]*"'
+            done
+            kill $pid; wait $pid; echo $?; rm m.lua; %s replay a.db#3]]):format(dir.path,
+            shell.quote(shell.executable), shell.quote(shell.executable)))
+        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n'
+            .. 'failed: no such city"\nfailed: the server\'s log has the reason"\n'
+            .. 'failed: it returned nothing, and wrote nothing"\n0\na-hi\n', r.out, r.err)
+    end)
+
+    it("serves strategies, built in and of the file, with an allowed model", function()
+        local dir <close> = shell.directory { ["s.lua"] = [[
+            local strategy, all = require "ponder.strategy", {}
+            for _, name in ipairs { "cot", "tot", "got", "trm" } do
+                all[name] = require("ponder.strategy." .. name)
+            end
+            all.own = strategy.new { name = "own", roles = { "generate" },
+                run = function(thinker, question)
+                    local text = strategy.read_answer((thinker:ask(question)))
+                    thinker:best(thinker:node { text = text }, text)
+                    return text
+                end }
+            return all]] }
+        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT; model=script:%s
+            %s serve --untrusted --allow-model $model --max-cost 1 --model $model \
+                --listen unix:$PWD/socket s.lua 2>log & pid=$!
+            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
+            for name in own cot tot got trm; do
+                curl -s --unix-socket socket http://x/v1/chat/completions -H \
+                    'content-type: application/json' -d '{"model":"'$name'","messages":[{"role":
+                    "user","content":"Use 4 4 6 8 to make 24"}]}' | grep -o '"content":"[(0-9]'
+            done | wc -l
+            kill $pid; wait $pid; echo $?; cat log >&2
+            %s serve --untrusted --model script:no.lua s.lua]]):format(dir.path,
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"),
+            shell.quote(shell.executable), shell.quote(shell.executable)))
+        assert.equal("5\n0\n", r.out)
+        assert.matches("^ponder serve: cot, got, own, tot, trm at unix:[^\n]*\nponder serve: "
+            .. 'policy cot: "script:no.lua" is not allowed here: name it in %-%-allow%-model',
+            r.err)
+    end)
+
+    it("needs a budget for each command that calls models", function()
+        for _, command in ipairs { "serve", "eval" } do
+            local r = shell.ponder { command, "--untrusted", "--allow-model", "a:b", "x.lua" }
+            assert.equal(2, r.status)
+            assert.matches("%-%-allow%-model needs a budget: %-%-max%-cost", r.err)
+        end
+    end)
+end)
