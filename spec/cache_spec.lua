@@ -3,6 +3,7 @@
 local cache = require "ponder.model.cache"
 local flights = require "ponder.model.cache.flight"
 local help = require "task_help"
+local json = require "ponder.json"
 local model = require "ponder.model"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -403,6 +404,103 @@ describe("two caches of one file", function()
                 assert.equal(2, task.now())
                 assert.equal(0, (db:row "SELECT count(*) FROM flights"))
             end)
+        end
+    end)
+end)
+
+describe("the samples of an evaluation", function()
+    local dir
+
+    before_each(function()
+        dir = shell.directory()
+        dir:write("model.lua", [[return function(request)
+            local file <close> = assert(io.open("asked", "a+"))
+            local count = select(2, file:read "a":gsub("\n", ""))
+            file:write "\n"
+            return { text = tostring(count) }
+        end]])
+        dir:write("e.lua", [[
+            local ensemble, model = require "ponder.ensemble", require "ponder.model"
+            local flags, data = ..., {}
+            for i = 1, 4 do data[i] = { id = "i" .. i, question = "the same" } end
+            local m = model.open("script:model.lua", { cache = os.getenv "SHARED" and "shared" })
+            local function vote(n)
+                local texts = {}
+                for i, sample in ipairs(ensemble.self_consistency { model = m, n = n,
+                    prompt = "the same" }.samples) do texts[i] = sample.text end
+                return table.concat(texts, " ")
+            end
+            return { data = data, score = function() return true end, policies = {
+                once = { model = m },
+                all = function()
+                    return m:complete "the same" .. " " .. vote(2) .. " " .. vote(2) .. " "
+                        .. m:complete "the same"
+                end,
+            } }]])
+    end)
+
+    after_each(function()
+        dir:__close()
+    end)
+
+    -- The answers by policy, item and epoch, and the number of requests so far.
+    local function play(arguments, env)
+        local result = shell.ponder(arguments, { cwd = dir.path, env = env })
+        assert.equal(0, result.status, result.err)
+        local answers = {}
+        for _, record in ipairs(json.decode(result.out).records) do
+            answers[("%s %s %d"):format(record.policy, record.id, record.epoch)] = record.answer
+        end
+        return answers, select(2, dir:read "asked":gsub("\n", ""))
+    end
+
+    local CACHED = { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs", "3", "e.lua" }
+
+    it("are different by item, epoch and number, with a cache, too", function()
+        local answers, asked = play(CACHED)
+        local seen, count = {}, 0
+        for key, answer in pairs(answers) do
+            for text in answer:gmatch "%d+" do
+                count = count + (key:find "^all" and not seen[text] and 1 or 0)
+                seen[text] = seen[text] or key:find "^all"
+            end
+        end
+        assert.same({ 72, 72 }, { count, asked }) -- six for each of four items and three epochs
+        for item = 1, 4 do -- the first is that of the other policy
+            for epoch = 1, 3 do
+                local key = ("i%d %d"):format(item, epoch)
+                assert.equal(answers["once " .. key], answers["all " .. key]:match "%d+")
+            end
+        end
+        local again, asked_again = play(CACHED)
+        assert.same(answers, again)
+        assert.equal(asked, asked_again)
+    end)
+
+    it("are one sample if the call says so", function()
+        local _, asked = play(CACHED, { SHARED = "1" })
+        assert.equal(2, asked)
+    end)
+
+    it("in the first epoch are those of a cache that knew no epochs", function()
+        dir:write("ask.lua", 'print(require "ponder.model".open("script:model.lua")'
+            .. ':complete "the same")')
+        assert.equal(0, shell.ponder({ "run", "--no-log", "--cache", "c.db", "ask.lua" },
+            { cwd = dir.path }).status)
+        local answers, asked = play { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs",
+            "2", "--policy", "once", "e.lua" }
+        assert.equal(5, asked)
+        for item = 1, 4 do
+            assert.equal("0", answers[("once i%d 1"):format(item)])
+        end
+    end)
+
+    it("in the first epoch are those of a forked log without further ones", function()
+        local before, asked = play { "eval", "--json", "--log", "a.db", "e.lua" }
+        local after, asked_after = play { "fork", "-o", "epochs=3", "--log", "b.db", "a.db" }
+        assert.equal(3 * asked, asked_after)
+        for key, answer in pairs(before) do
+            assert.equal(answer, after[key], key)
         end
     end)
 end)

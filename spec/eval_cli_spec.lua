@@ -319,6 +319,51 @@ describe("ponder eval", function()
         end)
     end
 
+    it("shows the calls and the events of its runs", function()
+        assert.equal(0, ponder({ "--log", "a.db", "--limit", "2", "sums.lua" }).status)
+        local function show(...)
+            return shell.ponder({ "show", ... }, { cwd = dir.path, env = environment() })
+        end
+        local calls = show("--calls", "a.db").out
+        assert.matches("^RUN +# +ASKED.-\n#%d io i%d +1 +%+.-\n#%d io i%d +1 +%+[^\n]+\n$", calls)
+        local runs = {}
+        for line in show("--calls", "--json", "a.db").out:gmatch "[^\n]+" do
+            runs[#runs + 1] = json.decode(line).run
+            assert.matches("^# +ASKED[^\n]+\n1 +%+", show("--calls", "a.db#" .. runs[#runs]).out)
+        end
+        assert.equal(2, #runs)
+        assert.matches("\n +%+%S+  #%d run%.report  answer=1 ", show("--events", "a.db").out)
+        assert.matches("no node n1; 4 runs within it may", show("--node", "n1", "a.db").err)
+        local empty = show("--events", "a.db#" .. runs[1])
+        assert.same({ 1, "ponder show: a.db: there is no event\n" }, { empty.status, empty.err })
+    end)
+
+    for fields, message in pairs {
+        ['policies = { io = { model = "openai:m", prompt = "x" } }']
+            = 'policies["io"]: OPENAI_API_KEY is not set',
+        ['policies = { best = { model = "openai:m", k = 3 } }']
+            = 'policies["best"]: OPENAI_API_KEY is not set',
+        ['policies = { cot = require("ponder.strategy.cot").new { model = "openai:m" } }']
+            = 'policies["cot"]: OPENAI_API_KEY is not set',
+        ['policies = { io = { model = M, prompt = "{{#id}}\\n{{qestion}}{{/id}}" } }']
+            = 'policies["io"].prompt:2: {{qestion}}: no item has the field qestion '
+            .. "(did you mean question?); there are id, question\n",
+        ['policies = { io = { model = M, prompt = "{{question.text}}" } }']
+            = 'policies["io"].prompt:1: {{question.text}} must be text (got nil)\n',
+        ['policies = { io = { model = M } }, question = "{{quest}}"']
+            = "question:1: {{quest}}: no item has the field quest",
+        ['policies = { io = { model = M } }, data = { { query = "1" } }']
+            = "question: no item has the field question; there are id, query\n",
+    } do
+        it("refuses before the first call: " .. fields, function()
+            dir:write("wrong.lua", ([[local M = "script:model.lua"
+                return { data = { "1", "2" }, score = "exact", %s }]]):format(fields))
+            local result = ponder { "--no-log", "wrong.lua" }
+            assert.same({ 1, "", 0 }, { result.status, result.out, asked() })
+            assert.equal("ponder: eval: " .. message, result.err:sub(1, #message + 14))
+        end)
+    end
+
     it("reports errors in the file", function()
         dir:write("bad.lua", "return 3")
         local result = ponder { "--no-log", "bad.lua" }
@@ -328,104 +373,6 @@ describe("ponder eval", function()
         assert.equal(1, result.status)
         assert.matches('^ponder: eval: policy "oi" is not a policy %(did you mean "io"%?%); '
             .. "there are [^\n]+\n$", result.err)
-    end)
-end)
-
-describe("the samples of an evaluation", function()
-    local dir
-
-    before_each(function()
-        dir = shell.directory()
-        dir:write("model.lua", [[return function(request)
-            local file <close> = assert(io.open("asked", "a+"))
-            local count = select(2, file:read "a":gsub("\n", ""))
-            file:write "\n"
-            return { text = tostring(count) }
-        end]])
-        dir:write("e.lua", [[
-            local ensemble, model = require "ponder.ensemble", require "ponder.model"
-            local flags, data = ..., {}
-            for i = 1, 4 do data[i] = { id = "i" .. i, question = "the same" } end
-            local m = model.open("script:model.lua", { cache = os.getenv "SHARED" and "shared" })
-            local function vote(n)
-                local texts = {}
-                for i, sample in ipairs(ensemble.self_consistency { model = m, n = n,
-                    prompt = "the same" }.samples) do texts[i] = sample.text end
-                return table.concat(texts, " ")
-            end
-            return { data = data, score = function() return true end, policies = {
-                once = { model = m },
-                all = function()
-                    return m:complete "the same" .. " " .. vote(2) .. " " .. vote(2) .. " "
-                        .. m:complete "the same"
-                end,
-            } }]])
-    end)
-
-    after_each(function()
-        dir:__close()
-    end)
-
-    -- The answers by policy, item and epoch, and the number of requests so far.
-    local function play(arguments, env)
-        local result = shell.ponder(arguments, { cwd = dir.path, env = environment(env) })
-        assert.equal(0, result.status, result.err)
-        local answers = {}
-        for _, record in ipairs(json.decode(result.out).records) do
-            answers[("%s %s %d"):format(record.policy, record.id, record.epoch)] = record.answer
-        end
-        return answers, select(2, dir:read "asked":gsub("\n", ""))
-    end
-
-    local CACHED = { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs", "3", "e.lua" }
-
-    it("are different by item, epoch and number, with a cache, too", function()
-        local answers, asked = play(CACHED)
-        local seen, count = {}, 0
-        for key, answer in pairs(answers) do
-            for text in answer:gmatch "%d+" do
-                count = count + (key:find "^all" and not seen[text] and 1 or 0)
-                seen[text] = seen[text] or key:find "^all"
-            end
-        end
-        assert.same({ 72, 72 }, { count, asked }) -- six for each of four items and three epochs
-        for item = 1, 4 do -- the first is that of the other policy
-            for epoch = 1, 3 do
-                local key = ("i%d %d"):format(item, epoch)
-                assert.equal(answers["once " .. key], answers["all " .. key]:match "%d+")
-            end
-        end
-        local again, asked_again = play(CACHED)
-        assert.same(answers, again)
-        assert.equal(asked, asked_again)
-    end)
-
-    it("are one sample if the call says so", function()
-        local _, asked = play(CACHED, { SHARED = "1" })
-        assert.equal(2, asked)
-    end)
-
-    it("in the first epoch are those of a cache that knew no epochs", function()
-        dir:write("ask.lua", 'print(require "ponder.model".open("script:model.lua")'
-            .. ':complete "the same")')
-        local options = { cwd = dir.path, env = environment() }
-        assert.equal(0, shell.ponder({ "run", "--no-log", "--cache", "c.db", "ask.lua" },
-            options).status)
-        local answers, asked = play { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs",
-            "2", "--policy", "once", "e.lua" }
-        assert.equal(5, asked)
-        for item = 1, 4 do
-            assert.equal("0", answers[("once i%d 1"):format(item)])
-        end
-    end)
-
-    it("in the first epoch are those of a forked log without further ones", function()
-        local before, asked = play { "eval", "--json", "--log", "a.db", "e.lua" }
-        local after, asked_after = play { "fork", "-o", "epochs=3", "--log", "b.db", "a.db" }
-        assert.equal(3 * asked, asked_after)
-        for key, answer in pairs(before) do
-            assert.equal(answer, after[key], key)
-        end
     end)
 end)
 

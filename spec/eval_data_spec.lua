@@ -69,8 +69,8 @@ describe("the data of an evaluation", function()
     end
 
     it("names the place in a broken file", function()
-        assert.truthy(select(2, read("bad.jsonl", '{"a":1}\n{"a":')):find("bad.jsonl: line 2: ", 1,
-            true))
+        assert.matches("/bad.jsonl: line 2: unexpected end of text at column 6$",
+            (select(2, read("bad.jsonl", '{"a":1}\n{"a":'))))
         assert.truthy(select(2, read("bad.csv", 'a,b\n1,"2')):find("bad.csv: row 2: unterminated",
             1, true))
         assert.truthy(select(2, read("wide.csv", "a\n1,2")):find("row 2: 2 fields, but only 1", 1,

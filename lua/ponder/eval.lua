@@ -112,6 +112,10 @@ function eval.run(given, opts)
     if not evaluation then
         return nil, message, code
     end
+    local problem = definition.problem(evaluation)
+    if problem then
+        error(problem, 2)
+    end
     local meta = meta_of(evaluation, opts)
     log.event(work.BEGIN, meta)
     local records, skipped

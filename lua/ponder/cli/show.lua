@@ -15,7 +15,7 @@ local trees = require "ponder.report.show.trees"
 
 local show = cli.command({ files = true, expects = { 0, 1, "one run; ponder diff compares two" } },
     {
-    { "calls", help = "one line per model call, times in seconds" },
+    { "calls", help = "one line per model call, of the runs within it, too; times in seconds" },
     { "tree", help = "the search trees and thought graphs; * marks the best path" },
     { "events", help = "the events of searches and machines, in order" },
     { "call", value = "N", type = "integer", min = 1,
@@ -69,10 +69,13 @@ end
 
 function views.calls(log, opts, out)
     if not opts.json then
-        return calls.list(log, out, write)
+        local count = calls.list(log, out, write)
+        return cli.refuse(count == 0 and log.path .. ": there is no call", 1)
     end
-    for call in log:calls() do
-        write_json(call)
+    for one in log:with_inner() do
+        for call in one:calls() do
+            write_json(call)
+        end
     end
 end
 
@@ -104,7 +107,7 @@ end
 
 function views.node(log, opts, out)
     local found = trees.find(log, opts.node, opts.search)
-    cli.need(found[1], ("%s: there is no node %s"):format(log.path, text.line(opts.node)))
+    cli.refuse(not found[1] and missing(log, "node " .. text.line(opts.node)), 1)
     for i, node in ipairs(found) do
         if opts.json then
             write_json(node)
@@ -137,16 +140,22 @@ end
 function views.events(log, opts, out)
     local start = log:run().started_at
     local columns = out.is_terminal and out:size() - 1 or math.maxinteger
-    for event in log:events() do
-        if opts.json then
-            write_json(event)
-        else
-            local line = ("%8s  %s%s  %s"):format(amount.after(event.at, start),
-                event.search and ("[%d] "):format(event.search) or "", text.line(event.name),
-                text.line(show_fields(event.data or {})))
-            write(text.cut(line, columns, out:mark()))
+    local count = 0
+    for one in log:with_inner() do
+        local run = one.number ~= log.number and ("#%d "):format(one.number) or ""
+        for event in one:events() do
+            count = count + 1
+            if opts.json then
+                write_json(event)
+            else
+                local line = ("%8s  %s%s%s  %s"):format(amount.after(event.at, start), run,
+                    event.search and ("[%d] "):format(event.search) or "", text.line(event.name),
+                    text.line(show_fields(event.data or {})))
+                write(text.cut(line, columns, out:mark()))
+            end
         end
     end
+    cli.refuse(count == 0 and not opts.json and log.path .. ": there is no event", 1)
 end
 
 -- The name of the view that the flags ask for.

@@ -34,7 +34,8 @@ function formats.jsonl(text)
         if line:find "%S" then
             local value, message = json.decode(line)
             if value == nil then
-                return nil, ("line %d: %s"):format(number, message)
+                return nil, ("line %d: %s"):format(number, message:gsub("json%.decode: ", "")
+                    :gsub(" at byte %d+ %(line 1, column (%d+)%)$", " at column %1"))
             end
             list[#list + 1] = value
         end

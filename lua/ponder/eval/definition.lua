@@ -17,6 +17,8 @@ local definition = {}
 ---@field target fun(item: ponder.eval.Item): any
 ---@field baseline string? name of a policy
 ---@field curves boolean
+---@field check_question (fun(items: ponder.eval.Item[]): string?)? what is wrong if no item has a
+---  question
 
 ---@type OptionSchema
 local RULES = {
@@ -126,6 +128,28 @@ local function chosen_policies(checked, opts, level)
         or not opts.baseline and policies[1].name or nil
 end
 
+local function has_question(items)
+    for _, item in ipairs(items) do
+        if item.question ~= nil then
+            return nil
+        end
+    end
+    return "eval: question: " .. text.no_field("question", items)
+end
+
+---What is wrong with prompts and questions that fit no item: each run would fail.
+---@param evaluation ponder.eval.Evaluation
+---@return string? problem
+function definition.problem(evaluation)
+    for _, one in ipairs(evaluation.policies) do
+        local check = one.check or one.asks_question and evaluation.check_question
+        local problem = check and check(evaluation.items) or nil
+        if problem then
+            return problem
+        end
+    end
+end
+
 ---Checks an evaluation. An invalid definition raises; invalid data do not.
 ---@param given table the definition
 ---@param opts table of definition.CHOICE, checked; `scores`: only what scores answers is needed, so
@@ -140,13 +164,14 @@ function definition.new(given, opts, level)
     if not opts.scores then
         policies, baseline = chosen_policies(checked, opts, level + 1)
     end
-    local question = checked.question
+    local question, check_question = checked.question, nil
     if type(question) == "string" then
-        question = text.template(question, "question")
+        question, check_question = text.template(question, "eval: question")
     end
     local evaluation = { name = checked.name, policies = policies, baseline = baseline,
         scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
-        target = getter(checked.target, "target"), curves = checked.curves }
+        target = getter(checked.target, "target"), curves = checked.curves,
+        check_question = check_question or not question and has_question or nil }
     local items, message = data.items(checked.data, opts.directory)
     if not items then
         return nil, message, "BAD_DATA"

@@ -10,7 +10,6 @@
 --- | strategy.new                            |                                                    |
 
 local accounts = require "ponder.ensemble.account"
-local client = require "ponder.model.client"
 local ensemble = require "ponder.ensemble"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -24,6 +23,8 @@ local policy = {}
 ---@field name string
 ---@field act fun(item: ponder.eval.Item, run: ponder.eval.Run): any answer, or nil, message, code,
 ---  partial
+---@field check (fun(items: ponder.eval.Item[]): string?)? what is wrong if its prompt fits no item
+---@field asks_question boolean? it needs the items' questions
 
 local PROMPT_RULES = accounts.call_schema {
     model = { type = { "string", "table" } },
@@ -72,21 +73,26 @@ end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
-    local m = accounts.model(where .. ".model", opts.model or model.default_name()
-        or error(("%s: %s"):format(where, client.no_model(os.getenv)), level + 1), level + 1)
-    local render = opts.prompt
+    local m = opts.model
+    if type(m) ~= "table" then
+        model.config() -- raises what is wrong with the config file, whatever the policy
+        local opened, message = model.try_open(m)
+        m = opened or error(("%s: %s"):format(where, message), level + 1)
+    end
+    m = accounts.model(where .. ".model", m, level + 1)
+    local render, check = opts.prompt, nil
     if type(render) == "string" then
-        render = text.template(render, where .. ".prompt")
+        render, check = text.template(render, where .. ".prompt")
     end
     local ask = (opts.reward or opts.k > 1) and ask_many or ask_once
-    return function(item, run)
+    return { check = check, asks_question = not render, act = function(item, run)
         local prompt = run.question
         if render then
             prompt = render(item)
         end
         local messages = accounts.messages(where, prompt, 1)
         return ask(m, messages, opts, item)
-    end
+    end }
 end
 
 -------------------------------------------------------------------------------
@@ -102,7 +108,7 @@ end
 
 local function of_search(where, given, level)
     local own = options.check(where, given, SEARCH_RULES, level + 1)
-    return function(item, run)
+    return { act = function(item, run)
         local opts, best = options.merge({}, own.search(item)), nil
         local on_event = opts.on_event
         function opts.on_event(event)
@@ -121,14 +127,21 @@ local function of_search(where, given, level)
             return answer
         end
         return nil, message, code, { answer = answer }
-    end
+    end }
 end
 
 -------------------------------------------------------------------------------
 -- A strategy
 
-local function of_strategy(made)
-    return function(_, run)
+local function of_strategy(where, made, level)
+    if made.open_models then
+        model.config()
+        local models, message, code = made:open_models()
+        if not models and code == "NO_MODEL" then
+            error(("%s: %s"):format(where, message), level + 1)
+        end
+    end
+    return { asks_question = true, act = function(_, run)
         local last
         local outcome, message, code, partial = made:run(run.question, {
             on_event = function(_, running)
@@ -140,7 +153,7 @@ local function of_strategy(made)
             end,
         })
         return outcome and outcome.answer, message, code, partial
-    end
+    end }
 end
 
 local function is_strategy(value)
@@ -154,23 +167,24 @@ end
 ---@param level integer the error level: 1 is this function
 ---@return ponder.eval.Policy
 function policy.new(name, value, level)
-    local where, act = ("eval: policies[%s]"):format(options.show(name)), nil
+    local where, made = ("eval: policies[%s]"):format(options.show(name)), nil
     if strategy.is_library(value) then
         value = value.new()
     end
     if type(value) == "function" then
-        act = value
+        made = { act = value }
     elseif type(value) ~= "table" then
         error(("%s must be a function, a prompt, a search or a strategy (got %s)"):format(where,
             options.show(value)), level + 1)
     elseif is_strategy(value) then
-        act = of_strategy(value)
+        made = of_strategy(where, value, level + 1)
     elseif type(value.search) == "function" then
-        act = of_search(where, value, level + 1)
+        made = of_search(where, value, level + 1)
     else
-        act = of_prompt(where, value, level + 1)
+        made = of_prompt(where, value, level + 1)
     end
-    return { name = name, act = act }
+    made.name = name
+    return made
 end
 
 return policy

@@ -1,6 +1,7 @@
 --- Converts answers and targets to text, and fills templates with an item's fields.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 local template = require "ponder.template"
 
 local text = {}
@@ -42,12 +43,13 @@ end
 ---@param source string
 ---@param name string for errors: "question"
 ---@return fun(item: table): string render raises if a field is missing
+---@return fun(items: ponder.eval.Item[]): string? check what is wrong if it fits no item
 function text.template(source, name)
     local render, tags = template.compile(source, name), {}
     for tag in source:gmatch "{{%s*([%w_]+)%s*}}" do
         tags[#tags + 1] = tag
     end
-    return function(item)
+    local function fill(item)
         local values = setmetatable({}, { __index = item })
         for _, tag in ipairs(tags) do
             if not source:find("{{[#^]%s*" .. tag) then
@@ -56,6 +58,33 @@ function text.template(source, name)
         end
         return render(values)
     end
+    return fill, function(items)
+        local problem
+        for _, item in ipairs(items) do
+            local ok, message = pcall(fill, item)
+            if ok then
+                return nil
+            end
+            problem = problem or message
+        end
+        local at, field = problem:match "^(.*:%d+): {{([%w_]+)}} must be text %(got nil%)$"
+        return field and ("%s: {{%s}}: %s"):format(at, field, text.no_field(field, items))
+            or problem
+    end
+end
+
+---Says that no item has a field, and which fields there are.
+---@param field string
+---@param items ponder.eval.Item[]
+---@return string
+function text.no_field(field, items)
+    local fields = {}
+    for _, item in ipairs(items) do
+        options.merge(fields, item)
+    end
+    local names = options.names(fields)
+    return ("no item has the field %s%s; there are %s"):format(field,
+        options.hint(field, names, "%s"), table.concat(names, ", "))
 end
 
 return text

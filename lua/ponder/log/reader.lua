@@ -25,7 +25,7 @@ local Reader = {}
 Reader.__index = Reader
 Reader.__name = "ponder.log.Reader"
 
-local LIGHT = "id, session, identity, occurrence, provider, model, sample, samples, metadata, "
+local LIGHT = "run, id, session, identity, occurrence, provider, model, sample, samples, metadata, "
     .. "within, search, node, purpose, origin, asked_at, queued_at, sent_at, answered_at, status, "
     .. "code, message, latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, "
     .. "total_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
@@ -415,6 +415,20 @@ function Reader:inner_totals()
     local runs = self.db:row(INNER .. "SELECT count(*) FROM inner", self.number)
     return runs, file.only(self.db:columns(INNER .. SUMS:format("", "WHERE run IN inner"),
         self.number))
+end
+
+---The readers of this run and of those within it, in the order in which they began.
+---@return fun(): ponder.log.Reader?
+function Reader:with_inner()
+    local numbers = { self.number }
+    for number in self.db:rows(INNER .. "SELECT id FROM inner ORDER BY id", self.number) do
+        numbers[#numbers + 1] = number
+    end
+    local i = 0
+    return function()
+        i = i + 1
+        return numbers[i] and self:other(numbers[i])
+    end
 end
 
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.

@@ -43,9 +43,9 @@ local function seconds(call)
 end
 
 -- Columns of fixed width, since a log may hold more calls than fit in memory.
-local function columns_of(totals, style)
+local function columns_of(count, style)
     local narrow = style.is_terminal and style:size() < 60
-    return { { "#", right = true, width = #("%d"):format(totals.calls) },
+    return { { "RUN", width = 16, least = 8 }, { "#", right = true, width = #("%d"):format(count) },
         { "ASKED", right = true, width = 8, drop = 3 }, { "TOOK", right = true, width = 6 },
         { "STATUS", width = 12, least = narrow and 9 or nil }, { "IN", right = true, width = 5,
         drop = 5 }, { "OUT", right = true, width = 5, drop = 4 },
@@ -54,23 +54,36 @@ local function columns_of(totals, style)
         { "MODEL", width = 26, least = 16, drop = 1 } }
 end
 
----Writes a line for each call.
+---Writes a line for each call of a run and of those within it.
 ---@param log ponder.log.Reader
 ---@param style ponder.report.Style
 ---@param write fun(line: string)
+---@return integer count
 function calls.list(log, style, write)
     local start = log:run().started_at
-    local g = grid.new(columns_of(log:totals(), style), {}, style)
-    write(g:head())
-    for call in log:calls() do
-        write(g:line { ("%d"):format(call.id), amount.after(call.asked_at, start),
-            seconds(call), { text.line(status_of(call)), COLORS[call.status] },
-            call.input_tokens and amount.count(call.input_tokens) or "-",
-            call.output_tokens and amount.count(call.output_tokens) or "-",
-            call.status == "ok" and (call.cost and amount.money(call.cost) or "?") or "-",
-            call.origin or "-", text.line(calls.purpose(call)),
-            text.line(call.provider .. ":" .. call.model) })
+    local runs, inner = log:inner_totals()
+    local count = log:totals().calls + inner.calls
+    if count == 0 then
+        return 0
     end
+    local from = runs > 0 and 1 or 2 -- the first column
+    local g = grid.new({ table.unpack(columns_of(count, style), from) }, {}, style)
+    write(g:head())
+    for one in log:with_inner() do
+        local name = ("#%d %s"):format(one.number, runs > 0 and one:run().name or "")
+        for call in one:calls() do
+            local row = { text.line(name), ("%d"):format(call.id),
+                amount.after(call.asked_at, start), seconds(call),
+                { text.line(status_of(call)), COLORS[call.status] },
+                call.input_tokens and amount.count(call.input_tokens) or "-",
+                call.output_tokens and amount.count(call.output_tokens) or "-",
+                call.status == "ok" and (call.cost and amount.money(call.cost) or "?") or "-",
+                call.origin or "-", text.line(calls.purpose(call)),
+                text.line(call.provider .. ":" .. call.model) }
+            write(g:line { table.unpack(row, from) })
+        end
+    end
+    return count
 end
 
 -------------------------------------------------------------------------------
