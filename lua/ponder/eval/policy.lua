@@ -12,6 +12,7 @@
 local accounts = require "ponder.ensemble.account"
 local ensemble = require "ponder.ensemble"
 local model = require "ponder.model"
+local names = require "ponder.model.name"
 local options = require "ponder.options"
 local search = require "ponder.search"
 local strategy = require "ponder.strategy"
@@ -45,6 +46,12 @@ local function call_options(opts)
     return call
 end
 
+-- Raises why a policy has no model; what is wrong with the config file is so for all policies.
+local function refuse(where, message, level)
+    local is_of_config = message:sub(-#names.ADVICE) == names.ADVICE
+    error(is_of_config and message or ("%s: %s"):format(where, message), level + 1)
+end
+
 -------------------------------------------------------------------------------
 -- A prompt
 
@@ -75,9 +82,8 @@ local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
     local m = opts.model
     if type(m) ~= "table" then
-        model.config() -- raises what is wrong with the config file, whatever the policy
         local opened, message = model.try_open(m)
-        m = opened or error(("%s: %s"):format(where, message), level + 1)
+        m = opened or refuse(where, message, level + 1)
     end
     m = accounts.model(where .. ".model", m, level + 1)
     local render, check = opts.prompt, nil
@@ -135,10 +141,9 @@ end
 
 local function of_strategy(where, made, level)
     if made.open_models then
-        model.config()
         local models, message, code = made:open_models()
         if not models and code == "NO_MODEL" then
-            error(("%s: %s"):format(where, message), level + 1)
+            refuse(where, message, level + 1)
         end
     end
     return { asks_question = true, act = function(_, run)
