@@ -459,6 +459,85 @@ describe("curves", function()
     end)
 end)
 
+describe("a curve", function()
+    -- The points of one policy on an axis, as {at, value, ...}.
+    local function points(axis, records)
+        for i, record in ipairs(records) do
+            record.id, record.policy, record.epoch = tostring(i), "p", 1
+        end
+        local list, all = {}, require("ponder.eval.curves").new({ policies = { "p" } },
+            { p = records })
+        for _, point in ipairs(all[axis] and all[axis][1].points or {}) do
+            list[#list + 1], list[#list + 2] = point.at, point.value
+        end
+        return list
+    end
+
+    it("begins at the first power of two, and ends at the first that holds all", function()
+        assert.same({}, points("calls", { { score = 1, calls = 0 } }))
+        assert.same({}, points("cost", { { score = 1 } }))
+        -- Of calls, at one.
+        assert.same({ 1, 0, 2, 0, 4, 1 }, points("calls", { { score = 1, calls = 3 } }))
+        assert.same({ 4, 1 }, points("tokens", { { score = 1, tokens = 4 } }))
+        assert.same({ 4, 0, 8, 1 }, points("tokens", { { score = 1, tokens = 5 } }))
+        assert.same({ 4, 0.5, 8, 1 }, points("tokens", { { score = 1, tokens = 4 },
+            { score = 1, tokens = 8 } }))
+        local wide = points("cost", { { score = 1, cost = 1 }, { score = 1, cost = 1e-9 } })
+        assert.same({ 2 * 17, 2.0 ^ -16, 0.5, 1 }, { #wide, wide[1], wide[2], wide[#wide] })
+    end)
+
+    it("has the score of the last report, and at the end that of the answer", function()
+        assert.same({ 1, 0, 2, 0.5, 4, 0.25, 8, 1 }, points("calls", { { score = 1, calls = 8,
+            points = { { calls = 2, score = 0.5 }, { calls = 3 }, { calls = 4, score = 0.25 },
+                { calls = 8, score = 0 }, { score = 0.75 } } } }))
+        assert.same({ 1, 0.5 }, points("calls", { { score = 1, calls = 1 },
+            { score = 1, calls = 2, outcome = "failed" } }))
+        assert.same({ 1, 0.5 }, points("cost", { { score = 1, cost = 1 }, { score = 1 } }))
+    end)
+
+    it("has the expected score of the best of n samples, the first of equal ones", function()
+        local samples = { { reward = 1, score = 0 }, { reward = 5, score = 1 },
+            { reward = 5, score = 0 } }
+        local got = points("calls", { { score = 1, calls = 4, samples = { samples[1],
+            samples[2], samples[3], { reward = 0, score = 1 } } } })
+        -- Of two among four: 3/6 that the second is drawn, 0 if the third is the best or the first.
+        assert.same({ 1, 0.5, 2, 0.5, 4, 1 }, got)
+        assert.same({ 1, 0, 2, 0, 4, 0.5 }, points("seconds", { { score = 1, seconds = 4,
+            samples = samples }, { score = 0, seconds = 1 } }))
+    end)
+end)
+
+describe("progress", function()
+    it("counts each run as it begins and ends, by policy, and those known before", function()
+        local seen, most = {}, 0
+        local m = open(function(n) return n < 3 and tostring(n) or nil end)
+        local function ask(item)
+            local reply, message, code = m:chat { messages = { { role = "user",
+                content = tostring(item.target) } } }
+            return reply and reply.text, message, code
+        end
+        run({ data = items(4), score = "numeric", policies = { half = function() return 0.5 end,
+            ask = ask } }, { concurrency = 2, on_progress = function(p)
+                most = math.max(most, p.running)
+                local sums = { 0, 0, 0, 0 }
+                for _, tally in ipairs(p.policies) do
+                    for i, name in ipairs { "done", "running", "failed", "scored" } do
+                        sums[i] = sums[i] + tally[name]
+                    end
+                end
+                assert.same({ p.done, p.running, sums[3], p.done }, sums)
+                seen[#seen + 1] = p.done
+                seen.last = p
+            end })
+        assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, last = seen.last }, seen)
+        assert.same({ 8, 0, 1 }, { seen.last.total, seen.last.running, most })
+        local by_name = seen.last.by_name
+        assert.same({ 2, 2.0, true, 0.02 }, { by_name.ask.failed, by_name.ask.score,
+            by_name.ask.binary, by_name.ask.cost })
+        assert.same({ 0, 0 }, { by_name.half.failed, by_name.half.cost })
+    end)
+end)
+
 describe("budgets", function()
     it("stop one run and no other", function()
         local m = open(function(n) return tostring(n) end)

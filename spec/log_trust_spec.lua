@@ -97,14 +97,19 @@ describe("a log that is resumed or forked", function()
             assert.matches(("; to send it your key: ponder %s --base-url %s %s\n"):format(command,
                 url, w.log), result.err, 1, true)
         end
-        w.dir:write("config/ponder/config.lua",
-            'return { providers = { openai = { api_key = "k-0123456789" } } }')
-        local result = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
-            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-        assert.matches("only this log names the server", result.err, 1, true)
+        for _, config in ipairs { 'providers = { openai = { api_key = "k-0123456789" } }',
+            'providers = { openai = { headers = { ["x-team-key"] = "k-0123456789" } } }',
+            'aliases = { mine = { model = "openai:m", api_key = "k-0123456789" } }',
+            'aliases = { mine = { model = "openai:m", headers = { authorization = "k-012" } } }',
+            'defaults = { headers = { ["x-team-key"] = "k-0123456789" } }' } do
+            w.dir:write("config/ponder/config.lua", "return { " .. config .. " }")
+            local result = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
+                OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
+            assert.matches("only this log names the server", result.err, 1, true)
+        end
         assert.equal(before, w:requests())
         -- Without a key there is nothing to lose; and a named address may get it.
-        result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+        local result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "" } })
         assert.matches("stop", result.err, 1, true)
         w.dir:write("config/ponder/config.lua", ('return { providers = { openai = { '

@@ -263,16 +263,18 @@ describe("ponder run --untrusted", function()
 
     it("reads below the given directories", function()
         local dir <close> = shell.directory {
-            ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
+            ["data/x.txt"] = "some text", ["secret.txt"] = "secret", ["data2/x.txt"] = "secret",
             ["p.lua"] = [[for _, path in ipairs { "data/x.txt", "secret.txt", "data/../secret.txt",
-                "data/link", "/etc/passwd", "data", "data/none" } do
+                "data/link", "/etc/passwd", "data", "data/none", "data2/x.txt", "data/.",
+                "data/../data2/x.txt", "data2" } do
                 print(path, (read(path)))
             end]] }
         shell.run("ln -s ../secret.txt " .. dir.path .. "/data/link")
         local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", "data",
             "p.lua" }, { cwd = dir.path })
         assert.equal("data/x.txt\tsome text\nsecret.txt\tnil\ndata/../secret.txt\tnil\n"
-            .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\n", r.out)
+            .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\ndata2/x.txt\tnil\n"
+            .. "data/.\tnil\ndata/../data2/x.txt\tnil\ndata2\tnil\n", r.out)
     end)
 
     it("reads only regular files, at their place when they are open", function()
