@@ -126,6 +126,17 @@ describe("a log", function()
         assert.equal(0, r.status, r.err)
         check({ "of-config-1" }, w:bytes())
     end)
+
+    it("has no key with characters that JSON escapes", function()
+        w:begin [[
+            local key = 'quo"ted' .. string.char(92) .. "/key-7"
+            require("ponder.model").open("openai:m", { api_key = key })
+            require("ponder.log").record("x", {}, function() return key end)
+            say(ask(key))]]
+        local r = w:run()
+        assert.equal(0, r.status, r.err)
+        check({ [[quo\"ted\\/key-7]], [[quo\"ted\\\/key-7]] }, w:bytes())
+    end)
 end)
 
 describe("the keys of a key file", function()

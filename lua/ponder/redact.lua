@@ -10,6 +10,8 @@
 --- more characters, and not a plain word, because a local server's placeholder key ("ollama") must
 --- not be removed from what a model says.
 
+local json = require "ponder.json"
+
 local redact = {}
 
 local MARK = "[redacted]"
@@ -176,10 +178,10 @@ function redact.new(secrets, headers)
     table.sort(all, function(a, b) return #a > #b end) -- a secret may contain a shorter one
     for _, secret in ipairs(all) do
         if is_key(secret) then
+            local in_json = json.encode(secret):sub(2, -2)
             note_key(secret)
-            if secret:find("/", 1, true) then -- as some servers escape it in JSON
-                note_key((secret:gsub("/", "\\/")))
-            end
+            note_key(in_json)
+            note_key((in_json:gsub("/", "\\/"))) -- as some servers escape it
         end
     end
     return setmetatable({ secrets = all }, Redactor)
