@@ -46,6 +46,7 @@ describe("a final answer", function()
             ["The answer is not 5\n6"] = "6", ["$$x$$ and\n$x$ or $y$"] = "$x$ or $y$",
             ["<think>Answer: 1</think>"] = "1</think>", ["Answer: 51\u{202F}836"] = "51 836",
             ["<answer>a</answer> <answer>b</answer>"] = "b", ["\\boxed{a{b}\\}}"] = "a{b}\\}",
+            ["Answer: $$a$$ and $$b$$"] = "$$a$$ and $$b$$", ["Answer: $\\$5$"] = "\\$5",
         } do
             assert.equal(expected, (answers.read(text)), text)
         end
@@ -65,13 +66,20 @@ describe("a final answer", function()
             ["H2O: 3"] = 3,
             ["Answer: 5 (of 8)"] = 5, ["2 + 3 = 5, so 5 apples"] = 5, ["50%"] = 50,
             ["#### about 5\nAnswer: 6"] = 6, ["Answer: 6\n#### about 5"] = 6, ["x-5"] = 5,
-            ["12,34,567 = 4"] = 4, ["(7) 8"] = 7, ["I saw 3 of 12"] = 12,
+            ["12,34,567 = 4"] = 4, ["(7) 8"] = 7, ["I saw 3 of 12"] = 12, ["x = 2y, 7 = z"] = 7,
+            ["\\frac{3}4"] = 0.75, ["\\frac3{4}"] = 0.75, ["\\frac{1,000}{4}"] = 250,
+            ["10,\\!000"] = 10000, ["\\sqrt{16} = 4"] = 4, ["5π ≈ 15.7"] = 15.7,
+            ["about 9.8 m s^{-1}"] = 9.8, ["about 5 m²"] = 5, ["1e5m"] = 1e5, ["3 × 10^5m"] = 3e5,
+            ["1\u{A0}234\u{2009}567"] = 1234567, ["-½"] = -0.5, ["2 ½"] = 2.5, ["⅒"] = 0.1,
         } do
             assert.equal(expected, (answers.number(text)), text)
         end
         for text, reason in pairs { ["3 to 4"] = "several numbers", ["3-4"] = "several numbers",
             ["3, 4"] = "several numbers", ["**3** or **4**"] = "several numbers",
-            ["3% and 4%"] = "several numbers", ["Answer: 1\nAnswer: 3; 4"] = "several numbers",
+            ["3% and 4%"] = "several numbers", ["3 \\text{ or } 4"] = "several numbers",
+            ["\\frac{x}{2}"] = "no number", ["1e999"] = "no number", ["1,23"] = "several numbers",
+            ["x = 2\\sqrt{3}"] = "no number", ["about 3π"] = "no number",
+            ["Answer: 1\nAnswer: 3; 4"] = "several numbers",
             ["none"] = "no number", [""] = "no number", ["2\\sqrt{3}"] = "no number",
             ["3/0"] = "no number", ["m^2"] = "no number" } do
             assert.same({ nil, reason }, { answers.number(text) }, text)
@@ -84,20 +92,32 @@ describe("a final answer", function()
             ["(d)"] = "D", ["[B]"] = "B", ["b)"] = "B", ["B because it is old"] = "B",
             ["Answer: london"] = "B", ["It must be London then"] = "B", ["option c"] = "C",
             ["The answer is new york."] = "C", ["Option B\nThe choice is (c)."] = "C",
-            ["I would go with B"] = "B", ["Some say (A).\nMost say (B)\nfor good reasons"] = "B",
+            ["I would go with B"] = "B", ["So New York it is"] = "C", ["\nLondon.\nGood."] = "B",
+            ["Answer: A because it is"] = "A", ["Answer: B - or so"] = "B",
+            ["<answer>A\nis it</answer>"] = "A",
+            ["Some say (A).\nMost say (B)\nfor good reasons"] = "B",
         } do
             assert.equal(expected, answers.choice(text, cities), text)
         end
-        for _, text in ipairs { "A and B", "A, B", "A/B", "a bit of both", "(E)", "", "E" } do
+        for _, text in ipairs { "A and B", "A, B", "A/B", "a bit of both", "(E)", "", "E",
+            "A) and B)", "A city" } do
             assert.is_nil(answers.choice(text, cities), text)
         end
+        local numbers = { "12", "-12", "1.5" }
+        for text, expected in pairs { ["It is -12"] = "B", ["Answer: 12 m"] = "A", ["1.5"] = "C",
+            ["Answer: 12.5"] = false, ["Answer: 112"] = false } do
+            assert.equal(expected or nil, answers.choice(text, numbers), text)
+        end
+        assert.equal("B", answers.choice("Answer: B", { "B", "A" }))
+        assert.equal("B", answers.choice "I think it is B")
         assert.equal("E", answers.choice "Answer: (e)")
     end)
 
     it("has a key that equal answers share", function()
         for a, b in pairs {
             ["$1,234,567.50"] = "1234567.5", ["(B)."] = "b", ["YES!"] = "yes", ["007"] = "7",
-            ["New  York"] = "new york", ["-3"] = "-3.0", ["1/2"] = "0.5", ["5 %"] = "5 %",
+            ["New  York"] = "new york", ["-3"] = "-3.0", ["1/2"] = "0.5", ["5 %"] = "5",
+            ["1\u{A0}234"] = "1234",
         } do
             assert.equal(answers.normalize(a), answers.normalize(b))
         end

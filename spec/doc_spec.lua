@@ -112,6 +112,7 @@ describe("ponder doc", function()
         assert.matches("\n  id  integer\n      0 for the root;", ponder("SearchNode"))
         assert.equal(ponder("ponder.model.Model"), ponder("Model"))
         assert.matches("^ponder.model.Model:chat%(opts%) %->", ponder("Model:chat"))
+        assert.matches("^parse.number%(text%) %->", ponder("parse.number")) -- not its module
     end)
 
     it("suggests what was probably meant", function()

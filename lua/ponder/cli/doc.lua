@@ -39,6 +39,10 @@ local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "mo
 for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end
+local IS_PUBLIC = {}
+for _, name in ipairs(PUBLIC) do
+    IS_PUBLIC[name] = true
+end
 
 local WIDE, NAME_COLUMN = 60, 28 -- width of a wide page; where sentences begin in it
 local MAX_NESTED = 3 -- levels of classes whose fields a function's page shows
@@ -67,9 +71,10 @@ local function read_index()
             end
         end
     end
-    local described = {} -- modules with a long header
+    local described = {} -- public modules with a long header
     for _, module in ipairs(index.modules) do
-        described[module.name] = module.header and #module.header.text > 3
+        described[module.name] = IS_PUBLIC[module.name] and module.header
+            and #module.header.text > 3
     end
     each_entry(function(entry, module)
         if entry.params[1] and entry.name ~= module.name and not described[entry.name] then
@@ -278,10 +283,7 @@ local function entry_page(page, index, entry)
 end
 
 local function list_page(page, index, all)
-    local public, others = {}, {}
-    for _, name in ipairs(PUBLIC) do
-        public[name] = true
-    end
+    local others = {}
     for _, name in ipairs(PUBLIC) do
         local module = (index.by_name[name] or {}).module
         if module and module.header then
@@ -296,7 +298,7 @@ local function list_page(page, index, all)
         end
     end
     for _, module in ipairs(index.modules) do
-        others[#others + 1] = not public[module.name] and module.name or nil
+        others[#others + 1] = not IS_PUBLIC[module.name] and module.name or nil
     end
     page:gap()
     if all then
