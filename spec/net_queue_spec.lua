@@ -1,6 +1,7 @@
 -- ponder.core.net: many concurrent calls, cancellation, waiting, closing, and lack of memory.
 
 local calls = require "calls"
+local finalize = require "finalize"
 local memory = require "memory"
 local net = require "ponder.core.net"
 local server = require "server"
@@ -263,14 +264,8 @@ describe("ponder.core.net, with many calls", function()
     end)
 
     describe("a finalizer that runs while a batch is handed over", function()
-        --- Calls `f(...)` with `finalizer` due at the first value that is made.
         local function with_finalizer(finalizer, f, ...)
-            collectgarbage()
-            collectgarbage("stop")
-            collectgarbage("incremental", 100, 1000, 30) -- a whole cycle in one step
-            setmetatable({}, { __gc = finalizer })
-            collectgarbage("restart")
-            return f(...)
+            return select(2, finalize.during(finalizer, f, ...))
         end
 
         --- The result of an attempt to use a pump or reader.
@@ -282,10 +277,6 @@ describe("ponder.core.net, with many calls", function()
         before_each(function()
             local url = s.url .. "/s/deltas=200/v1/chat/completions"
             pump:submit { url = url, body = '{"stream":true}', stream = "sse" }
-        end)
-
-        after_each(function()
-            collectgarbage("incremental", 200, 100, 13)
         end)
 
         it("may close the pump", function()

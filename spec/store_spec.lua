@@ -1,5 +1,6 @@
 -- ponder.core.store: values, statements, transactions, what is refused.
 
+local finalize = require "finalize"
 local memory = require "memory"
 local shell = require "shell"
 local size = require "size"
@@ -39,19 +40,6 @@ local function eager_collector()
     return setmetatable({}, { __close = function()
         collectgarbage("setpause", pause)
         collectgarbage("setstepmul", pace)
-        collectgarbage(mode)
-    end })
-end
-
--- Once the collector is restarted, it runs a whole cycle as soon as a value is made.
-local function at_next_value(finalizer)
-    local mode = collectgarbage("incremental", 100, 1000, 40)
-    collectgarbage()
-    collectgarbage("stop")
-    setmetatable({}, { __gc = finalizer })
-    return setmetatable({}, { __close = function()
-        collectgarbage("restart")
-        collectgarbage("incremental", 200, 100, 13)
         collectgarbage(mode)
     end })
 end
@@ -203,17 +191,10 @@ describe("rows", function()
             columns = "SELECT v FROM t WHERE v <> ?", execute = "INSERT INTO t VALUES (?)" }
         for name, sql in pairs(calls) do
             with_new("CREATE TABLE t (v)", function(db)
-                local _ <close> = at_next_value(function() db:close() end)
                 db:hide({ "secret" }, ("x"):rep(1000))
-                local value = ("secret"):rep(1000)
-                local call, text = db[name], sql:find "?" and value or nil
-                collectgarbage("restart") -- the next value that is made runs the finalizer
-                local ok, message
-                if text then
-                    ok, message = pcall(call, db, sql, text)
-                else
-                    ok, message = pcall(call, db, sql)
-                end
+                local value = sql:find "?" and ("secret"):rep(1000) or nil
+                local ok, message = finalize.during(function() db:close() end,
+                    table.unpack({ db[name], db, sql, value }))
                 assert.is_false(ok)
                 assert.equal(("store.%s: the store is closed"):format(name), message)
             end)

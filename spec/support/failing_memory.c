@@ -2,7 +2,7 @@
  * failing_memory.c -- a Lua module for specs: run Lua code in a state of its own whose memory
  * fails.
  *
- *   attempt(path, cpath, code, nth, lasting) -> outcome, allocations, leaked
+ *   attempt(path, cpath, code, nth, lasting) -> outcome, allocations, leaked, descriptors
  *
  * `code` is a chunk that returns a function. The function is called with the memory armed: its
  * allocation number `nth` fails, and if `lasting` all later ones too. (Lua collects garbage and
@@ -12,7 +12,9 @@
  *   outcome      "ok", or the error's message
  *   allocations  how many the function asked for
  *   leaked       bytes that closing the state left behind
+ *   descriptors  how many more are open than before
  */
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -59,8 +61,17 @@ static bool prepare(lua_State *L, const char *path, const char *cpath, const cha
     return luaL_loadstring(L, code) == LUA_OK && lua_pcall(L, 0, 1, 0) == LUA_OK;
 }
 
+static lua_Integer count_descriptors(void)
+{
+    lua_Integer open = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        open += fcntl(fd, F_GETFD) >= 0;
+    return open;
+}
+
 static int attempt(lua_State *L)
 {
+    lua_Integer descriptors = count_descriptors();
     const char *path = luaL_checkstring(L, 1), *cpath = luaL_checkstring(L, 2);
     const char *code = luaL_checkstring(L, 3);
     Memory m = {.nth = luaL_checkinteger(L, 4), .lasting = lua_toboolean(L, 5)};
@@ -78,7 +89,8 @@ static int attempt(lua_State *L)
     lua_close(inner);
     lua_pushinteger(L, m.allocations);
     lua_pushinteger(L, m.bytes);
-    return 3;
+    lua_pushinteger(L, count_descriptors() - descriptors);
+    return 4;
 }
 
 int luaopen_failing_memory(lua_State *L)

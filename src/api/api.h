@@ -128,63 +128,61 @@ static inline void api_push_pairs(lua_State *L, const Buffer *pairs, int count, 
     }
 }
 
-/* ---- userdata that hold a pointer, or NULL once they are closed ---- */
+/* ---- boxes: userdata that own what has to be closed ----
+ *
+ * Making a Lua value may run the collector, and so finalizers, which may close any box. A function
+ * that makes values while it reads what a box owns is therefore the body of api_use_box; any other
+ * reads all its arguments first, and then asks for the box.
+ *
+ * A box is closed by its method `close`, `__close` or `__gc`, however that is called; while it is
+ * used, at the end of the use. A forked child neither uses nor closes its parent's boxes.
+ */
+typedef struct Box { /* the first member of the userdata */
+    void *held;      /* what it owns; NULL: closed */
+    void (*close)(void *held);
+    struct Box *owner; /* used whenever this one is, or NULL; kept in a user value */
+    pid_t process;     /* that opened it */
+    int uses;
+    bool closing; /* when the last use ends */
+} Box;
 
-/* Pushes one that holds NULL. */
-static inline void *api_new_box(lua_State *L, const char *name)
+enum { BOX_VALUES = 2 /* user values of a box */ };
+
+/* Pushes a closed box, zero behind its Box. Setting `held` opens it. */
+void *api_new_box(lua_State *L, const char *name, size_t size, void (*close)(void *held));
+
+/* "is closed" or another reason why this process cannot use it, or NULL. */
+const char *api_box_problem(const Box *b);
+
+/* What the box at argument 1 holds; errors call it `what`. */
+void *api_check_box(lua_State *L, const char *name, const char *what);
+
+/* The same for the body of api_use_box. */
+static inline void *api_held(lua_State *L)
 {
-    void **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, name);
-    return box;
+    return ((const Box *)lua_touserdata(L, 1))->held;
 }
 
-/* Closes argument 1 and returns what it held. */
-static inline void *api_empty_box(lua_State *L, const char *name)
-{
-    void **box = luaL_checkudata(L, 1, name), *held = *box;
-    *box = NULL;
-    return held;
-}
+/* Calls `body` with all that is on the stack, while the box at `index`, which is open, is in use:
+ * only one body at a time can use it. Returns the number of results. */
+int api_use_box(lua_State *L, int index, lua_CFunction body);
 
-/* What argument 1 holds, which begins with its LoopPort. Errors call it `what`. */
-static inline void *api_check_box(lua_State *L, const char *name, const char *what)
-{
-    void **box = luaL_checkudata(L, 1, name);
-    if (*box == NULL)
-        luaL_error(L, "the %s is closed", what);
-    if (!loop_port_is_ours(*box))
-        luaL_error(L, "the %s belongs to the process that opened it", what);
-    return *box;
-}
+/* Marks it as closed; returns what is to be freed now, or NULL. */
+void *api_empty_box(Box *b);
 
-/* A method of such a userdata: the number of the port. */
-static inline int api_port(lua_State *L)
-{
-    const LoopPort *port = api_check_box(L, lua_tostring(L, lua_upvalueindex(1)), "source");
-    lua_pushinteger(L, port->number);
-    return 1;
-}
+/* Methods: close a box; return the number of the port that what it holds begins with. */
+int api_close(lua_State *L);
+int api_port(lua_State *L);
+
+/* Whether the collector called the running function, as a finalizer: for userdata that only own
+ * memory, and whose methods use it while they make values. */
+bool api_is_collected(lua_State *L);
 
 /* ---- classes ---- */
 
 static const luaL_Reg no_methods[] __attribute__((unused)) = {{NULL, NULL}};
 
-/* Makes a metatable of that name with the methods, whose upvalue is the name, and `finish` as its
- * __gc and __close. */
-static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
-                                 lua_CFunction finish)
-{
-    luaL_newmetatable(L, name);
-    lua_newtable(L);
-    lua_pushstring(L, name);
-    luaL_setfuncs(L, methods, 1);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__close");
-    lua_pop(L, 1);
-}
+/* Makes the metatable of boxes of that name, with the methods, whose upvalue is the name. */
+void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods);
 
 #endif

@@ -19,7 +19,8 @@
 enum { MAX_MESSAGE = 64 << 20, WAITS = 50, WAIT_MS = 10 };
 
 typedef struct Child {
-    pid_t pid; /* 0: it has ended */
+    Box box;
+    pid_t pid;
     int fd;
 } Child;
 
@@ -70,37 +71,42 @@ static int receive_message(lua_State *L, int fd, double deadline)
 
 /* ---- in the parent ---- */
 
-static Child *check_child(lua_State *L)
-{
-    Child *child = luaL_checkudata(L, 1, CLASS);
-    luaL_argcheck(L, child->pid > 0, 1, "the process has ended");
-    return child;
-}
-
 static double deadline_in(lua_State *L, int index)
 {
     double seconds = luaL_optnumber(L, index, 0);
     return seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0;
 }
 
+static int send(lua_State *L)
+{
+    const Child *child = api_held(L);
+    return send_message(L, child->fd, 2, deadline_in(L, 3));
+}
+
 /* child:send(message, [seconds]) -> true | nil, "TIMEOUT" or another message */
 static int child_send(lua_State *L)
 {
-    return send_message(L, check_child(L)->fd, 2, deadline_in(L, 3));
+    api_check_box(L, CLASS, "process");
+    return api_use_box(L, 1, send);
+}
+
+static int receive(lua_State *L)
+{
+    const Child *child = api_held(L);
+    return receive_message(L, child->fd, deadline_in(L, 2));
 }
 
 /* child:receive([seconds]) -> message | nil, "TIMEOUT" or another message */
 static int child_receive(lua_State *L)
 {
-    return receive_message(L, check_child(L)->fd, deadline_in(L, 2));
+    api_check_box(L, CLASS, "process");
+    return api_use_box(L, 1, receive);
 }
 
 /* Kills the child; returns its wait status, or -1. */
-static int end_child(Child *child)
+static int end_child(const Child *child)
 {
     int status = -1;
-    if (child->pid <= 0)
-        return -1;
     kill(child->pid, SIGKILL);
     close(child->fd);
     while (waitpid(child->pid, &status, 0) < 0)
@@ -108,14 +114,12 @@ static int end_child(Child *child)
             status = -1;
             break;
         }
-    child->pid = 0;
     return status;
 }
 
-static int child_finish(lua_State *L)
+static void close_child(void *child)
 {
-    end_child(luaL_checkudata(L, 1, CLASS));
-    return 0;
+    end_child(child);
 }
 
 /* child:why() -> the number of the signal that killed the child, or nil if none did within half a
@@ -125,7 +129,7 @@ static int child_why(lua_State *L)
     Child *child = luaL_checkudata(L, 1, CLASS);
     siginfo_t info = {.si_pid = 0};
     LoopPort nothing;
-    if (child->pid <= 0)
+    if (api_box_problem(&child->box) != NULL || child->box.uses > 0)
         return 0;
     loop_port_open(&nothing);
     for (int i = 0; i < WAITS && info.si_pid == 0; i++) {
@@ -135,7 +139,7 @@ static int child_why(lua_State *L)
             break;
     }
     bool by_itself = info.si_pid != 0;
-    int status = end_child(child);
+    int status = end_child(api_empty_box(&child->box));
     if (!by_itself || !WIFSIGNALED(status))
         return 0;
     lua_pushinteger(L, WTERMSIG(status));
@@ -145,14 +149,12 @@ static int child_why(lua_State *L)
 /* spawn() -> child | nil, message */
 static int confine_l_spawn(lua_State *L)
 {
-    Child *child = lua_newuserdatauv(L, sizeof *child, 0);
-    *child = (Child){.pid = 0, .fd = -1};
-    luaL_setmetatable(L, CLASS);
+    Child *child = api_new_box(L, CLASS, sizeof *child, close_child);
     int error = confine_spawn(&child->pid, &child->fd);
-    if (error == 0)
-        return 1;
-    child->pid = 0;
-    return api_fail(L, strerror(error), NULL);
+    if (error != 0)
+        return api_fail(L, strerror(error), NULL);
+    child->box.held = child;
+    return 1;
 }
 
 /* missing() -> list of what the kernel lacks */
@@ -210,12 +212,12 @@ PONDER_MODULE(luaopen_ponder_core_confine)
                                          {"send", confine_l_send},
                                          {"spawn", confine_l_spawn},
                                          {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"kill", child_finish},
+    static const luaL_Reg methods[] = {{"kill", api_close},
                                        {"receive", child_receive},
                                        {"send", child_send},
                                        {"why", child_why},
                                        {NULL, NULL}};
-    api_new_class(L, CLASS, methods, child_finish);
+    api_new_class(L, CLASS, methods);
     luaL_newlib(L, functions);
     return 1;
 }

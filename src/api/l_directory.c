@@ -14,12 +14,9 @@
 
 #define DIRECTORY "ponder.core.directory"
 
-static int directory_gc(lua_State *L)
+static void close_directory(void *directory)
 {
-    DIR *directory = api_empty_box(L, DIRECTORY);
-    if (directory != NULL)
-        closedir(directory);
-    return 0;
+    closedir(directory);
 }
 
 /* Appends {name=, bytes=, modified_at=} to the list on top, if the entry is a file. */
@@ -37,23 +34,31 @@ static lua_Integer add_file(lua_State *L, DIR *directory, const char *name, lua_
     return count + 1;
 }
 
+/* box, path -> list | nil, message, code */
+static int list_files(lua_State *L)
+{
+    DIR *directory = api_held(L);
+    lua_newtable(L);
+    lua_Integer count = 0;
+    const struct dirent *entry;
+    while ((errno = 0, entry = readdir(directory)))
+        count = add_file(L, directory, entry->d_name, count);
+    if (errno != 0)
+        return api_fail_errno(L, lua_tostring(L, 2), errno);
+    return 1;
+}
+
 /* directory.files(path) -> list of {name, bytes, modified_at}, unordered; or nil, message, code */
 static int directory_files(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
-    DIR **directory = api_new_box(L, DIRECTORY);
-    lua_toclose(L, -1);
-    *directory = opendir(path);
-    if (!*directory)
+    Box *box = api_new_box(L, DIRECTORY, sizeof *box, close_directory);
+    lua_insert(L, 1);
+    box->held = opendir(path);
+    if (!box->held)
         return api_fail_errno(L, path, errno);
-    lua_newtable(L);
-    lua_Integer count = 0;
-    const struct dirent *entry;
-    while ((errno = 0, entry = readdir(*directory)))
-        count = add_file(L, *directory, entry->d_name, count);
-    if (errno != 0)
-        return api_fail_errno(L, path, errno);
-    return 1;
+    box->closing = true;
+    return api_use_box(L, 1, list_files);
 }
 
 /* ---- one file ---- */
@@ -100,7 +105,7 @@ PONDER_MODULE(luaopen_ponder_core_directory)
 {
     static const luaL_Reg functions[] = {
         {"files", directory_files}, {"open", directory_open}, {NULL, NULL}};
-    api_new_class(L, DIRECTORY, no_methods, directory_gc);
+    api_new_class(L, DIRECTORY, no_methods);
     luaL_newlib(L, functions);
     return 1;
 }

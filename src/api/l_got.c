@@ -62,7 +62,9 @@ static int m_clone(lua_State *L)
 
 static int m_gc(lua_State *L)
 {
-    got_free(machine_self(L));
+    Got *got = machine_self(L);
+    if (machine_is_collected(L, &got->machine))
+        got_free(got);
     return 0;
 }
 

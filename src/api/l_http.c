@@ -1,6 +1,5 @@
 /* l_http.c -- ponder.core.http: an HTTP server for Lua. Described in lua/ponder/meta/http.lua. */
 #include <string.h>
-#include <unistd.h>
 
 #include "api/api.h"
 #include "api/offline.h"
@@ -47,6 +46,11 @@ static const Option fields[] = {
     {0},
 };
 
+static void close_server(void *server)
+{
+    http_close(server);
+}
+
 /* opts -> Server, address; or nil, message. */
 static int http_l_listen(lua_State *L)
 {
@@ -58,26 +62,16 @@ static int http_l_listen(lua_State *L)
     options_read(L, 1, "http.listen", fields, &options);
     lua_getfield(L, 1, "address");
     const char *address = luaL_checkstring(L, -1);
-    HttpServer **box = api_new_box(L, SERVER);
+    Box *box = api_new_box(L, SERVER, sizeof *box, close_server);
     Alloc alloc = api_alloc(L);
     options.listen_fd = http_listen(address, shown, error);
     if (options.listen_fd < 0)
         return api_fail(L, error, NULL);
-    *box = http_open(&alloc, &options);
-    if (*box == NULL) {
-        close(options.listen_fd);
+    box->held = http_open(&alloc, &options);
+    if (box->held == NULL)
         return api_fail(L, "the server could not start: not enough memory or descriptors", NULL);
-    }
     lua_pushstring(L, shown);
     return 2;
-}
-
-static int server_close(lua_State *L)
-{
-    HttpServer *s = api_empty_box(L, SERVER);
-    if (s != NULL)
-        http_close(s);
-    return 0;
 }
 
 static int server_stop_listening(lua_State *L)
@@ -105,18 +99,22 @@ static void push_request(lua_State *L, const HttpRequest *r)
         api_set_integer(L, "refusal", r->refusal);
 }
 
-/* server:take() -> the next request, or nil. */
-static int server_take(lua_State *L)
+static int take_request(lua_State *L)
 {
-    HttpServer *s = to_server(L);
+    HttpServer *s = api_held(L);
     const HttpRequest *r = http_first_request(s);
     if (r == NULL)
         return 0;
     push_request(L, r);
-    if (to_server(L) != s) /* a finalizer has closed it */
-        return 0;
     http_drop_request(s);
     return 1;
+}
+
+/* server:take() -> the next request, or nil. */
+static int server_take(lua_State *L)
+{
+    to_server(L);
+    return api_use_box(L, 1, take_request);
 }
 
 /* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
@@ -165,33 +163,32 @@ static int checked_status(lua_State *L)
 /* server:respond(id, status, headers, body) -> whether the request was still waiting for it */
 static int server_respond(lua_State *L)
 {
-    HttpServer *s = to_server(L);
     size_t size, headers_size;
     lua_Integer id = luaL_checkinteger(L, 2);
     int status = checked_status(L);
     const char *body = luaL_optlstring(L, 5, "", &size);
     const char *headers = pack_headers(L, 4, &headers_size);
-    lua_pushboolean(L, http_respond(s, id, status, headers, headers_size, body, size));
+    bool waited = http_respond(to_server(L), id, status, headers, headers_size, body, size);
+    lua_pushboolean(L, waited);
     return 1;
 }
 
 static int server_begin(lua_State *L)
 {
-    HttpServer *s = to_server(L);
     size_t headers_size;
     lua_Integer id = luaL_checkinteger(L, 2);
     int status = checked_status(L);
     const char *headers = pack_headers(L, 4, &headers_size);
-    lua_pushboolean(L, http_begin(s, id, status, headers, headers_size));
+    lua_pushboolean(L, http_begin(to_server(L), id, status, headers, headers_size));
     return 1;
 }
 
 static int server_write(lua_State *L)
 {
-    HttpServer *s = to_server(L);
     size_t size;
+    lua_Integer id = luaL_checkinteger(L, 2);
     const char *text = luaL_checklstring(L, 3, &size);
-    lua_pushboolean(L, http_write(s, luaL_checkinteger(L, 2), text, size));
+    lua_pushboolean(L, http_write(to_server(L), id, text, size));
     return 1;
 }
 
@@ -222,13 +219,13 @@ PONDER_MODULE(luaopen_ponder_core_http)
 {
     static const luaL_Reg methods[] = {
         {"abort", server_abort}, {"begin", server_begin},
-        {"close", server_close}, {"finish", server_finish},
+        {"close", api_close},    {"finish", server_finish},
         {"port", api_port},      {"respond", server_respond},
         {"stats", server_stats}, {"stop_listening", server_stop_listening},
         {"take", server_take},   {"take_disconnected", server_take_disconnected},
         {"write", server_write}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"listen", http_l_listen}, {NULL, NULL}};
-    api_new_class(L, SERVER, methods, server_close);
+    api_new_class(L, SERVER, methods);
     luaL_newlib(L, functions);
     return 1;
 }

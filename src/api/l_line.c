@@ -186,21 +186,13 @@ static int line_read(lua_State *L)
         raise_if_stopped(L);
         return results;
     }
-    char *line = edit->readline(prompt);
-    if (line == NULL)
+    Box *box = api_new_box(L, LINE, sizeof *box, free); /* owns the line while Lua copies it */
+    box->held = edit->readline(prompt);
+    if (box->held == NULL)
         return raise_if_stopped(L);
-    char **box = api_new_box(L, LINE); /* owns the line while Lua copies it */
-    *box = line;
-    lua_pushstring(L, line);
-    free(*box);
-    *box = NULL;
+    lua_pushstring(L, box->held);
+    free(api_empty_box(box));
     return 1;
-}
-
-static int line_gc(lua_State *L)
-{
-    free(api_empty_box(L, LINE));
-    return 0;
 }
 
 /* line.remember(line): adds it to the history, if there is one. */
@@ -239,7 +231,7 @@ PONDER_MODULE(luaopen_ponder_core_line)
         {"load_history", line_load_history}, {"read", line_read}, {"remember", line_remember},
         {"save_history", line_save_history}, {NULL, NULL},
     };
-    api_new_class(L, LINE, no_methods, line_gc);
+    api_new_class(L, LINE, no_methods);
     luaL_newlib(L, functions);
     return 1;
 }

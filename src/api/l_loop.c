@@ -62,16 +62,23 @@ static int loop_l_stats(lua_State *L)
 
 /* That of a signal or a directory is posted on each of its events. */
 typedef struct Port {
+    Box box;
     LoopPort port;
-    LoopHandle *source; /* NULL: none, or closed */
+    LoopHandle *source; /* NULL: none */
 } Port;
+
+static void close_port(void *port)
+{
+    Port *p = port;
+    loop_end(p->source);
+    loop_unpost(&p->port);
+}
 
 static Port *new_port(lua_State *L)
 {
-    Port *p = lua_newuserdatauv(L, sizeof *p, 0);
-    p->source = NULL;
+    Port *p = api_new_box(L, PORT, sizeof *p, close_port);
     loop_port_open(&p->port);
-    luaL_setmetatable(L, PORT);
+    p->box.held = p;
     return p;
 }
 
@@ -113,31 +120,22 @@ static int loop_l_directory(lua_State *L)
 
 static int port_number(lua_State *L)
 {
-    const Port *p = luaL_checkudata(L, 1, PORT);
+    const Port *p = api_check_box(L, PORT, "port");
     lua_pushinteger(L, p->port.number);
     return 1;
 }
 
 static int port_post(lua_State *L)
 {
-    Port *p = luaL_checkudata(L, 1, PORT);
+    Port *p = api_check_box(L, PORT, "port");
     loop_post(&p->port);
-    return 0;
-}
-
-static int port_close(lua_State *L)
-{
-    Port *p = luaL_checkudata(L, 1, PORT);
-    loop_end(p->source);
-    p->source = NULL;
-    loop_unpost(&p->port);
     return 0;
 }
 
 PONDER_MODULE(luaopen_ponder_core_loop)
 {
     static const luaL_Reg methods[] = {
-        {"close", port_close}, {"number", port_number}, {"post", port_post}, {NULL, NULL}};
+        {"close", api_close}, {"number", port_number}, {"post", port_post}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"directory", loop_l_directory},
                                          {"now", loop_l_now},
                                          {"port", loop_l_port},
@@ -145,7 +143,7 @@ PONDER_MODULE(luaopen_ponder_core_loop)
                                          {"stats", loop_l_stats},
                                          {"wait", loop_l_wait},
                                          {NULL, NULL}};
-    api_new_class(L, PORT, methods, port_close);
+    api_new_class(L, PORT, methods);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -19,8 +19,17 @@ void *machine_self(lua_State *L)
     bool same = lua_getmetatable(L, 1) && lua_rawequal(L, -1, lua_upvalueindex(1));
     if (m == NULL || !same)
         luaL_typeerror(L, 1, "machine core");
+    luaL_argcheck(L, m->kind != NULL, 1, "the machine is closed");
     lua_pop(L, 1);
     return m;
+}
+
+bool machine_is_collected(lua_State *L, Machine *m)
+{
+    if (!api_is_collected(L))
+        return false;
+    m->kind = NULL; /* for finalizers that run later, and still have it */
+    return true;
 }
 
 void *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
@@ -324,7 +333,9 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
 
 static int plain_gc(lua_State *L)
 {
-    machine_free(machine_self(L));
+    Machine *m = machine_self(L);
+    if (machine_is_collected(L, m))
+        machine_free(m);
     return 0;
 }
 

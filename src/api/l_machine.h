@@ -42,6 +42,9 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
 /* Argument 1, which must be a userdata of the class in upvalue 1. */
 void *machine_self(lua_State *L);
 
+/* Whether the collector calls this finalizer, which is to free the machine. */
+bool machine_is_collected(lua_State *L, Machine *m);
+
 /* The call number of the id at `arg` in the machine at argument 1; MACHINE_NO_NUMBER if the machine
  * cannot have made that id. */
 uint64_t machine_check_id(lua_State *L, int arg);

@@ -13,15 +13,12 @@
 #define PUMP   "ponder.net.Pump"
 #define READER "ponder.net.Reader"
 
-/* Converting a batch makes Lua values, so finalizers may run and use the same pump or reader. While
- * that lasts, closing is deferred and anything that would change the batch raises. */
 typedef struct LuaPump {
-    Pump *pump; /* NULL: closed */
+    Box box;
+    Pump *pump;
     Alloc alloc;
     CallLimits limits; /* defaults of a call */
     Buffer headers;    /* of the request being submitted */
-    bool handing_over;
-    bool close_later;
 } LuaPump;
 
 /* ---- pumps ---- */
@@ -31,10 +28,9 @@ static LuaPump *to_pump(lua_State *L, const char *where)
     LuaPump *p = luaL_testudata(L, 1, PUMP);
     if (p == NULL)
         luaL_error(L, "%s: self must be a pump (got %s)", where, luaL_typename(L, 1));
-    if (p->pump == NULL || p->close_later)
-        luaL_error(L, "%s: the pump is closed", where);
-    if (!loop_port_is_ours((const LoopPort *)p->pump))
-        luaL_error(L, "%s: the pump belongs to the process that opened it", where);
+    const char *problem = api_box_problem(&p->box);
+    if (problem != NULL)
+        luaL_error(L, "%s: the pump %s", where, problem);
     return p;
 }
 
@@ -57,31 +53,27 @@ static int fail(lua_State *L, PumpStatus status)
     return api_fail(L, message, failures[status].code);
 }
 
+static void close_pump(void *held)
+{
+    LuaPump *p = held;
+    pump_close(p->pump);
+    buffer_free(&p->headers, &p->alloc);
+}
+
 /* opts (table or nil) -> Pump. Makes no Lua value while `o` points into the table. */
 static int net_open(lua_State *L)
 {
     lua_settop(L, 1);
-    LuaPump *p = lua_newuserdatauv(L, sizeof *p, 0);
-    *p = (LuaPump){.alloc = api_alloc(L)};
-    luaL_setmetatable(L, PUMP);
+    LuaPump *p = api_new_box(L, PUMP, sizeof *p, close_pump);
+    p->alloc = api_alloc(L);
     NetOptions o;
     net_open_options(L, 1, &o);
     p->limits = o.request.limits;
     PumpStatus status = pump_open(&p->alloc, &o.pump, &p->pump);
-    return status == PUMP_OK ? 1 : fail(L, status);
-}
-
-static int pump_l_close(lua_State *L)
-{
-    LuaPump *p = luaL_checkudata(L, 1, PUMP);
-    p->close_later = p->handing_over;
-    if (p->handing_over)
-        return 0;
-    Pump *pump = p->pump;
-    p->pump = NULL;
-    pump_close(pump);
-    buffer_free(&p->headers, &p->alloc);
-    return 0;
+    if (status != PUMP_OK)
+        return fail(L, status);
+    p->box.held = p;
+    return 1;
 }
 
 /* self, opts on the stack. Makes no Lua value while `o` points into the table. */
@@ -164,13 +156,14 @@ static int pump_l_stats(lua_State *L)
 
 /* ---- batches ---- */
 
-/* LuaPump (light), batch -> n */
+/* self, ..., batch -> n */
 static int hand_over(lua_State *L)
 {
-    LuaPump *p = lua_touserdata(L, 1);
-    lua_Integer n = net_put_events(L, 2, 0, pump_events(p->pump), true);
-    n = net_put_results(L, 2, n, p->pump);
-    net_clear_rest(L, 2, n);
+    const LuaPump *p = api_held(L);
+    int batch = lua_gettop(L);
+    lua_Integer n = net_put_events(L, batch, 0, pump_events(p->pump), true);
+    n = net_put_results(L, batch, n, p->pump);
+    net_clear_rest(L, batch, n);
     lua_pushinteger(L, n);
     return 1;
 }
@@ -187,29 +180,14 @@ static double poll_timeout(lua_State *L, int arg)
     return timeout_ms;
 }
 
-/* Calls `convert` with `from` and the list at `batch`; returns what lua_pcall does. */
-static int hand(lua_State *L, lua_CFunction convert, void *from, int batch, bool *handing_over)
-{
-    lua_pushcfunction(L, convert);
-    lua_pushlightuserdata(L, from);
-    lua_pushvalue(L, batch);
-    *handing_over = true;
-    int status = lua_pcall(L, 2, 1, 0);
-    *handing_over = false;
-    return status;
-}
-
-/* Fills the list at `batch` with new events and results: n */
+/* Fills the list at `batch`, the last argument, with new events and results: n */
 static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
 {
     if (pump_take(p->pump) != PUMP_OK)
         return luaL_error(L, "%s: not enough memory", where);
-    int status = hand(L, hand_over, p, batch, &p->handing_over);
-    if (p->close_later)
-        pump_l_close(L);
-    else
-        pump_resume(p->pump);
-    return status == LUA_OK ? 1 : lua_error(L);
+    pump_resume(p->pump);
+    lua_settop(L, batch);
+    return api_use_box(L, 1, hand_over);
 }
 
 static void check_batch(lua_State *L, int batch, const char *where)
@@ -222,7 +200,7 @@ static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
 {
     LuaPump *p = to_pump(L, where);
     check_batch(L, batch, where);
-    if (p->handing_over)
+    if (p->box.uses > 0)
         luaL_error(L, "%s: a batch is being delivered", where);
     return p;
 }
@@ -256,12 +234,18 @@ static int pump_l_port(lua_State *L)
 /* ---- readers ---- */
 
 typedef struct LuaReader {
-    bool closed;
-    bool handing_over; /* as with a pump */
+    Box box;
     Alloc alloc;
     SseReader reader;
     EventList events;
 } LuaReader;
+
+static void free_reader(void *held)
+{
+    LuaReader *r = held;
+    sse_free(&r->reader, &r->alloc);
+    event_list_free(&r->events, &r->alloc);
+}
 
 /* format, opts (table or nil) -> Reader */
 static int net_reader(lua_State *L)
@@ -269,9 +253,9 @@ static int net_reader(lua_State *L)
     NetOptions o;
     SseFormat stream = net_stream_format(L, 1, "net.reader", "format");
     net_reader_options(L, 2, &o);
-    LuaReader *r = lua_newuserdatauv(L, sizeof *r, 0);
-    *r = (LuaReader){.alloc = api_alloc(L)};
-    luaL_setmetatable(L, READER);
+    LuaReader *r = api_new_box(L, READER, sizeof *r, free_reader);
+    r->alloc = api_alloc(L);
+    r->box.held = r;
     sse_start(&r->reader, &r->alloc, stream, (size_t)o.request.limits.max_line_bytes,
               (size_t)o.request.limits.max_event_bytes);
     return 1;
@@ -282,30 +266,20 @@ static LuaReader *to_reader(lua_State *L, const char *where)
     LuaReader *r = luaL_testudata(L, 1, READER);
     if (r == NULL)
         luaL_error(L, "%s: self must be a reader (got %s)", where, luaL_typename(L, 1));
-    if (r->closed)
+    if (r->box.held == NULL || r->box.closing)
         luaL_error(L, "%s: the reader is closed", where);
-    if (r->handing_over)
+    if (r->box.uses > 0)
         luaL_error(L, "%s: a batch is being delivered", where);
     return r;
 }
 
-static int reader_l_free(lua_State *L)
-{
-    LuaReader *r = luaL_checkudata(L, 1, READER);
-    r->closed = true;
-    if (r->handing_over)
-        return 0; /* give_batch frees it */
-    sse_free(&r->reader, &r->alloc);
-    event_list_free(&r->events, &r->alloc);
-    return 0;
-}
-
-/* LuaReader (light), batch -> n */
+/* self, ..., batch -> n */
 static int hand_over_read(lua_State *L)
 {
-    LuaReader *r = lua_touserdata(L, 1);
-    lua_Integer n = net_put_events(L, 2, 0, &r->events, false);
-    net_clear_rest(L, 2, n);
+    const LuaReader *r = api_held(L);
+    int batch = lua_gettop(L);
+    lua_Integer n = net_put_events(L, batch, 0, &r->events, false);
+    net_clear_rest(L, batch, n);
     lua_pushinteger(L, n);
     return 1;
 }
@@ -320,15 +294,14 @@ static int fail_read(lua_State *L, SseStatus status)
                     status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
 }
 
-/* Fills the list with the events of a step of the reader: n | nil, message, code */
-static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus step)
+/* Fills the list at `batch`, the last argument, with the events of a step of the reader: n | nil,
+ * message, code */
+static int give_batch(lua_State *L, int batch, SseStatus step)
 {
     if (step != SSE_OK)
         return fail_read(L, step);
-    int status = hand(L, hand_over_read, r, batch, &r->handing_over);
-    if (r->closed)
-        reader_l_free(L);
-    return status == LUA_OK ? 1 : lua_error(L);
+    lua_settop(L, batch);
+    return api_use_box(L, 1, hand_over_read);
 }
 
 /* self, bytes, batch -> n | nil, message, code */
@@ -341,7 +314,7 @@ static int reader_l_feed(lua_State *L)
     size_t n;
     const char *bytes = lua_tolstring(L, 2, &n);
     event_list_reset(&r->events, &r->alloc);
-    return give_batch(L, r, 3, sse_feed(&r->reader, &r->alloc, bytes, n, &r->events, 0));
+    return give_batch(L, 3, sse_feed(&r->reader, &r->alloc, bytes, n, &r->events, 0));
 }
 
 /* self, batch -> n | nil, message, code */
@@ -350,7 +323,7 @@ static int reader_l_finish(lua_State *L)
     LuaReader *r = to_reader(L, "net.finish");
     check_batch(L, 2, "net.finish");
     event_list_reset(&r->events, &r->alloc);
-    return give_batch(L, r, 2, sse_finish(&r->reader, &r->alloc, &r->events, 0));
+    return give_batch(L, 2, sse_finish(&r->reader, &r->alloc, &r->events, 0));
 }
 
 static int reader_l_done(lua_State *L)
@@ -376,7 +349,7 @@ static const luaL_Reg pump_methods[] = {
     {"cancel", pump_l_cancel},   {"limit", pump_l_limit},
     {"pending", pump_l_pending}, {"stats", pump_l_stats},
     {"take", pump_l_take},       {"port", pump_l_port},
-    {"close", pump_l_close},     {NULL, NULL},
+    {"close", api_close},        {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {
@@ -399,8 +372,8 @@ static const luaL_Reg functions[] = {
 
 PONDER_MODULE(luaopen_ponder_core_net)
 {
-    api_new_class(L, PUMP, pump_methods, pump_l_close);
-    api_new_class(L, READER, reader_methods, reader_l_free);
+    api_new_class(L, PUMP, pump_methods);
+    api_new_class(L, READER, reader_methods);
     luaL_newlib(L, functions);
     api_set_string(L, "curl_version", net_curl_version());
     return 1;

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +25,9 @@ static const char *kind_of(mode_t mode)
 
 static void set_absolute_path(lua_State *L, const char *path)
 {
-    char *absolute = realpath(path, NULL);
-    if (absolute == NULL)
-        return;
-    api_set_string(L, "path", absolute);
-    free(absolute);
+    char absolute[PATH_MAX];
+    if (realpath(path, absolute) != NULL)
+        api_set_string(L, "path", absolute);
 }
 
 /* private.about(path, follow) -> {kind=, mode=, uid=, is_own=, links=}, with follow also path=; or
@@ -81,14 +80,15 @@ static int push_content(lua_State *L, int fd)
 static int private_read(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
+    luaL_Stream *file = api_new_file(L); /* owns the descriptor if memory is short */
+    lua_toclose(L, -1);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
+    if (fd < 0 || !api_open_file(file, fd, "rb"))
         return api_fail_errno(L, path, errno);
     const char *problem = secrecy_problem(fd);
-    int error = problem == NULL ? push_content(L, fd) : 0;
-    close(fd);
     if (problem != NULL)
         return api_fail_file(L, path, problem, "NOT_PRIVATE");
+    int error = push_content(L, fd);
     return error != 0 ? api_fail_errno(L, path, error) : 1;
 }
 

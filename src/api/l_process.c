@@ -14,21 +14,30 @@
 
 #define PROCESS "ponder.process.Child"
 
+enum { MAX_STRINGS = 1 << 19 /* Lua's stack takes a million values */ };
+
 static Process *to_process(lua_State *L)
 {
     return api_check_box(L, PROCESS, "child");
 }
 
-/* The list of strings at `arg` as an argv, in a userdata that is pushed. */
+static void drop_process(void *process)
+{
+    process_drop(process);
+}
+
+/* The list of strings at `arg` as an argv, in a userdata that is pushed with the strings: numbers
+ * are converted, and finalizers may change the table. */
 static char **to_strings(lua_State *L, int arg)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
     size_t n = lua_rawlen(L, arg);
+    luaL_argcheck(L, n < MAX_STRINGS, arg, "too many");
+    luaL_checkstack(L, (int)n + LUA_MINSTACK, NULL);
     char **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, arg, (lua_Integer)i + 1);
         list[i] = (char *)(size_t)luaL_checkstring(L, -1); /* exec lacks a const */
-        lua_pop(L, 1);                                     /* the table keeps the string */
     }
     list[n] = NULL;
     return list;
@@ -48,14 +57,14 @@ static int process_l_start(lua_State *L)
     lua_settop(L, 4);
     ProcessOptions o = {.cwd = luaL_optstring(L, 3, NULL),
                         .max_buffered = (size_t)luaL_checkinteger(L, 4)};
-    Process **box = api_new_box(L, PROCESS);
+    Box *box = api_new_box(L, PROCESS, sizeof *box, drop_process);
     o.arguments = to_strings(L, 1);
     o.environment = to_strings(L, 2);
     luaL_argcheck(L, o.arguments[0] != NULL, 1, "no program");
-    *box = process_start(&o);
-    if (*box == NULL)
+    box->held = process_start(&o);
+    if (box->held == NULL)
         return fail(L, o.arguments[0], errno);
-    lua_pushvalue(L, 5);
+    lua_pushvalue(L, 5); /* the box */
     return 1;
 }
 
@@ -76,10 +85,9 @@ static ProcessStream to_stream(lua_State *L, int arg)
     return luaL_checkoption(L, arg, NULL, names) == 0 ? PROCESS_STDOUT : PROCESS_STDERR;
 }
 
-/* child:read(stream) -> new output, or nil after the end */
-static int child_read(lua_State *L)
+static int read_output(lua_State *L)
 {
-    Process *p = to_process(L);
+    Process *p = api_held(L);
     ProcessStream which = to_stream(L, 2);
     bool ended;
     size_t n;
@@ -91,10 +99,16 @@ static int child_read(lua_State *L)
     return 1;
 }
 
-/* child:line(stream) -> a line without its end | nil, "" (none yet), "end" or "long" */
-static int child_line(lua_State *L)
+/* child:read(stream) -> new output, or nil after the end */
+static int child_read(lua_State *L)
 {
-    Process *p = to_process(L);
+    to_process(L);
+    return api_use_box(L, 1, read_output);
+}
+
+static int read_line(lua_State *L)
+{
+    Process *p = api_held(L);
     ProcessStream which = to_stream(L, 2);
     bool ended;
     size_t size;
@@ -107,12 +121,19 @@ static int child_line(lua_State *L)
     return 1;
 }
 
+/* child:line(stream) -> a line without its end | nil, "" (none yet), "end" or "long" */
+static int child_line(lua_State *L)
+{
+    to_process(L);
+    return api_use_box(L, 1, read_line);
+}
+
 /* child:write(bytes) -> number of unwritten bytes; nil: its input is closed */
 static int child_write(lua_State *L)
 {
     size_t n;
-    Process *p = to_process(L);
     const char *bytes = luaL_checklstring(L, 2, &n);
+    Process *p = to_process(L);
     if (!process_write(p, bytes, n))
         return luaL_error(L, "not enough memory");
     if (!process_input_is_open(p))
@@ -164,25 +185,16 @@ static int process_l_is_signal(lua_State *L)
 /* child:kill(name): "SIGTERM" */
 static int child_kill(lua_State *L)
 {
-    Process *p = to_process(L);
     int number = to_signal(L, 2);
     luaL_argcheck(L, number > 0, 2, "not the name of a signal");
-    process_kill(p, number);
-    return 0;
-}
-
-static int child_close(lua_State *L)
-{
-    Process *p = api_empty_box(L, PROCESS);
-    if (p != NULL && loop_port_is_ours((const LoopPort *)p))
-        process_drop(p);
+    process_kill(to_process(L), number);
     return 0;
 }
 
 PONDER_MODULE(luaopen_ponder_core_process)
 {
     static const luaL_Reg methods[] = {
-        {"close", child_close}, {"close_input", child_close_input},
+        {"close", api_close},   {"close_input", child_close_input},
         {"ended", child_ended}, {"kill", child_kill},
         {"line", child_line},   {"port", api_port},
         {"read", child_read},   {"write", child_write},
@@ -192,7 +204,7 @@ PONDER_MODULE(luaopen_ponder_core_process)
                                          {"is_signal", process_l_is_signal},
                                          {"start", process_l_start},
                                          {NULL, NULL}};
-    api_new_class(L, PROCESS, methods, child_close);
+    api_new_class(L, PROCESS, methods);
     luaL_newlib(L, functions);
     return 1;
 }

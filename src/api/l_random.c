@@ -16,6 +16,8 @@
 #include "api/api.h"
 #include "loop/loop.h"
 
+#define STATE_CLASS "ponder.random.State"
+
 /* Upvalues of this module's functions: the original math.random and math.randomseed, their state.
  */
 enum { RANDOM = 1, RANDOMSEED = 2, FIRST_STATE = 3, UPVALUES = 3 };
@@ -30,6 +32,7 @@ static int random_new(lua_State *L)
     size_t size = lua_rawlen(L, STATE);
     void *state = lua_newuserdatauv(L, size, 0);
     memcpy(state, lua_touserdata(L, STATE), size);
+    luaL_setmetatable(L, STATE_CLASS);
     lua_replace(L, STATE);
     lua_pushvalue(L, lua_upvalueindex(RANDOMSEED));
     lua_getupvalue(L, FUNCTION, 1);
@@ -52,7 +55,7 @@ static int random_use(lua_State *L)
     lua_settop(L, 1);
     if (lua_isnil(L, 1))
         lua_pushvalue(L, lua_upvalueindex(FIRST_STATE));
-    luaL_checktype(L, -1, LUA_TUSERDATA);
+    luaL_checkudata(L, -1, STATE_CLASS);
     for (int function = RANDOM; function <= RANDOMSEED; function++) {
         lua_pushvalue(L, -1);
         lua_setupvalue(L, lua_upvalueindex(function), 1);
@@ -93,6 +96,8 @@ PONDER_MODULE(luaopen_ponder_core_random)
     lua_remove(L, -3);
     if (!lua_iscfunction(L, -1) || !lua_iscfunction(L, -2) || lua_getupvalue(L, -1, 1) == NULL)
         return luaL_error(L, "ponder.core.random: math.random has been replaced");
+    luaL_newmetatable(L, STATE_CLASS);
+    lua_setmetatable(L, -2);
     luaL_setfuncs(L, functions, UPVALUES);
     return 1;
 }

@@ -15,8 +15,9 @@
 enum { READ_SIZE = 65536, MAX_READ_AHEAD = 1 << 20 };
 
 typedef struct Reader {
+    Box box;
     LoopPort port;
-    LoopHandle *watch; /* NULL: closed, or a file, which is always ready */
+    LoopHandle *watch; /* NULL: a file, which is always ready */
     Alloc alloc;
     Buffer read;
     int fd;
@@ -43,13 +44,22 @@ static void on_readable(void *reader, int fd, int events)
     read_some(reader);
 }
 
+static void close_reader(void *reader)
+{
+    Reader *r = reader;
+    loop_end(r->watch);
+    loop_unpost(&r->port);
+    buffer_free(&r->read, &r->alloc);
+}
+
 static int reader_open(lua_State *L)
 {
     lua_Integer fd = luaL_checkinteger(L, 1);
-    Reader *r = lua_newuserdatauv(L, sizeof *r, 0);
-    *r = (Reader){.alloc = api_alloc(L), .fd = (int)fd};
+    Reader *r = api_new_box(L, READER, sizeof *r, close_reader);
+    r->alloc = api_alloc(L);
+    r->fd = (int)fd;
     loop_port_open(&r->port);
-    luaL_setmetatable(L, READER);
+    r->box.held = r;
     r->watch = loop_watch(r->fd, LOOP_READ, on_readable, r);
     if (r->watch == NULL && errno != EPERM)
         return luaL_error(L, "reader.open: %s%s", strerror(errno), loop_descriptor_hint(errno));
@@ -60,14 +70,14 @@ static int reader_open(lua_State *L)
 
 static int reader_number(lua_State *L)
 {
-    const Reader *r = luaL_checkudata(L, 1, READER);
+    const Reader *r = api_check_box(L, READER, "reader");
     lua_pushinteger(L, r->port.number);
     return 1;
 }
 
-static int reader_take(lua_State *L)
+static int take_bytes(lua_State *L)
 {
-    Reader *r = luaL_checkudata(L, 1, READER);
+    Reader *r = api_held(L);
     if (r->watch == NULL && !r->ended)
         read_some(r);
     lua_pushlstring(L, r->read.size > 0 ? r->read.data : "", r->read.size);
@@ -78,23 +88,18 @@ static int reader_take(lua_State *L)
     return 2;
 }
 
-static int reader_close(lua_State *L)
+static int reader_take(lua_State *L)
 {
-    Reader *r = luaL_checkudata(L, 1, READER);
-    loop_end(r->watch);
-    r->watch = NULL;
-    r->ended = true;
-    loop_unpost(&r->port);
-    buffer_free(&r->read, &r->alloc);
-    return 0;
+    api_check_box(L, READER, "reader");
+    return api_use_box(L, 1, take_bytes);
 }
 
 PONDER_MODULE(luaopen_ponder_core_reader)
 {
     static const luaL_Reg methods[] = {
-        {"close", reader_close}, {"number", reader_number}, {"take", reader_take}, {NULL, NULL}};
+        {"close", api_close}, {"number", reader_number}, {"take", reader_take}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"open", reader_open}, {NULL, NULL}};
-    api_new_class(L, READER, methods, reader_close);
+    api_new_class(L, READER, methods);
     luaL_newlib(L, functions);
     return 1;
 }

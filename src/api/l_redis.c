@@ -16,6 +16,11 @@ static Redis *to_redis(lua_State *L)
     return api_check_box(L, CONNECTION, "connection");
 }
 
+static void close_redis(void *redis)
+{
+    redis_close(redis);
+}
+
 /* connect(url, socket_path | nil, ca_file | nil, connect_timeout_ms) -> connection */
 static int redis_l_connect(lua_State *L)
 {
@@ -25,9 +30,9 @@ static int redis_l_connect(lua_State *L)
                             .socket_path = luaL_optstring(L, 2, NULL),
                             .ca_file = luaL_optstring(L, 3, NULL),
                             .connect_timeout_ms = luaL_checkinteger(L, 4)};
-    Redis **box = api_new_box(L, CONNECTION);
-    *box = redis_open(&alloc, &options);
-    if (*box == NULL)
+    Box *box = api_new_box(L, CONNECTION, sizeof *box, close_redis);
+    box->held = redis_open(&alloc, &options);
+    if (box->held == NULL)
         return luaL_error(L, "redis.connect: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
@@ -35,7 +40,6 @@ static int redis_l_connect(lua_State *L)
 /* connection:send(list): of strings and integers */
 static int connection_send(lua_State *L)
 {
-    Redis *r = to_redis(L);
     luaL_checktype(L, 2, LUA_TTABLE);
     size_t count = lua_rawlen(L, 2);
     luaL_argcheck(L, count > 0 && count < 1 << 20, 2, "no words, or too many");
@@ -47,7 +51,7 @@ static int connection_send(lua_State *L)
         words[i] = lua_tolstring(L, -1, &sizes[i]);
         luaL_argcheck(L, words[i] != NULL, 2, "words must be strings or numbers");
     }
-    if (!redis_send(r, (int)count, words, sizes))
+    if (!redis_send(to_redis(L), (int)count, words, sizes))
         return luaL_error(L, "not enough memory for commands to Redis");
     return 0;
 }
@@ -81,10 +85,9 @@ static void push_reply(lua_State *L, const redisReply *reply)
     }
 }
 
-/* connection:take() -> true, reply | false, error | nothing */
-static int connection_take(lua_State *L)
+static int take_reply(lua_State *L)
 {
-    Redis *r = to_redis(L);
+    Redis *r = api_held(L);
     const redisReply *reply = redis_first_reply(r);
     if (reply == NULL)
         return 0;
@@ -94,17 +97,22 @@ static int connection_take(lua_State *L)
         lua_pushlstring(L, reply->str, reply->len);
     else
         push_reply(L, reply);
-    if (redis_first_reply(r) == reply) /* unless a finalizer has taken it */
-        redis_drop_reply(r);
+    redis_drop_reply(r);
     return 2;
 }
 
-/* connection:state() -> "connecting" | "open" | "broken", message, code */
-static int connection_state(lua_State *L)
+/* connection:take() -> true, reply | false, error | nothing */
+static int connection_take(lua_State *L)
+{
+    to_redis(L);
+    return api_use_box(L, 1, take_reply);
+}
+
+static int push_state(lua_State *L)
 {
     static const char *const names[] = {"connecting", "open", "broken"};
     const char *code, *text;
-    lua_pushstring(L, names[redis_state(to_redis(L), &code, &text)]);
+    lua_pushstring(L, names[redis_state(api_held(L), &code, &text)]);
     if (code == NULL)
         return 1;
     lua_pushstring(L, text);
@@ -112,17 +120,16 @@ static int connection_state(lua_State *L)
     return 3;
 }
 
-static int connection_close(lua_State *L)
+/* connection:state() -> "connecting" | "open" | "broken", message, code */
+static int connection_state(lua_State *L)
 {
-    Redis *r = api_empty_box(L, CONNECTION);
-    if (r != NULL)
-        redis_close(r);
-    return 0;
+    to_redis(L);
+    return api_use_box(L, 1, push_state);
 }
 
 PONDER_MODULE(luaopen_ponder_core_redis)
 {
-    static const luaL_Reg methods[] = {{"close", connection_close},
+    static const luaL_Reg methods[] = {{"close", api_close},
                                        {"flush", connection_flush},
                                        {"port", api_port},
                                        {"send", connection_send},
@@ -130,7 +137,7 @@ PONDER_MODULE(luaopen_ponder_core_redis)
                                        {"take", connection_take},
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"connect", redis_l_connect}, {NULL, NULL}};
-    api_new_class(L, CONNECTION, methods, connection_close);
+    api_new_class(L, CONNECTION, methods);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -166,6 +166,11 @@ static int copy_to(lua_State *from, int index, lua_State *to, int memo, char *pr
 
 /* ---- running a program ---- */
 
+typedef struct LuaSandbox {
+    Box box;
+    Sandbox sandbox;
+} LuaSandbox;
+
 typedef struct Filling {
     lua_State *L;
     char problem[PROBLEM_SIZE];
@@ -192,10 +197,9 @@ static int fill(lua_State *S, void *arg)
     return 1;
 }
 
-static int sandbox_finish(lua_State *L)
+static void close_sandbox(void *sandbox)
 {
-    sandbox_close(luaL_checkudata(L, 1, CLASS));
-    return 0;
+    sandbox_close(sandbox);
 }
 
 /* The first nil says that the globals could be copied. */
@@ -303,34 +307,40 @@ static int finish(lua_State *L, Sandbox *s, SandboxEnd how, const Filling *f)
     }
 }
 
+/* The arguments of run, then the box. */
+static int run(lua_State *L)
+{
+    size_t size;
+    const char *code = lua_tolstring(L, CODE, &size);
+    Sandbox *s = ((const Box *)lua_touserdata(L, BOX))->held;
+    Filling f = {.L = L};
+    SandboxEnd how = sandbox_run(s, code, size, fill, &f);
+    return finish(L, s, how, &f);
+}
+
 /* run(code, memory_mb, steps, seconds, globals|nil) -> nil, results... | nil, nil, message, code |
  * why the globals cannot be copied */
 static int sandbox_l_run(lua_State *L)
 {
-    size_t size;
-    const char *code = luaL_checklstring(L, CODE, &size);
+    luaL_checkstring(L, CODE);
     SandboxLimits limits = {.memory = (size_t)luaL_checkinteger(L, MEMORY) << 20,
                             .steps = luaL_checkinteger(L, STEPS),
                             .seconds = luaL_checknumber(L, SECONDS)};
     lua_settop(L, GLOBALS);
     if (!lua_isnil(L, GLOBALS))
         luaL_checktype(L, GLOBALS, LUA_TTABLE);
-    Sandbox *s = lua_newuserdatauv(L, sizeof *s, 0); /* at BOX */
-    memset(s, 0, sizeof *s);
-    luaL_setmetatable(L, CLASS);
-    s->limits = limits;
-    s->alloc = api_alloc(L);
-    Filling f = {.L = L};
-    SandboxEnd how = sandbox_run(s, code, size, fill, &f);
-    int results = finish(L, s, how, &f);
-    sandbox_close(s);
-    return results;
+    LuaSandbox *s = api_new_box(L, CLASS, sizeof *s, close_sandbox); /* at BOX */
+    s->sandbox.limits = limits;
+    s->sandbox.alloc = api_alloc(L);
+    s->box.held = &s->sandbox;
+    s->box.closing = true;
+    return api_use_box(L, BOX, run);
 }
 
 PONDER_MODULE(luaopen_ponder_core_sandbox)
 {
     static const luaL_Reg functions[] = {{"run", sandbox_l_run}, {NULL, NULL}};
-    api_new_class(L, CLASS, no_methods, sandbox_finish);
+    api_new_class(L, CLASS, no_methods);
     luaL_newlib(L, functions);
     return 1;
 }

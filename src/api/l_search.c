@@ -13,7 +13,9 @@
 
 Core *core_check(lua_State *L)
 {
-    return luaL_checkudata(L, 1, CORE_TYPE);
+    Core *core = luaL_checkudata(L, 1, CORE_TYPE);
+    luaL_argcheck(L, core->search.chunks.items != NULL, 1, "the search is closed");
+    return core;
 }
 
 /* For methods that change the tree. */
@@ -160,13 +162,10 @@ static int core_new(lua_State *L)
     return 1;
 }
 
-/* Not a method: a script could free what a loop on the C stack is using. */
 static int core_gc(lua_State *L)
 {
-    Core *core = core_check(L);
-    lua_Debug frame;
-    if (lua_getstack(L, 0, &frame) && lua_getinfo(L, "n", &frame) && frame.name != NULL &&
-        strcmp(frame.name, "__gc") == 0 && strcmp(frame.namewhat, "metamethod") == 0) {
+    Core *core = luaL_checkudata(L, 1, CORE_TYPE);
+    if (api_is_collected(L)) {
         Alloc alloc = core->search.alloc;
         search_free(&core->search);
         vec_free(&core->units, &alloc);

@@ -27,14 +27,13 @@ static int no_values(lua_State *L, int store, StoreStatus status, const StoreErr
 
 Store *store_check(lua_State *L, int index, const char *where)
 {
-    Store *s = luaL_testudata(L, index, STORE);
+    LuaStore *s = luaL_testudata(L, index, STORE);
     if (s == NULL)
         luaL_error(L, "store.%s: self must be a store (got %s)", where, luaL_typename(L, index));
-    if (s->db == NULL)
-        luaL_error(L, "store.%s: the store is closed", where);
-    if (!store_is_ours(s))
-        luaL_error(L, "store.%s: the store belongs to the process that opened it", where);
-    return s;
+    const char *problem = s->store.db == NULL ? "is closed" : api_box_problem(&s->box);
+    if (problem != NULL)
+        luaL_error(L, "store.%s: the store %s", where, problem);
+    return &s->store;
 }
 
 Store *store_self(lua_State *L, const char *where)
@@ -176,20 +175,20 @@ void store_hide_values(lua_State *L, int store, int first)
 
 /* ---- opening and closing ---- */
 
-static int store_l_finish(lua_State *L)
+static void close_store(void *store)
 {
-    store_close(luaL_checkudata(L, 1, STORE), NULL);
-    return 0;
+    store_close(store, NULL);
 }
 
 /* self -> true | nil, message, code */
 static int store_l_close(lua_State *L)
 {
-    Store *s = luaL_testudata(L, 1, STORE);
+    LuaStore *s = luaL_testudata(L, 1, STORE);
     StoreError e;
     if (s == NULL)
         return luaL_error(L, "store.close: self must be a store (got %s)", luaL_typename(L, 1));
-    return no_values(L, 1, store_close(s, &e), &e);
+    Store *held = api_empty_box(&s->box);
+    return no_values(L, 1, held != NULL ? store_close(held, &e) : STORE_OK, &e);
 }
 
 #define AT(name) offsetof(StoreOptions, name)
@@ -224,16 +223,15 @@ static int l_open(lua_State *L)
     if (size == 0 || strlen(path) != size)
         return luaL_error(L, "store.open: path must not be empty, nor contain a NUL");
     lua_settop(L, 2);
-    Store *s = lua_newuserdatauv(L, sizeof *s, STORE_HIDDEN);
-    s->db = NULL;
-    luaL_setmetatable(L, STORE);
+    LuaStore *s = api_new_box(L, STORE, sizeof *s, close_store);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, STORE_PATH);
     StoreOptions o = read_options(L, 2); /* points into the table: no Lua value is made below */
     if (o.mode != STORE_READ)
         offline_refuse(L, "store.open for writing");
-    if (store_open(s, path, &o, &e) != STORE_OK)
+    if (store_open(&s->store, path, &o, &e) != STORE_OK)
         return store_push_failure(L, -1, &e);
+    s->box.held = &s->store;
     return 1;
 }
 
@@ -318,8 +316,8 @@ static const luaL_Reg functions[] = {
 
 PONDER_MODULE(luaopen_ponder_core_store)
 {
-    api_new_class(L, STORE, store_methods, store_l_finish);
-    api_new_class(L, STORE_ROWS, no_methods, store_rows_close);
+    api_new_class(L, STORE, store_methods);
+    api_new_class(L, STORE_ROWS, no_methods);
     luaL_newlib(L, functions);
     api_set_string(L, "sqlite_version", sqlite3_libversion());
     return 1;

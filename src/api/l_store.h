@@ -10,6 +10,11 @@
 
 enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
 
+typedef struct LuaStore {
+    Box box;
+    Store store;
+} LuaStore;
+
 /* The value at `index`, which must be an open store of this process. */
 Store *store_check(lua_State *L, int index, const char *where);
 
@@ -22,12 +27,11 @@ const char *store_text(lua_State *L, int index, const char *where, const char *n
 /* -> nil, "FILE: what is wrong", code; `store` is the index of the store's userdata. */
 int store_push_failure(lua_State *L, int store, const StoreError *e);
 
-/* Methods in l_store_rows.c, and the finalizer of rows. */
+/* Methods in l_store_rows.c. */
 int store_l_execute(lua_State *L);
 int store_l_rows(lua_State *L);
 int store_l_columns(lua_State *L);
 int store_l_row(lua_State *L);
-int store_rows_close(lua_State *L);
 int store_l_hold_back(lua_State *L);
 int store_l_take_back(lua_State *L);
 int store_l_hold_commit(lua_State *L);

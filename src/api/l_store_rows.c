@@ -1,8 +1,5 @@
 /*
  * l_store_rows.c -- statements, their parameters, and the rows that they return.
- *
- * Making a Lua value may run finalizers, which may close the store: after every value, check_open
- * before using what SQLite owns.
  */
 #include <math.h>
 
@@ -11,10 +8,11 @@
 
 enum { MAX_HELD_BACK = 64 /* values */ };
 
-/* The iterator of rows() and columns(). Its user value is the store. */
+/* The iterator of rows() and columns(). Its owner and user value is the store. */
 typedef struct Rows {
-    Store *store;
-    sqlite3_stmt *statement; /* NULL: all were read */
+    Box box;
+    LuaStore *store;
+    sqlite3_stmt *statement;
     bool by_name;
 } Rows;
 
@@ -199,74 +197,53 @@ int store_l_hold_commit(lua_State *L)
 
 /* ---- rows ---- */
 
+static void close_rows(void *held)
+{
+    const Rows *r = held;
+    if (r->store->box.held != NULL)
+        store_release(&r->store->store, r->statement);
+}
+
 /* self, sql, values... -> inserts Rows below them, which owns the statement */
 static Rows *rows_new(lua_State *L, const char *where, bool by_name)
 {
-    Store *s = store_self(L, where);
     StoreError e;
-    Rows *r = lua_newuserdatauv(L, sizeof *r, 1);
-    *r = (Rows){s, NULL, by_name};
-    luaL_setmetatable(L, STORE_ROWS);
+    store_self(L, where);
+    Rows *r = api_new_box(L, STORE_ROWS, sizeof *r, close_rows);
+    r->store = lua_touserdata(L, 1);
+    r->box.owner = &r->store->box;
+    r->by_name = by_name;
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
     lua_insert(L, 1);
     r->statement = acquire(L, 2, where, SQLITE_TRANSIENT, &e);
     if (r->statement == NULL)
         raise(L, 2, &e);
+    r->box.held = r;
     return r;
 }
 
-static bool is_open(const Rows *r)
+/* Rows -> the values of the next row, or a table of them; nothing after the last */
+static int push_next_row(lua_State *L)
 {
-    return r->statement != NULL && r->store->db != NULL && store_is_ours(r->store);
-}
-
-static void check_open(lua_State *L, const Rows *r)
-{
-    if (!is_open(r))
-        luaL_error(L, "store.rows: the store was closed between two rows");
-}
-
-int store_rows_close(lua_State *L)
-{
-    Rows *r = luaL_checkudata(L, 1, STORE_ROWS);
-    if (is_open(r))
-        store_release(r->store, r->statement);
-    r->statement = NULL;
-    return 0;
-}
-
-/* Steps to the next row. `index` is that of the Rows. */
-static bool next_row(lua_State *L, Rows *r, int index)
-{
+    Rows *r = api_held(L);
     StoreError e;
     bool row;
-    check_open(L, r);
-    StoreStatus status = store_step(r->store, r->statement, &row, &e);
-    if (!row) {
-        store_release(r->store, r->statement);
-        r->statement = NULL;
-    }
+    StoreStatus status = store_step(&r->store->store, r->statement, &row, &e);
+    r->box.closing |= !row;
     if (status != STORE_OK) {
-        lua_getiuservalue(L, index, 1);
+        lua_getiuservalue(L, 1, 1);
         raise(L, lua_gettop(L), &e);
     }
-    return row;
-}
-
-/* Pushes the row's values, or a table of them. */
-static int push_row(lua_State *L, const Rows *r)
-{
+    if (!row)
+        return 0;
     int count = sqlite3_column_count(r->statement);
     luaL_checkstack(L, count + LUA_MINSTACK, "too many columns");
     if (r->by_name)
         lua_createtable(L, 0, count);
     for (int i = 0; i < count; i++) {
-        check_open(L, r);
-        if (r->by_name) {
+        if (r->by_name)
             lua_pushstring(L, sqlite3_column_name(r->statement, i));
-            check_open(L, r);
-        }
         push_column(L, r->statement, i);
         if (r->by_name)
             lua_rawset(L, -3);
@@ -276,11 +253,14 @@ static int push_row(lua_State *L, const Rows *r)
 
 static int rows_l_next(lua_State *L)
 {
-    int index = lua_upvalueindex(1);
-    Rows *r = lua_touserdata(L, index);
-    if (r->statement == NULL)
+    lua_settop(L, 0);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    const Rows *r = luaL_checkudata(L, 1, STORE_ROWS);
+    if (r->box.held == NULL)
         return 0;
-    return next_row(L, r, index) ? push_row(L, r) : 0;
+    if (api_box_problem(&r->box) != NULL || r->store->store.db == NULL)
+        return luaL_error(L, "store.rows: the store was closed between two rows");
+    return api_use_box(L, 1, push_next_row);
 }
 
 /* -> iterator, nil, nil, Rows, which a generic for closes however it ends */
@@ -309,12 +289,6 @@ int store_l_columns(lua_State *L)
 /* self, sql, values... -> values of the first row */
 int store_l_row(lua_State *L)
 {
-    Rows *r = rows_new(L, "row", false);
-    if (!next_row(L, r, 1))
-        return 0;
-    int count = push_row(L, r);
-    if (is_open(r))
-        store_release(r->store, r->statement);
-    r->statement = NULL;
-    return count;
+    rows_new(L, "row", false)->box.closing = true;
+    return api_use_box(L, 1, push_next_row);
 }

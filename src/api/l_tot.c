@@ -62,7 +62,9 @@ static int tot_new(lua_State *L)
 
 static int m_gc(lua_State *L)
 {
-    tot_free(machine_self(L));
+    Tot *t = machine_self(L);
+    if (machine_is_collected(L, &t->machine))
+        tot_free(t);
     return 0;
 }
 

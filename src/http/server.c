@@ -163,8 +163,10 @@ static bool start_daemon(HttpServer *s)
 HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
 {
     HttpServer *s = alloc_resize(alloc, NULL, 0, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
+        close(options->listen_fd);
         return NULL;
+    }
     *s = (HttpServer){.alloc = *alloc, .options = *options};
     loop_port_open(&s->port);
     s->run_timer = loop_timer(on_run_due, s);
@@ -172,6 +174,8 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     s->watch_timer = loop_timer(http_on_watch_due, s);
     if (s->run_timer == NULL || s->deadline_timer == NULL || s->watch_timer == NULL ||
         !start_daemon(s)) {
+        if (s->daemon == NULL)
+            close(options->listen_fd);
         http_close(s);
         return NULL;
     }

@@ -29,7 +29,7 @@
 typedef struct HttpServer HttpServer;
 
 typedef struct HttpOptions {
-    int listen_fd; /* bound and listening; the server owns it once http_open succeeded */
+    int listen_fd; /* bound and listening; http_open takes it, and closes it if it fails */
     int64_t max_connections;
     int64_t max_connections_per_address;
     int64_t max_header_bytes; /* of the path and the headers */

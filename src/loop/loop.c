@@ -155,12 +155,7 @@ void loop_close_handle(uv_handle_t *h, void *block)
 
 void loop_port_open(LoopPort *p)
 {
-    *p = (LoopPort){.number = ++loop.ports, .process = loop_process_id()};
-}
-
-bool loop_port_is_ours(const LoopPort *p)
-{
-    return p->process == loop_process_id();
+    *p = (LoopPort){.number = ++loop.ports};
 }
 
 void loop_post(LoopPort *p)

@@ -14,7 +14,7 @@
  *     descriptor is ready --> callback --> owner's buffer, loop_post --> loop_take --> Lua
  *
  * A process has one loop, used by one thread; the first call opens it. A forked child gets a new
- * loop and must not end its parent's handles, only free its own memory. Handles are freed inside
+ * loop, and must neither use nor end its parent's handles and ports. Handles are freed inside
  * the loop some time after they were ended, so they are allocated by malloc.
  */
 #ifndef PONDER_LOOP_LOOP_H
@@ -73,15 +73,11 @@ void loop_end(LoopHandle *h);
 /* The first member of its owner. Numbers are never reused. */
 typedef struct LoopPort {
     int64_t number;
-    pid_t process; /* that opened it */
     bool posted;
     TAILQ_ENTRY(LoopPort) link; /* among the posted ones */
 } LoopPort;
 
 void loop_port_open(LoopPort *p);
-
-/* Whether this process opened it, rather than its parent: else its owner can only free memory. */
-bool loop_port_is_ours(const LoopPort *p);
 
 /* The port's owner has something for Lua. Cannot fail. Unpost the port before its owner is freed.
  */

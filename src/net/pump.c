@@ -98,16 +98,13 @@ void pump_close(Pump *p)
 {
     if (p == NULL)
         return;
-    /* A child must not send a TLS close on its parent's connections. */
-    if (loop_port_is_ours(&p->port)) {
-        free_transfers(p, &p->active);
-        free_transfers(p, &p->ended);
-        free_transfers(p, &p->taken);
-        free_transfers(p, &p->spare);
-        multis_close(p);
-        loop_end(p->timer);
-        loop_unpost(&p->port);
-    }
+    free_transfers(p, &p->active);
+    free_transfers(p, &p->ended);
+    free_transfers(p, &p->taken);
+    free_transfers(p, &p->spare);
+    multis_close(p);
+    loop_end(p->timer);
+    loop_unpost(&p->port);
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     event_list_free(&p->taken_events, &p->alloc);

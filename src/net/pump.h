@@ -104,7 +104,7 @@ typedef enum PumpStatus {
 /* Opens a pump; *out is NULL unless PUMP_OK. */
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out);
 
-/* Drops all calls and closes all connections; in a forked child only frees memory. */
+/* Drops all calls and closes all connections. */
 void pump_close(Pump *p);
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id);

@@ -292,15 +292,13 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
 void redis_close(Redis *r)
 {
     Alloc alloc = r->alloc;
-    if (loop_port_is_ours(&r->port)) {
-        flush(r); /* unsent commands, as far as the socket accepts them */
-        loop_end(r->watch);
-        curl_multi_remove_handle(r->multi, r->easy);
-        curl_easy_cleanup(r->easy);
-        curl_multi_cleanup(r->multi);
-        loop_end(r->timer);
-        loop_unpost(&r->port);
-    }
+    flush(r); /* unsent commands, as far as the socket accepts them */
+    loop_end(r->watch);
+    curl_multi_remove_handle(r->multi, r->easy);
+    curl_easy_cleanup(r->easy);
+    curl_multi_cleanup(r->multi);
+    loop_end(r->timer);
+    loop_unpost(&r->port);
     for (size_t i = r->first; i < r->replies.count; i++)
         freeReplyObject(r->replies.items[i]);
     vec_free(&r->replies, &alloc);

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loop/loop.h"
 #include "store/header.h"
 #include "store/held.h"
 #include "store/private.h"
@@ -407,8 +406,7 @@ static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o
 
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
-    *s = (Store){.process = loop_process_id(),
-                 .writable = o->mode != STORE_READ,
+    *s = (Store){.writable = o->mode != STORE_READ,
                  .full_sync = o->full_sync != 0,
                  .checkpoint_at = STORE_WAL_PAGES};
     if (sqlite3_initialize() != SQLITE_OK)
@@ -443,20 +441,11 @@ static void remove_empty_wal(const char *real_path)
     sqlite3_close(db);
 }
 
-bool store_is_ours(const Store *s)
-{
-    return s->process == loop_process_id();
-}
-
 StoreStatus store_close(Store *s, StoreError *e)
 {
     StoreStatus status = STORE_OK;
     if (s->db == NULL)
         return STORE_OK;
-    if (!store_is_ours(s)) { /* closing would remove the parent's files */
-        s->db = NULL;
-        return STORE_OK;
-    }
     store_end_held(s);
     finalize_statements(s);
     if (!sqlite3_get_autocommit(s->db))

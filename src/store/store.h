@@ -55,7 +55,6 @@ typedef struct StoreValue {
 typedef struct Store {
     sqlite3 *db; /* NULL: closed */
     Claim *claim;
-    long process;
     bool writable, locked, full_sync;
     bool staged;           /* its name still ends in CLAIM_STAGING */
     bool in_transaction;   /* store_begin was called */
@@ -76,11 +75,8 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
 StoreStatus store_publish(Store *s, StoreError *e);
 
 /* Rolls back an open transaction, and removes a file that was not published. The store is closed
- * even on failure: then committed data is still in the -wal. Does nothing in a forked child. */
+ * even on failure: then committed data is still in the -wal. */
 StoreStatus store_close(Store *s, StoreError *e);
-
-/* Whether this process opened it, rather than its parent. */
-bool store_is_ours(const Store *s);
 
 /* ---- statements ---- */
 
