@@ -220,7 +220,7 @@ describe("ponder chat --tools", function()
     it("reports errors in the file", function()
         dir:write("tools.lua", "return 1")
         local r = ponder { "chat", "--tools", "tools.lua", "x" }
-        assert.equal(2, r.status)
+        assert.equal(1, r.status)
         assert.matches("%-%-tools: tools.lua: must return a list of tools", r.err)
         for text, problem in pairs {
             ["return { name = 'f' }"] = "tools must be a list of tools",
@@ -228,7 +228,7 @@ describe("ponder chat --tools", function()
         } do
             dir:write("tools.lua", text)
             r = ponder { "chat", "--tools", "tools.lua", "x" }
-            assert.equal(2, r.status)
+            assert.equal(1, r.status)
             assert.matches("^ponder chat: %-%-tools: tools.lua: " .. problem .. "\n$", r.err)
         end
     end)

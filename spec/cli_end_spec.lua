@@ -26,6 +26,51 @@ describe("os.exit", function()
     end
 end)
 
+describe("a failure has one status in all commands:", function()
+    local SCRIPTS = "run %s|eval %s|serve %s|mcp %s|ask --strategy %s ?|chat --tools %s ?|"
+        .. "cot --tools %s ?|work redis://127.0.0.1:1 --script %s|"
+        .. "run --untrusted --allow-tool %s ok.lua|prompts list --strategy %s"
+    local LOGS = "show %s|show --calls %s|view --no-open %s|diff %s %s|export --format json %s|"
+        .. "resume %s|replay %s|fork %s|log %s|eval --rescore %s ok.lua|eval --compare %s %s"
+    local MODELS = "chat --model %s ?|cot --model %s ?|serve chat --model %s|mcp tot --model %s"
+    local dir
+    setup(function()
+        dir = shell.directory { ["ok.lua"] = "return 1", ["syntax.lua"] = "return (",
+            ["raise.lua"] = "error 'boom'", ["dir/x"] = "",
+            ["model.lua"] = "return function() return 'yes' end" }
+    end)
+    teardown(function() dir:__close() end)
+
+    for _, case in ipairs {
+        { 2, "a missing script", SCRIPTS, "gone.lua" }, { 2, "a directory", SCRIPTS, "dir" },
+        { 1, "a script that cannot be compiled", SCRIPTS, "syntax.lua" },
+        { 1, "a script that raises", SCRIPTS, "raise.lua" },
+        { 2, "neither a file nor a run", LOGS, "gone" },
+        { 2, "a directory as a log", LOGS, "dir" }, { 2, "not a run log", LOGS, "ok.lua" },
+        { 1, "a model that cannot be opened", MODELS, "foo:bar" },
+        { 1, "a missing scripted model", MODELS, "script:gone.lua" },
+        { 2, "a missing directory of prompts", "cot --prompts %s ?|prompts list --prompts %s|"
+            .. "trust %s", "gone" },
+        { 2, "a log that exists", "run --log %s ok.lua|chat --log %s ?|serve --log %s chat",
+            "ok.lua" },
+        { 2, "a wrong Redis URL",
+            "work %s --script ok.lua|queue %s|run --cache redis://%s/x ok.lua", ":" },
+    } do
+        it(case[2], function()
+            for line in case[3]:gmatch "[^|]+" do
+                local words = {}
+                for word in line:gsub("%%s", case[4]):gmatch "%S+" do
+                    words[#words + 1] = word
+                end
+                local r = shell.ponder(words, { cwd = dir.path, limit_s = 20,
+                    env = { PONDER_MODEL = "script:model.lua" } })
+                assert.same({ case[1], "" }, { r.status, r.out }, line .. ": " .. r.err)
+                assert.matches("^ponder[ a-z]*: %S", r.err)
+            end
+        end)
+    end
+end)
+
 describe("the end of a script", function()
     it("survives a finalizer that continues a search", function()
         local r = ends(0, shell.ponder { "-e", [[
@@ -184,7 +229,7 @@ describe("Ctrl-C", function()
 
     it("ends a search for a log that is a pipe", function()
         local dir <close> = shell.directory()
-        local r = ends(1, shell.run(("mkfifo %s/fifo; %s log %s/fifo 2>$ERR"):format(dir.path,
+        local r = ends(2, shell.run(("mkfifo %s/fifo; %s log %s/fifo 2>$ERR"):format(dir.path,
             shell.quote(shell.executable), dir.path)))
         assert.matches("is not a regular file", r.err)
     end)

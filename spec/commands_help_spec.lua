@@ -308,14 +308,26 @@ describe("ponder man", function()
                 assert.is_true(has(section .. "\n", request), name .. flag)
             end
         end
-        for _, part in ipairs { ".SH NAME", ".SH EXIT STATUS", ".B PONDER_MODEL" } do
+        for _, part in ipairs { ".SH NAME", ".B PONDER_MODEL",
+            "\n.B ponder chat\nask a model and stream its reply\n" } do
             assert.is_true(has(page, part), part)
+        end
+    end)
+
+    it("names every exit status, as --help and README do", function()
+        local texts = { ponder({ "man" }).out:match "\n.SH EXIT STATUS\n(.*)$",
+            ponder({ "--help" }).out:match "Exit%s+status:.*$",
+            shell.read(shell.root .. "/README.md"):match "\nExit status, .-\n\n" }
+        for _, status in ipairs { 0, 1, 2, 99, 124, 129, 130, 143 } do
+            for i, text in ipairs(texts) do
+                assert.matches("%f[%w]" .. status .. "%f[%W]", text, i)
+            end
         end
     end)
 
     it("has no text line that roff takes for a request", function()
         local known = { TH = true, SH = true, SS = true, TP = true, PP = true, B = true, I = true,
-            nf = true, fi = true, br = true }
+            nf = true, fi = true, br = true, nh = true, ad = true }
         for line in ponder({ "man" }).out:gmatch("[^\n]+") do
             local request = line:match("^[.'](%S*)")
             assert.truthy(not request or known[request], line)

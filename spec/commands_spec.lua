@@ -132,7 +132,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
             model, "Why?" }
         assert.same({ 0, "got 42\n" }, { r.status, r.out }, r.err)
         r = ponder { "cot", "--tools", dir.path .. "/bad.lua", "--model", model, "Why?" }
-        assert.equal(2, r.status)
+        assert.equal(1, r.status)
         assert.truthy(r.err:find("--tools: .*bad.lua: must return a list of tools"))
         assert.equal(2, ponder({ "cot", "--tools", "/nonexistent", "Why?" }).status)
     end)
@@ -143,8 +143,8 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         assert.truthy(("\n" .. r.err):find("\n> 1 script:", 1, true), r.err)
         local missing = shell.root .. "/no-such-directory" -- /nonexistent exists: logs are in it
         r = ponder { "cot", "--prompts", missing, "--model", GAME, "Use 4 4 6 8 to make 24" }
-        assert.same({ 1, ("ponder cot: %s: No such file or directory [BAD_PROMPT]"):format(
-            missing) }, { r.status, shell.lines(r.err)[1] })
+        assert.same({ 2, ("ponder cot: --prompts: %s: No such file or directory; ponder prompts "
+            .. "eject --to DIR makes one"):format(missing) }, { r.status, shell.lines(r.err)[1] })
     end)
 end)
 

@@ -117,7 +117,7 @@ describe("ponder doc", function()
 
     it("suggests what was probably meant", function()
         local r = shell.ponder { "doc", "search.rum" }
-        assert.same({ 1, "", 'ponder doc: unknown name "search.rum" (did you mean '
+        assert.same({ 2, "", 'ponder doc: unknown name "search.rum" (did you mean '
             .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
         r = shell.ponder { "doc", "cache.open" }
         assert.matches("(did you mean model.cache.open?)", r.err, 1, true)

@@ -445,7 +445,7 @@ describe("ponder init", function()
     it("changes no file that exists", function()
         dir:write("eval.lua", "mine")
         local result = ponder "init"
-        assert.equal(1, result.status)
+        assert.equal(2, result.status)
         assert.equal("mine", dir:read "eval.lua")
         assert.equal(2, ponder("init", "evil").status)
     end)

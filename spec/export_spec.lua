@@ -53,12 +53,16 @@ describe("ponder export", function()
         assert.same({ 1, "ponder export: /dev/full: No space left on device\n" },
             { r.status, r.err })
         r = ponder("--format", "dot", "--output", dir.path .. "/no/x", path)
-        assert.same({ 1, ("ponder export: %s/no/x: No such file or directory\n"):format(
+        assert.same({ 2, ("ponder export: %s/no/x: No such file or directory\n"):format(
             dir.path) }, { r.status, r.err })
-        r = ponder("--format", "dot", "--search", "9", path)
-        assert.same({ 1, ("ponder export: %s: there is no search 9\n"):format(path) },
-            { r.status, r.err })
-        assert.equal(1, ponder("--format", "json", dir.path .. "/none.db").status)
+        for _, to in ipairs { {}, { "--output", file }, { "--output", dir.path .. "/new.dot" } } do
+            r = ponder("--format", "dot", "--search", "9", path, table.unpack(to))
+            assert.same({ 2, "", ("ponder export: %s: there is no search 9\n"):format(path) },
+                { r.status, r.out, r.err })
+        end
+        assert.equal(export("--format", "json", path), dir:read("out.json"))
+        assert.is_nil(io.open(dir.path .. "/new.dot"))
+        assert.equal(2, ponder("--format", "json", dir.path .. "/none.db").status)
         assert.equal(1, shell.ponder({ "export", "--format", "json", path },
             { to = "/dev/full" }).status)
     end)

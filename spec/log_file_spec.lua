@@ -90,7 +90,8 @@ describe("the log of a run", function()
 
         it("must be a new file in a writable directory", function()
             w:begin(ASK)
-            refused(w.dir:write("other.db", "some text"), "file already exists")
+            refused(w.dir:write("other.db", "some text"),
+                "file already exists; %-%-log takes a new file")
             refused(w.dir:write("empty.db", ""), "file already exists")
             refused(w.dir.path, "file already exists")
             refused("/dev/null", "file already exists")
@@ -99,7 +100,7 @@ describe("the log of a run", function()
             refused("", "must be a path")
             assert.equal(0, w:run().status)
             w.server:reset()
-            refused(w.log, "file already exists")
+            refused(w.log, "file already exists; to continue it: ponder resume " .. w.log)
         end)
 
         it("is created even without a call", function()

@@ -88,7 +88,7 @@ describe("ponder log", function()
         result = shell.ponder { "show", path .. "#99999999999999999999" }
         assert.matches("holds no run 9223372036854775807", result.err)
         result = shell.ponder { "show", path .. "#4" }
-        assert.same({ 1, ("ponder show: %s: holds no run 4\n"):format(path) },
+        assert.same({ 2, ("ponder show: %s: holds no run 4\n"):format(path) },
             { result.status, result.err })
     end)
 

@@ -156,8 +156,9 @@ describe("ponder work", function()
         local wrong = server.url:gsub("//", "//:correcth0rse@", 1)
         for _, case in ipairs {
             { 2, "expected %-%-script FILE", "redis://h" },
-            { 2, "must return a table of functions", server.url, "--script", "none.lua" },
-            { 2, "syntax.lua:1:", server.url, "--script", "syntax.lua" },
+            { 1, "must return a table of functions", server.url, "--script", "none.lua" },
+            { 2, "gone.lua: No such file", server.url, "--script", "gone.lua" },
+            { 1, "syntax.lua:1:", server.url, "--script", "syntax.lua" },
             { 2, "the Redis URL must be", "http://:s3cr3t99@h", "--script", "job.lua" },
             { 1, "WRONGPASS.*the password is wrong", wrong, "--script", "job.lua" },
             { 1, "NOAUTH", server.url, "--script", "job.lua" },

@@ -140,7 +140,7 @@ describe("a request on the log of a server", function()
             serve; ask a ann; $on run.db; echo $?; stop
             echo hello >text; $on text; echo $?; cat text
             printf x | dd of=run.db bs=1 seek=4099 conv=notrunc 2>dd; $on run.db; echo $?]]
-        assert.matches("^re a, ann, %d+\n2\n2\nhello\n2\n$", r.out)
+        assert.matches("^re a, ann, %d+\n1\n2\nhello\n1\n$", r.out)
         assert.matches("^ponder serve: run.db: another run is writing it\n"
             .. "ponder serve: text: not a run log\nponder serve: run.db: damaged: [^\n]+\n$", r.err)
     end)

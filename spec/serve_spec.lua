@@ -826,7 +826,7 @@ describe("ponder serve", function()
             kill -TERM $pid; wait $pid
             %s serve two.lua; echo $?]]):format(dir.path, shell.quote(shell.executable), CHAT,
             shell.quote(shell.executable)))
-        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n2\n', r.out)
+        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n1\n', r.out)
         assert.matches("ponder serve: two.lua: policy one: no model is named", r.err, 1, true)
     end)
 
@@ -882,14 +882,23 @@ describe("ponder serve", function()
             ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
             ["up.lua"] = "return function() end" }
         local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
+        local function reports(status, case)
+            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
+            assert.equal(status, r.status)
+            assert.matches(case[1], r.err)
+        end
         for _, case in ipairs {
-            { "expected a policy" },
-            { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
             { "^ponder serve: broken.lua:1: unexpected symbol", "broken.lua" },
             { "^ponder serve: result.lua: policy best_node: expected a function", "result.lua" },
             { '^ponder serve: odd.lua: policy odd: unknown option "depth"\n$', "odd.lua" },
             { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
             { "^ponder serve: tot: no model is named", "tot" },
+        } do
+            reports(1, case)
+        end
+        for _, case in ipairs {
+            { "expected a policy" },
+            { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
             { "^ponder serve: two policies are named up %(NAME=FILE.lua names one%)\n$", "up.lua",
                 "up.lua" },
             { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
@@ -898,14 +907,12 @@ describe("ponder serve", function()
                 "--cors", "*,http://localhost:3000,a.example", "up.lua" },
             { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
         } do
-            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
-            assert.equal(2, r.status)
-            assert.matches(case[1], r.err)
+            reports(2, case)
         end
         local r = shell.ponder({ "serve", "tot" }, {
             env = { XDG_CONFIG_HOME = broken_config.path },
         })
-        assert.equal(2, r.status)
+        assert.equal(1, r.status)
         assert.matches("^ponder serve: tot: [^\n]*/config.lua:1: unexpected symbol[^\n]*\n$", r.err)
     end)
 end)

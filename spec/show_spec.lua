@@ -261,7 +261,7 @@ describe("ponder show", function()
             [path .. ": there is no node x"] = { "--node", "x", path },
             [path .. ": there is no search 9"] = { "--tree", "--search", "9", path } } do
             local r = ponder { "show", table.unpack(words) }
-            assert.same({ 1, "", "ponder show: " .. message .. "\n" }, { r.status, r.out, r.err })
+            assert.same({ 2, "", "ponder show: " .. message .. "\n" }, { r.status, r.out, r.err })
         end
         for _, words in ipairs { { "--calls", "--tree" }, { "--search", "1" }, { "a", "b" },
             { "--call", "0" }, { "--cals" } } do
@@ -301,7 +301,7 @@ describe("ponder show", function()
         for what, words in pairs { ["call 1; there are 0"] = { "--call", "1" },
             search = { "--tree" } } do
             r = ponder { "show", log, table.unpack(words) }
-            assert.same({ 1, ("ponder show: %s: there is no %s%s"):format(log, what, hint) },
+            assert.same({ 2, ("ponder show: %s: there is no %s%s"):format(log, what, hint) },
                 { r.status, r.err })
         end
     end)

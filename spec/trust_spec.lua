@@ -179,6 +179,6 @@ describe("ponder trust", function()
         end
         local r = ponder { "trust", "nowhere" }
         assert.equal("ponder trust: nowhere: No such file or directory\n", r.err)
-        assert.equal(1, r.status)
+        assert.equal(2, r.status)
     end)
 end)

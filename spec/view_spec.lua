@@ -434,7 +434,7 @@ describe("ponder view", function()
         local problems = { ["/etc/passwd"] = "not a run log", ["/"] = "is a directory" }
         for path, problem in pairs(problems) do
             local r = shell.ponder({ "view", "--no-open", path }, { limit_s = 10 })
-            assert.same({ 1, ("ponder view: %s: %s\n"):format(path, problem) }, { r.status, r.err })
+            assert.same({ 2, ("ponder view: %s: %s\n"):format(path, problem) }, { r.status, r.err })
         end
     end)
 

@@ -16,8 +16,7 @@
 --- `rules` and the fields below it are optional. --help, shell completions and the manual page are
 --- made from these fields.
 ---
---- Exit status: 0; 1 when a script raised an error or a run failed; 2 for a usage error; 124 after
---- --timeout; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+--- Exit statuses: ponder.cli.shared.statuses.
 
 local args = require "ponder.args"
 local core = require "ponder.core.task"
@@ -104,9 +103,7 @@ end
 local TITLE = "ponder %s: search policies and reasoning strategies in Lua, run against language "
     .. "models"
 
-local REST = "ponder COMMAND --help describes a command; start with ponder help tutorial. Exit "
-    .. "status: 0; 1 if a script raised an error; 2 for a usage error; 124 after --timeout; 130 "
-    .. "after Ctrl-C."
+local REST = "ponder COMMAND --help describes a command; start with ponder help tutorial."
 
 -- The commands in the order of `ponder --help`.
 local GROUPS = {
@@ -121,20 +118,37 @@ local GROUPS = {
 local FILE_AND_CODE = { { "ponder FILE [ARG...]", "run a script; the same as ponder run FILE" },
     { "ponder -e CODE [ARG...]", "run code" } }
 
----The text of `ponder --help`.
----@param columns? integer default 80
----@return string
-function cli.help(columns)
-    local parts = { args.fill(TITLE:format(host.version), columns),
-        args.list(FILE_AND_CODE, columns) }
+---What `ponder --help` says: its first and last paragraphs and the lists between them.
+---@return string title
+---@return {title: string?, rows: {[1]: string, [2]: string}[]}[] lists of what to type, and why
+---@return string rest
+function cli.overview()
+    local lists = { { rows = FILE_AND_CODE } }
     for i, group in ipairs(GROUPS) do
         local rows = {}
         for name in gmatch(group[2], "%S+") do
             rows[#rows + 1] = { "ponder " .. name, require("ponder.cli." .. name).summary }
         end
-        parts[i + 2] = group[1] .. ":\n" .. args.list(rows, columns)
+        lists[i + 1] = { title = group[1], rows = rows }
     end
-    parts[#parts + 1] = args.fill(REST, columns)
+    return TITLE:format(host.version), lists, REST
+end
+
+---The text of `ponder --help`.
+---@param columns? integer default 80
+---@return string
+function cli.help(columns)
+    local title, lists, rest = cli.overview()
+    local parts, statuses = { args.fill(title, columns) }, {}
+    for _, list in ipairs(lists) do
+        parts[#parts + 1] = (list.title and list.title .. ":\n" or "")
+            .. args.list(list.rows, columns)
+    end
+    for i, one in ipairs(require "ponder.cli.shared.statuses") do
+        statuses[i] = ("%d %s"):format(one[1], one[2])
+    end
+    parts[#parts + 1] = args.fill(("%s Exit status: %s (ponder man)."):format(rest,
+        concat(statuses, ", ")), columns)
     return concat(parts, "\n\n")
 end
 
@@ -194,6 +208,13 @@ function cli.refuse(message, status)
     end
 end
 
+---Like `refuse`, for what is wrong with the value of a flag.
+---@param flag string "--cache": the message begins with it
+---@param problem string?
+function cli.refuse_flag(flag, problem)
+    cli.refuse(problem and ("%s: %s"):format(flag, problem))
+end
+
 ---Ends the command with status 2 and a message unless a value is true, as `assert` does: for the
 ---results of functions that return nil and a message.
 ---@param value any
@@ -212,18 +233,35 @@ end
 ---@param ... any
 ---@return any ... its arguments but the flag
 function cli.expect_flag(flag, value, message, ...)
-    cli.refuse(not value and flag .. ": " .. message)
+    cli.refuse_flag(flag, not value and message)
     return value, message, ...
 end
 
----Like `expect`, with status 1.
+-- Codes of failures with what the command line names: it does not exist, exists already or is of
+-- another kind.
+local MISNAMED = { NOT_FOUND = true, UNREADABLE = true, NOT_A_LOG = true, EXISTS = true,
+    BAD_URL = true }
+
+---Like `expect`, for what is tried: status 1, but 2 if the code says that the command line is
+---wrong.
 ---@param value any
 ---@param message string? why the command failed
+---@param code string?
 ---@param ... any
 ---@return any ... its arguments
-function cli.need(value, message, ...)
-    cli.refuse(not value and message, 1)
-    return value, message, ...
+function cli.need(value, message, code, ...)
+    cli.refuse(not value and message, MISNAMED[code] and 2 or 1)
+    return value, message, code, ...
+end
+
+---Like `need`; the message begins with the name of a flag or of what it is about.
+---@param flag string "--tools"
+---@param value any
+---@param message string?
+---@param code string?
+---@return any value
+function cli.need_flag(flag, value, message, code)
+    return (cli.need(value, not value and ("%s: %s"):format(flag, message), code))
 end
 
 ---Prints a value as one line of JSON, safe for a terminal.
@@ -416,7 +454,7 @@ local function run_command(name, list)
         status = cli.report_error(status, run)
     end
     if message then
-        cli.fail("ponder " .. name, message)
+        cli.fail("ponder " .. name, cli.order_traceback(message))
     end
     status = status or 2
     status = status == 1 and host.time_is_up() and TIMED_OUT or status

@@ -36,18 +36,48 @@ end
 ---@param max_bytes? integer longer files are refused, unread beyond that
 ---@return string? text
 ---@return string? message with the path
+---@return "UNREADABLE"? code
 function file.read(path, max_bytes)
     local opened <close>, message = file.await(io.open, path, "rb")
     if not opened then
-        return nil, message
+        return nil, message, "UNREADABLE"
     end
     local text, problem = file.await(opened.read, opened, max_bytes and max_bytes + 1 or "a")
     if problem then
-        return nil, ("%s: %s"):format(path, problem)
+        return nil, ("%s: %s"):format(path, problem), "UNREADABLE"
     elseif max_bytes and text and #text > max_bytes then
         return nil, ("%s: it exceeds %d bytes"):format(path, max_bytes)
     end
     return text or ""
+end
+
+---Writes a file whole or not at all: beside it, then renames it. What is not a regular file, such
+---as a pipe or /dev/stdout, is written directly.
+---@param path string
+---@param write fun(out: file*): any, string? returns nil and a message if it fails
+---@return boolean? done
+---@return string? message with the path
+---@return string? code
+function file.replace(path, write)
+    local about = private.about(path, true)
+    local target = about and about.path or path
+    local beside = (not about or about.kind == "file") and target .. "-new" or nil
+    local out, message, code = private.open(beside or target)
+    if not out then
+        return nil, path .. message:sub(#(beside or target) + 1), code
+    end
+    local _ <close> = beside and setmetatable({}, { __close = function()
+        os.remove(beside) -- it is still there if `write` has failed or raised
+    end }) or nil
+    local ok, problem = write(out)
+    local closed, why = out:close()
+    if ok and closed and beside then
+        ok, problem = os.rename(beside, target)
+    end
+    if not ok or not closed then
+        return nil, ("%s: %s"):format(path, problem or why), "IO"
+    end
+    return true
 end
 
 return file

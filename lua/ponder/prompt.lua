@@ -38,6 +38,14 @@ local function check_string(where, what, value)
     end
 end
 
+---Why the user's directory of prompt files cannot be used.
+---@param directory string
+---@return string? problem nil: it can, or the texts are those of a log
+function prompt.problem(directory)
+    local problem = not files.is_offline() and trust.problem(directory, "directory", true)
+    return problem and ("%s; ponder prompts eject --to DIR makes one"):format(problem) or nil
+end
+
 ---Searches `directory` for prompt files before all others.
 ---@param directory string
 function prompt.add(directory)

@@ -91,7 +91,7 @@ end
 ---  (default 1000); functions_of: see ponder.queue.script
 ---@return ponder.queue.Queue?
 ---@return string? message
----@return string? code "BAD_URL", "BAD_SCRIPT", and those of ponder.redis.Client
+---@return string? code "BAD_URL", "UNREADABLE", "BAD_SCRIPT", and those of ponder.redis.Client
 function queue.open(url, opts)
     opts = options.check("queue.open", opts, OPEN)
     if not opts.name:find(NAME) then

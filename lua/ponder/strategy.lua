@@ -257,11 +257,12 @@ end
 ---@param path string named by the user
 ---@return ponder.strategy.Library?
 ---@return string? message
+---@return "UNREADABLE"? code
 function strategy.load(path)
-    local library, err = files.run(path, "script", failures.with_traceback)
+    local library, err, code = files.run(path, "script", failures.with_traceback)
     if err then
         local problem = failures.describe(err)
-        return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem
+        return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem, code
     elseif not strategy.is_library(library) then
         return nil, path .. ": must return ponder.strategy.new{...}"
     end

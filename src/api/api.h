@@ -70,12 +70,17 @@ static inline int api_fail_file(lua_State *L, const char *path, const char *why,
     return api_fail(L, lua_pushfstring(L, "%s: %s", path, why), code);
 }
 
+/* NOT_FOUND: the path cannot be a file. */
+static inline const char *api_errno_code(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EISDIR ? "NOT_FOUND"
+           : error == EEXIST                                      ? "EXISTS"
+                                                                  : "IO";
+}
+
 static inline int api_fail_errno(lua_State *L, const char *path, int error)
 {
-    const char *code = error == ENOENT || error == ENOTDIR ? "NOT_FOUND"
-                       : error == EEXIST                   ? "EXISTS"
-                                                           : "IO";
-    return api_fail_file(L, path, strerror(error), code);
+    return api_fail_file(L, path, strerror(error), api_errno_code(error));
 }
 
 static inline int api_close_file(lua_State *L)

@@ -167,7 +167,8 @@ static int private_make_directory(lua_State *L)
         error = ENOTDIR;
     if (error != 0)
         return api_fail_file(
-            L, path, lua_pushfstring(L, "cannot create this directory: %s", strerror(error)), "IO");
+            L, path, lua_pushfstring(L, "cannot create this directory: %s", strerror(error)),
+            api_errno_code(error));
     const char *problem = lua_toboolean(L, 2) ? make_private(path) : NULL;
     if (problem != NULL)
         return api_fail_file(L, path, problem, "NOT_PRIVATE");

@@ -353,7 +353,7 @@ function doc.run(opts, operands)
     end
     local found = find(index, name)
     if not found then
-        return 1, ("unknown name %s%s; ponder doc lists the modules"):format(
+        return nil, ("unknown name %s%s; ponder doc lists the modules"):format(
             options.show(name), hint(name, index.names))
     end
     return print_page(opts, function(page)

@@ -1,8 +1,8 @@
 --- `ponder export`: writes a run in the format of another program.
 
 local cli = require "ponder.cli"
+local file = require "ponder.file"
 local opened = require "ponder.cli.shared.opened"
-local private = require "ponder.core.private"
 
 -- Modules ponder.report.export.NAME, each with
 --     write(log, out, opts) -> true, or nil and a message
@@ -36,18 +36,6 @@ Writes the newest run, or the one with that log path, or that name or number in 
            OTLP/JSON; prompts and replies only with --content; --otlp sends them
            with $OTEL_EXPORTER_OTLP_HEADERS as headers and prints the trace id]]
 
--- Calls write(file) with the file of --output, or with standard output, whose errors the host
--- reports.
-local function write_to(path, write)
-    if not path then
-        return write(io.stdout) and 0 or 1
-    end
-    local out = cli.need(private.open(path))
-    local ok, problem = write(out)
-    local closed, why = out:close()
-    cli.need(ok and closed, ("%s: %s"):format(path, problem or why))
-end
-
 -- What is wrong with a combination of flags.
 local function misuse(opts)
     if opts.search and opts.format ~= "dot" and opts.format ~= "mermaid" then
@@ -61,6 +49,15 @@ local function misuse(opts)
     end
 end
 
+local function has_search(log, number)
+    for search in log:searches() do
+        if search.id == number then
+            return true
+        end
+    end
+    return false
+end
+
 ---See ponder.cli.
 function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
@@ -72,7 +69,15 @@ function export.run(opts, operands)
             io.stdout:write((cli.need(format.post(log, opts))), "\n")
             return
         end
-        return write_to(opts.output, function(out) return format.write(log, out, opts) end)
+        cli.expect(not opts.search or has_search(log, opts.search),
+            ("%s: there is no search %d"):format(log.path, opts.search or 0))
+        local function write(out)
+            return format.write(log, out, opts)
+        end
+        if not opts.output then
+            return write(io.stdout) and 0 or 1 -- the host reports errors of standard output
+        end
+        cli.need(file.replace(opts.output, write))
     end)
 end
 

@@ -5,6 +5,7 @@ local cli = require "ponder.cli"
 local edits = require "ponder.log.edit"
 local consent = require "ponder.cli.shared.consent"
 local host = require "ponder.core.host"
+local prompt = require "ponder.prompt"
 local read_file = require("ponder.file").read
 
 local fork = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
@@ -107,9 +108,8 @@ local function changed_arguments(past, opts)
     end
     add_options(past, list, opts.o or "")
     if opts.prompts then
-        local directory = host.absolute(opts.prompts)
-        cli.expect(directory, opts.prompts .. ": no such directory")
-        host.set_environment("PONDER_PROMPTS", directory)
+        cli.refuse_flag("--prompts", prompt.problem(opts.prompts))
+        host.set_environment("PONDER_PROMPTS", host.absolute(opts.prompts))
     end
     return list
 end

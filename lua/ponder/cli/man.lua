@@ -4,6 +4,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local environment = require "ponder.environment"
 local host = require "ponder.core.host"
+local statuses = require "ponder.cli.shared.statuses"
 
 local man = { expects = { 0, 0, "no argument" } }
 
@@ -21,16 +22,24 @@ local function escape(text)
     return (("\n" .. text):gsub("\n([.'])", "\n\\&%1"):sub(2))
 end
 
+-- Adds a list of terms, of that width in columns, and their descriptions.
+local function add_list(out, title, rows, width)
+    out[#out + 1] = title and ".PP\n" .. escape(title) .. ":" or nil
+    for _, row in ipairs(rows) do
+        out[#out + 1] = (".TP %s\n.B %s\n%s"):format(width or "", escape(row[1]),
+            escape(row[2]))
+    end
+end
+
 local function add_options(out, command)
     for _, section in ipairs(command.sections) do
-        if section.title then
-            out[#out + 1] = ".PP\n" .. escape(section.title) .. ":"
-        end
-        for _, name in ipairs(section.names) do
+        local rows = {}
+        for i, name in ipairs(section.names) do
             local rule = command.rules[name]
-            out[#out + 1] = (".TP\n.B %s%s\n%s"):format(escape(args.flag(name)),
-                rule.value and " " .. escape(rule.value) or "", escape(rule.help or ""))
+            rows[i] = { args.flag(name) .. (rule.value and " " .. rule.value or ""),
+                rule.help or "" }
         end
+        add_list(out, section.title, rows)
     end
 end
 
@@ -60,7 +69,8 @@ local SYNOPSIS = [[
 .B ponder
 \-e
 .I CODE
-[\fIARG\fR...] ]]
+[\fIARG\fR...]
+]]
 
 local REST = [[
 .SH FILES
@@ -70,25 +80,21 @@ Names for models, and options for all calls or those of one provider.
 .TP
 .B ./prompts/
 Prompt files that replace the built\-in ones, after ponder trust ./prompts.
-.SH EXIT STATUS
-.TP
-.B 0
-Success.
-.TP
-.B 1
-A script raised an error, or a run failed.
-.TP
-.B 2
-The command line was wrong.
-.TP
-.B 130
-Ctrl\-C.]]
+.SH EXIT STATUS]]
+
+local WIDEST = 24 -- of the commands
 
 local function page()
-    local out = { (".TH PONDER 1 \"\" \"ponder %s\" \"User Commands\""):format(host.version),
+    local out = { (".TH PONDER 1 \"\" \"ponder %s\" \"User Commands\"\n.nh\n.ad l")
+        :format(host.version),
         ".SH NAME\nponder \\- search policies and reasoning strategies for language models",
-        SYNOPSIS, ".SH DESCRIPTION" }
-    add_about(out, cli.help())
+        SYNOPSIS .. ".SH DESCRIPTION" }
+    local title, lists, rest = cli.overview()
+    out[#out + 1] = escape(title)
+    for _, list in ipairs(lists) do
+        add_list(out, list.title, list.rows, WIDEST)
+    end
+    out[#out + 1] = ".PP\n" .. escape(rest)
     out[#out + 1] = ".SH COMMANDS"
     for _, command in ipairs(cli.commands()) do
         out[#out + 1] = ".SS " .. command.name
@@ -96,10 +102,17 @@ local function page()
         add_options(out, command)
     end
     out[#out + 1] = ".SH ENVIRONMENT"
-    for _, variable in ipairs(environment.LIST) do
-        out[#out + 1] = (".TP\n.B %s\n%s"):format(variable.name, escape(variable.about))
+    local rows = {}
+    for i, variable in ipairs(environment.LIST) do
+        rows[i] = { variable.name, variable.about }
     end
+    add_list(out, nil, rows)
     out[#out + 1] = REST
+    rows = {}
+    for i, status in ipairs(statuses) do
+        rows[i] = { tostring(status[1]), status[3] }
+    end
+    add_list(out, nil, rows)
     return table.concat(out, "\n") .. "\n"
 end
 

@@ -171,7 +171,7 @@ function commands.eject(operand, opts)
     for i, name in ipairs(select_names(operand)) do
         paths[i] = directory .. "/" .. name .. ".lua"
         texts[i] = cli.need(original(name))
-        cli.need(opts.force or not read_file(paths[i]),
+        cli.expect(opts.force or not read_file(paths[i]),
             paths[i] .. " already exists; --force replaces it")
     end
     cli.need(private.make_directory(directory))
@@ -212,6 +212,7 @@ function prompts.run(opts, operands)
     cli.expect(not opts.to and not opts.force or command == commands.eject,
         "--to and --force are for eject")
     if opts.prompts then
+        cli.refuse_flag("--prompts", prompt.problem(opts.prompts))
         prompt.add(opts.prompts)
     end
     own = opts.strategy and cli.need(strategy.load(opts.strategy)) or nil

@@ -50,7 +50,7 @@ local stdout, collectgarbage = io.stdout, collectgarbage -- a script may replace
 
 -- Reads a script once (it may be a pipe); or nil and why it cannot be read.
 local function read_script(path)
-    local text, message, problem = files.read(path, "script")
+    local text, message, _, problem = files.read(path, "script")
     if problem then
         return nil, ("%s: expected a script (got: %s)"):format(path, problem)
     elseif not text then

@@ -82,7 +82,7 @@ end
 function views.call(log, opts, out)
     local call = log:call(opts.call)
     cli.refuse(not call and missing(log, ("call %d; there are %d"):format(opts.call,
-        log:totals().calls)), 1)
+        log:totals().calls)))
     if opts.json then
         call.failures = json.array(call.failures)
         write_json(call)
@@ -95,7 +95,7 @@ function views.tree(log, opts, out)
     if not opts.json then
         local drawn = trees.draw(log, out, opts.search, write)
         cli.refuse(drawn == 0 and missing(log, "search" .. (opts.search and " " .. opts.search
-            or "")), 1)
+            or "")))
         return
     end
     for search in log:searches() do
@@ -107,7 +107,7 @@ end
 
 function views.node(log, opts, out)
     local found = trees.find(log, opts.node, opts.search)
-    cli.refuse(not found[1] and missing(log, "node " .. text.line(opts.node)), 1)
+    cli.refuse(not found[1] and missing(log, "node " .. text.line(opts.node)))
     for i, node in ipairs(found) do
         if opts.json then
             write_json(node)

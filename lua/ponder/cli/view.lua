@@ -88,13 +88,12 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
--- Why the page could not show one of the named files; one that does not exist may still begin.
-local function find_problem(named)
+-- Ends the command if the page could not show one of the named files; one that does not exist may
+-- still begin.
+local function check_logs(named)
     for _, log in ipairs(named or {}) do
         local opened <close>, message, code = reader.open(log.path)
-        if not opened and code ~= "NOT_FOUND" then
-            return message
-        end
+        cli.need(opened or code == "NOT_FOUND", message, code)
     end
 end
 
@@ -102,7 +101,7 @@ end
 function view.run(opts, operands)
     local shown_logs, _, named = cli.expect(logs.new(operands[1] and operands or nil,
         host.absolute))
-    cli.refuse(find_problem(shown_logs.named), 1)
+    check_logs(shown_logs.named)
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local is_url = not (opts.listen and opts.listen:find "^unix:")
     local ok, serving = pcall(server.new, { policies = {}, page = shown,

@@ -108,7 +108,7 @@ function command.run(given, operands, list)
         { adds = true, at_once = true })
     model.config() -- raises if it is broken
     model.share_limits(client)
-    local script = cli.expect(load_script(given))
+    local script = cli.need(load_script(given))
     local _ <close> = limits.cache(given.cache)
     local pong, message, code = client:call "PING"
     if not pong and not redis.is_transient(code) then -- a wrong password, or Redis is too old

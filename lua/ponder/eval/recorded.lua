@@ -15,9 +15,9 @@ local function key_of(record)
 end
 
 local function from_json(path)
-    local text, message = read_file(path)
+    local text, message, code = read_file(path)
     if not text then
-        return nil, message
+        return nil, message, code
     end
     local result, problem = json.decode(text)
     local meta = type(result) == "table" and result.meta
@@ -37,9 +37,9 @@ end
 
 -- The last evaluation of a log, and the last record of each of its runs.
 local function from_log(path)
-    local log <close>, message = reader.open(path)
+    local log <close>, message, code = reader.open(path)
     if not log then
-        return nil, message
+        return nil, message, code
     end
     local meta, by_key = nil, {}
     for event in log:events() do
@@ -50,7 +50,7 @@ local function from_log(path)
         end
     end
     if not meta then
-        return nil, path .. ": has no evaluation"
+        return nil, path .. ": has no evaluation", "NOT_FOUND"
     end
     local records = {}
     for i, key in ipairs(options.names(by_key)) do
@@ -63,6 +63,7 @@ end
 ---@param path string a log, or a name that ends in .json
 ---@return ponder.eval.Meta? meta
 ---@return ponder.eval.Record[]|string records, or a message
+---@return string? code
 function recorded.read(path)
     local meta, records = (path:find "%.json$" and from_json or from_log)(path)
     if not meta then

@@ -55,6 +55,7 @@ end
 ---@param hash? string the SHA-256 that it must have
 ---@return string? text
 ---@return string? message
+---@return "UNREADABLE"? code
 ---@return string? problem why an existing file cannot be read
 function files.read(path, kind, hash)
     if recorded[path] then
@@ -67,7 +68,7 @@ function files.read(path, kind, hash)
         file, message = whole_file.await(io.open, path, "rb")
     end
     if not file then
-        return nil, message
+        return nil, message, "UNREADABLE"
     end
     local piped = path == "-" or file:seek() == nil
     local text, problem = whole_file.await(file.read, file, "a")
@@ -75,7 +76,7 @@ function files.read(path, kind, hash)
         file:close()
     end
     if not text then
-        return nil, ("%s: %s"):format(path, problem), problem
+        return nil, ("%s: %s"):format(path, problem), "UNREADABLE", problem
     elseif hash and store.sha256(text) ~= hash then
         return nil, path .. ": has just changed"
     end
@@ -117,10 +118,11 @@ end
 ---@param kind string
 ---@return function? chunk
 ---@return string? message
+---@return "UNREADABLE"? code
 function files.load(path, kind)
-    local text, message = files.read(path, kind)
+    local text, message, code = files.read(path, kind)
     if not text then
-        return nil, message
+        return nil, message, code
     end
     return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
 end
@@ -131,10 +133,11 @@ end
 ---@param handler? fun(err: any): any message handler
 ---@return any value what it returns
 ---@return any err what it raised, or why it cannot be loaded
+---@return "UNREADABLE"? code
 function files.run(path, kind, handler)
-    local chunk, message = files.load(path, kind)
+    local chunk, message, code = files.load(path, kind)
     if not chunk then
-        return nil, message
+        return nil, message, code
     end
     local ok, value = xpcall(chunk, handler or tostring)
     if ok then

@@ -66,15 +66,16 @@ end
 ---@param sync? "normal"|"full"
 ---@return ponder.log.Rerun?
 ---@return string? message one line
+---@return string? code as of reader.open
 function rerun.open(what, mode, sync)
     local path, message, number = kept.find(what)
     if not path then
-        return nil, message
+        return nil, message, "NOT_FOUND"
     end
     path = host.absolute(path) or path
-    local db, problem = file.open(path, { mode = mode, sync = sync, look_up = true })
+    local db, problem, code = file.open(path, { mode = mode, sync = sync, look_up = true })
     if not db then
-        return nil, problem
+        return nil, problem, code
     end
     local outermost = number and outermost_of(db, number) or db:row "SELECT min(id) FROM runs"
     local ok, row, texts = pcall(read, db, path, outermost)
@@ -82,7 +83,7 @@ function rerun.open(what, mode, sync)
         db:close()
         return nil, not ok and file.line_of(path, row) or number
             and ("%s: holds no run %d"):format(path, number)
-            or path .. ": holds no run; it was killed before it began"
+            or path .. ": holds no run; it was killed before it began", ok and "NOT_FOUND" or nil
     end
     return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts,
         only = number ~= outermost and number or nil }, Rerun)

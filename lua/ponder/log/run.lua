@@ -198,7 +198,7 @@ local function reopen(opts)
     local db, message, code = require("ponder.log.file").open(opts.path, { mode = "write",
         sync = opts.sync })
     if not db then
-        return nil, code ~= "NOT_FOUND" and message or nil
+        return nil, code ~= "NOT_FOUND" and message or nil, code
     end
     local rows = require("ponder.log.writer").continue(db, opts.path, host.time)
     rows:write("UPDATE runs SET status = 'killed' WHERE status IS NULL")
@@ -210,15 +210,16 @@ end
 ---@param opts ponder.log.Options
 ---@return ponder.log.Run?
 ---@return string? message why its log cannot be written
+---@return string? code of a store
 function run.begin(about, opts)
     local owner = runs.current()
     local play = owner.next_play
     owner.next_play = nil
-    local rows, message
+    local rows, message, code
     if opts.adds and opts.path and not play then
-        rows, message = reopen(opts)
+        rows, message, code = reopen(opts)
         if message then
-            return nil, message
+            return nil, message, code
         end
     end
     local self = { kind = play and play.kind or "run", uid = random.draw(), about = about,
@@ -243,10 +244,10 @@ function run.begin(about, opts)
         return self -- the file is created with the first call, as for any other run
     end
     local ok
-    ok, message = self.session:open()
+    ok, message, code = self.session:open()
     if not ok then
         owner.log = nil
-        return nil, message
+        return nil, message, code
     end
     return self
 end

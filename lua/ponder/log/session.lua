@@ -76,6 +76,7 @@ end
 ---Creates the file of the run, if it is to have one and has none yet, or adds to an existing one.
 ---@return boolean? ok
 ---@return string? message
+---@return string? code of a store
 function Session:open()
     if not self.wanted then
         return true
@@ -90,14 +91,14 @@ function Session:open()
         return nil, message
     end
     local rows = self.recorder.writer
-    local ok, problem
+    local ok, problem, code
     if rows.db then
         ok, problem = rows:commit()
     else
-        ok, problem = rows:create(path, run.opts.sync)
+        ok, problem, code = rows:create(path, run.opts.sync)
     end
     if not ok then
-        return nil, problem
+        return nil, problem, code
     end
     if self.tape.incomplete or rows.incomplete then
         self.recorder:write("UPDATE runs SET incomplete = 1 WHERE id = ?", self.recorder.run)

@@ -105,12 +105,13 @@ end
 ---@param sync? "normal"|"full"
 ---@return boolean? ok
 ---@return string? message
+---@return string? code of a store
 function Writer:create(path, sync)
-    local db, message = store.open(path, { mode = "create", sync = sync, lock = true,
+    local db, message, code = store.open(path, { mode = "create", sync = sync, lock = true,
         application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL,
         staged = true })
     if not db then
-        return nil, message
+        return nil, message, code
     end
     local queue = self.queue
     self.db, self.path, self.queue = db, path, {}
@@ -119,12 +120,12 @@ function Writer:create(path, sync)
     end
     local ok, problem = end_transaction(self), self.failed
     if ok then
-        ok, problem = db:publish()
+        ok, problem, code = db:publish()
     end
     if not ok then
         self.db = nil
         db:close()
-        return nil, problem
+        return nil, problem, code
     end
     return true
 end

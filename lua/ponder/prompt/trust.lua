@@ -61,6 +61,7 @@ end
 ---@param at string
 ---@return ponder.prompt.Contents?
 ---@return string? message
+---@return "NOT_FOUND"? code there is no such directory
 function trust.read(at)
     local about, missing = private.about(at, true)
     local problem = missing or about.path:find("\n", 1, true) and at .. ": a line break in its name"
@@ -70,7 +71,8 @@ function trust.read(at)
         names, message = lua_files(about.path)
     end
     if message then
-        return nil, message
+        local exists = about and about.kind == "directory"
+        return nil, message, not exists and "NOT_FOUND" or nil
     end
     local hashes, lines = {}, {}
     for i, name in ipairs(names) do
@@ -114,10 +116,11 @@ end
 ---@param at string
 ---@return ponder.prompt.Contents?
 ---@return string? message
+---@return string? code as of `read`
 function trust.add(at)
-    local contents, message = trust.read(at)
+    local contents, message, code = trust.read(at)
     if not contents then
-        return nil, message
+        return nil, message, code
     end
     local hashes = trust.list()
     hashes[contents.path] = contents.hash

@@ -66,11 +66,11 @@ end
 ---returns something else
 ---@return ponder.queue.Script?
 ---@return string? message
----@return string? code "BAD_SCRIPT"
+---@return string? code "UNREADABLE", "BAD_SCRIPT"
 function script.load(path, functions_of)
-    local chunk, message = files.load(path, "script")
+    local chunk, message, code = files.load(path, "script")
     if not chunk then
-        return nil, message, "BAD_SCRIPT"
+        return nil, message, code or "BAD_SCRIPT"
     end
     local ok, value = pcall(functions_of or function(f) return f {} end, chunk, path)
     local functions, count = {}, 0

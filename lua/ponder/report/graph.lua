@@ -93,8 +93,7 @@ function graph.of(log, search)
     return self
 end
 
----Makes the `write` of an export that draws a log's searches as one text. It raises if the search
----`opts.search` does not exist.
+---Makes the `write` of an export that draws a log's searches as one text.
 ---@param head string
 ---@param text_of fun(g: ponder.report.Graph): string
 ---@param tail string
@@ -102,18 +101,14 @@ end
 function graph.writer(head, text_of, tail)
     return function(log, out, opts)
         local ok, message = out:write(head)
-        local count = 0
         for search in log:searches() do
             if not ok then
                 return nil, message
             elseif not opts.search or search.id == opts.search then
-                count = count + 1
                 ok, message = out:write(text_of(graph.of(log, search)))
             end
         end
-        if opts.search and count == 0 then
-            error(("%s: there is no search %d"):format(log.path, opts.search), 0)
-        elseif not ok then
+        if not ok then
             return nil, message
         end
         return out:write(tail)

@@ -68,6 +68,7 @@ local function make_strategy(self, given, tools)
     local opts = cli.expect(flags.options(given, self.rules))
     opts.tools = tools
     if given.prompts then
+        cli.refuse_flag("--prompts", prompt.problem(given.prompts))
         prompt.add(given.prompts)
     end
     if given.quiet then
@@ -181,6 +182,7 @@ local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "
 local NO_MODEL = { NO_MODEL = true, CONNECT = true, AUTH = true }
 
 function Session:explain(message, code)
+    message = message:gsub("\nstack traceback:.*", "")
     local is_advised = message:find(model_name.ADVICE, 1, true) -- a broken file of settings
     if code ~= "NO_MODEL" then
         message = ("%s [%s]"):format(message, code)

@@ -70,10 +70,10 @@ local function writer(out, fd)
 end
 
 local function load_tool(path)
-    local value, message = files.run(path, "script")
+    local value, message, code = files.run(path, "script")
     value = type(value) == "table" and value.run or value
     if message then
-        return nil, message
+        return nil, message, code
     elseif type(value) ~= "function" then
         return nil, ("%s: must return a function, or a table with run (got %s)"):format(path,
             tostring(value))
@@ -81,30 +81,23 @@ local function load_tool(path)
     return value
 end
 
+-- Ends the command if one cannot be loaded.
 local function load_tools(words)
     local tools = {}
     for _, word in ipairs(words or {}) do
         local name, path = word:match "^([%w_.-]+)=(.+)$"
         path = path or word
         name = name or path:match "([^/]+)$":gsub("%.lua$", "")
-        local tool, message = load_tool(path)
-        if not tool then
-            return nil, "--allow-tool: " .. message
-        end
-        tools[name] = tool
+        tools[name] = cli.need_flag("--allow-tool", load_tool(path))
     end
     return tools
 end
 
----The options of ponder.untrusted, from flags.
----@param given table
----@return ponder.untrusted.Options?
----@return string? message
-function confined.options(given)
-    local tools, message = load_tools(given.allow_tool)
-    return tools and { models = given.allow_model, directories = given.allow_read,
-        hosts = given.allow_net, tools = tools, memory_mb = given.max_memory_mb,
-        write = writer(stdout, 1) }, message
+-- The options of ponder.untrusted, from flags.
+local function options_of(given)
+    return { models = given.allow_model, directories = given.allow_read, hosts = given.allow_net,
+        tools = load_tools(given.allow_tool), memory_mb = given.max_memory_mb,
+        write = writer(stdout, 1) }
 end
 
 ---Loads a script for many calls, whose time the command limits. Its output goes to standard error.
@@ -115,11 +108,8 @@ end
 ---@return table? value with functions of this process: see ponder.untrusted.proxies
 ---@return string? message
 function confined.load(path, form, argument, given)
-    local text, problem = files.read(path, "script")
-    local opts, message = confined.options(given)
-    if not text or not opts then
-        return nil, problem or message
-    end
+    local text = cli.need(files.read(path, "script"))
+    local opts = options_of(given)
     opts.patience, opts.write = PATIENCE_S, writer(io.stderr, 2)
     local box, why, code = untrusted.open({ text = text:gsub("^#[^\n]*", ""), name = "@" .. path,
         form = form, arguments = argument }, opts)
@@ -139,17 +129,13 @@ function confined.chunk(text, name, arguments, given)
     local steps = given.max_steps
     given.max_steps = nil -- counted in the child
     given.timeout = given.timeout or DEFAULT_TIMEOUT_S
-    local script = { text = text, name = name, form = "script" }
+    local script, opts = { text = text, name = name, form = "script" }, options_of(given)
+    opts.max_steps, opts.cpu_seconds = steps, math.ceil(given.timeout) + 1
     return function()
-        local opts, message, code = confined.options(given)
+        local box <close>, message, code = untrusted.open(script, opts)
         local value
-        if opts then
-            opts.max_steps, opts.cpu_seconds = steps, math.ceil(given.timeout) + 1
-            local box <close>, problem, why = untrusted.open(script, opts)
-            message, code = problem, why
-            if box then
-                value, message, code = box:call("main", arguments)
-            end
+        if box then
+            value, message, code = box:call("main", arguments)
         end
         if value == nil and message then
             given.refused = quote.terminal((code or "ERROR") == "ERROR" and message

@@ -43,7 +43,7 @@ function limits.cache(place)
     if not place or run and run.kind == "replay" then
         return nil
     end
-    local replies = cli.expect_flag("--cache", require("ponder.model.cache").open(place))
+    local replies = cli.need_flag("--cache", require("ponder.model.cache").open(place))
     replies:use()
     return replies
 end

@@ -9,6 +9,7 @@ local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
+local reader = require "ponder.log.reader"
 
 local logging = {}
 
@@ -90,8 +91,15 @@ function logging.begin(given, about, how)
         cli.expect(not given.view, "--view needs the run's log, which --no-log turns off")
         return
     end
-    local run = cli.expect(log_run.begin(about, options.merge({ path = given.log,
-        sync = given.sync, keep = given.keep, max_runs = given.log_max_runs }, how)))
+    local opts = options.merge({ path = given.log, sync = given.sync, keep = given.keep,
+        max_runs = given.log_max_runs }, how)
+    local run, message, code = log_run.begin(about, opts)
+    if code == "EXISTS" then
+        local past <close> = reader.open(opts.path)
+        message = ("%s; %s"):format(message, past and "to continue it: ponder resume "
+            .. quote.shell(opts.path) or "--log takes a new file")
+    end
+    cli.need(run, message, code)
     if given.view and run.kind ~= "replay" then
         show(run)
     end

@@ -34,7 +34,7 @@ end
 ---@param count integer how many
 ---@param operands string[] those of reader.open; a missing one: the newest run
 ---@param f fun(...: ponder.log.Reader): integer? exit status; default 0
----@param failed? integer exit status on failure; default 1
+---@param failed? integer exit status on failure; default: as of cli.need
 ---@return integer status
 function opened.run(count, operands, f, failed)
     local logs = {}
@@ -44,9 +44,9 @@ function opened.run(count, operands, f, failed)
         end
     end })
     for i = 1, count do
-        local log, problem = reader.open(operands[i])
-        cli.refuse(problem, failed or 1)
-        logs[i] = log
+        local log, problem, code = reader.open(operands[i])
+        cli.refuse(failed and problem, failed)
+        logs[i] = cli.need(log, problem, code)
     end
     local ok, status = xpcall(f, cli.with_traceback, table.unpack(logs))
     cli.refuse(not ok and explain(status, logs), failed or 1)

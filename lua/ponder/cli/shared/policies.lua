@@ -49,14 +49,14 @@ local function strategy_policy(name, given, box)
     opts.max_cost, opts.run_timeout_ms = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
     cli.expect_flag(name, ok, (tostring(made):gsub("^.-strategy%.%w+%.new: ", "")))
-    cli.expect_flag(name, made:open_models()) -- better now than at each request
+    cli.need_flag(name, made:open_models()) -- better now than at each request
     return policies.of(name, { run = made, description = library.summary,
         annotations = { readOnlyHint = not box.tools } })
 end
 
 -- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(name, given, box)
-    local m = cli.expect_flag(name, model.try_open(given.model))
+    local m = cli.need_flag(name, model.try_open(given.model))
     return policies.of(name, { description = m.name,
         annotations = { readOnlyHint = not box.tools }, run = function(request)
         local params = request.params
@@ -93,9 +93,9 @@ end
 
 -- `opts` are those of strategies that the file describes: model, tools.
 local function load_policies(name, path, opts)
-    local value, message = files.run(path, "script")
+    local value, message, code = files.run(path, "script")
     if message then
-        return nil, message
+        return nil, message, code
     end
     return policies_of(path, name, value, opts)
 end
@@ -129,13 +129,13 @@ local function file_policies(word, given, box)
     model.config() -- raises if it is broken: better now than at each request
     name = name or path:gsub("^.*/", ""):gsub("%.lua$", "")
     if given.untrusted then
-        local value = cli.expect(confined.load(path, "policies", { name = name,
+        local value = cli.need(confined.load(path, "policies", { name = name,
             model = given.model }, given))
-        return cli.expect(policies_of(path, name, value))
+        return cli.need(policies_of(path, name, value))
     end
     host.set_script_directory(cli.directory_of(path))
     local opts = { model = given.model, tools = box.tools }
-    local list = cli.expect(load_policies(name, path, opts))
+    local list = cli.need(load_policies(name, path, opts))
     local reload = given.reload and reloader(name, path, opts)
     for _, policy in ipairs(reload and list or {}) do
         policy.reload = reload(policy)

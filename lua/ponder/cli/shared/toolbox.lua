@@ -59,9 +59,9 @@ function Toolbox:list()
 end
 
 local function read_file(path)
-    local tools, message = files.run(path, "tools")
+    local tools, message, code = files.run(path, "tools")
     if message then
-        return nil, message
+        return nil, message, code
     elseif type(tools) ~= "table" then
         return nil, path .. ": must return a list of tools"
     end
@@ -118,12 +118,11 @@ local function open_server(text, log)
     return session, message
 end
 
----Reads the file and starts the servers that the flags name. Ends the command, with status 2 if the
----file is wrong, 1 if a server fails.
+---Reads the file and starts the servers that the flags name. Ends the command if one fails.
 ---@param given table the flags: tools, mcp, quiet
 ---@return ponder.cli.Toolbox box to be closed
 function toolbox.open(given)
-    local own = given.tools and cli.expect_flag("--tools", read_file(given.tools)) or nil
+    local own = given.tools and cli.need_flag("--tools", read_file(given.tools)) or nil
     local self = setmetatable({ own = own or {}, tools = own, sessions = {} }, Toolbox)
     local ok, message = true, nil
     for i, text in ipairs(given.mcp or {}) do
@@ -138,7 +137,7 @@ function toolbox.open(given)
     end
     if not ok then
         self:close()
-        cli.need(nil, "--mcp: " .. message)
+        cli.need_flag("--mcp", nil, message)
     end
     return self
 end
