@@ -65,9 +65,9 @@ end
 ---@return ponder.eval.Record[]|string records, or a message
 ---@return string? code
 function recorded.read(path)
-    local meta, records = (path:find "%.json$" and from_json or from_log)(path)
+    local meta, records, code = (path:find "%.json$" and from_json or from_log)(path)
     if not meta then
-        return nil, records
+        return nil, records, code
     end
     local policies = {}
     for _, name in ipairs(meta.policies) do

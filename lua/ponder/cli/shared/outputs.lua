@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local file = require "ponder.file"
 local files = require "ponder.log.files"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
@@ -51,20 +52,14 @@ end
 ---@param text string
 ---@return true?
 ---@return string? message
+---@return string? code
 function outputs.write(path, text)
-    local there = path ~= "-" and private.about(path)
     if path == "-" then
         io.stdout:write(terminal.is_terminal(1) and quote.terminal(text) or text)
     elseif files.is_offline() then
         io.stderr:write("ponder: a replay writes no file: ", path, "\n")
-    elseif not there or there.kind == "file" then
-        return private.write(path, text)
     else
-        local file <close>, message = private.open(path)
-        if not file then
-            return nil, message
-        end
-        return file:write(text)
+        return file.replace(path, function(out) return out:write(text) end)
     end
     return true
 end
