@@ -53,6 +53,51 @@ describe("the vectors of ponder.stats", function()
     end
 end)
 
+describe("majority_at_k", function()
+    it("has the same values for several k as for each", function()
+        for _, counts in ipairs { { 1 }, { 3, 3, 3 }, { 8, 0, 1, 7 }, { 20, 1, 1, 2, 5, 5, 9 },
+            { 700, 500 } } do
+            local n, ks, wanted = 0, {}, {}
+            for _, count in ipairs(counts) do
+                n = n + count
+            end
+            for k = 1, math.min(n, 12) do
+                ks[k], wanted[k] = k, stats.majority_at_k(counts, 1, k)
+            end
+            assert.same(wanted, stats.majority_at_k(counts, 1, ks))
+            assert.same({}, stats.majority_at_k(counts, 1, {}))
+        end
+    end)
+
+    it("is the share of right votes over all choices", function()
+        local samples = { 1, 1, 1, 2, 2, 3, 4, 4 } -- of four answers, the first is right
+        local function share(k, from, counts) -- the sum over choices, and their number
+            if k == 0 then
+                local most, ties = 0, 0
+                for answer = 1, 4 do
+                    most = math.max(most, counts[answer])
+                end
+                for answer = 1, 4 do
+                    ties = ties + (counts[answer] == most and 1 or 0)
+                end
+                return counts[1] == most and 1 / ties or 0, 1
+            end
+            local sum, number = 0, 0
+            for i = from, #samples do
+                counts[samples[i]] = counts[samples[i]] + 1
+                local more, choices = share(k - 1, i + 1, counts)
+                counts[samples[i]] = counts[samples[i]] - 1
+                sum, number = sum + more, number + choices
+            end
+            return sum, number
+        end
+        for k, got in ipairs(stats.majority_at_k({ 3, 2, 1, 2 }, 1, { 1, 2, 3, 4, 5, 6, 7, 8 })) do
+            local sum, number = share(k, 1, { 0, 0, 0, 0 })
+            assert.is_true(near(sum / number, got), k)
+        end
+    end)
+end)
+
 describe("ponder.stats at the edges", function()
     it("has no results for no items", function()
         assert.same({ 0, 1 }, stats.wilson(0, 0))
@@ -83,6 +128,8 @@ describe("ponder.stats at the edges", function()
         assert.is_nil(stats.pass_at_k(3, 1, 4))
         assert.is_nil(stats.pass_hat_k(3, 3, 4))
         assert.is_nil(stats.majority_at_k({ 2, 1 }, 1, 4))
+        assert.is_nil(stats.majority_at_k({ 2, 1 }, 1, { 1, 4 }))
+        assert.same({ 0.0, 0.0 }, stats.majority_at_k({ 2, 1 }, 0, { 1, 3 }))
     end)
 
     it("lets answers that were never sampled change no majority", function()

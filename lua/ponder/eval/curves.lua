@@ -5,6 +5,7 @@
 --- among k samples (the most frequent answer, or the highest reward) the score with n samples is
 --- the exact mean over all choices of n of the k, so that one run with the largest k gives the
 --- whole curve; n samples count as n / k of the run's calls, tokens and cost, and are concurrent.
+--- Only the numbers at drawn points are computed.
 
 local estimate = require "ponder.eval.estimate"
 local stats = require "ponder.stats"
@@ -21,34 +22,54 @@ local NONE = {}
 local AXES = { "calls", "tokens", "cost", "seconds" }
 
 -------------------------------------------------------------------------------
--- One record
+-- Samples of one record
+
+-- Whether a record has samples whose number the axis bounds. They take as long as one.
+local function has_samples(record, axis)
+    return record.samples ~= nil and axis ~= "seconds"
+end
+
+-- How many of the `count` samples of a run, which took `total`, a limit allows.
+local function allowed(limit, total, count)
+    if total <= limit then
+        return count
+    end
+    local n = math.floor(limit * count / total)
+    return total * (n + 1) / count <= limit and n + 1 or total * n / count > limit and n - 1 or n
+end
 
 -- The expected score of the best of n samples. Of m ranked samples, the i-th is the best of n drawn
 -- with the probability C(m - i, n - 1) / C(m, n).
-local function best_of(samples, n)
-    local order = table.move(samples, 1, #samples, 1, {})
-    for i, sample in ipairs(order) do
-        order[i] = { score = sample.score or 0, reward = sample.reward, place = i }
-    end
-    table.sort(order, function(a, b)
-        if a.reward ~= b.reward then
-            return a.reward > b.reward
-        end
-        return a.place < b.place
-    end)
-    local m, expected, none_before = #order, 0.0, 1.0
-    for i, sample in ipairs(order) do
+local function best_of(ranked, n)
+    local m, expected, none_before = #ranked, 0.0, 1.0
+    for i, sample in ipairs(ranked) do
         -- This sample is drawn, and none of the i - 1 better ones.
         local left = m - i + 1
         local drawn = math.min(1, n / left)
-        expected = expected + none_before * drawn * sample.score
+        expected = expected + none_before * drawn * (sample.score or 0)
         none_before = none_before * (1 - drawn)
     end
     return expected
 end
 
-local function majority_of(samples, n)
-    local counts, scores, place = {}, {}, {}
+local function rank(samples)
+    local ranked, place = table.move(samples, 1, #samples, 1, {}), {}
+    for i, sample in ipairs(samples) do
+        place[sample] = i
+    end
+    table.sort(ranked, function(a, b)
+        if a.reward ~= b.reward then
+            return a.reward > b.reward
+        end
+        return place[a] < place[b]
+    end)
+    return ranked
+end
+
+-- The expected scores of the votes of n samples, for each of `ns`. Answers with as many samples win
+-- as often.
+local function votes_of(samples, ns)
+    local counts, scores, place, groups, by_count = {}, {}, {}, {}, {}
     for _, sample in ipairs(samples) do
         local at = place[sample.key]
         if not at then
@@ -57,24 +78,40 @@ local function majority_of(samples, n)
         end
         counts[at] = counts[at] + 1
     end
-    local expected = 0.0
-    for i, value in ipairs(scores) do
-        if value ~= 0 then
-            expected = expected + value * stats.majority_at_k(counts, i, n)
+    for i, count in ipairs(counts) do
+        if not by_count[count] then
+            by_count[count] = { answer = i, score = 0 }
+            groups[#groups + 1] = by_count[count]
+        end
+        by_count[count].score = by_count[count].score + scores[i]
+    end
+    local expected = {}
+    for _, group in ipairs(groups) do
+        local shares = group.score ~= 0 and stats.majority_at_k(counts, group.answer, ns) or NONE
+        for i in ipairs(ns) do
+            expected[i] = (expected[i] or 0.0) + group.score * (shares[i] or 0.0)
         end
     end
     return expected
 end
 
--- The expected score with n samples; cached for the other axes.
-local function score_of_samples(record, n, cache)
-    cache[record] = cache[record] or {}
-    local known = cache[record]
-    if not known[n] then
-        local ranked = record.samples[1].reward ~= nil
-        known[n] = (ranked and best_of or majority_of)(record.samples, n)
+-- The scores of a record by number of samples, for those numbers that the limits allow.
+local function scores_by_number(record, limits_by_axis)
+    local count, by_number, ns = #record.samples, { [0] = 0 }, {}
+    for axis, limits in pairs(limits_by_axis) do
+        for _, limit in ipairs(has_samples(record, axis) and record[axis] and limits or NONE) do
+            local n = allowed(limit, record[axis], count)
+            if by_number[n] == nil then
+                by_number[n], ns[#ns + 1] = 0, n
+            end
+        end
     end
-    return known[n]
+    local ranked = record.samples[1].reward ~= nil and rank(record.samples)
+    local votes = not ranked and ns[1] and votes_of(record.samples, ns)
+    for i, n in ipairs(ns) do
+        by_number[n] = ranked and best_of(ranked, n) or votes[i]
+    end
+    return by_number
 end
 
 -------------------------------------------------------------------------------
@@ -85,29 +122,28 @@ end
 ---@field at number[] positions on the axis; those of one record are in order
 ---@field record integer[] index of the record
 ---@field value number[] its score from there on
----@field min number the lowest of `at` above 0
----@field max number the highest of `at`
 
 local function add(changes, at, record, value)
     local n = changes.n + 1
     changes.n, changes.at[n], changes.record[n], changes.value[n] = n, at, record, value
-    if at > 0 and at < changes.min then
-        changes.min = at
-    end
-    if at > changes.max then
-        changes.max = at
-    end
 end
 
--- Failed runs, and runs whose cost is unknown, score 0 everywhere.
-local function add_record(changes, i, record, axis, cache)
+-- Whether a record has a place on an axis. Failed runs, and runs whose cost is unknown, score 0
+-- everywhere.
+local function is_on(record, axis)
+    return record.outcome ~= "failed" and record[axis] ~= nil
+end
+
+local function add_record(changes, i, record, axis, limits, by_number)
     local total = record[axis]
-    if record.outcome == "failed" or not total then
-        return
-    elseif record.samples and axis ~= "seconds" then
-        local count = #record.samples
-        for n = 1, count do
-            add(changes, total * n / count, i, score_of_samples(record, n, cache))
+    if has_samples(record, axis) then
+        local last = 0
+        for _, limit in ipairs(limits) do
+            local n = allowed(limit, total, #record.samples)
+            if n > last then
+                add(changes, limit, i, by_number[n])
+            end
+            last = n
         end
         return
     end
@@ -119,12 +155,22 @@ local function add_record(changes, i, record, axis, cache)
     add(changes, total, i, record.score or 0)
 end
 
-local function changes_of(records, axis, cache)
-    local changes = { n = 0, at = {}, record = {}, value = {}, min = math.huge, max = 0 }
-    for i, record in ipairs(records) do
-        add_record(changes, i, record, axis, cache)
+-- The changes of a policy's records, by axis.
+local function changes_of(records, limits_by_axis)
+    local all = {}
+    for axis in pairs(limits_by_axis) do
+        all[axis] = { n = 0, at = {}, record = {}, value = {} }
     end
-    return changes
+    for i, record in ipairs(records) do
+        local by_number = record.samples and record.outcome ~= "failed"
+            and scores_by_number(record, limits_by_axis)
+        for axis, limits in pairs(limits_by_axis) do
+            if is_on(record, axis) then
+                add_record(all[axis], i, record, axis, limits, by_number)
+            end
+        end
+    end
+    return all
 end
 
 -------------------------------------------------------------------------------
@@ -139,6 +185,31 @@ local function steps(min, max)
         at = at * 2
     until list[#list] >= max
     return list
+end
+
+-- The first amount above 0 at which a record's score changes.
+local function first_change(record, axis)
+    local first = record[axis] / (has_samples(record, axis) and #record.samples or 1)
+    for _, point in ipairs(not has_samples(record, axis) and record.points or NONE) do
+        if point[axis] and point[axis] > 0 then
+            first = math.min(first, point[axis])
+        end
+    end
+    return first > 0 and first or math.huge
+end
+
+-- The limits that are drawn on an axis; nil if no record has an amount.
+local function limits_of(by_policy, axis)
+    local min, max = axis == "calls" and 1 or math.huge, 0
+    for _, records in pairs(by_policy) do
+        for _, record in ipairs(records) do
+            if is_on(record, axis) then
+                min = math.min(min, first_change(record, axis))
+                max = math.max(max, record[axis])
+            end
+        end
+    end
+    return max > 0 and steps(min, max) or nil
 end
 
 -- The changes between one limit and the next; the last limit is the highest.
@@ -189,39 +260,23 @@ local function curve_of(records, changes, limits)
     return points
 end
 
--- Whether any run has an amount on an axis.
-local function has_any(by_policy, axis)
-    for _, records in pairs(by_policy) do
-        for _, record in ipairs(records) do
-            if record[axis] and record[axis] > 0 then
-                return true
-            end
-        end
-    end
-    return false
-end
-
 ---The curves of all policies.
 ---@param meta ponder.eval.Meta
 ---@param by_policy table<string, ponder.eval.Record[]>
 ---@return table<string, ponder.eval.Curve[]> curves by axis: calls, tokens, cost, seconds; an axis
 ---  without any amount is absent
 function curves.new(meta, by_policy)
-    local all, cache = {}, {}
+    local limits_by_axis, all = {}, {}
     for _, axis in ipairs(AXES) do
-        local changes, min, max = {}, math.huge, 0
-        for _, name in ipairs(has_any(by_policy, axis) and meta.policies or NONE) do
-            changes[name] = changes_of(by_policy[name], axis, cache)
-            min = math.min(min, changes[name].min)
-            max = math.max(max, changes[name].max)
-        end
-        if max > 0 then
-            local limits, list = steps(axis == "calls" and 1 or min, max), {}
-            for _, name in ipairs(meta.policies) do
-                list[#list + 1] = by_policy[name][1] and { policy = name,
-                    points = curve_of(by_policy[name], changes[name], limits) } or nil
-            end
-            all[axis] = list
+        limits_by_axis[axis] = limits_of(by_policy, axis)
+        all[axis] = limits_by_axis[axis] and {}
+    end
+    for _, name in ipairs(meta.policies) do
+        local records = by_policy[name]
+        local changes = changes_of(records, limits_by_axis)
+        for axis, limits in pairs(limits_by_axis) do
+            table.insert(all[axis], records[1] and { policy = name,
+                points = curve_of(records, changes[axis], limits) } or nil)
         end
     end
     return all

@@ -198,26 +198,72 @@ function proportions.pass_hat_k(n, c, k)
     return k <= n and miss(n, n - c, k) or nil
 end
 
--- Adds an answer, drawn 0 to `most` times, to `weights`: weights[s][t] is the probability of s
--- samples so far with t answers drawn `most` times.
+-- Adds an answer, of which 0 to `most` samples are drawn, to `weights`: weights[s][t] is the
+-- probability of s samples, at most `k`, among them t answers drawn `most` times. The order of the
+-- sums does not depend on `k`.
 local function add_answer(weights, chances, most, k)
     local sums = {}
-    for s, row in pairs(weights) do
-        for i = 0, math.min(most, k - s) do
-            local chance = chances[i]
-            if not chance then
-                break
-            end
-            local target = sums[s + i] or {}
-            sums[s + i] = target
-            for t, weight in pairs(row) do
-                local ties = i == most and t + 1 or t
-                target[ties] = (target[ties] or 0.0) + weight * chance
+    for s = most, k do
+        local row = weights[s] or {}
+        for drawn = 0, next(row) and math.min(most, #chances, k - s) or -1 do
+            local target, more = sums[s + drawn] or {}, drawn == most and 1 or 0
+            sums[s + drawn] = target
+            for t = 1, s // most do
+                if row[t] then
+                    target[t + more] = (target[t + more] or 0.0) + row[t] * chances[drawn]
+                end
             end
         end
     end
     return sums
 end
+
+-- By count: the probabilities that 0 to `k` of so many samples are drawn, each with the chance `p`.
+local function binomials(k, p)
+    return setmetatable({}, { __index = function(known, count)
+        local chances = {}
+        for drawn = 0, math.min(count, k) do
+            chances[drawn] = distributions.binomial_density(drawn, count, p)
+        end
+        known[count] = chances
+        return chances
+    end })
+end
+
+-- The probabilities for each of `ks`, from 1 to `n`, in one pass. Binomial probabilities replace
+-- binomial coefficients, which would overflow: the product over all answers is P(X = k), X ~ Bin(n,
+-- p), times the wanted ratio, for any p.
+local function majority(counts, right, n, ks, p)
+    local k, sums = math.max(table.unpack(ks)), {}
+    local chances = binomials(k, p)
+    for most = 1, math.min(counts[right], k) do
+        -- Answers with fewer samples than `most` neither win nor tie, whatever is drawn of them.
+        local weights, fewer = { [most] = { [1] = chances[counts[right]][most] } }, 0
+        for i, count in ipairs(counts) do
+            if i ~= right and count >= most then
+                weights = add_answer(weights, chances[count], most, k)
+            elseif i ~= right then
+                fewer = fewer + count
+            end
+        end
+        for s = most, k do
+            local share = 0.0
+            for ties = 1, weights[s] and s // most or 0 do
+                share = share + (weights[s][ties] or 0.0) / ties
+            end
+            for place, wanted in ipairs(ks) do
+                sums[place] = (sums[place] or 0.0) + share * (chances[fewer][wanted - s] or 0.0)
+            end
+        end
+    end
+    for place, wanted in ipairs(ks) do
+        local all = distributions.binomial_density(wanted, n, p)
+        sums[place] = math.min(1.0, (sums[place] or 0.0) / all)
+    end
+    return sums
+end
+
+local MAX_AT_ONCE = 1000 -- samples; with more the probabilities for few of them would underflow
 
 ---The exact probability that the most frequent answer among k of the samples, drawn without
 ---replacement, is the right one; of t equally frequent answers each wins with 1/t. The vote is that
@@ -225,43 +271,31 @@ end
 ---arXiv:2203.11171.
 ---@param counts integer[] how often each answer was sampled
 ---@param right integer index of the right answer in `counts`; 0: none is right
----@param k integer
----@return number? probability nil: undefined, fewer samples than k, or k is 0
+---@param k integer|integer[] several are computed in one pass
+---@return number|number[]|nil probability by k, if it is a list; nil: undefined, fewer samples than
+---  a k, or a k is 0
 function proportions.majority_at_k(counts, right, k)
     arguments.numbers("majority_at_k", "counts", counts)
-    local n = 0
+    local whole, n, ks, shares = {}, 0, type(k) == "table" and k or { k }, {}
     for i = 1, #counts do
-        n = n + arguments.integer("majority_at_k", ("counts[%d]"):format(i), counts[i], 0)
+        whole[i] = arguments.integer("majority_at_k", ("counts[%d]"):format(i), counts[i], 0)
+        n = n + whole[i]
     end
     right = arguments.integer("majority_at_k", "right", right, 0, #counts)
-    k = arguments.integer("majority_at_k", "k", k, 0)
-    if k == 0 or k > n then
-        return nil
-    elseif right == 0 then
-        return 0.0
-    end
-    -- Binomial probabilities replace binomial coefficients, which would overflow: the product over
-    -- all answers is P(X = k), X ~ Bin(n, k/n), times the wanted ratio.
-    local chances = {}
-    for i, count in ipairs(counts) do
-        chances[i] = {}
-        for drawn = 0, math.min(math.tointeger(count), k) do
-            chances[i][drawn] = distributions.binomial_density(drawn, math.tointeger(count), k / n)
+    for i, one in ipairs(ks) do
+        shares[i] = arguments.integer("majority_at_k", "k", one, 0)
+        if shares[i] == 0 or shares[i] > n then
+            return nil
         end
     end
-    local sum = 0.0
-    for most = 1, math.min(math.tointeger(counts[right]), k) do
-        local weights = { [most] = { [1] = chances[right][most] } }
-        for i = 1, #counts do
-            if i ~= right then
-                weights = add_answer(weights, chances[i], most, k)
-            end
-        end
-        for ties, weight in pairs(weights[k] or {}) do
-            sum = sum + weight / ties
+    if right > 0 and n <= MAX_AT_ONCE and shares[1] then
+        shares = majority(whole, right, n, shares, 0.5)
+    else
+        for i, one in ipairs(shares) do
+            shares[i] = right > 0 and majority(whole, right, n, { one }, one / n)[1] or 0.0
         end
     end
-    return math.min(1.0, sum / distributions.binomial_density(k, n, k / n))
+    return type(k) == "table" and shares or shares[1]
 end
 
 -------------------------------------------------------------------------------
