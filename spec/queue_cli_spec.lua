@@ -144,7 +144,150 @@ describe("ponder queue", function()
     end)
 end)
 
+describe("a Redis that anybody may have written to", function()
+    it("is shown with its odd fields in one line each", function()
+        local lab <close> = workers.lab { ["job.lua"] = JOB }
+        local function set(key, ...)
+            local words = { "HSET", "ponder:1:{t}:" .. key, ... }
+            for i, word in ipairs(words) do
+                words[i] = shell.quote(word)
+            end
+            assert.matches("^%d", lab.server:cli(table.concat(words, " ")))
+        end
+        set("stats", "done", "many", "failed", "1e400")
+        set("codes", "a\nb", "5", "c", '{"script":{}}')
+        for i, about in ipairs { "5", "[1]", "{", '{"running":1.5,"dead":"x","seen_at":-1}',
+            '{"started_at":1e300,"lease_ms":{},"problem":7,"script":"\\n"}' } do
+            set("workers", i .. "\n\27[2J", about)
+        end
+        for i, letter in ipairs { "5", "null", '{"at":1e18,"attempts":"x","item":7,"error":[]}',
+            '{"map":"m","code":"c","spec":"[","item":"a\\nb","error":"\\nx","at":1}' } do
+            set("dead", i .. "\n", letter)
+        end
+        lab.server:cli "XADD 'ponder:1:{t}:jobs:c' 1-1 x y"
+        local function queue(...)
+            local done = lab:ponder { "queue", lab.server.url, ... }
+            assert.is_nil((done.out .. done.err):find "traceback" or done.out:find "\27%[2J%w")
+            return done
+        end
+        local lines = select(2, queue().out:gsub("\n", ""))
+        assert.equal(2 + 5 + 1, lines)
+        assert.equal(0, queue("--json").status)
+        assert.matches("1 job for version c of %?, which no worker has", queue().out)
+        local dead = queue("--queue", "t", "--dead")
+        assert.same({ 0, 4 * 3 + 1 }, { dead.status, select(2, dead.out:gsub("\n", "")) })
+        assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
+        local retried = queue("--queue", "t", "--retry", "1\n")
+        assert.same({ 1, "" }, { retried.status, retried.out })
+        assert.matches("is damaged: it can only be dropped\n$", retried.err)
+        assert.equal("3 dropped\n", queue("--queue", "t", "--drop", "all").out)
+        assert.equal("the queue t is empty\n", queue("--queue", "t", "--purge").out)
+        lab.server:cli "SET 'ponder:1:{t}:workers' 1"
+        assert.matches("^ponder queue: [^\n]*WRONGTYPE[^\n]*\n$", queue().err)
+    end)
+end)
+
+describe("jobs for a version of the script that no worker has", function()
+    it("are shown, and dropped with an error for those who wait", function()
+        local lab <close> = workers.lab { ["job.lua"] = JOB,
+            ["new.lua"] = "return { echo = print }" }
+        lab:worker { "--script", "new.lua" }
+        local coordinator = lab:begin [[
+            local _, e = q:map({ 1, 2 }, "echo")
+            print(e[1].code, e[2].message)]]
+        local version
+        local function queue(...)
+            return lab:ponder { "queue", lab.server.url, "--queue", "t", ... }.out
+        end
+        workers.eventually("the version is shown", function()
+            version = queue():match "2 jobs for version (%x+) of job.lua, which no worker has"
+            return version
+        end)
+        assert.same({ { code = version, script = "job.lua", waiting = 2, running = 0,
+            workers = 0 } }, json.decode(queue "--json").queues[1].versions)
+        assert.equal("2 dropped\n", queue("--drop", version))
+        assert.equal("0", coordinator:wait(), coordinator:output())
+        assert.same({ "CANCELLED\tthe job was dropped, with all for its version of the script" },
+            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        assert.same({}, json.decode(queue "--json").queues[1].versions)
+        assert.equal("", queue("--drop", version))
+    end)
+end)
+
+describe("the rights of a user of Redis", function()
+    local MAIN = [[
+        local task = require "ponder.task"
+        task.with_budget({ max_calls = 2 }, function()
+            local r, e = q:map({ 1, 2, 3 }, "ask")
+            print(r[1], r[2], e[3].code)
+        end)]]
+    local FILES = { ["job.lua"] = [[return { ask = function(x)
+            return require("ponder.model").open "script:model.lua":complete("q" .. x)
+        end }]], ["model.lua"] = "return function() return 'yes' end" }
+
+    -- A lab whose processes are the user "ponder", as ponder help machines makes it, with changes.
+    local function lab_with(changes)
+        local rights = shell.ponder({ "help", "machines" }).out:match "ACL SETUSER (.-)\n\n"
+        local lab = workers.lab(FILES)
+        local command = rights:gsub("%s+", "' '"):gsub(">PASSWORD", ">pw")
+        assert.equal("OK", lab.server:cli(("ACL SETUSER '%s' %s"):format(command, changes or "")))
+        lab.server.url = lab.server.url:gsub("//", "//ponder:pw@", 1)
+        return lab
+    end
+
+    it("are sufficient as ponder help machines lists them", function()
+        local lab <close> = lab_with()
+        local worker = lab:worker { "--cache", lab.server.url }
+        local done = lab:coordinate(MAIN)
+        assert.same({ 0, "yes\tyes\tBUDGET\n" }, { done.status, done.out }, done.err)
+        for _, flag in ipairs { "--json", "--dead", "--purge" } do
+            assert.equal(0, lab:ponder({ "queue", lab.server.url, "--queue", "t", flag }).status)
+        end
+        assert.equal(0, lab:ponder({ "queue", lab.server.url }).status)
+        worker:kill "TERM"
+        assert.equal("0", worker:wait(), worker:output())
+        assert.equal("", lab.server:cli "ACL LOG")
+    end)
+
+    for changes, missing in pairs {
+        ["-time"] = "+time", ["-xreadgroup"] = "+xreadgroup", ["-hdel"] = "+hdel",
+        ["-evalsha"] = "+evalsha", ["-xpending -xadd"] = "+xadd",
+        ["resetkeys '~ponder:1:{x}:*'"] = "~ponder:1:*",
+    } do
+        it("are named if they are missing: " .. missing, function()
+            local lab <close> = lab_with(changes)
+            local worker = lab:worker()
+            local coordinator = lab:begin(MAIN)
+            local right = "missing right: ACL SETUSER ponder " .. missing
+            workers.eventually("the program says so", function()
+                return coordinator:output():find(right, 1, true)
+            end)
+            if not changes:find "xadd" then -- workers need that for results
+                assert.equal("1", worker:wait())
+                assert.is_truthy(worker:output():find(right, 1, true))
+            end
+        end)
+    end
+end)
+
 describe("ponder work", function()
+    it("ends at the second signal even if Redis does not answer", function()
+        local lab <close> = workers.lab { ["job.lua"] = [[return { nap = function(x)
+            io.open("began" .. x, "w"):close()
+            require("ponder.task").sleep(x)
+        end }]] }
+        local worker = lab:worker()
+        lab:begin [[q:map({ 900, 901, 902, 903, 904, 905, 906, 907 }, "nap")]]
+        workers.eventually("all have begun", function()
+            return shell.output(("ls %s | grep -c began"):format(lab.dir.path)) == "8"
+        end)
+        shell.output("kill -STOP " .. lab.server.pid)
+        worker:kill "TERM"
+        os.execute "sleep 0.2"
+        worker:kill "TERM"
+        assert.equal("0", worker:wait(), worker:output())
+    end)
+
     it("reports why it cannot begin, and shows no password", function()
         local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
             { cli = "-a tr0ub4dor --no-auth-warning" })

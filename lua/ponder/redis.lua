@@ -35,6 +35,7 @@ local MIN_VERSION = 7 -- major
 
 ---@class ponder.redis.Client can be used as a to-be-closed variable
 ---@field name string its URL without the password
+---@field on_denied fun(message: string)? called when Redis refuses a command for a missing right
 ---@field version string? of the server, once known
 ---@field private core ponder.redis.CoreConnection? nil: the next call connects
 ---@field private ready boolean signed in
@@ -59,7 +60,6 @@ local CODES = {
     NOAUTH = { "WRONG_PASSWORD", "give a password in the URL, in PONDER_REDIS_URL, or in a file "
         .. "(?password_file=FILE)" },
     WRONGPASS = { "WRONG_PASSWORD", "the password is wrong" },
-    NOPERM = { "NOT_ALLOWED", "the user of the URL may not do this" },
     MOVED = { "CLUSTER", "name the node of the cluster that has this queue" },
 }
 
@@ -73,11 +73,37 @@ function redis.is_transient(code)
     return TRANSIENT[code] or false
 end
 
-local function explain(self, text)
+local hashes, scripts = {}, {} -- hashes by script, from Redis; and the reverse
+
+-- The rights that a command lacks, or a line of its script: as ACL SETUSER takes them.
+local function rights_of(words, text)
+    local command, line = text:match "run the '([^']+)' command", text:match "user_script:(%d+)"
+    if command or not line or text:find "access .*key" then
+        return command and "+" .. command or "~ponder:1:*"
+    end
+    local script, at, rights = scripts[words[2]] or words[2], 1, {}
+    for _ = 2, tonumber(line) do
+        at = (script:find("\n", at, true) or #script) + 1
+    end
+    for name in script:match("[^\n]*", at):gmatch "redis%.p?call%('(%u+)'" do
+        rights[#rights + 1] = "+" .. name:lower()
+    end
+    return table.concat(rights, " ")
+end
+
+-- The message and the code for an error of Redis.
+local function explain(self, words, text)
     local known = CODES[text:match "^%u+" or ""] or { "REDIS" }
+    local advice = known[2]
+    if text:find "^NOPERM" or text:find "^ERR.* user executing the script"
+        or text:find "ACL failure in script" then
+        known = { "NOT_ALLOWED" }
+        advice = ("missing right: ACL SETUSER %s %s; all rights: ponder help machines"):format(
+            self.place.user or "default", rights_of(words, text))
+    end
     text = text:gsub(", with args beginning with:.*", ""):gsub(" script: %x+.*", "")
-    if known[2] then
-        text = ("%s (%s)"):format(text, known[2])
+    if advice then
+        text = ("%s (%s)"):format(text, advice)
     end
     return ("%s: %s"):format(self.name, text), known[1]
 end
@@ -99,7 +125,11 @@ local function deliver(self, slot, ok, reply)
     elseif ok then
         resolve(slot, reply)
     else
-        resolve(slot, nil, explain(self, reply))
+        local message, code = explain(self, slot.words, reply)
+        resolve(slot, nil, message, code)
+        if code == "NOT_ALLOWED" and self.on_denied then
+            self.on_denied(message)
+        end
     end
 end
 
@@ -187,7 +217,7 @@ local function sign_in(self, steps, i)
         if ok and step[1] == "INFO" then
             message, code = check_version(self, tostring(reply))
         elseif not ok then
-            message, code = explain(self, reply)
+            message, code = explain(self, step, reply)
         end
         if message and not (step[1] == "INFO" and code == "NOT_ALLOWED") then
             return disconnect(self, message, code)
@@ -286,8 +316,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Scripts
 
-local hashes = {} -- of scripts, from Redis
-
 ---Runs a Lua script in Redis, atomically.
 ---@param script string
 ---@param keys string[]
@@ -307,7 +335,7 @@ function Client:eval(script, keys, ...)
         if not words[2] then
             return nil, message, code
         end
-        hashes[script] = words[2]
+        hashes[script], scripts[words[2]] = words[2], script
         return self:send(self.timeout_ms, words)
     end
     return reply, message, code

@@ -16,7 +16,8 @@ local command = cli.command({}, {
     { "json", help = "print one JSON object, once" },
     { "dead", help = "list dead letters: jobs that failed, or killed their worker, too often" },
     { "retry", value = "ID", help = "enqueue a dead letter again; `all`: all of the queue" },
-    { "drop", value = "ID", help = "delete a dead letter; `all`: all of the queue" },
+    { "drop", value = "ID", help = "delete a dead letter; `all`: all of the queue; VERSION: the "
+        .. "jobs for a version of the script" },
     { "purge", help = "delete the jobs and counters of a queue" },
 })
 
@@ -30,9 +31,14 @@ Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, wor
 $PONDER_REDIS_URL.
 
   ponder queue --queue NAME --dead       jobs that have failed for good, and why
-  ponder queue --queue NAME --retry all  run them again; replies stay paid for]]
+  ponder queue --queue NAME --retry all  run them again; replies stay paid for
+
+A job needs a worker with the coordinator's version of the script. It names the versions that have
+jobs, but no worker: start a worker with that script, or --drop VERSION.]]
 
 local SAMPLE_S = 1
+local VERSION_LENGTH = 16 -- of the codes of ponder.queue.script; dead letters have 32
+local MAX_ERROR = 1000 -- bytes
 
 -------------------------------------------------------------------------------
 -- Figures
@@ -87,11 +93,21 @@ local function lines_of(figures, width)
 end
 
 local function line_of_worker(worker)
-    local lease_s = (tonumber(worker.lease_ms) or 60000) / 1000
-    return ("  %s %d of %d running, %d done, %d failed, %d dead, up %s%s"):format(worker.name,
+    local name = quote.line(worker.name)
+    if worker.problem then
+        return ("  %s ended: %s"):format(name, quote.line(worker.problem))
+    end
+    return ("  %s %d of %d running, %d done, %d failed, %d dead, up %s%s"):format(name,
         worker.running or 0, worker.concurrency or 0, worker.done or 0, worker.failed or 0,
         worker.dead or 0, span(os.time() - (worker.started_at or os.time())),
-        worker.silent_s > lease_s and (", silent for " .. span(worker.silent_s)) or "")
+        worker.is_silent and (", silent for " .. span(worker.silent_s)) or "")
+end
+
+local function line_of_version(version)
+    local count = version.waiting + version.running
+    return ("  %d job%s for version %s of %s, which no worker has (--drop %s)"):format(count,
+        count == 1 and "" or "s", quote.line(version.code), quote.line(version.script or "?"),
+        quote.line(version.code))
 end
 
 local function draw(list, out)
@@ -107,6 +123,10 @@ local function draw(list, out)
         table.move(rows, 1, #rows, #lines + 1, lines)
         for _, worker in ipairs(figures.workers) do
             lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
+        end
+        for _, version in ipairs(figures.versions) do
+            lines[#lines + 1] = version.workers == 0
+                and text.cut(line_of_version(version), columns, out:mark()) or nil
         end
     end
     if not list[1] then
@@ -145,10 +165,11 @@ local function list_dead(letters, given)
         return 0
     end
     for _, letter in ipairs(letters) do
-        print(quote.terminal(("%s  %s  %s  %d attempt%s\n    item   %s\n    error  %s"):format(
-            letter.id, os.date("%Y-%m-%d %H:%M:%S", letter.at), letter.name or letter.call,
-            letter.attempts, letter.attempts == 1 and "" or "s", letter.item:sub(1, 200),
-            (letter.error:gsub("\n.*", "")))))
+        print(("%s  %s  %s  %d attempt%s\n    item   %s\n    error  %s"):format(
+            quote.line(letter.id), os.date("%Y-%m-%d %H:%M:%S", letter.at),
+            quote.line(letter.name or letter.call or "?"), letter.attempts,
+            letter.attempts == 1 and "" or "s", quote.line(letter.item),
+            quote.line(letter.error:match "^[^\n]*", MAX_ERROR)))
     end
     print(("%d dead letter%s"):format(#letters, #letters == 1 and "" or "s"))
     return 0
@@ -158,7 +179,8 @@ end
 local function each_letter(client, given, letters, wanted, handle, done)
     local count = 0
     for _, letter in ipairs(letters) do
-        if wanted == "all" or letter.id == wanted then
+        if letter.id == wanted
+            or wanted == "all" and not (letter.is_damaged and handle == status.retry) then
             count = count + cli.need(handle(client, given.queue, letter))
         end
     end
@@ -172,6 +194,12 @@ local function handle_dead(client, given)
     local letters = cli.need(status.dead_letters(client, given.queue))
     if given.retry then
         return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
+    elseif given.drop and #given.drop == VERSION_LENGTH then
+        local count = cli.need(status.drop_version(client, given.queue, given.drop))
+        cli.need(count > 0, ("no job for version %s in the queue %s"):format(given.drop,
+            given.queue))
+        print(("%d dropped"):format(count))
+        return 0
     elseif given.drop then
         return each_letter(client, given, letters, given.drop, status.drop, "dropped")
     end

@@ -5,7 +5,9 @@
 local core = require "ponder.core.task"
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
+local notice = require "ponder.notice"
 local payload = require "ponder.queue.payload"
+local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
 
@@ -17,6 +19,7 @@ local PATIENCE_S = 5 -- before it looks for the reason why no result arrives
 local BUDGET_RENEWAL_S = 1
 local MAX_JOBS_PER_SCRIPT = 200
 local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more job
+local MAX_PROBLEM = 1000 -- bytes of a worker's message
 
 ---@class ponder.queue.Slot an awaited job
 ---@field id string
@@ -61,6 +64,16 @@ function exchange.new(of)
         io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, line))
     end
     self.on_trouble = redis.announcer(self.say)
+    local function on_denied(message)
+        if not self.denied then
+            self.denied = message
+            self.say(message)
+        end
+        for _, slot in pairs(self.slots) do
+            exchange.settle(slot, "refused", { message = message, code = "NOT_ALLOWED" })
+        end
+    end
+    self.client.on_denied, self.reader.on_denied = on_denied, on_denied
     return self
 end
 
@@ -269,10 +282,16 @@ end
 -- Reports why no worker seems to be working.
 local function look_for_workers(self)
     local others, ours = 0, 0
-    for _, text in pairs(moves.fields(self.client:call("HGETALL", self:key "workers") or {})) do
-        local about = json.decode(text) or {}
-        ours = ours + (about.code == self.script.code and 1 or 0)
-        others = others + (about.code ~= self.script.code and 1 or 0)
+    for name, text in pairs(moves.fields(self.client:call("HGETALL", self:key "workers"))) do
+        local about = moves.read(text, moves.WORKER)
+        if about.problem then
+            notice.once(("queue %s: the worker %s ended: %s"):format(self.name, quote.line(name),
+                quote.line(about.problem, MAX_PROBLEM)))
+        elseif about.code == self.script.code then
+            ours = ours + 1
+        else
+            others = others + 1
+        end
     end
     if ours == 0 and not self.said_nobody then
         self.said_nobody = true

@@ -64,23 +64,25 @@ local function renew(self)
     return true
 end
 
-local function describe(self)
+---Writes the worker's announcement.
+---@param self ponder.queue.Worker
+function keeper.announce(self)
     local pid, machine = host.process()
-    return json.encode { host = machine, pid = pid, code = self.opts.script.code,
-        script = self.opts.script.path, concurrency = self.opts.concurrency,
-        running = self.running, done = self.done, failed = self.failed,
-        dead = self.dead, started_at = self.started_at, seen_at = os.time(),
-        lease_ms = self.opts.lease_ms }
+    self.client:call("HSET", self.prefix .. "workers", self.name, json.encode { host = machine,
+        pid = pid, code = self.opts.script.code, script = self.opts.script.path,
+        concurrency = self.opts.concurrency, running = self.running, done = self.done,
+        failed = self.failed, dead = self.dead, started_at = self.started_at,
+        seen_at = os.time(), lease_ms = self.opts.lease_ms, problem = self.denied })
 end
 
 -- Jobs for another version of the script belong to other workers.
 local function look_for_others(self)
-    local codes = moves.fields(self.client:call("HGETALL", self.prefix .. "codes") or {})
+    local codes = moves.fields(self.client:call("HGETALL", self.prefix .. "codes"))
     for code, about in pairs(codes) do
         local waiting = code ~= self.opts.script.code and not self.told[code]
             and self.client:call("XLEN", self.prefix .. "jobs:" .. code)
         if waiting and waiting > 0 then
-            local its = json.decode(about) or {}
+            local its = moves.read(about, moves.VERSION)
             self.told[code] = true
             self.opts.say(("%d job%s of the queue %s need%s another version of the script: %s is "
                 .. "%s there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
@@ -92,10 +94,10 @@ end
 
 local function sweep(self)
     local long_gone = {}
-    local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers") or {})
+    local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers"))
     for name, text in pairs(known) do
-        local about = json.decode(text) or {}
-        if os.time() - (tonumber(about.seen_at) or 0) > FORGET_MS / 1000 then
+        local seen_at = moves.read(text, moves.WORKER).seen_at or 0
+        if os.time() - seen_at > FORGET_MS / 1000 then
             long_gone[#long_gone + 1] = name
         end
     end
@@ -122,7 +124,7 @@ function keeper.keep(self)
             for _, budget in pairs(self.budgets) do
                 budget.backing:renew()
             end
-            self.client:call("HSET", self.prefix .. "workers", self.name, describe(self))
+            keeper.announce(self)
             if turns % 4 == 0 then
                 look_for_others(self)
             end

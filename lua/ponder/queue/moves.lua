@@ -29,6 +29,9 @@
 ---
 --- A worker's name ends in "/LEASE", in milliseconds: its jobs may be claimed after that time.
 
+local json = require "ponder.json"
+local options = require "ponder.options"
+
 local moves = {}
 
 moves.GROUP = "workers"
@@ -193,6 +196,32 @@ else
 end
 return 1]==]
 
+-- Drops up to 500 jobs for one version of the script; whoever awaits them gets an error.
+-- KEYS: jobs, state, codes, errors, deaths. ARGV: code, value. -> how many entries there were
+moves.DROP_VERSION = [==[
+local prefix = string.match(KEYS[2], '^(.*:)state$')
+local entries = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 500)
+for _, entry in ipairs(entries) do
+    local job = {}
+    for i = 1, #entry[2], 2 do
+        job[entry[2][i]] = entry[2][i + 1]
+    end
+    if job.id and redis.call('HGET', KEYS[2], job.id) == 'q ' .. entry[1] then
+        redis.call('HSET', KEYS[2], job.id, 'd')
+        redis.call('HDEL', KEYS[4], job.id)
+        redis.call('HDEL', KEYS[5], job.id)
+        redis.call('DEL', prefix .. 'journal:' .. job.id)
+        redis.call('XADD', prefix .. 'results:' .. job.map, '*', 'id', job.id, 'status', 'failed',
+            'value', ARGV[2])
+    end
+    redis.call('XDEL', KEYS[1], entry[1])
+end
+if #entries < 500 then
+    redis.call('DEL', KEYS[1])
+    redis.call('HDEL', KEYS[3], ARGV[1])
+end
+return #entries]==]
+
 local CLOSE = [==[
 local function close(map, count)
     if count > 0 and redis.call('HINCRBY', KEYS[3], map, -count) <= 0 then
@@ -275,14 +304,44 @@ end
 return 1]==]
 
 ---Makes a table of the fields of a stream's entry or a hash.
----@param list string[] name, value, name...
----@return table<string, string>
+---@param list any what Redis has sent: name, value, name...
+---@return table<string, string> fields without what are not texts
 function moves.fields(list)
     local fields = {}
-    for i = 1, #list, 2 do
-        fields[list[i]] = list[i + 1]
+    for i = 1, type(list) == "table" and #list or 0, 2 do
+        if type(list[i]) == "string" and type(list[i + 1]) == "string" then
+            fields[list[i]] = list[i + 1]
+        end
     end
     return fields
 end
+
+---Reads the fields of a JSON object that anybody may have written.
+---@param text any
+---@param rules OptionSchema
+---@return table<string, any> fields those that are as they should be
+function moves.read(text, rules)
+    local given, fields = type(text) == "string" and json.decode(text), {}
+    for name, rule in pairs(type(given) == "table" and rules or {}) do
+        fields[name] = options.check_value(given[name], rule)
+    end
+    return fields
+end
+
+local COUNT, TIME = { type = "integer", min = 0 }, { type = "integer", min = 0, max = 1 << 36 }
+
+--- The fields of a worker's announcement.
+moves.WORKER = { host = { type = "string" }, pid = COUNT, code = { type = "string" },
+    script = { type = "string" }, concurrency = COUNT, running = COUNT, done = COUNT,
+    failed = COUNT, dead = COUNT, started_at = TIME, seen_at = TIME, lease_ms = COUNT,
+    problem = { type = "string" } }
+
+--- The fields of a dead letter.
+moves.LETTER = { map = { type = "string" }, spec = { type = "string" }, item = { type = "string" },
+    code = { type = "string" }, error = { type = "string" }, attempts = COUNT, at = TIME,
+    worker = { type = "string" } }
+
+--- The description of a version of the script.
+moves.VERSION = { script = { type = "string" } }
 
 return moves

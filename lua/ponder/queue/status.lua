@@ -17,6 +17,14 @@ local status = {}
 ---@field oldest_s number? age of the oldest waiting job
 ---@field totals table<string, integer> enqueued, done, failed, dead, retried
 ---@field workers table[] their announcements; `name`, `silent_s`
+---@field versions ponder.queue.VersionFigures[] of the script, with jobs
+---
+---@class ponder.queue.VersionFigures
+---@field code string
+---@field script string? its path, as the coordinator gave it
+---@field waiting integer
+---@field running integer
+---@field workers integer that have it and are not silent for longer than their lease
 
 local TOTALS = { "enqueued", "done", "failed", "dead", "retried" }
 
@@ -42,17 +50,23 @@ local function attempt(f, ...)
 end
 
 -- Counts the jobs for one version of the script.
-local function add_jobs(ask, figures, stream, at)
+local function add_version(ask, figures, stream, version, at)
     local length = ask("XLEN", stream)
     if length == 0 then
         return
     end
-    local groups = ask("XINFO", "GROUPS", stream)
-    local group = groups[1] and moves.fields(groups[1]) or { pending = 0 }
-    figures.running = figures.running + group.pending
-    figures.waiting = figures.waiting + length - group.pending
-    local first = length > group.pending and ask("XRANGE", stream,
-        group["last-delivered-id"] and "(" .. group["last-delivered-id"] or "-", "+", "COUNT", 1)
+    local pending, last = 0, nil
+    local group = ask("XINFO", "GROUPS", stream)[1] or {}
+    for i = 1, #group, 2 do
+        pending = group[i] == "pending" and group[i + 1] or pending
+        last = group[i] == "last-delivered-id" and group[i + 1] or last
+    end
+    version.running, version.waiting = pending, length - pending
+    figures.running = figures.running + version.running
+    figures.waiting = figures.waiting + version.waiting
+    table.insert(figures.versions, version)
+    local first = version.waiting > 0 and ask("XRANGE", stream, last and "(" .. last or "-", "+",
+        "COUNT", 1)
     if first and first[1] then
         local added_ms = tonumber(first[1][1]:match "^%d+") -- when Redis added it
         figures.oldest_s = math.max(figures.oldest_s or 0, at - added_ms / 1000)
@@ -62,8 +76,9 @@ end
 local function list_workers(ask, prefix, at)
     local workers = {}
     for name, text in pairs(moves.fields(ask("HGETALL", prefix .. "workers"))) do
-        local about = json.decode(text) or {}
-        about.name, about.silent_s = name, math.max(at - (tonumber(about.seen_at) or 0), 0)
+        local about = moves.read(text, moves.WORKER)
+        about.name, about.silent_s = name, math.max(at - (about.seen_at or 0), 0)
+        about.is_silent = about.silent_s > (about.lease_ms or 60000) / 1000
         workers[#workers + 1] = about
     end
     table.sort(workers, function(a, b) return a.name < b.name end)
@@ -82,13 +97,21 @@ function status.figures(client, name)
         local time, counters = ask "TIME", moves.fields(ask("HGETALL", prefix .. "stats"))
         local at = tonumber(time[1]) + tonumber(time[2]) / 1e6
         local figures = { queue = name, waiting = 0, running = 0, results = 0, totals = {},
-            dead = ask("HLEN", prefix .. "dead"), workers = list_workers(ask, prefix, at) }
+            dead = ask("HLEN", prefix .. "dead"), workers = list_workers(ask, prefix, at),
+            versions = json.array {} }
         for _, total in ipairs(TOTALS) do
-            figures.totals[total] = math.tointeger(tonumber(counters[total] or 0))
+            figures.totals[total] = math.tointeger(tonumber(counters[total] or 0)) or 0
         end
-        for _, code in ipairs(ask("HKEYS", prefix .. "codes")) do
-            add_jobs(ask, figures, prefix .. "jobs:" .. code, at)
+        for code, text in pairs(moves.fields(ask("HGETALL", prefix .. "codes"))) do
+            local version = { code = code, workers = 0,
+                script = moves.read(text, moves.VERSION).script }
+            for _, worker in ipairs(figures.workers) do
+                local has_it = worker.code == code and not worker.is_silent and not worker.problem
+                version.workers = version.workers + (has_it and 1 or 0)
+            end
+            add_version(ask, figures, prefix .. "jobs:" .. code, version, at)
         end
+        table.sort(figures.versions, function(a, b) return a.code < b.code end)
         local maps = ask("HKEYS", prefix .. "maps")
         figures.maps = #maps
         for _, map in ipairs(maps) do
@@ -120,7 +143,7 @@ function status.queues(client)
             scan(asker(client), redis.prefix "*" .. key, function(keys)
                 for _, found in ipairs(keys) do
                     local name = found:match "^ponder:1:{(.*)}:"
-                    if not seen[name] then
+                    if name and not seen[name] then
                         seen[name] = true
                         names[#names + 1] = name
                     end
@@ -199,13 +222,16 @@ end
 
 ---@class ponder.queue.Letter
 ---@field id string
----@field call string the function
----@field name string of the run
+---@field call string? the function
+---@field name string? of the run
 ---@field item string JSON
 ---@field error string
 ---@field attempts integer
 ---@field at integer seconds since 1970
----@field worker string
+---@field worker string?
+---@field is_damaged boolean? it can only be dropped
+
+local SPEC = { call = { type = "string" }, name = { type = "string" } }
 
 ---@param client ponder.redis.Client
 ---@param name string
@@ -216,10 +242,13 @@ function status.dead_letters(client, name)
     return attempt(function()
         local letters = {}
         local dead = asker(client)("HGETALL", redis.prefix(name) .. "dead")
-        for _, text in pairs(moves.fields(dead)) do
-            local letter = json.decode(text)
-            local spec = json.decode(letter.spec) or {}
-            letter.call, letter.name = spec.call, spec.name
+        for id, text in pairs(moves.fields(dead)) do
+            local letter = moves.read(text, moves.LETTER)
+            local spec = moves.read(letter.spec, SPEC)
+            letter.is_damaged = not (letter.map and letter.code and letter.spec and letter.item)
+            letter.id, letter.call, letter.name = id, spec.call, spec.name
+            letter.item, letter.error = letter.item or "?", letter.error or "unreadable"
+            letter.attempts, letter.at = letter.attempts or 0, letter.at or 0
             letters[#letters + 1] = letter
         end
         table.sort(letters, function(a, b)
@@ -248,6 +277,10 @@ end
 ---@return string? message
 ---@return string? code
 function status.retry(client, name, letter)
+    if letter.is_damaged then
+        return nil, ("the dead letter %s is damaged: it can only be dropped"):format(letter.id),
+            "DAMAGED"
+    end
     return move(client, name, moves.RETRY, { "jobs:" .. letter.code, "state",
         "results:" .. letter.map, "dead", "open", "stats" }, letter.id, letter.map, letter.spec,
         letter.item)
@@ -261,8 +294,29 @@ end
 ---@return string? message
 ---@return string? code
 function status.drop(client, name, letter)
-    return move(client, name, moves.DROP, { "state", "results:" .. letter.map, "dead",
+    return move(client, name, moves.DROP, { "state", "results:" .. (letter.map or ""), "dead",
         "journal:" .. letter.id }, letter.id, payload.failure(letter.error, "DEAD"))
+end
+
+---Drops the jobs for a version of the script; whoever awaits them gets an error.
+---@param client ponder.redis.Client
+---@param name string
+---@param version string its code
+---@return integer? dropped
+---@return string? message
+---@return string? code
+function status.drop_version(client, name, version)
+    local failure, count = payload.failure("the job was dropped, with all for its version of the "
+        .. "script", "CANCELLED"), 0
+    repeat
+        local dropped, message, code = move(client, name, moves.DROP_VERSION, { "jobs:" .. version,
+            "state", "codes", "errors", "deaths" }, version, failure)
+        if not dropped then
+            return nil, message, code
+        end
+        count = count + dropped
+    until dropped == 0
+    return count
 end
 
 return status

@@ -39,6 +39,7 @@ local MAX_RESULTS_PER_SCRIPT = 200
 local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more result
 local ALONE_FROM = 3 -- attempt
 local MAX_SPARED = 5 -- deaths of workers with a job that only waited, before it runs alone
+local MAX_LEAVE_S = 2 -- for the last commands, to a Redis that may not answer
 local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
@@ -432,6 +433,7 @@ local function read(self, places)
 end
 
 local function read_all(self)
+    self.is_reading = true
     while not self.stopping do
         local places, suspect = self.opts.concurrency - self.running, self.suspects[1]
         if places <= 0 or suspect and self.running > 0 then
@@ -442,13 +444,15 @@ local function read_all(self)
             read(self, places)
         end
     end
+    self.is_reading = false
+    self.events:wake()
 end
 
 ---------------------------------------------------------------------------------------------------
 
 ---Takes jobs until it is stopped, then finishes those it has.
 ---@return boolean? ok
----@return string? message why it cannot start
+---@return string? message why it cannot work
 ---@return string? code
 function Worker:work()
     return scheduler.with_context("outside", true, function()
@@ -456,18 +460,26 @@ function Worker:work()
         if not made and not redis.is_transient(code) then
             return nil, message, code
         end
+        local function on_denied(denied)
+            self.denied = self.denied or denied
+            self:abort()
+        end
+        self.client.on_denied, self.opts.reader.on_denied = on_denied, on_denied
         local stop_following = journal.follow()
         task.spawn(keeper.keep, self)
         task.spawn(store_all, self)
-        read_all(self)
-        while self.running > 0 and not self.aborted do
+        task.spawn(read_all, self)
+        repeat
             self:wait()
-        end
+        until self.aborted or self.stopping and not self.is_reading and self.running == 0
         for _, t in ipairs(waiters.others()) do
             t:cancel()
         end
         stop_following()
-        self:leave()
+        task.timeout(MAX_LEAVE_S, self.leave, self)
+        if self.denied then
+            return nil, self.denied, "NOT_ALLOWED"
+        end
         return true
     end)
 end
@@ -478,19 +490,29 @@ function Worker:leave()
         self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name, entry,
             job.fields.id, "", "back")
     end
-    keeper.forget(self, self.name)
+    if self.denied then
+        keeper.announce(self)
+    else
+        keeper.forget(self, self.name)
+    end
 end
 
 ---Asks it to finish its jobs and take no more; a second call returns them to the queue. Needs no
 ---task.
 function Worker:stop()
     if self.stopping then
-        self.aborted = true
-        for _, job in pairs(self.held) do
-            keeper.lose(job)
-        end
+        self:abort()
     end
     self.stopping = true
+    self.events:wake()
+end
+
+---Returns its jobs to the queue and ends.
+function Worker:abort()
+    self.stopping, self.aborted = true, true
+    for _, job in pairs(self.held) do
+        keeper.lose(job)
+    end
     self.events:wake()
 end
 
