@@ -165,6 +165,8 @@ describe("an option of ponder run after the script", function()
         assert.equal(notice "--max-cost", written("print(...)", "--max-cost", "1"))
         assert.equal(notice "--max-calls" .. notice "--json",
             written("-- ponder --max-calls 1 a.lua\nprint(...)", "x", "--max-calls=5", "--json"))
+        assert.matches("PONDER_MODEL=NAME ponder run FILE\n$",
+            written("print(...)", "--model", "m"))
     end)
 
     it("gets no notice if the script may read it, or it is none", function()
@@ -191,6 +193,8 @@ describe("a usage error of ponder", function()
         { "ponder run: unknown option --jsn (did you mean --json?)", "--jsn", "x.lua" },
         { "ponder run: unknown option --max-memory (did you mean --max-memory-mb?)",
             "run", "--max-memory", "5", "x.lua" },
+        { "ponder run: unknown option --model; to name the model of a script without such an "
+            .. "option: PONDER_MODEL=NAME ponder run FILE", "run", "--model", "m", "x.lua" },
         { "ponder run: unknown option --verison (did you mean --version?)", "--verison" },
         { "ponder run: unknown option --hlep (did you mean --help?)", "run", "--hlep" },
         { "ponder run: unknown option --version", "run", "--version" },

@@ -222,6 +222,8 @@ describe("an invalid request", function()
             assert.equal(param or json.null, body.error.param)
             assert.is_string(body.error.message)
             assert.is_string(body.error.type)
+            assert.matches(code == "model_not_found"
+                and "no model \"nosuch\" here; there are .*echo" or "", body.error.message)
         end)
     end
 
@@ -901,8 +903,9 @@ describe("ponder serve", function()
             { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
             { "^ponder serve: two policies are named up %(NAME=FILE.lua names one%)\n$", "up.lua",
                 "up.lua" },
-            { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
-                "up.lua" },
+            { "%-%-listen: 0.0.0.0:1 can be reached from other machines, which needs "
+                .. "%-%-key%-file FILE", "--listen", "0.0.0.0:1", "up.lua" },
+            { "%-%-listen: expected HOST:PORT .*%-%-key%-file", "--listen", "0.0.0.0", "up.lua" },
             { "%-%-cors: expected origins such as https://example.com %(got \"a.example\"%)",
                 "--cors", "*,http://localhost:3000,a.example", "up.lua" },
             { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },

@@ -431,6 +431,20 @@ describe("ponder view", function()
     it("reports errors in its arguments", function()
         assert.equal(2, shell.ponder({ "view", "--no-open", "no-such-run" }).status)
         assert.equal(2, shell.ponder({ "view", "--nonsense" }).status)
+        for address, problem in pairs {
+            foo = "expected HOST:PORT of this machine, such as 127.0.0.1:8080 (got \"foo\")",
+            ["unix:/x"] = "expected HOST:PORT of this machine",
+            ["0.0.0.0:0"] = "other machines could reach 0.0.0.0:0" } do
+            local r = shell.ponder({ "view", "--no-open", "--listen", address }, { limit_s = 10 })
+            assert.equal(2, r.status)
+            assert.truthy(r.err:find("^ponder view: %-%-listen: ") and r.err:find(problem, 1, true),
+                r.err)
+        end
+        local taken <close> = shell.start { "view", "--no-open" }
+        local address = taken.line:match "//([%d.:]+)"
+        local second = shell.ponder({ "view", "--no-open", "--listen", address }, { limit_s = 10 })
+        assert.same({ 1, ("ponder view: cannot listen at %s: Address already in use; --listen "
+            .. "names another address\n"):format(address) }, { second.status, second.err })
         local problems = { ["/etc/passwd"] = "not a run log", ["/"] = "is a directory" }
         for path, problem in pairs(problems) do
             local r = shell.ponder({ "view", "--no-open", path }, { limit_s = 10 })

@@ -134,11 +134,11 @@ function serve.new(opts)
     if not by_name then
         error("serve.new: opts.policies: " .. names, 2)
     elseif is_local == nil then
-        error(("serve.new: opts.listen: expected HOST:PORT or unix:PATH (got %s)")
-            :format(options.show(opts.listen)), 2)
+        error(("serve.new: opts.listen: expected HOST:PORT or unix:PATH, such as 127.0.0.1:8321, "
+            .. "or 0.0.0.0:8321 with opts.keys (got %s)"):format(options.show(opts.listen)), 2)
     elseif not opts.keys and not is_local then
-        error(("serve.new: opts.listen: %s can be reached from other machines, which needs keys")
-            :format(opts.listen), 2)
+        error(("serve.new: opts.listen: %s can be reached from other machines, which needs "
+            .. "opts.keys"):format(opts.listen), 2)
     end
     for _, origin in ipairs(opts.cors or {}) do
         if not guard.is_origin(origin) then
@@ -200,13 +200,13 @@ end
 
 ---Starts listening and answering. Call it within a task: it spawns the server's own tasks.
 ---@return string? address with the actual port
----@return boolean finished whether all requests were answered and none was cancelled
+---@return string? message
 function Server:start()
     local transport = options.pick(self.opts, TRANSPORT)
     transport.address = self.opts.listen
     local listening, address = http.listen(transport)
     if not listening then
-        return nil, address
+        return nil, ("cannot listen at %s; opts.listen names another address"):format(address)
     end
     self.http, self.address, self.opts.address = listening, address, address
     self.added = task.add_source { port = listening:port(), pending = function() return true end,
@@ -258,6 +258,7 @@ function Server:cancel_all()
 end
 
 ---Waits until the server is drained, then closes it.
+---@return boolean finished whether all requests were answered and none was cancelled
 function Server:wait()
     if not self.draining or next(self.running) ~= nil then
         self.drained:wait()

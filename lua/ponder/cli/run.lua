@@ -60,6 +60,9 @@ local function read_script(path)
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end
 
+local NAME_MODEL = "to name the model of a script without such an option: PONDER_MODEL=NAME ponder "
+    .. "run FILE"
+
 -- Says which arguments of a script are spelled like options of this command: a budget there limits
 -- nothing. Scripts that use ponder.args, itself or by ponder.policy, refuse what they do not know;
 -- others that read an option name it.
@@ -71,10 +74,11 @@ local function warn_of_options(text, path, arguments)
         local flag = word:match "^%-%-[%l-]+"
         if word == "--" then
             return
-        elseif flag and run.rules[(flag:sub(3):gsub("-", "_"))]
+        elseif flag and (run.rules[(flag:sub(3):gsub("-", "_"))] or flag == "--model")
             and not text:find("[\"']" .. flag:gsub("-", "%%-")) then
-            io.stderr:write(("ponder run: %s is passed to the script; to limit or change the run, "
-                .. "write it before %s\n"):format(flag, quote.terminal(path or "CODE")))
+            io.stderr:write(("ponder run: %s is passed to the script; %s\n"):format(flag,
+                flag == "--model" and NAME_MODEL or "to limit or change the run, write it before "
+                .. quote.terminal(path or "CODE")))
         end
     end
 end
@@ -201,8 +205,12 @@ end
 ---@param list string[] the words before the arguments are at 0 and below
 function run.parse(name, list, rules)
     local is_implied = list[-1] == nil -- `ponder FILE`
-    return args.parse(name, list, rules, { stops_at_operand = true,
+    local opts, operands, first = args.parse(name, list, rules, { stops_at_operand = true,
         others = { "--help", is_implied and "--version" or nil } })
+    if not opts and operands:find("unknown option --model", 1, true) then
+        operands = ("%s: unknown option --model; %s"):format(name, NAME_MODEL)
+    end
+    return opts, operands, first
 end
 
 ---Runs the script that the arguments name.

@@ -148,6 +148,12 @@ local function misuse(given, operands)
     end
 end
 
+-- A message of the server, with its options as flags.
+local function explain(message)
+    return message and message:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
+        :gsub("opts%.keys", "--key-file FILE"):gsub("opts%.([%w_]+)", args.flag)
+end
+
 -- The server.
 local function prepare(given, operands, page)
     local keys
@@ -159,8 +165,7 @@ local function prepare(given, operands, page)
     local opts = server_options(given, policies.load(operands, given), keys)
     opts.page, opts.gauges = page, gauges
     local ok, made = pcall(server.new, opts)
-    cli.expect(ok, ok or made:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
-        :gsub("opts%.([%w_]+)", args.flag))
+    cli.expect(ok, not ok and explain(made))
     return made
 end
 
@@ -174,7 +179,8 @@ function serve.run(given, operands, arguments)
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
     local made = prepare(given, operands, given.log and shown)
-    local address = cli.need(made:start())
+    local address, problem = made:start()
+    cli.need(address, explain(problem))
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"
     io.stderr:write(("ponder serve: %s at %s\n"):format(table.concat(made.names, ", "), url))

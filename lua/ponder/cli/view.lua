@@ -1,8 +1,10 @@
 --- `ponder view`: shows logged runs in a browser, live.
 
 local cli = require "ponder.cli"
+local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
 local logs = require "ponder.view.logs"
+local options = require "ponder.options"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
@@ -11,8 +13,8 @@ local task = require "ponder.task"
 local page = require "ponder.view"
 
 local view = cli.command({ files = true }, {
-    { "listen", value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
-        .. "free port)" },
+    { "listen", value = "ADDRESS", default = "127.0.0.1:0",
+        help = "HOST:PORT on this machine (default: 127.0.0.1:0, any free port)" },
     { "no_open", help = "print the page's URL and open no browser" },
     { "until_closed", help = "exit when the last page is closed" },
 })
@@ -97,21 +99,30 @@ local function check_logs(named)
     end
 end
 
+-- Ends the command unless only this machine can reach the address.
+local function check_listen(address)
+    local is_local = guard.is_local(address)
+    cli.expect_flag("--listen", is_local ~= nil and not address:find "^unix:",
+        ("expected HOST:PORT of this machine, such as 127.0.0.1:8080 (got %s)"):format(
+        options.show(address)))
+    cli.expect_flag("--listen", is_local, ("other machines could reach %s, and only this one may: "
+        .. "127.0.0.1:PORT; ponder serve --log FILE --key-file FILE shows runs to others"):format(
+        address))
+end
+
 ---See ponder.cli.
 function view.run(opts, operands)
+    check_listen(opts.listen)
     local shown_logs, _, named = cli.expect(logs.new(operands[1] and operands or nil,
         host.absolute))
     check_logs(shown_logs.named)
     local shown <close> = page.new { logs = shown_logs, alone = true }
-    local is_url = not (opts.listen and opts.listen:find "^unix:")
-    local ok, serving = pcall(server.new, { policies = {}, page = shown,
-        listen = opts.listen or "127.0.0.1:0", drain_ms = 0, log = function(text)
+    local serving = server.new { policies = {}, page = shown, listen = opts.listen, drain_ms = 0,
+        log = function(text)
             io.stderr:write("ponder view: ", quote.terminal(text), "\n")
-        end })
-    if not ok or not is_url then
-        return nil, "--listen: only this machine may reach the page (127.0.0.1:PORT)"
-    end
-    local address = cli.need(serving:start())
+        end }
+    local address, problem = serving:start()
+    cli.need(address, problem and problem:gsub("opts%.", "--"))
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))
     io.stdout:write(url, "\n")

@@ -6,6 +6,7 @@ local fields = require "ponder.serve.fields"
 local guard = require "ponder.serve.guard"
 local jobs = require "ponder.serve.jobs"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local random = require "ponder.core.random"
 local task = require "ponder.task"
 
@@ -66,8 +67,13 @@ end
 -------------------------------------------------------------------------------
 -- Endpoints
 
-local function unknown_model(name)
-    return errors.new(404, "model_not_found", ("there is no model %q here"):format(name), "model")
+local MAX_NAMES = 20 -- in an error
+
+local function unknown_model(self, name)
+    local names = self.names
+    return errors.new(404, "model_not_found", ("there is no model %s here; there are %s%s"):format(
+        options.show(name), table.concat(names, ", ", 1, math.min(#names, MAX_NAMES)),
+        #names > MAX_NAMES and "... (GET /v1/models)" or ""), "model")
 end
 
 ---Finds a policy, as its file defines it now; raises an error if there is none.
@@ -76,7 +82,7 @@ function Server:find(name)
     if policy and policy.reload then
         policy = policy.reload() or policy
     end
-    return policy or error(unknown_model(name), 0)
+    return policy or error(unknown_model(self, name), 0)
 end
 
 -- A request's wait for a slot. One that ends early, as its client disconnects, gives a slot that it
@@ -329,7 +335,7 @@ function Server:dispatch(r)
         get = function()
             local policy = self.policies[name]
             if not policy then
-                return self:refuse(r, unknown_model(name))
+                return self:refuse(r, unknown_model(self, name))
             end
             self:reply(r, 200, model_of(self, policy))
         end
