@@ -50,6 +50,17 @@ describe("args.parse", function()
         assert.equal('cmd: --with must be an integer (got "x")', message)
     end)
 
+    it("rounds no integer that is too large", function()
+        local rules = { seed = { value = "N", type = "integer" } }
+        for _, text in ipairs { "9223372036854775807", "-9223372036854775808" } do
+            assert.equal(text, ("%d"):format(parse({ "--seed", text }, rules).seed))
+        end
+        for _, text in ipairs { "9223372036854775808", "-9223372036854775809", "1e30" } do
+            assert.same({ nil, ('cmd: --seed must be an integer from -2^63 to 2^63 - 1 (got "%s")')
+                :format(text) }, { parse({ "--seed", text }, rules) })
+        end
+    end)
+
     it("refuses infinite numbers and empty paths", function()
         local rules = { x = { value = "X", type = "number" }, wait = { value = "T",
             type = "duration" }, file = { value = "FILE", files = true } }

@@ -179,12 +179,15 @@ describe("ponder chat --schema", function()
         dir:write("m.lua", "return function() return 'no' end")
         local r = ponder { "chat", "--schema", "s.json", "x" }
         assert.same({ 1, "" }, { r.status, r.out })
-        assert.matches("BAD_REPLY", r.err)
+        assert.matches('the reply is not JSON: [^\n]*; the reply was "no" %[BAD_REPLY%]\n$', r.err)
     end)
 
     it("reports errors in the file", function()
         dir:write("s.json", "{")
-        assert.matches("%-%-schema: s.json: not a JSON schema", ponder({ "chat", "--schema",
+        assert.matches("%-%-schema: s.json: not a JSON schema: [^\n]* %(line 1, column 2%)",
+            ponder({ "chat", "--schema", "s.json", "x" }).err)
+        dir:write("s.json", '{"properties": {"n": {"type": "nmber"}}}')
+        assert.matches("a JSON schema: properties.n: type must be ", ponder({ "chat", "--schema",
             "s.json", "x" }).err)
         dir:write("list.json", "[1]")
         assert.equal(2, ponder({ "chat", "--schema", "list.json", "x" }).status)

@@ -445,7 +445,8 @@ describe("ponder init", function()
     it("changes no file that exists", function()
         dir:write("eval.lua", "mine")
         local result = ponder "init"
-        assert.equal(2, result.status)
+        assert.same({ 2, "ponder init: eval.lua already exists, and is not changed; to write "
+            .. "another file: ponder init eval FILE\n" }, { result.status, result.err })
         assert.equal("mine", dir:read "eval.lua")
         assert.equal(2, ponder("init", "evil").status)
     end)

@@ -22,6 +22,7 @@ describe("ponder.eval.score", function()
         { "json_schema", '{"a":1}', { type = "object", required = { "a" } }, true },
         { "json_schema", '{"b":1}', { type = "object", required = { "a" } }, false },
         { "json_schema", "no", { type = "object" }, false },
+        { "json_schema", "1", { type = "nmber" }, nil },
     } do
         local name, answer, target, right = table.unpack(case)
         it(("%s: %s for %s"):format(name, tostring(answer), tostring(target)), function()
@@ -57,6 +58,8 @@ describe("ponder.eval.score", function()
 
     for _, case in ipairs {
         { function() score.regex { pattern = "(" } end, "eval.score.regex: the pattern \"(\": " },
+        { function() score.json_schema { schema = { type = "nmber" } } end,
+            "eval.score.json_schema: type must be " },
         { function() score.numeric { tol = 1 } end, 'unknown option "tol"' },
         { function() score.all { "exac" } end, "scorer 1 must be one of .* did you mean exact" },
         { function() score.model {} end, "eval.score.model: opts.model must be" },

@@ -39,6 +39,20 @@ describe("a call", function()
             { { messages = { { content = "x" } } },
                 "opts.messages[1] must be a table with a role" },
             { { messages = { { role = "asistant" } } }, 'did you mean "assistant"?' },
+            { { messages = { { role = "human" } } }, 'opts.messages[1].role must be "system", '
+                .. '"developer", "user", "assistant" or "tool" (got "human")' },
+            { { messages = HELLO, seed = 2 ^ 63 },
+                "opts.seed must be an integer from -2^63 to 2^63 - 1 (got 9.2" },
+            { { messages = HELLO, response_format = { type = "objekt" } },
+                'opts.response_format: type must be "object", ' },
+            { { messages = HELLO, response_format = { type = "object", properties = {
+                n = { items = { type = { "null", "nmber" } } }, z = { type = "x" } } } },
+                'opts.response_format: properties.n.items: type must be "object", "array", '
+                    .. '"string", "number", "integer", "boolean" or "null" (got "nmber"; did you '
+                    .. 'mean "number"?)' },
+            { { messages = HELLO, tools = { { name = "f", parameters = { anyOf = {
+                { type = "null" }, { type = "none" } } } } } },
+                "opts.tools[1].parameters: anyOf.2: type must be" },
             { { messages = { { role = "user" } } }, "opts.messages[1].content must be a string" },
             { { messages = { { role = "user", content = 5 } } }, "of parts (got 5)" },
             { { messages = HELLO, tools = { "f" } }, "opts.tools[1] must be a table with a name" },
@@ -72,9 +86,10 @@ describe("a call", function()
             local cycle = { type = "object" }
             cycle.properties = { again = cycle }
             assert.has_error(function() m:chat { messages = HELLO, response_format = cycle } end)
-            for _, f in ipairs { m.chat, m.complete, m.list } do
-                local _, message = pcall(f, { messages = HELLO })
-                assert.truthy(message:find("with a colon", 1, true), message)
+            for _, f in ipairs { "chat", "complete", "list" } do
+                local _, message = pcall(m[f], { messages = HELLO })
+                assert.equal(("m.%s: call it with a model, with a colon: m:%s(...)"):format(f, f),
+                    message)
             end
             assert.has_error(function() m:complete(5) end)
             assert.has_error(function() m:complete("x", { messages = HELLO }) end)
@@ -465,8 +480,8 @@ describe("JSON replies", function()
                 response_format = FORMAT }
             assert.is_nil(reply)
             assert.equal("BAD_REPLY", code)
-            assert.truthy(message:find("^openai:m: the reply is not JSON.*"
-                .. "%(status 200, 2 attempts%)$"), message)
+            assert.truthy(message:find("^openai:m: the reply is not JSON: [^\n]*; the reply was "
+                .. '"no json" %(status 200, 2 attempts%)$'), message)
             assert.equal("no json", partial.text)
         end)
     end)

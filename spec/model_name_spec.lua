@@ -235,6 +235,27 @@ describe("options", function()
         end
     end)
 
+    it("name what an URL without scheme or host came from", function()
+        local function refused(provider, variable, value, wanted)
+            local ok, message = opens(provider .. ":m", nil, { [variable] = value })
+            assert.is_false(ok)
+            assert.matches("model.open: $" .. variable .. " " .. wanted, message)
+        end
+        for provider, variable in pairs { openai = "OPENAI_BASE_URL",
+            anthropic = "ANTHROPIC_BASE_URL" } do
+            refused(provider, variable, "localhost:8080/v1", "must begin with http:// or https:// "
+                .. '%(got "localhost:8080/v1"; did you mean http://localhost:8080/v1%?%)$')
+            refused(provider, variable, "http://", 'has no valid host %(got "http://"%)$')
+            refused(provider, variable, "ftp://me:secret@x", "must begin with http:// or https://$")
+        end
+        refused("ollama", "OLLAMA_HOST", "ftp://x", 'must begin with .* %(got "ftp://x:11434"%)$')
+        refused("ollama", "OLLAMA_HOST", "my host", "has no valid host ")
+        local ok, message = opens("openai:m", nil, {},
+            { providers = { openai = { base_url = "x" } } })
+        assert.is_false(ok)
+        assert.matches('config.lua: base_url must begin with [^\n]* %(got "x"; ', message)
+    end)
+
     it("that are unknown are errors with the nearest valid name", function()
         local cases = {
             { { temprature = 1 }, 'unknown option "temprature" (did you mean "temperature"?)' },

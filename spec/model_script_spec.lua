@@ -122,6 +122,25 @@ describe("script:FILE", function()
         assert.equal("SERVER", (select(3, chat "return function() end")))
     end)
 
+    it("may not answer with fields that nothing reads", function()
+        for reply, problem in pairs {
+            ['{ txt = "hi" }'] = 'the reply has the unknown field "txt" (did you mean "text"?); '
+                .. "its fields are text, texts, tool_calls, ",
+            ['{ "hi" }'] = "the reply has the unknown field 1; its fields are text, ",
+            ['{ samples = { { text = "a" }, { txt = "b" } } }'] =
+                'a sample of the reply has the unknown field "txt"',
+            ['{ tool_calls = { { name = "f", args = {} } } }'] =
+                'a tool call of the reply has the unknown field "args"',
+        } do
+            local none, message, code = chat("return function() return " .. reply .. " end")
+            assert.same({ nil, "BAD_REPLY" }, { none, code })
+            assert.truthy(message:find(problem, 1, true), message)
+        end
+        assert.equal("hi", chat(([[local inner = require("ponder.model").open "script:%s"
+            return function(request) return inner:chat { messages = request.messages } end]])
+            :format(play.file "return function() return 'hi' end")).text) -- passed on
+    end)
+
     it("that cannot be loaded is an error of model.open, with its place", function()
         for text, problem in pairs {
             ["return 3"] = "must return a function",

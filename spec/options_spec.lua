@@ -216,6 +216,23 @@ describe("an argument", function()
     end)
 end)
 
+describe("the methods of a class", function()
+    it("say how to call them if they are called with a dot", function()
+        local Counter = {}
+        Counter.__index = Counter
+        function Counter:add(n) self.n = self.n + n; return self.n end
+        options.methods(Counter, "counter", "a counter")
+        local counter = setmetatable({ n = 1 }, Counter)
+        assert.equal(3, counter:add(2))
+        for _, first in ipairs { 2, {}, "x" } do
+            local ok, message = pcall(function() local _ = counter.add(first) end)
+            assert.is_false(ok)
+            assert.matches("^%S*options_spec.lua:%d+: counter.add: call it with a counter, with "
+                .. "a colon: counter:add%(...%)$", message)
+        end
+    end)
+end)
+
 describe("what can be called", function()
     it("is a function, or has a function as its own __call", function()
         local callable = setmetatable({}, { __call = print })

@@ -214,17 +214,18 @@ end)
 
 describe("an invalid request", function()
     local function refused(status, code, param, ...)
-        local arguments = table.pack(...)
+        local arguments, message = table.pack(...), nil
         with_server({}, function(client)
             local result, body = client(table.unpack(arguments, 1, arguments.n))
             assert.equal(status, result.status)
             assert.equal(code, body.error.code)
             assert.equal(param or json.null, body.error.param)
-            assert.is_string(body.error.message)
             assert.is_string(body.error.type)
             assert.matches(code == "model_not_found"
                 and "no model \"nosuch\" here; there are .*echo" or "", body.error.message)
+            message = body.error.message
         end)
+        return assert(message)
     end
 
     it("gets an error in OpenAI's form", function()
@@ -240,6 +241,11 @@ describe("an invalid request", function()
         refused(400, "invalid_value", "response_format", "POST", CHAT, chat("echo", "x", {
             response_format = { type = "json_schema", json_schema = { name = "x", schema = {
                 allOf = { { ["$ref"] = "#" }, { ["$ref"] = "#" } } } } } }))
+        assert.matches('^response_format: type must be "object", ', refused(400,
+            "invalid_value", "response_format", "POST", CHAT, chat("echo", "x", {
+            response_format = { type = "json_schema", schema = { type = "objekt" } } })))
+        assert.matches("^seed must be an integer from %-2^63 to 2^63 %- 1 ", refused(400,
+            "invalid_type", "seed", "POST", CHAT, chat("echo", "x", { seed = 2 ^ 63 })))
         refused(415, "unsupported_encoding", nil, "POST", CHAT, "x",
             { ["content-encoding"] = "gzip" })
         refused(400, "missing_required_parameter", "model", "POST", CHAT, {})
@@ -882,6 +888,7 @@ describe("ponder serve", function()
         local dir <close> = shell.directory { ["bad.lua"] = "return 5",
             ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
             ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
+            ["schema.lua"] = 'return { run = print, returns = { type = "objekt" } }',
             ["up.lua"] = "return function() end" }
         local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
         local function reports(status, case)
@@ -893,6 +900,8 @@ describe("ponder serve", function()
             { "^ponder serve: broken.lua:1: unexpected symbol", "broken.lua" },
             { "^ponder serve: result.lua: policy best_node: expected a function", "result.lua" },
             { '^ponder serve: odd.lua: policy odd: unknown option "depth"\n$', "odd.lua" },
+            { '^ponder serve: schema.lua: policy schema: returns: type must be "object", ',
+                "schema.lua" },
             { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
             { "^ponder serve: tot: no model is named", "tot" },
         } do

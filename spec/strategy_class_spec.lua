@@ -98,6 +98,8 @@ describe("strategy.new", function()
             { tools = { { name = "a", run = run }, { name = "a", run = run } } })
         says("parameters: a $ref leads back to itself", strategies.tot.new,
             { tools = { { name = "a", run = run, parameters = { ["$ref"] = "#" } } } })
+        says('opts.tools[1].parameters: type must be "object", ', strategies.tot.new,
+            { tools = { { name = "a", run = run, parameters = { type = "objekt" } } } })
         says("must be a list", strategies.tot.new, { tools = { name = "a", run = run } })
     end)
 

@@ -78,7 +78,7 @@ local function check_rules(where, rules)
     end
 end
 
-local function expectation(rule)
+local function expectation(rule, text)
     if rule.enum then
         return "one of " .. table.concat(rule.enum, ", ")
     elseif rule.files then
@@ -91,6 +91,8 @@ local function expectation(rule)
         return ("%s from %s to %s"):format(kind, rule.min, rule.max)
     elseif rule.min or rule.max then
         return ("%s %s %s"):format(kind, rule.min and ">=" or "<=", rule.min or rule.max)
+    elseif rule.type == "integer" and options.is_too_large(tonumber(text)) then
+        return "an integer from -2^63 to 2^63 - 1"
     end
     return kind
 end
@@ -145,7 +147,7 @@ function convert(flag, text, rule)
             value = tonumber(text)
         end
         if value and rule.type == "integer" then
-            value = math.tointeger(value)
+            value = not options.is_too_large(value) and math.tointeger(value) or nil
         end
         if value and is_out_of_range(value, rule) then
             value = nil
@@ -154,7 +156,8 @@ function convert(flag, text, rule)
         value = nil
     end
     if value == nil then
-        return nil, ("%s must be %s (got %s)"):format(flag, expectation(rule), options.show(text))
+        return nil, ("%s must be %s (got %s)"):format(flag, expectation(rule, text),
+            options.show(text))
     end
     return value
 end

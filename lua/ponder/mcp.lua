@@ -323,4 +323,6 @@ function Session:__gc()
     Ending.close { session = self }
 end
 
+options.methods(Session, "session", "a session")
+
 return mcp

@@ -234,8 +234,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls
 
-local function check_call(self, what)
-    if getmetatable(self) ~= Model then error(what .. ": call it as m:chat, with a colon", 3) end
+local function check_task(what)
     if not scheduler.current() then
         error(what .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
     end
@@ -248,7 +247,7 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
-    check_call(self, "model.chat")
+    check_task "model.chat"
     return told(chat.run(self, opts, 3))
 end
 
@@ -259,7 +258,7 @@ end
 ---@return string? message
 ---@return string? code
 function Model:complete(prompt, opts)
-    check_call(self, "model.complete")
+    check_task "model.complete"
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
@@ -274,10 +273,12 @@ end
 ---@return string? message
 ---@return string? code
 function Model:list()
-    check_call(self, "model.list")
+    check_task "model.list"
     local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
 end
+
+options.methods(Model, "m", "a model")
 
 --- The models that a provider offers.
 ---@param provider_name string

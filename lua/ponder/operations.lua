@@ -233,4 +233,6 @@ function Graph:result()
     return self.latest and self.latest:result()
 end
 
+options.methods(Graph, "g", "a graph")
+
 return operations

@@ -202,7 +202,14 @@ local function is_allowed(value, rule)
     return not rule.enum or options.has(rule.enum, value)
 end
 
-local function noun(kind, rule)
+---Whether a number is whole, but does not fit into an integer of 64 bits.
+---@param value any
+---@return boolean
+function options.is_too_large(value)
+    return math.type(value) == "float" and math.abs(value) >= 2 ^ 63 and value - value == 0
+end
+
+local function noun(kind, rule, value)
     local text = rule.finite and kind == "number" and "a finite number" or NOUNS[kind]
     if kind ~= "integer" and kind ~= "number" then
         return text
@@ -212,6 +219,8 @@ local function noun(kind, rule)
         return ("%s >= %s"):format(text, rule.min)
     elseif rule.max then
         return ("%s <= %s"):format(text, rule.max)
+    elseif kind == "integer" and options.is_too_large(value) then
+        return "an integer from -2^63 to 2^63 - 1"
     end
     return text
 end
@@ -224,7 +233,7 @@ end
 local function expectation(value, rule)
     local words = {}
     for i, word in ipairs(rule.enum or as_list(rule.type)) do
-        words[i] = rule.enum and show(word) or noun(word, rule)
+        words[i] = rule.enum and show(word) or noun(word, rule, value)
     end
     local near = rule.enum and options.nearest(value, rule.enum)
     return options.alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
@@ -421,6 +430,25 @@ function options.check(where, opts, schema, level)
         error(("%s: %s"):format(where, problem or first_mistake(renamed, schema, known)), level)
     end
     return checked
+end
+
+---Has the methods of a class say so if they are called with a dot. Call it after the last of them.
+---@param class table the metatable of its objects, and their methods
+---@param object string how messages name an object: `"m"`
+---@param what string it is: `"a model"`
+function options.methods(class, object, what)
+    for _, name in ipairs(options.names(class, function(name, method)
+        return type(method) == "function" and name:sub(1, 2) ~= "__"
+    end)) do
+        local method = class[name]
+        class[name] = function(self, ...)
+            if getmetatable(self) ~= class then
+                error(("%s.%s: call it with %s, with a colon: %s:%s(...)"):format(object, name,
+                    what, object, name), 2)
+            end
+            return method(self, ...)
+        end
+    end
 end
 
 ---Whether a list holds a value.

@@ -173,6 +173,8 @@ function Run:report(answer, score)
     return 0
 end
 
+options.methods(Run, "run", "a run")
+
 local function open_model(run)
     if not run.opts.model and (os.getenv("PONDER_MODEL") or "") == "" then
         run:fail("expected a model: --model openai:gpt-4o-mini, or $PONDER_MODEL", 2)

@@ -175,6 +175,8 @@ end
 Handle.__close = Handle.close
 Handle.__gc = Handle.close
 
+options.methods(Handle, "child", "a child process")
+
 ---@class ponder.process.OpenOptions
 ---@field command string[]|string
 ---@field shell? boolean

@@ -270,9 +270,7 @@ local MAP = { concurrency = { type = "integer", min = 1, default = 1000 } }
 options.merge(MAP, JOB)
 
 local function check_call(self, where, call)
-    if getmetatable(self) ~= Queue then
-        error(where .. ": call it with a queue (q:map(...), not q.map(...))", 3)
-    elseif not self.script.functions[call] then
+    if not self.script.functions[call] then
         error(("%s: %s has no function %s; it has %s"):format(where, self.script.path,
             options.show(call), table.concat(options.names(self.script.functions), ", ")), 3)
     end
@@ -408,5 +406,7 @@ function Queue:close()
 end
 
 Queue.__close = Queue.close
+
+options.methods(Queue, "q", "a queue")
 
 return queue

@@ -353,6 +353,8 @@ end
 
 Client.__close = Client.close
 
+options.methods(Client, "client", "a client")
+
 local OPEN = {
     timeout_ms = { type = "integer", min = 1, default = 10000 },
     connect_timeout_ms = { type = "integer", min = 1, default = 5000 },

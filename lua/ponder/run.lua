@@ -326,9 +326,7 @@ local function call_there(self, tape, there, ...)
 end
 
 local function check_call(self, where, f)
-    if getmetatable(self) ~= Run then
-        error(where .. ": call it with a run (r:call(f), not r.call(f))", 3)
-    elseif self.status ~= "new" then
+    if self.status ~= "new" then
         error(where .. ": a run is called once; make another with run.new", 3)
     elseif not options.is_callable(f) then
         error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
@@ -403,6 +401,8 @@ function Run:spent()
     local tape = self.is_command and self.group.tape
     return tape and tape:whole().sink.writer.spent or self.budget:account()
 end
+
+options.methods(Run, "run", "a run")
 
 ---------------------------------------------------------------------------------------------------
 -- os.exit

@@ -18,6 +18,7 @@ local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
 local redact = require "ponder.redact"
+local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
@@ -163,11 +164,16 @@ local function call_of(opts, m, conversation, question)
     end
     call.system = call.system or conversation.system
     if opts.schema then
-        local text, problem = files.read(opts.schema, "data")
-        call.response_format = text and json.decode(text)
-        cli.expect_flag("--schema", type(call.response_format) == "table"
-            and call.response_format[1] == nil, problem or opts.schema .. ": not a JSON schema")
-        call.repair = true
+        local text = cli.expect_flag("--schema", files.read(opts.schema, "data"))
+        local read, problem = json.decode(text)
+        if read ~= nil and (type(read) ~= "table" or read[1] ~= nil) then
+            problem = "expected an object"
+        elseif read ~= nil then
+            problem = select(2, schema.format(read))
+        end
+        cli.expect_flag("--schema", not problem, ("%s: not a JSON schema: %s"):format(opts.schema,
+            problem and problem:gsub("^json%.decode: ", ""):gsub("^.-opts.response_format:? ", "")))
+        call.response_format, call.repair = read, true
     end
     table.insert(call.messages, { role = "user",
         content = content_of(question, opts.attach or {}, m) })

@@ -237,7 +237,7 @@ local function check_provider(provider, timeout_ms)
         if advice and provider == "openai" then
             advice = advice .. "; llama.cpp: export OPENAI_BASE_URL=http://127.0.0.1:8080/v1"
         end
-        return finding(provider, "unused", why, advice)
+        return finding(provider, variable and "unused" or "problem", why, advice)
     elseif not opened.target.provider.models_path then
         return nil
     end

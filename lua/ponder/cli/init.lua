@@ -1,6 +1,7 @@
 --- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
 
 local cli = require "ponder.cli"
+local exists = require("ponder.file").exists
 local model = require "ponder.model"
 local private = require "ponder.core.private"
 
@@ -202,6 +203,8 @@ function init.run(_, operands)
         io.stdout:write((KINDS[kind]:format(name, name, name)))
         return 0
     end
+    cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
+        .. "ponder init %s FILE"):format(path, kind), "EXISTS")
     cli.need(private.write(path, KINDS[kind]:format(name, name, name), true))
     print(("wrote %s; try: %s"):format(path, try(kind, path)))
     return 0

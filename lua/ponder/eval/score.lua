@@ -274,6 +274,10 @@ define("json_schema", { schema = { type = "table" } }, function(opts, _, answer,
         return nil, "expected a JSON schema, as option or target (got " .. options.show(schema)
             .. ")", "NO_TARGET"
     end
+    local problem = schemas.mistake(schema)
+    if problem then
+        return nil, "the JSON schema: " .. problem, "NO_TARGET"
+    end
     local ok, message
     if type(answer) == "string" then
         ok, message = schemas.parse(answer, { schema = schema })
@@ -282,6 +286,8 @@ define("json_schema", { schema = { type = "table" } }, function(opts, _, answer,
         ok, message = schemas.check(answer, schema)
     end
     return ok == true, message
+end, function(opts)
+    return schemas.mistake(opts.schema)
 end)
 
 -------------------------------------------------------------------------------

@@ -112,6 +112,8 @@ function Graph:finish(opts)
 end
 
 Graph.__close = function(self)
+
+options.methods(Graph, "graph", "a graph")
     self.tree:finish()
 end
 

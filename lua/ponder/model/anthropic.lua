@@ -22,7 +22,7 @@ local anthropic = {
 local BASE_URL, VERSION = "https://api.anthropic.com", "2023-06-01"
 
 function anthropic.configure(opts, env, file)
-    local base_url = opts.base_url or env("ANTHROPIC_BASE_URL") or file.base_url or BASE_URL
+    local base_url, url_from = name.find_url(opts, env, file, "ANTHROPIC_BASE_URL", BASE_URL)
     local token = not opts.api_key and not env("ANTHROPIC_API_KEY") and env("ANTHROPIC_AUTH_TOKEN")
     local key, key_from = nil, token and "$ANTHROPIC_AUTH_TOKEN"
     if not token then
@@ -31,11 +31,13 @@ function anthropic.configure(opts, env, file)
     if not key and not token and base_url:find("^https://api%.anthropic%.com") then
         return nil, "ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)"
     end
-    return name.endpoint(base_url:gsub("/+$", ""):gsub("/v1$", ""), key or token, {
+    local endpoint, problem = name.endpoint(base_url, key or token, {
         ["x-api-key"] = key,
         ["authorization"] = token and "Bearer " .. token,
         ["anthropic-version"] = VERSION,
-    }, key_from)
+    }, key_from, url_from)
+    if endpoint then endpoint.base_url = endpoint.base_url:gsub("/v1$", "") end
+    return endpoint, problem
 end
 
 ---------------------------------------------------------------------------------------------------

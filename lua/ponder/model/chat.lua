@@ -6,6 +6,7 @@ local task = require "ponder.task"
 local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
 local params = require "ponder.model.params"
+local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 local places = require "ponder.model.samples"
 local request = require "ponder.model.request"
@@ -51,18 +52,16 @@ options.merge(CALL, chat.OPTIONS)
 local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
     "tool_choice", "reasoning_effort" }
 
-local ROLE_NAMES = { "system", "developer", "user", "assistant", "tool" }
-local ROLES = {}
-for _, role in ipairs(ROLE_NAMES) do ROLES[role] = true end
+local ROLE = { type = "string", enum = { "system", "developer", "user", "assistant", "tool" } }
 
 -- What is wrong with a message, or nil.
 local function message_mistake(message)
     local role = type(message) == "table" and message.role
     if type(role) ~= "string" then
         return " must be a table with a role (got " .. options.show(message) .. ")"
-    elseif not ROLES[role] then
-        return ".role is " .. options.show(role) .. options.hint(role, ROLE_NAMES)
     end
+    local _, problem = options.check_value(role, ROLE)
+    if problem then return ".role " .. problem end
     local kind = type(message.content)
     if kind ~= "string" and kind ~= "table" and not (role == "assistant" and kind == "nil") then
         return ".content must be a string or a list of parts (got "
@@ -285,6 +284,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- JSON replies
 
+local SHOWN_BYTES = 200 -- of a reply that does not fit
+
 -- Sends the model its answer and what is wrong with it.
 local function repair(model, plan, sample, problem)
     local messages = table.move(plan.messages, 1, #plan.messages, 1, {})
@@ -355,7 +356,8 @@ function chat.run(model, opts, level)
     local values, problem, first = read_json(model, plan, draft)
     local reply = assemble(plan, draft)
     if first == nil and problem then
-        return nil, unusable_message(model.target, draft, problem), "BAD_REPLY", reply
+        return nil, unusable_message(model.target, draft, ("%s; the reply was %s"):format(problem,
+            options.show(quote.line(reply.text, SHOWN_BYTES)))), "BAD_REPLY", reply
     end
     if #draft.samples > 1 then reply.jsons = values end
     reply.json = first

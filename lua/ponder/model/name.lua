@@ -37,6 +37,37 @@ function name.find_key(opts, env, file, variable)
         or "config.lua")
 end
 
+-- What is wrong with a URL, or nil. It is shown if it holds no secret.
+local function problem_of_url(url)
+    local scheme, rest = url:match("^(%a[%w+.-]*)://(.*)$")
+    local shown = not url:find("[@?]") and " (got " .. options.show(url) or ""
+    if not scheme or not scheme:lower():find("^https?$") then
+        return "must begin with http:// or https://" .. (shown == "" and "" or shown
+            .. (scheme and ")" or "; did you mean http://" .. url .. "?)"))
+    elseif not rest:gsub("^[^/?#]*@", ""):find("^[%w%[._~%%-]") or url:find("[%s%c]") then
+        return "has no valid host" .. (shown == "" and "" or shown .. ")")
+    end
+end
+
+--- The URL of a provider's server; of the file it raises what is wrong with it.
+---@param opts {base_url: string?}
+---@param env fun(name: string): string?
+---@param file {base_url: string?} the provider's options of config.lua
+---@param variable string "OPENAI_BASE_URL"
+---@param default string
+---@param complete? fun(value: string): string the URL for a value of the variable
+---@return string url
+---@return string from where it comes from, for messages
+function name.find_url(opts, env, file, variable, default, complete)
+    local set = env(variable)
+    local url = opts.base_url or set and (complete or tostring)(set) or file.base_url or default
+    local problem = not opts.base_url and not set and problem_of_url(url)
+    if problem then
+        name.refuse(name.config_path(env), "base_url " .. problem, "base_url")
+    end
+    return url, opts.base_url and "base_url" or "$" .. variable
+end
+
 ---@class ponder.model.Endpoint
 ---@field base_url string without userinfo and trailing slashes
 ---@field headers table<string, string>
@@ -49,18 +80,14 @@ end
 ---@param secret string? the key in the headers
 ---@param headers table<string, string|false|nil>
 ---@param key_from string? where the key comes from, for messages
+---@param url_from string? likewise the URL; default "base_url"
 ---@return ponder.model.Endpoint?
 ---@return string? message
-function name.endpoint(base_url, secret, headers, key_from)
-    local scheme, userinfo, rest = base_url:match("^(%a[%w+.-]*)://([^/?#]*)@(.*)$")
-    if not scheme then scheme, rest = base_url:match("^(%a[%w+.-]*)://(.*)$") end
-    scheme = scheme and scheme:lower()
-    if scheme ~= "http" and scheme ~= "https" then
-        return nil, "base_url must begin with http:// or https://"
-    end
-    if not rest:find("^[%w%[._~%%-]") or base_url:find("[%s%c]") then
-        return nil, "base_url has no host"
-    end
+function name.endpoint(base_url, secret, headers, key_from, url_from)
+    local problem = problem_of_url(base_url)
+    if problem then return nil, (url_from or "base_url") .. " " .. problem end
+    local scheme, userinfo, rest = base_url:match("^(%a+)://([^/?#]*)@(.*)$")
+    if not scheme then scheme, rest = base_url:match("^(%a+)://(.*)$") end
     local kept, secrets = {}, { secret }
     for header, value in pairs(headers) do
         if value and value:find("[\r\n%z]") then
@@ -80,7 +107,7 @@ function name.endpoint(base_url, secret, headers, key_from)
             secrets[#secrets + 1], secrets[#secrets + 2] = value, quote.percent_decode(value)
         end
     end
-    return { base_url = scheme .. "://" .. rest:gsub("/+$", ""), headers = kept,
+    return { base_url = scheme:lower() .. "://" .. rest:gsub("/+$", ""), headers = kept,
         secrets = secrets, key_from = key_from }
 end
 

@@ -50,12 +50,11 @@ function ollama.url_of_host(host)
 end
 
 function ollama.configure(opts, env, file)
+    local base_url, url_from = name.find_url(opts, env, file, "OLLAMA_HOST",
+        ollama.url_of_host(nil), ollama.url_of_host)
     local key, key_from = name.find_key(opts, env, file, "OLLAMA_API_KEY")
-    local host = env("OLLAMA_HOST")
-    local base_url = opts.base_url or host and ollama.url_of_host(host) or file.base_url
-        or ollama.url_of_host(nil)
     return name.endpoint(base_url, key, { ["authorization"] = key and "Bearer " .. key },
-        key_from)
+        key_from, url_from)
 end
 
 ---------------------------------------------------------------------------------------------------

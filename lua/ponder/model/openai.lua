@@ -21,7 +21,7 @@ local openai = {
 local BASE_URL = "https://api.openai.com/v1"
 
 function openai.configure(opts, env, file)
-    local base_url = opts.base_url or env("OPENAI_BASE_URL") or file.base_url or BASE_URL
+    local base_url, url_from = name.find_url(opts, env, file, "OPENAI_BASE_URL", BASE_URL)
     local key, key_from = name.find_key(opts, env, file, "OPENAI_API_KEY")
     if not key and base_url:find("^https://api%.openai%.com") then
         return nil, "OPENAI_API_KEY is not set (a key, or base_url for a server that needs none)"
@@ -30,7 +30,7 @@ function openai.configure(opts, env, file)
         ["authorization"] = key and "Bearer " .. key,
         ["openai-organization"] = env("OPENAI_ORG_ID"),
         ["openai-project"] = env("OPENAI_PROJECT_ID"),
-    }, key_from)
+    }, key_from, url_from)
 end
 
 function openai.image(media_type, data)

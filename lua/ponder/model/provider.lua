@@ -98,6 +98,42 @@ function provider.is_draft(value)
     return true
 end
 
+-- The fields of what a provider's `call` returns: of a reply, or of one that has samples, such as a
+-- ponder.model.Reply that is passed on; of each sample, and of each tool call.
+local REPLY = { "text", "texts", "tool_calls", "reasoning", "finish_reason", "usage", "model", "id",
+    "raw", "samples" }
+local WITH_SAMPLES = { "samples", "usage", "model", "id", "attempts", "latency_ms",
+    "time_to_first_ms", "truncated", "cost", "raw", "origin", "joined", "scripted", "text", "texts",
+    "message", "json", "jsons", "tool_calls", "reasoning", "refusal", "logprobs", "finish_reason",
+    "dropped", "cached" }
+local IN_SAMPLE = { "text", "tool_calls", "reasoning", "refusal", "finish_reason", "logprobs",
+    "blocks" }
+local TOOL_CALL = { "id", "name", "arguments", "arguments_json" }
+
+-- The first field of some tables that is not known.
+local function unknown_in(tables, known, what)
+    for _, one in ipairs(type(tables) == "table" and tables or {}) do
+        local names = type(one) == "table" and options.names(one, function(field)
+            return not options.has(known, field)
+        end) or {}
+        if names[1] ~= nil then
+            return ("%s has the unknown field %s%s; its fields are %s"):format(what,
+                options.show(names[1]), options.hint(names[1], known), table.concat(known, ", "))
+        end
+    end
+end
+
+local function unknown_field(reply)
+    local samples = type(reply.samples) == "table" and reply.samples or { reply }
+    local problem = unknown_in({ reply }, reply.samples and WITH_SAMPLES or REPLY, "the reply")
+        or samples[1] ~= reply and unknown_in(samples, IN_SAMPLE, "a sample of the reply")
+    for _, sample in ipairs(samples) do
+        problem = problem or type(sample) == "table"
+            and unknown_in(sample.tool_calls, TOOL_CALL, "a tool call of the reply")
+    end
+    return problem or nil
+end
+
 --- The draft of a reply that a provider's `call` returned.
 ---@param reply any
 ---@return ponder.model.Draft?
@@ -107,6 +143,8 @@ function provider.draft(reply)
     if type(reply) ~= "table" then
         return nil, "the provider returned " .. options.show(reply) .. " for a reply"
     end
+    local problem = unknown_field(reply)
+    if problem then return nil, problem end
     if provider.is_draft(reply) then return reply end
     if reply.samples then return nil, "the provider returned samples that are not replies" end
     local samples = {}

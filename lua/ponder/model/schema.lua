@@ -15,6 +15,8 @@ local read = require "ponder.model.read"
 
 local schema = {}
 
+local TYPE = { type = "string",
+    enum = { "object", "array", "string", "number", "integer", "boolean", "null" } }
 local MAX_STEPS = 500000 -- of a check: a value or an alternative each
 local MAX_DEPTH = 1000 -- of values in values, and of schemas that refer to others
 local MAX_NAME_BYTES = 64
@@ -127,23 +129,36 @@ end
 local ENDLESS = ("a $ref leads back to itself, or through more than %d others, "
     .. "without a property or item in between"):format(MAX_DEPTH)
 
---- What is wrong with a schema: a reference to no part of it, or one whose check would not end.
----@param root any
----@return string? message
-function schema.mistake(root)
-    local seen, alternatives, found = {}, {}, nil
-    local function visit(node)
-        if type(node) ~= "table" or seen[node] or found then return end
-        seen[node] = true
-        local ref = node["$ref"]
-        if type(ref) == "string" and follow(ref, root) == nil then
-            found = "unknown $ref " .. options.show(ref)
-        elseif is_endless(node, root, alternatives, 0) then
-            found = ENDLESS
-        end
-        each_subschema(node, visit)
+-- Why a node is not a schema, or nil; `place`: "" or "properties.n: ".
+local function node_mistake(node, place, root, alternatives)
+    local ref = node["$ref"]
+    if type(ref) == "string" and follow(ref, root) == nil then
+        return "unknown $ref " .. options.show(ref)
+    elseif is_endless(node, root, alternatives, 0) then
+        return ENDLESS
     end
-    visit(root)
+    for _, name in ipairs(type(node.type) == "table" and node.type or { node.type }) do
+        local _, problem = options.check_value(name, TYPE)
+        if problem then return place .. "type " .. problem end
+    end
+end
+
+--- What is wrong with a schema: a reference to no part of it, one whose check would not end, or an
+--- unknown type.
+---@param root any
+---@return string? message the first by its place: `properties.n: type must be ...`
+function schema.mistake(root)
+    local seen, alternatives, first, found = {}, {}, nil, nil
+    local function visit(node, place)
+        if type(node) ~= "table" or seen[node] then return end
+        seen[node] = true
+        local mistake = node_mistake(node, place:gsub(".$", ": "), root, alternatives)
+        if mistake and (not first or place < first) then first, found = place, mistake end
+        each_subschema(node, function(sub, field, key)
+            visit(sub, ("%s%s."):format(place, key and field .. "." .. key or field))
+        end)
+    end
+    visit(root, "")
     return found
 end
 
@@ -425,7 +440,9 @@ function schema.parse(text, format)
         local fenced = inside_fence(text)
         if fenced then value = json.decode(fenced) end
     end
-    if value == nil then return nil, "the reply is not JSON: " .. tostring(message) end
+    if value == nil then
+        return nil, "the reply is not JSON: " .. message:gsub("^json%.decode: ", "")
+    end
     if not format.schema then
         if type(value) ~= "table" then return nil, "the reply is not a JSON object" end
         return value

@@ -2,6 +2,7 @@
 
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local schema = require "ponder.model.schema"
 
 local fields = {}
@@ -82,9 +83,10 @@ function fields.integer(given, name, min, max)
     if value == nil then
         return
     end
-    value = math.tointeger(value)
-    if not value then
-        fail(name, name .. " must be an integer", "invalid_type")
+    local problem
+    value, problem = options.check_value(value, { type = "integer" })
+    if problem then
+        fail(name, ("%s %s"):format(name, problem), "invalid_type")
     elseif value < (min or value) or value > (max or value) then
         fail(name, ("%s must be an integer from %d%s"):format(name, min, max and " to " .. max
             or ""))

@@ -122,6 +122,8 @@ function Request:text()
     return self.written and table.concat(self.written) or ""
 end
 
+options.methods(Request, "request", "a request")
+
 ---@param fields table messages, prompt, model, params...
 ---@param sink table with methods that receive the deltas: think, write, progress, log
 ---@return ponder.serve.Request

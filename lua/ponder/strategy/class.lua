@@ -373,6 +373,8 @@ function Strategy:outcome()
     return self.last and runner.outcome(self.last)
 end
 
+options.methods(Strategy, "s", "a strategy")
+
 -------------------------------------------------------------------------------
 
 ---Makes the library of one strategy.

@@ -317,6 +317,8 @@ function Thinker:tool(name, arguments)
     return data.result
 end
 
+options.methods(Thinker, "thinker", "a thinker")
+
 -------------------------------------------------------------------------------
 -- A run
 
