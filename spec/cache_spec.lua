@@ -497,7 +497,8 @@ describe("the samples of an evaluation", function()
 
     it("in the first epoch are those of a forked log without further ones", function()
         local before, asked = play { "eval", "--json", "--log", "a.db", "e.lua" }
-        local after, asked_after = play { "fork", "-o", "epochs=3", "--log", "b.db", "a.db" }
+        local after, asked_after = play { "fork", "-o", "policy=once,all,epochs=3", "--log",
+            "b.db", "a.db" }
         assert.equal(3 * asked, asked_after)
         for key, answer in pairs(before) do
             assert.equal(answer, after[key], key)

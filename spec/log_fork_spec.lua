@@ -63,10 +63,12 @@ describe("ponder fork", function()
     it("puts options of commands before operands", function()
         w:begin ""
         w:ponder { "chat", "--log", w.log, "--", "--log", "me" }
-        local r = fork("-o", "system=Be short.", w.log)
+        local r = fork("-o", "system=Be short, or say =, x=y,temperature=0.5,quiet", w.log)
+        assert.matches("unknown option %-%-quiet", r.err)
+        r = fork("-o", "system=Be short, or say =, x=y,temperature=0.5", w.log)
         assert.equal(0, r.status)
-        assert.same({ "--system=Be short.", "--", "--log", "me" },
-            json.decode(new_row "SELECT arguments FROM runs"))
+        assert.same({ "--system=Be short, or say =, x=y", "--temperature=0.5", "--", "--log",
+            "me" }, json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
     it("reports what it saved, as far as that is known", function()

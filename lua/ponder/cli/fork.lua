@@ -87,14 +87,43 @@ local function index_for(past, list, flag)
     return not had and require("ponder.cli.run").rules[name] and own + 1 or last
 end
 
+-- The rule of an option of the command; nil: the option may be the script's.
+local function rule_of(past, name)
+    name = name:gsub("-", "_")
+    local rules = require("ponder.cli." .. past.run.command).rules or {}
+    for option, rule in pairs(rules) do
+        if option == name or rule.alias == name then
+            return rule
+        end
+    end
+end
+
+-- Splits OPT=VALUE,... at the commas before an option. What names no option of the command is part
+-- of a text or list before it: policy=io,bon16.
+local function split_options(past, text)
+    local parts = {}
+    for part in text:gmatch("[^,]+") do
+        local name = part:match "^%-*([%w_-]+)=" or part:match "^%-*([%w_-]+)$"
+        local before = parts[#parts]
+        local rule = before and rule_of(past, before.name)
+        local is_text = rule and rule.value and not rule.enum
+            and (not rule.type or rule.type == "string" or rule.type == "list")
+        if is_text and not (name and rule_of(past, name)) then
+            before.text = before.text .. "," .. part
+        else
+            cli.expect(name, ("-o must be OPT=VALUE,... (got %s)"):format(part))
+            parts[#parts + 1] = { name = name, text = part:match "=(.*)$" or false }
+        end
+    end
+    return parts
+end
+
 -- Adds options to the arguments; the last one of a name counts.
 local function add_options(past, list, text)
-    for part in text:gmatch("[^,]+") do
-        local name, value = part:match("^%-*([%w_-]+)=(.*)$")
-        cli.expect(name or part:match("^%-*[%w_-]+$"),
-            ("-o must be OPT=VALUE,... (got %s)"):format(part))
-        local flag = "--" .. (name or part:gsub("^%-+", "")):gsub("_", "-")
-        table.insert(list, index_for(past, list, flag), flag .. (value and "=" .. value or ""))
+    for _, part in ipairs(split_options(past, text)) do
+        local flag = "--" .. part.name:gsub("_", "-")
+        table.insert(list, index_for(past, list, flag), flag
+            .. (part.text and "=" .. part.text or ""))
     end
 end
 
