@@ -113,6 +113,9 @@ describe("ponder doc", function()
         assert.equal(ponder("ponder.model.Model"), ponder("Model"))
         assert.matches("^ponder.model.Model:chat%(opts%) %->", ponder("Model:chat"))
         assert.matches("^parse.number%(text%) %->", ponder("parse.number")) -- not its module
+        for _, name in ipairs { "eval.policy", "got", "ponder.strategy.class", "eval" } do
+            assert.is_nil(ponder(name):find "\n +\n", name) -- a row of a table may have one cell
+        end
     end)
 
     it("suggests what was probably meant", function()

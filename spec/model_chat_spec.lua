@@ -422,6 +422,19 @@ describe("middleware", function()
         end)
     end)
 
+    it("may be empty, but has a text", function()
+        local empty = [[{"choices":[{"message":{"content":""},"finish_reason":"stop"},
+            {"message":{"content":null},"finish_reason":"length"},
+            {"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}]]
+        local client = fake.client { { body = empty } }
+        fake.run(function()
+            local reply = client.open("openai:m"):chat { messages = HELLO, n = 3 }
+            assert.same({ "", "", "" }, reply.texts)
+            assert.same({ "", "" }, { reply.samples[1].text, reply.samples[2].text })
+            assert.is_nil(reply.samples[3].text)
+        end)
+    end)
+
     it("that returns nothing fails the call", function()
         for _, text in ipairs { "openai:m", "ollama:m" } do
             local client = fake.client { fake.reply("x") }

@@ -377,6 +377,42 @@ describe("providers", function()
         end)
     end)
 
+    it("configure an endpoint of which only the URL must be there", function()
+        local openai = require "ponder.model.openai"
+        for wanted, endpoint in pairs {
+            [true] = { base_url = "http://localhost:1/v1" },
+            ["configure must return a table with base_url, a string (got table)"] = {},
+            ["configure must return a table with base_url, a string (got number)"] = 5,
+            ["configure must return a table with secrets, a table (got string)"]
+                = { base_url = "http://localhost:1/v1", secrets = "key" },
+            ["the key is at home"] = false,
+        } do
+            local client, transport = fake.client { fake.reply("x") }
+            local definition = { configure = function()
+                return endpoint or nil, not endpoint and "the key is at home" or nil
+            end }
+            for _, field in ipairs { "path", "build", "build_stream", "stream", "parse",
+                "reader" } do
+                definition[field] = openai[field]
+            end
+            client.register("mine", definition)
+            fake.run(function()
+                local ok, opened = pcall(client.open, "mine:m")
+                assert.equal(wanted == true, ok)
+                if ok then
+                    assert.equal("x", opened:complete "Hi")
+                    assert.equal("http://localhost:1/v1/chat/completions", transport.sent[1].url)
+                else
+                    assert.truthy(opened:find(wanted, 1, true), opened)
+                end
+            end)
+        end
+        local client = fake.client {}
+        client.register("local", { configure = function() return {} end,
+            call = function() return "yes" end })
+        fake.run(function() assert.equal("yes", client.open("local:m"):complete "Hi") end)
+    end)
+
     it("are checked when they are added", function()
         for wanted, definition in pairs {
             ["provider must be a table"] = 5,

@@ -100,7 +100,7 @@ local model = {}
 ---@field reasoning_tokens integer?
 
 ---@class ponder.model.Sample
----@field text string?
+---@field text string? "" of an empty reply; nil with tool calls or a refusal and no text
 ---@field finish_reason string? "stop", "length", "tool_calls", "content_filter" or the provider's
 ---@field tool_calls ponder.model.ToolCall[]?
 ---@field reasoning string?

@@ -6,8 +6,7 @@
 --- | { model, prompt, k, reward, ... }       | one call; with k > 1 the majority answer of k      |
 --- |                                         | samples, or with reward(text, item) the best       |
 --- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
---- | a strategy, or a library from           | s:run(question)                                    |
---- | strategy.new                            |                                                    |
+--- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
 
 local accounts = require "ponder.ensemble.account"
 local ensemble = require "ponder.ensemble"

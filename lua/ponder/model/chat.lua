@@ -250,13 +250,25 @@ local function with_total(usage)
     return usage
 end
 
+local function is_refused(sample)
+    return not sample.text and not sample.tool_calls
+        and (sample.refusal ~= nil or sample.finish_reason == "content_filter")
+end
+
 local function assemble(plan, draft)
-    local first, texts = draft.samples[1] or {}, {}
-    for i, sample in ipairs(draft.samples) do texts[i] = sample.text or "" end
+    local samples, texts = {}, {}
+    for i, sample in ipairs(draft.samples) do
+        samples[i], texts[i] = sample, sample.text or ""
+        if not sample.text and not sample.tool_calls and not is_refused(sample) then
+            samples[i] = options.merge({}, sample) -- an empty reply
+            samples[i].text = ""
+        end
+    end
+    local first = samples[1] or {}
     local message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
         blocks = first.blocks }
     local reply = {
-        text = texts[1] or "", texts = texts, samples = draft.samples, message = message,
+        text = texts[1] or "", texts = texts, samples = samples, message = message,
         finish_reason = first.finish_reason, usage = with_total(draft.usage),
         model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
         time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts, raw = draft.raw,
@@ -267,11 +279,6 @@ local function assemble(plan, draft)
     reply.scripted, reply.cost = draft.scripted, draft.cost
     reply.cached = draft.origin == "cache" or nil
     return reply
-end
-
-local function is_refused(sample)
-    return not sample.text and not sample.tool_calls
-        and (sample.refusal ~= nil or sample.finish_reason == "content_filter")
 end
 
 local function all_refused(samples)

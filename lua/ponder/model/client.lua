@@ -5,6 +5,7 @@
 local task = require "ponder.task"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
+local options = require "ponder.options"
 local price = require "ponder.model.price"
 local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
@@ -183,10 +184,23 @@ local function set_headers(headers, more)
     return headers
 end
 
--- A provider without a server has no endpoint.
-local function configure(provider, opts, env, file)
-    if not provider.configure then return { headers = {}, secrets = {} } end
-    return provider.configure(opts, env, file)
+local ENDPOINT = { base_url = "string", headers = "table", secrets = "table" }
+
+-- The endpoint of a provider, or nil and a message. One without a server has none.
+local function configure(known, provider, opts, env, file)
+    local endpoint, message = {}, nil
+    if provider.configure then
+        endpoint, message = provider.configure(opts, env, file)
+    end
+    if endpoint == nil and message then return nil, message end
+    for _, field in ipairs(options.names(ENDPOINT)) do
+        local value, kind = type(endpoint) == "table" and endpoint[field], ENDPOINT[field]
+        if type(value) ~= kind and (value ~= nil or field == "base_url" and provider.path) then
+            return nil, ("the provider %s: configure must return a table with %s, a %s (got %s)")
+                :format(known, field, kind, type(value or endpoint)) -- it may be a secret
+        end
+    end
+    return options.merge({ headers = {}, secrets = {} }, endpoint)
 end
 
 --- The target for a name and options.
@@ -210,7 +224,7 @@ function Client:target(text, opts, check)
         name.refuse(name.config_path(self.env), all,
             all:match 'unknown option "([^"]+)"' or all:match "opts%.([%w_]+)")
     end
-    local endpoint, message = configure(provider, mine, self.env, file)
+    local endpoint, message = configure(known, provider, mine, self.env, file)
     if not endpoint then return nil, message end
     mine = all
     local headers, problem = set_headers(endpoint.headers, mine.headers)

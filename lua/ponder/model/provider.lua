@@ -10,9 +10,10 @@ local options = require "ponder.options"
 local provider = {}
 
 ---@class ponder.model.Provider
----@field configure fun(opts: table, env: fun(name: string): string?, file: table):
+---@field configure? fun(opts: table, env: fun(name: string): string?, file: table):
 ---ponder.model.Endpoint?, string? the endpoint and its headers, or nil and a message: from
----model.open's options, else the environment, else the config file
+---model.open's options, else the environment, else the config file; all fields but `base_url` may
+---be missing, and that, too, with `call`
 ---@field path string of chat calls, below base_url
 ---@field build fun(request: ponder.model.Request): table the body of a request without a stream
 ---@field build_stream fun(body: table) makes a body ask for a stream

@@ -87,7 +87,9 @@ function Page:table(rows, indent)
     end
     for _, cells in ipairs(merged) do
         self:fill(cells[1] or "", indent + 2, (" "):rep(indent))
-        self:fill(table.concat(cells, "; ", 2), indent + 4)
+        if cells[2] then
+            self:fill(table.concat(cells, "; ", 2), indent + 4)
+        end
     end
 end
 
