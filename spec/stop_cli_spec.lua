@@ -189,6 +189,23 @@ describe("a signal", function()
         end
     end)
 
+    it("that nobody waits for any more does not count against the next one", function()
+        local r = shell.ponder { "--no-log", "-e", [[
+            local loop = require "ponder.core.loop"
+            local function signal()
+                local port = loop.signal "terminate"
+                os.execute "kill -TERM $PPID"
+                return port
+            end
+            signal():close()
+            local ends = loop.now() + 0.6 -- "stuck" is half a second
+            while loop.now() < ends do end
+            local port, ports = signal(), {}
+            loop.wait(20, ports)
+            print(ports[1] == port:number())]] }
+        assert.same({ 0, "true\n", "" }, { r.status, r.out, r.err })
+    end)
+
     it("ends the process at once when it comes a third time", function()
         ends(130, signal("INT INT INT", STUCK))
     end)

@@ -22,6 +22,8 @@ struct LoopHandle {
     int fd;
 };
 
+static volatile double undelivered_from; /* time of the first undelivered signal; 0: none */
+
 static int init(uv_loop_t *uv, LoopHandle *h, uv_handle_type type)
 {
     switch (type) {
@@ -60,8 +62,11 @@ static LoopHandle *started(LoopHandle *h, int error)
 
 void loop_end(LoopHandle *h)
 {
-    if (h != NULL)
-        loop_close_handle((uv_handle_t *)&h->uv, h);
+    if (h == NULL)
+        return;
+    if (h->uv.signal.type == UV_SIGNAL)
+        undelivered_from = 0; /* libuv does not deliver it any more */
+    loop_close_handle((uv_handle_t *)&h->uv, h);
 }
 
 static void call_back(const LoopHandle *h)
@@ -120,9 +125,8 @@ void loop_timer_set(LoopHandle *h, double delay_ms)
 
 /* ---- signals ---- */
 
-static void (*deliver)(int);             /* libuv's signal handler */
-static void (*on_stuck_signal)(int);     /* see loop_on_stuck_signal */
-static volatile double undelivered_from; /* time of the first undelivered signal; 0: none */
+static void (*deliver)(int);         /* libuv's signal handler */
+static void (*on_stuck_signal)(int); /* see loop_on_stuck_signal */
 
 static void on_signal(uv_signal_t *uv, int number)
 {
@@ -147,7 +151,8 @@ static void catch_stuck(int number)
 static void watch_delivery(int number)
 {
     struct sigaction action;
-    if (number == SIGCONT || on_stuck_signal == NULL || sigaction(number, NULL, &action) != 0 ||
+    bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
+    if (!ends || on_stuck_signal == NULL || sigaction(number, NULL, &action) != 0 ||
         action.sa_handler == catch_stuck)
         return;
     deliver = action.sa_handler;

@@ -57,7 +57,7 @@ void loop_timer_set(LoopHandle *timer, double delay_ms);
  * runs: see loop_on_stuck_signal. */
 LoopHandle *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 
-/* If a signal of loop_signal (except SIGCONT) arrives while an earlier one has been undelivered for
+/* If SIGINT, SIGTERM or SIGHUP of loop_signal arrives while an earlier one has been undelivered for
  * half a second, because Lua code is running, calls `handler` from the signal handler. */
 void loop_on_stuck_signal(void (*handler)(int number));
 
