@@ -192,13 +192,14 @@ describe("ponder.core.net, reading", function()
         end)
 
         it("fails if no data event arrives, whatever else does", function()
-            local body = encode("data: a\n\n")
+            local body = encode("id: last\nretry: 70\ndata: a\n\n")
             for _, query in ipairs { "&ping=10", "&pingevent=10", "&hang=1" } do
                 local r, data = get("/x?body=" .. body .. query .. SSE, { stream = "sse",
                     idle_timeout_ms = 60 })
                 assert.equal("TIMEOUT", r.code)
                 assert.equal("idle", r.timeout)
                 assert.equal("a", data[1])
+                assert.same({ "last", 70 }, { r.event_id, r.retry_ms })
                 assert.is_true(r.total_ms >= 60)
             end
             local r = get("/x?delay=1000" .. SSE, { stream = "sse", idle_timeout_ms = 60 })

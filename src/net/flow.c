@@ -139,8 +139,6 @@ void flow_take_ended(Pump *p, CURLM *multi)
 static void expire(Transfer *t, double now)
 {
     transfer_measure(t, now);
-    t->result.streamed = t->mode == BODY_STREAM;
-    t->result.done = t->reader.done;
     if (t->reader.done)
         return;
     t->result.timeout = "idle";

@@ -117,7 +117,7 @@ void transfer_fail(Transfer *t, const char *code, const char *format, ...)
 
 void transfer_fail_size(Transfer *t);
 
-/* Fills in times and counts. */
+/* Fills in times, counts, and what its stream said. */
 void transfer_measure(Transfer *t, double now);
 
 /* Connections opened for the current request. */

@@ -284,6 +284,11 @@ void transfer_measure(Transfer *t, double now)
     if (connections > 0)
         r->connect_ms +=
             fmax(info_ms(t, CURLINFO_CONNECT_TIME_T), info_ms(t, CURLINFO_APPCONNECT_TIME_T));
+    r->streamed = t->mode == BODY_STREAM;
+    r->done = t->reader.done;
+    r->event_id = r->streamed && t->reader.last_id.size > 0 ? &t->reader.last_id : NULL;
+    r->retry_ms = r->streamed ? t->reader.retry_ms : -1;
+    r->malformed = r->streamed && !r->done && r->events == 0 && t->reader.unknown_lines > 0;
 }
 
 static const char *code_of(CURLcode code)
@@ -427,15 +432,10 @@ static bool try_redirect(Transfer *t, double now)
 bool transfer_end(Transfer *t, CURLcode code, double now)
 {
     Result *r = &t->result;
-    transfer_measure(t, now);
     t->usual = t->usual && code == CURLE_OK; /* after a failure, reset the handle */
     if (t->mode == BODY_STREAM && code == CURLE_OK)
         reply_finish_stream(t);
-    r->streamed = t->mode == BODY_STREAM;
-    r->done = t->reader.done;
-    r->event_id = r->streamed && t->reader.last_id.size > 0 ? &t->reader.last_id : NULL;
-    r->retry_ms = r->streamed ? t->reader.retry_ms : -1;
-    r->malformed = r->streamed && !r->done && r->events == 0 && t->reader.unknown_lines > 0;
+    transfer_measure(t, now);
     if (r->done) {
         r->code = NULL; /* the reply is complete, whatever happened after [DONE] */
         return false;
