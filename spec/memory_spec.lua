@@ -5,6 +5,7 @@ local shell = require "shell"
 local size = require "size"
 
 -- The sanitizers take a multiple of each allocation.
+local it_limited = size.SANITIZED and pending or it
 
 local STATUS = [[
 local function kib(field)
@@ -33,7 +34,7 @@ describe("--max-memory-mb", function()
                 for i = 1, 40000 do t[i] = i % 10 == 0 and t[i] or ("x"):rep(size) .. i end
             end]],
     } do
-        (size.SANITIZED and pending or it)("holds for what the process has: " .. what, function()
+        it_limited("holds for what the process has: " .. what, function()
             local peak = tonumber(printed({ "--max-memory-mb", "64" }, ([[
                 local ok, message = pcall(function() %s end)
                 assert(not ok and message:find "not enough memory", message)
@@ -46,7 +47,36 @@ describe("--max-memory-mb", function()
 end)
 
 describe("memory", function()
-    (size.SANITIZED and pending or it)("goes back to the system when it is free", function()
+    it_limited("is bounded for an answer whose client reads slowly", function()
+        local dir <close> = shell.directory()
+        local r = shell.ponder({ "--no-log", "--max-memory-mb", "48", "-e", ([[
+            local loop = require "ponder.core.loop"
+            local path = "%s/socket"
+            local server = assert(require("ponder.core.http").listen { address = "unix:" .. path })
+            local client = require("ponder.core.process").start({ "curl", "-sN", "--unix-socket",
+                path, "http://localhost/" }, { "PATH=" .. os.getenv "PATH" }, nil, 1 << 16)
+            local request
+            repeat
+                loop.wait(20)
+                request = server:take()
+            until request
+            assert(server:begin(request.id, 200))
+            local piece, read = ("x"):rep(1 << 16), 0
+            for _ = 1, 40 do assert(server:write(request.id, piece)) end
+            for _ = 1, 1600 do -- 100 MiB; what has not been read stays 2.5 MiB
+                local bytes = 0
+                while bytes < #piece do
+                    loop.wait(20)
+                    bytes = bytes + #client:read "stdout"
+                end
+                read = read + bytes
+                assert(server:write(request.id, ("x"):rep(bytes)))
+            end
+            print(read >= 1600 * #piece)]]):format(dir.path) })
+        assert.same({ 0, "true\n", "" }, { r.status, r.out, r.err })
+    end)
+
+    it_limited("goes back to the system when it is free", function()
         local before, most, after = printed({}, [[
             local before = kib "VmRSS"
             local t = {}

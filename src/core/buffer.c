@@ -20,6 +20,15 @@ bool buffer_append(Buffer *b, const Alloc *a, const char *bytes, size_t n)
     return true;
 }
 
+void buffer_compact(Buffer *b, size_t *start)
+{
+    if (*start == 0 || *start < b->size / 4)
+        return;
+    b->size -= *start;
+    memmove(b->data, b->data + *start, b->size);
+    *start = 0;
+}
+
 void buffer_reset(Buffer *b, const Alloc *a, size_t keep)
 {
     b->size = 0;

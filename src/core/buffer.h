@@ -19,6 +19,11 @@ bool buffer_reserve(Buffer *b, const Alloc *a, size_t extra);
 /* False: out of memory, and nothing changes. `bytes` must not point into `b`. */
 bool buffer_append(Buffer *b, const Alloc *a, const char *bytes, size_t n);
 
+/* Before appending to bytes that are consumed from `*start` on: moves these to the front if a
+ * quarter of the buffer precedes them. So it stays small if it is never empty, and few bytes are
+ * moved. */
+void buffer_compact(Buffer *b, size_t *start);
+
 /* Empties the buffer; frees its memory if that is more than `keep` bytes. */
 void buffer_reset(Buffer *b, const Alloc *a, size_t keep);
 

@@ -93,6 +93,7 @@ bool http_write(HttpServer *s, int64_t id, const char *bytes, size_t n)
     Request *r = http_find(s, id);
     if (r == NULL || r->state != REQUEST_STREAMING)
         return false;
+    buffer_compact(&r->out, &r->sent);
     if (r->out.size - r->sent + n > (size_t)s->options.max_unsent_bytes ||
         !buffer_append(&r->out, &s->alloc, bytes, n)) {
         http_fail(r);

@@ -73,14 +73,9 @@ static size_t held(const Pipe *p)
     return p->buffer.size - p->start;
 }
 
-/* Moves the rest to the front only once more than half is consumed. */
 static bool append(Pipe *p, const char *bytes, size_t n)
 {
-    if (p->start > p->buffer.size / 2) {
-        p->buffer.size -= p->start;
-        memmove(p->buffer.data, p->buffer.data + p->start, p->buffer.size);
-        p->start = 0;
-    }
+    buffer_compact(&p->buffer, &p->start);
     return buffer_append(&p->buffer, &libc_alloc, bytes, n);
 }
 

@@ -331,6 +331,7 @@ bool redis_send(Redis *r, int count, const char **words, const size_t *sizes)
     int n = redisFormatCommandArgv(&command, count, words, sizes);
     if (n < 0)
         return false;
+    buffer_compact(&r->out, &r->sent);
     bool ok = buffer_append(&r->out, &r->alloc, command, (size_t)n);
     redisFreeCommand(command);
     watch_for_more(r);
