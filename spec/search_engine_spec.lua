@@ -1,5 +1,6 @@
 -- What all searches share besides their trees: memory, statistics and messages.
 
+local linear = require "linear"
 local problems = require "search_problem"
 local search = require "ponder.search"
 local task = require "ponder.task"
@@ -326,6 +327,22 @@ describe("evolve's inspirations", function()
         assert.equal(2, #result.islands)
         assert.is_true(checked > 100)
     end)
+end)
+
+it("evolve draws parents in linear time, whatever their scores", function()
+    for name, score in pairs { ["one score"] = function() return 0.5 end,
+        ["two scores"] = function(n) return n % 2 end, ["a few"] = function(n) return n % 7 end } do
+        linear(function()
+            local n = 0
+            search.run { initial_state = 0, search = "evolve", islands = 1, population = 4000,
+                max_nodes = 4000, max_iterations = 4000, evaluate = score,
+                is_terminal = function() return false end,
+                expand = function()
+                    n = n + 1
+                    return { n }
+                end }
+        end, name)
+    end
 end)
 
 describe("keys", function()

@@ -63,17 +63,30 @@ HEAP_STATIC size_t HEAP(partition)(HEAP_TYPE *h, size_t start, size_t end, uint3
     return front;
 }
 
-/* Quickselect: moves the `wanted` (>= 1) foremost entries to the front; returns the last one. */
+/* Quickselect: moves the `wanted` (>= 1) foremost entries to the front; returns the last one. What
+ * equals a pivot that nothing precedes is moved in one pass, so many equal entries are no slow
+ * case.
+ */
 HEAP_STATIC HEAP_ENTRY HEAP(select)(HEAP_TYPE *h, size_t wanted)
 {
     uint32_t draw = 1;
     size_t start = 0, end = h->count;
     while (start < wanted && end - start > 1) {
         size_t at = HEAP(partition)(h, start, end, &draw);
-        if (at >= wanted)
+        if (at >= wanted) {
             end = at;
-        else
-            start = at + 1;
+            continue;
+        }
+        bool is_first = at == start;
+        HEAP_ENTRY pivot = h->items[at];
+        start = at + 1;
+        for (size_t i = start; is_first && i < end; i++) {
+            HEAP_ENTRY entry = h->items[i];
+            if (!HEAP_BEFORE(h, pivot, entry)) {
+                h->items[i] = h->items[start];
+                h->items[start++] = entry;
+            }
+        }
     }
     return h->items[wanted - 1];
 }
