@@ -193,11 +193,13 @@ static StoreStatus run(Store *s, const char *sql, StoreError *e)
 StoreStatus store_begin(Store *s, StoreError *e)
 {
     int moved = 0;
+    StoreStatus status;
+    store_enter(s);
     if (s->writable && sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == 0 &&
         moved) /* writes would be lost silently */
-        return store_fail(e, STORE_IO, "was removed or renamed while it was open");
-    store_enter(s);
-    StoreStatus status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
+        status = store_fail(e, STORE_IO, "was removed or renamed while it was open");
+    else
+        status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
     s->in_transaction = status == STORE_OK;
     s->lost.status = STORE_OK;
     store_leave(s);
