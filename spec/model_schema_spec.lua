@@ -39,6 +39,9 @@ describe("schema.check", function()
                 "reply.a is not in the schema" },
             { "red", { enum = { "red", "green" } } },
             { "blue", { enum = { "red", "green" } }, "not one of the values" },
+            { { a = { 1, 2 } }, { enum = { { a = { 1 } }, { a = { 1, 2 } } } } },
+            { { a = { 1, 2 } }, { const = { a = { 1, 2 }, b = 1 } }, "not the constant" },
+            { json.array(), { const = json.object() }, "not the constant" },
             { 5, { const = 5 } }, { 5, { const = 6 }, "not the constant" },
             { 5, { anyOf = { { type = "string" }, { type = "integer" } } } },
             { true, { anyOf = { { type = "string" }, { type = "integer" } } }, "must be string" },
@@ -163,6 +166,8 @@ describe("schema.closed", function()
     it("moves what Anthropic does not enforce to the description", function()
         assert.same({ description = "a name (minLength: 2)", type = "string" },
             schema.closed { type = "string", minLength = 2, description = "a name" })
+        assert.same({ type = "object", additionalProperties = false },
+            schema.closed { type = "object" })
         assert.same({ description = "(maxLength: 3)" },
             schema.closed { maxLength = 3, description = { "not a text" } })
     end)

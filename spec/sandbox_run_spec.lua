@@ -91,6 +91,12 @@ describe("sandbox.run", function()
         assert.matches("binary", ends("ERROR", binary))
     end)
 
+    it("tells only the present time", function()
+        local now = os.time()
+        assert.is_true(run "return os.time()" - now <= 60)
+        assert.matches("only without arguments", ends("ERROR", "os.time { year = 2000 }"))
+    end)
+
     it("draws the same numbers each time", function()
         local draw = "return math.random(1 << 40), math.random()"
         assert.same({ run(draw) }, { run(draw) })
@@ -111,6 +117,8 @@ describe("sandbox.run", function()
             ends("ERROR", "return 1, { a = { { b = print or next } } }"))
         assert.equal("result 1: a thread cannot be copied",
             ends("ERROR", "return coroutine.running()"))
+        assert.equal("result 1.a (a key): a function cannot be copied",
+            ends("ERROR", "return { a = { [next] = 1 } }"))
         assert.matches("^result 1%.x: the table contains itself",
             ends("ERROR", "local t = {} t.x = t return t"))
         assert.matches("nested too deep", ends("ERROR", "local t = {} for _ = 1, 101 do t = { t } "
