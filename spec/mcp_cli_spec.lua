@@ -126,7 +126,7 @@ describe("--mcp", function()
     end)
 
     it("names the server that fails, and leaves none running", function()
-        for mode, message in pairs { junk = "not JSON%-RPC", many = "more than max_tools",
+        for mode, message in pairs { broken = "not JSON%-RPC", many = "more than max_tools",
             future = "2099%-01%-01" } do
             for _, command in ipairs { "cot", "chat" } do
                 local r = ponder { command, "--mcp", fake(mode), "x" }

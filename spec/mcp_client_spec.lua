@@ -130,6 +130,46 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
+    it("skips lines of its standard output that are not messages", function()
+        local logged = {}
+        with("chatty", function(session)
+            assert.equal("3 get.it {}", (session:tools() and session:call "get.it").text)
+        end, { log = function(level, text) logged[#logged + 1] = level .. " " .. text end })
+        assert.same({ "info Server is listening", 'info {"level":30,"msg":"ready"}',
+            "info [warn] \u{FFFD}" }, logged)
+    end)
+
+    it("has a list as content, and what the tool's outputSchema demands", function()
+        local tool = '{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"object",'
+            .. '"properties":{"n":{"type":"number"}},"required":["n"]}}'
+        local broken = "^.*: the result of t is broken: "
+        for result, outcome in pairs {
+            ['{"structuredContent":{"n":1.5}}'] = '{"n":1.5}',
+            ['{"structuredContent":{"n":1},"content":null}'] = '{"n":1}',
+            ['{"isError":true}'] = "^t: $",
+            ["{}"] = broken .. "structuredContent is missing, which its outputSchema demands$",
+            ['{"structuredContent":{"n":"x"},"content":[]}'] = broken
+                .. "structuredContent.n must be number %(got string%)$",
+            ['{"structuredContent":[1]}'] = broken
+                .. "structuredContent must be object %(got array%)$",
+            ['{"content":{"type":"text"},"structuredContent":{"n":1}}'] = broken
+                .. "content is not a list$",
+            ['{"content":"x","structuredContent":{"n":1}}'] = broken .. "content is not a list$",
+        } do
+            with("tool " .. tool .. " " .. result, function(session)
+                assert(session:tools())
+                local got, message, code, partial = session:call "t"
+                if outcome:sub(1, 1) == "^" then
+                    assert.matches(outcome, message)
+                    assert.equal(partial and "TOOL_FAILED" or "BAD_REPLY", code)
+                else
+                    assert.equal(outcome, got.text)
+                end
+                assert.same({}, (got or partial or { content = {} }).content)
+            end)
+        end
+    end)
+
     it("reports progress in order, and before the answer", function()
         with("progress", function(session)
             local steps = {}
@@ -302,9 +342,23 @@ describe("a server that fails", function()
         code, message = failure("terse", nil, call)
         assert.equal("SERVER", code)
         assert.matches("an error without a message %(tools/call, 5%)$", message)
-        code, message = failure "junk"
+        code, message = failure "broken"
         assert.equal("BAD_REPLY", code)
-        assert.matches("its standard output is not JSON%-RPC: Server is listening$", message)
+        assert.matches("its standard output is not JSON%-RPC: {\"jsonrpc\":$", message)
+        for tool, mistake in pairs {
+            ['{"name":"t"}'] = "the tool t is broken: inputSchema must be a schema of type object$",
+            ['{"name":"t","inputSchema":{"type":"objekt"}}'] = "must be a schema of type object$",
+            ['{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"txt"}}}}']
+                = "broken: inputSchema: properties.a: type must be .*%(got \"txt\"%)",
+            ['{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"$ref":"#/a"}}']
+                = "broken: outputSchema: unknown %$ref \"#/a\"$",
+            ['{"name":"t","inputSchema":{"type":"object"},"outputSchema":[]}']
+                = "outputSchema: a schema must be an object or a boolean %(got a list%)$",
+        } do
+            code, message = failure("tool " .. tool, nil, tools)
+            assert.equal("BAD_REPLY", code)
+            assert.matches(mistake, message)
+        end
         code, message = failure("many", nil, tools)
         assert.equal("TOO_LARGE", code)
         assert.matches("more than max_tools %(1000%) tools", message)
@@ -329,8 +383,15 @@ describe("a server that fails", function()
             assert.equal("LOST", (open "exit 3"))
             local _, _, code = mcp.open { command = { "no-such-program-here" } }
             assert.equal("NOT_FOUND", code)
-            _, _, code = mcp.open { command = { "sleep", "60" }, timeout_ms = 20 }
+            local message
+            _, message, code = mcp.open { command = "echo Hello; sleep 60", shell = true,
+                timeout_ms = 500 }
             assert.equal("TIMEOUT", code)
+            assert.matches("no answer to initialize .*; its output is not JSON%-RPC: Hello$",
+                message)
+            code, message = open "echo No config; exit 4"
+            assert.equal("LOST", code)
+            assert.matches("ended with status 4: No config$", message)
         end)
     end)
 

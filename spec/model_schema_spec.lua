@@ -137,6 +137,15 @@ describe("schema.mistake", function()
                 = endless,
             [json.encode { ["$ref"] = "#/$defs/d0", ["$defs"] = chain }] = endless,
             ['{"properties":{"a":{"$ref":"#/x"}}}'] = 'unknown $ref "#/x"',
+            ['{"type":{"a":1}}'] = 'type must be "object", "array", "string", "number", "integer", '
+                .. '"boolean" or "null" (got a table)',
+            ['{"type":["string","null"],"required":[],"enum":[1]}'] = false,
+            ['{"properties":[]}'] = "properties must be of type object",
+            ['{"items":[{"type":"string"}]}'] = false,
+            ['{"anyOf":[{"required":"a"}]}'] = "anyOf.1: required must be of type array",
+            ['{"required":[1]}'] = "required must be a list of names",
+            ['{"properties":{"a":"string","b":"string"}}']
+                = 'properties.a: a schema must be an object or a boolean (got "string")',
             ['{"properties":{"a":{"$ref":"#"}},"items":{"$ref":"#"}}'] = false,
             ['{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":'
                 .. '{"b":{"$ref":"#/$defs/a"}}}}}'] = false,

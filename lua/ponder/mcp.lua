@@ -87,8 +87,8 @@ end
 ---@field headers? table<string, string> of each request
 ---@field timeout_ms? integer of each request, the first included; default 60000
 ---@field max_tools? integer that the server may list; default 1000
----@field log? fun(level: string, text: string) gets the server's log messages; default: prints
----  warnings and errors on standard error
+---@field log? fun(level: string, text: string) gets the server's log messages, and other lines of
+---  its standard output at the level "info"; default: prints warnings and errors on standard error
 
 ---@class ponder.mcp.ClientSession
 ---@field server {name: string?, version: string?} as reported
@@ -196,7 +196,8 @@ end
 ---@param beside? ponder.strategy.Tool[] other tools, whose names are taken
 ---@return ponder.strategy.Tool[]? tools
 ---@return string? message
----@return string? code TOO_LARGE: more than max_tools; those of `mcp.open`
+---@return string? code TOO_LARGE: more than max_tools; BAD_REPLY: a tool with a broken schema;
+---  those of `mcp.open`
 function Session:tools(beside)
     local list, message, code = recorded(self, "mcp.tools", self.key, function(made)
         return made:list_tools(self.opts.max_tools)
@@ -212,7 +213,7 @@ function Session:tools(beside)
         local description = tool.description or tool.title
         tools[i] = { name = free_name(self, tool.name, taken), retry = false,
             description = type(description) == "string" and description or nil,
-            parameters = type(tool.inputSchema) == "table" and tool.inputSchema or nil,
+            parameters = tool.inputSchema,
             run = function(arguments)
                 local result, problem = self:call(tool.name, arguments)
                 return result and result.text, problem
@@ -277,7 +278,8 @@ end
 ---@return ponder.mcp.Result? result
 ---@return string? message
 ---@return string? code TOOL_FAILED: the tool reports an error; TIMEOUT; SERVER: no such tool, or
----  the like; CLOSED; those of `mcp.open`
+---  the like; BAD_REPLY: the result does not fit the outputSchema of the tool, which was listed;
+---  CLOSED; those of `mcp.open`
 ---@return ponder.mcp.Result? partial with TOOL_FAILED
 function Session:call(name, arguments, opts)
     options.argument("session:call", "name", name, "string")
@@ -298,7 +300,7 @@ function Session:call(name, arguments, opts)
     end
     self.tools_changed = answer.changed
     local raw = answer.result
-    local result = { text = text_of(raw), content = raw.content,
+    local result = { text = text_of(raw), content = raw.content or json.array {},
         structured = raw.structuredContent }
     if raw.isError then
         return nil, ("%s: %s"):format(name, result.text), "TOOL_FAILED", result

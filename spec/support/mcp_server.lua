@@ -36,14 +36,17 @@ function TOOLS.endless()
     return { tools = json.array {}, nextCursor = "again" }
 end
 
+-- MODE "tool TOOL RESULT": one tool and its result, as JSON without spaces.
+local tool, answer = mode:match "^tool (%S+) ?(.*)$"
+
 local NAMES = { "get.it", "get_it", ("x"):rep(100), "fails" }
 
 local function tools(params)
     if TOOLS[mode] then
         return TOOLS[mode](params)
     end
-    local list = json.array {}
-    for i, name in ipairs(NAMES) do
+    local list = json.array { tool and json.decode(tool) or nil }
+    for i, name in ipairs(tool and {} or NAMES) do
         list[i] = { name = name, description = "d" .. i, inputSchema = { type = "object",
             properties = json.object {} } }
     end
@@ -60,6 +63,8 @@ local function call(id, params)
         os.exit(3)
     elseif mode == "hangs" then
         return nil
+    elseif tool then
+        return json.decode(answer)
     elseif mode == "infinite" then
         io.write '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1e999}}\n'
     elseif mode == "batch" then
@@ -117,8 +122,10 @@ METHODS["server/discover"] = function()
         _meta = { ["io.modelcontextprotocol/serverInfo"] = { name = "modern" } } }
 end
 
-if mode == "junk" then
-    print "Server is listening"
+if mode == "chatty" then
+    print 'Server is listening\n{"level":30,"msg":"ready"}\n[warn] \xff'
+elseif mode == "broken" then
+    print '{"jsonrpc":'
 elseif mode == "long" then
     io.write(("x"):rep(17 * 1024 * 1024))
 end

@@ -11,6 +11,7 @@ local mirror = require "ponder.mcp.mirror"
 local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
+local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 
 local client = {}
@@ -22,6 +23,7 @@ local client = {}
 ---@field notify fun(self, message: table) as send, but may wait until it is sent
 ---@field exchange fun(self, message: table, call: ponder.mcp.Call): boolean?, string?, string?
 ---@field close fun(self, can_wait: boolean)
+---@field stray string? the last output of the server that was not JSON-RPC
 
 ---@class ponder.mcp.Call an open request
 ---@field id integer
@@ -61,6 +63,7 @@ end
 ---@field tools_changed boolean whether the server has announced a change since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
 ---@field private mirrored table<string, table<string, string[]>>? by tool: see ponder.mcp.mirror
+---@field private outputs table<string, table> by tool that was listed: its outputSchema
 local Client = {}
 Client.__index = Client
 
@@ -72,7 +75,7 @@ Client.__index = Client
 ---@return string? code
 function client.connect(open, opts)
     local self = setmetatable({ calls = {}, last = 0, timeout_ms = opts.timeout_ms, log = opts.log,
-        tools_changed = false }, Client)
+        tools_changed = false, outputs = {} }, Client)
     local message, code
     self.connection, message, code = open(function(received)
         return self:receive(received)
@@ -238,8 +241,9 @@ function Client:request(method, params, timeout_ms, on_progress, headers)
     local result, message, code, rpc = task.timeout(timeout_ms / 1000, perform_in_session, self,
         method, params, timeout_ms, on_progress, headers)
     if not result and code == "TIMEOUT" then
-        message = ("%s: no answer to %s within timeout_ms (%d)"):format(self.connection.label,
-            method, timeout_ms)
+        local stray = self.connection.stray
+        message = ("%s: no answer to %s within timeout_ms (%d)%s"):format(self.connection.label,
+            method, timeout_ms, stray and "; its output is not JSON-RPC: " .. stray or "")
     end
     return result, message, code, rpc
 end
@@ -305,6 +309,20 @@ function Client:begin(is_web)
     return true
 end
 
+-- What is wrong with a tool's schemas, or nil.
+local function schema_mistake(tool)
+    if type(tool.inputSchema) ~= "table" or tool.inputSchema.type ~= "object" then
+        return "inputSchema must be a schema of type object"
+    end
+    tool.outputSchema = tool.outputSchema ~= json.null and tool.outputSchema or nil
+    for _, field in ipairs { "inputSchema", "outputSchema" } do
+        local mistake = schema.mistake(tool[field])
+        if mistake then
+            return field .. ": " .. mistake
+        end
+    end
+end
+
 ---Lists the server's tools.
 ---@param max integer length of the list
 ---@return table[]? tools in the protocol's form
@@ -312,7 +330,7 @@ end
 ---@return string? code
 function Client:list_tools(max)
     local tools, cursor = json.array {}, nil
-    self.tools_changed, self.mirrored = false, {}
+    self.tools_changed, self.mirrored, self.outputs = false, {}, {}
     if not self.capabilities.tools then
         return tools
     end
@@ -329,7 +347,12 @@ function Client:list_tools(max)
                 return nil, ("%s: the server lists more than max_tools (%d) tools"):format(
                     self.connection.label, max), "TOO_LARGE"
             end
-            tools[#tools + 1] = tool
+            local mistake = schema_mistake(tool)
+            if mistake then
+                return nil, ("%s: the tool %s is broken: %s"):format(self.connection.label,
+                    quote.line(tool.name), mistake), "BAD_REPLY"
+            end
+            tools[#tools + 1], self.outputs[tool.name] = tool, tool.outputSchema
             self.mirrored[tool.name] = mirror.paths(tool.inputSchema)
         end
         cursor = result.nextCursor
@@ -340,7 +363,23 @@ function Client:list_tools(max)
     return nil, self.connection.label .. ": tools/list has too many pages", "TOO_LARGE"
 end
 
----Calls a tool.
+-- What is wrong with the result of a tool, or nil.
+local function result_mistake(result, output)
+    local content, structured = result.content, result.structuredContent
+    if content == json.null then
+        result.content = nil
+    elseif content ~= nil and (type(content) ~= "table" or content[1] == nil and next(content)) then
+        return "content is not a list"
+    elseif not output or result.isError then
+        return nil
+    elseif structured == nil then
+        return "structuredContent is missing, which its outputSchema demands"
+    end
+    local _, mismatch = schema.check(structured, output)
+    return mismatch and mismatch:gsub("^reply", "structuredContent")
+end
+
+---Calls a tool. The result of a tool that was listed must fit its outputSchema.
 ---@param name string
 ---@param arguments table
 ---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
@@ -355,8 +394,14 @@ function Client:call_tool(name, arguments, opts)
         end
     end
     local paths = self.mirrored and self.mirrored[name]
-    return self:request("tools/call", { name = name, arguments = arguments }, opts.timeout_ms,
-        opts.on_progress, paths and mirror.headers(paths, arguments))
+    local result, message, code = self:request("tools/call", { name = name, arguments = arguments },
+        opts.timeout_ms, opts.on_progress, paths and mirror.headers(paths, arguments))
+    local mistake = result and result_mistake(result, self.outputs[name])
+    if mistake then
+        return nil, ("%s: the result of %s is broken: %s"):format(self.connection.label,
+            quote.line(name), mistake), "BAD_REPLY"
+    end
+    return result, message, code
 end
 
 ---Ends the connection.

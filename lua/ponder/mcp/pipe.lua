@@ -1,6 +1,6 @@
 --- A connection to a server of the Model Context Protocol in a child process: one JSON object a
 --- line over its standard streams. Output is handled as it arrives, even while no call waits, so
---- that pings are answered.
+--- that pings are answered. Other lines, such as those of a logger, are passed on as messages.
 
 local child = require "ponder.process.child"
 local json = require "ponder.json"
@@ -17,10 +17,12 @@ local STATUS_MS = 1000 -- to exit once its output ends
 ---@field private child ponder.process.Child
 ---@field private failure {[1]: string, [2]: string}? message and code
 ---@field private ended boolean whether its output has ended
+---@field stray string? the last line that was not JSON-RPC
+---@field private log fun(level: string, text: string)
 local Pipe = {}
 Pipe.__index = Pipe
 
----@param opts table checked: command, env, cwd
+---@param opts table checked: command, env, cwd, log
 ---@param label string of the server, for messages
 ---@param receive fun(message: any): boolean false: it is not JSON-RPC
 ---@return ponder.mcp.Pipe?
@@ -31,8 +33,8 @@ function pipe.open(opts, label, receive)
     if not started then
         return nil, message, code
     end
-    local self = setmetatable({ child = started, label = label, receive = receive, ended = false },
-        Pipe)
+    local self = setmetatable({ child = started, label = label, receive = receive, log = opts.log,
+        ended = false }, Pipe)
     started.on_output = function()
         self:receive_lines()
     end
@@ -57,8 +59,12 @@ function Pipe:receive_lines()
             end
             return
         elseif line:find "%S" and not self.receive((protocol.decode(line))) then
-            fail(self, ("its standard output is not JSON-RPC: %s"):format(
-                quote.line(line, 100)), "BAD_REPLY")
+            self.stray = quote.line(line, 100)
+            if line:find('^%s*[{[].*"jsonrpc"') then -- a message, but damaged
+                fail(self, "its standard output is not JSON-RPC: " .. self.stray, "BAD_REPLY")
+                return
+            end
+            self.log("info", quote.utf8(line))
         end
     end
 end
@@ -69,8 +75,8 @@ local function explain_end(self)
     local how = not done and "closed its standard output" or done.signal and "was ended by "
         .. done.signal or "ended with status " .. done.status
     local last = quote.trim(self.child.stderr):match "[^\n]*$"
-    fail(self, ("the server %s%s"):format(how, last ~= "" and ": " .. quote.line(last) or ""),
-        "LOST")
+    last = last ~= "" and quote.line(last) or self.stray
+    fail(self, ("the server %s%s"):format(how, last and ": " .. last or ""), "LOST")
 end
 
 ---Sends a message without a reply; does not wait.

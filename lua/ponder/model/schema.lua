@@ -126,35 +126,67 @@ local function is_endless(node, root, seen, depth)
     return found
 end
 
+local LIST = getmetatable(json.array())
+
+local function is_list(value) return getmetatable(value) == LIST or #value > 0 end
+
+local TESTS = {
+    object = function(v) return type(v) == "table" and not is_list(v) end,
+    array = function(v) return type(v) == "table" and (is_list(v) or next(v) == nil) end,
+    string = function(v) return type(v) == "string" end,
+    number = function(v) return type(v) == "number" end,
+    integer = function(v) return type(v) == "number" and math.tointeger(v) ~= nil end,
+    boolean = function(v) return type(v) == "boolean" end,
+    null = function(v) return v == json.null or v == nil end,
+}
+
+local FIELDS = { properties = "object", ["$defs"] = "object", definitions = "object",
+    required = "array", enum = "array", anyOf = "array", oneOf = "array", allOf = "array",
+    ["$ref"] = "string" }
+local FIELD_NAMES = options.names(FIELDS)
+
 local ENDLESS = ("a $ref leads back to itself, or through more than %d others, "
     .. "without a property or item in between"):format(MAX_DEPTH)
 
 -- Why a node is not a schema, or nil; `place`: "" or "properties.n: ".
 local function node_mistake(node, place, root, alternatives)
-    local ref = node["$ref"]
-    if type(ref) == "string" and follow(ref, root) == nil then
-        return "unknown $ref " .. options.show(ref)
-    elseif is_endless(node, root, alternatives, 0) then
-        return ENDLESS
+    if type(node) ~= "table" or is_list(node) then
+        return ("%sa schema must be an object or a boolean (got %s)"):format(place,
+            type(node) == "table" and "a list" or options.show(node))
     end
-    for _, name in ipairs(type(node.type) == "table" and node.type or { node.type }) do
+    for _, name in ipairs(FIELD_NAMES) do
+        if node[name] ~= nil and not TESTS[FIELDS[name]](node[name]) then
+            return ("%s%s must be of type %s"):format(place, name, FIELDS[name])
+        end
+    end
+    for _, name in ipairs(node.required or {}) do
+        if type(name) ~= "string" then return place .. "required must be a list of names" end
+    end
+    for _, name in ipairs(TESTS.array(node.type) and node.type or { node.type }) do
         local _, problem = options.check_value(name, TYPE)
         if problem then return place .. "type " .. problem end
     end
+    if node["$ref"] and follow(node["$ref"], root) == nil then
+        return "unknown $ref " .. options.show(node["$ref"])
+    elseif is_endless(node, root, alternatives, 0) then
+        return ENDLESS
+    end
 end
 
---- What is wrong with a schema: a reference to no part of it, one whose check would not end, or an
---- unknown type.
+--- What is wrong with a schema: a field of the wrong type, a reference to no part of it, or one
+--- whose check would not end.
 ---@param root any
 ---@return string? message the first by its place: `properties.n: type must be ...`
 function schema.mistake(root)
     local seen, alternatives, first, found = {}, {}, nil, nil
     local function visit(node, place)
-        if type(node) ~= "table" or seen[node] then return end
-        seen[node] = true
+        if node == nil or type(node) == "boolean" or seen[node] then return end
         local mistake = node_mistake(node, place:gsub(".$", ": "), root, alternatives)
         if mistake and (not first or place < first) then first, found = place, mistake end
+        if type(node) ~= "table" then return end
+        seen[node] = true
         each_subschema(node, function(sub, field, key)
+            if field == "items" and is_list(sub) then return end -- of an older draft
             visit(sub, ("%s%s."):format(place, key and field .. "." .. key or field))
         end)
     end
@@ -265,20 +297,6 @@ end
 
 ---------------------------------------------------------------------------------------------------
 -- Checking
-
-local LIST = getmetatable(json.array())
-
-local function is_list(value) return getmetatable(value) == LIST or #value > 0 end
-
-local TESTS = {
-    object = function(v) return type(v) == "table" and not is_list(v) end,
-    array = function(v) return type(v) == "table" and (is_list(v) or next(v) == nil) end,
-    string = function(v) return type(v) == "string" end,
-    number = function(v) return type(v) == "number" end,
-    integer = function(v) return type(v) == "number" and math.tointeger(v) ~= nil end,
-    boolean = function(v) return type(v) == "boolean" end,
-    null = function(v) return v == json.null or v == nil end,
-}
 
 local function type_name(value)
     if value == json.null or value == nil then return "null" end
