@@ -308,7 +308,7 @@ describe("an invalid request", function()
         end)
     end)
 
-    it("gets 413 if it is too large, after it is read to its end", function()
+    it("gets 413 if it is too large, while it still sends the rest", function()
         with_server({ max_body_bytes = 1000 }, function(client)
             local result, body = client("POST", CHAT, chat("echo", ("x"):rep(100000)))
             assert.equal(413, result.status)
@@ -597,6 +597,29 @@ describe("the other endpoints", function()
             assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
             assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
             assert.matches('ponder_errors_total{code="insufficient_quota"} 1\n', text)
+        end)
+    end)
+end)
+
+describe("every answer", function()
+    it("has an id, which the log has, too", function()
+        with_server({}, function(client)
+            local seen = {}
+            for _, case in ipairs { { 200, "GET", "/v1/models" }, { 200, "GET", "/healthz" },
+                { 404, "GET", "/nosuch" }, { 405, "GET", CHAT }, { 400, "POST", CHAT, "{" },
+                { 200, "POST", CHAT, chat("echo", "x") }, { 400, "POST", "/mcp", "{" },
+                { 200, "POST", CHAT, chat("echo", "x", { stream = true }) },
+                { 204, "OPTIONS", CHAT }, { 500, "POST", CHAT, chat("raise", "x") } } do
+                local result = client(table.unpack(case, 2))
+                local id = result.headers["x-request-id"]
+                assert.equal(case[1], result.status)
+                assert.matches("^%x+$", id)
+                assert.is_nil(seen[id])
+                seen[id] = true
+                if case[1] == 500 then
+                    assert.matches("raise: request " .. id, logged)
+                end
+            end
         end)
     end)
 end)

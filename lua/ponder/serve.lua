@@ -19,6 +19,7 @@
 local budgets = require "ponder.task.budget"
 local guard = require "ponder.serve.guard"
 local http = require "ponder.core.http"
+local loop = require "ponder.core.loop"
 local mcp = require "ponder.serve.mcp"
 local metrics = require "ponder.serve.metrics"
 local options = require "ponder.options"
@@ -56,15 +57,18 @@ local OPTIONS = {
     max_connections_per_address = COUNT,
     max_header_bytes = COUNT,
     max_body_bytes = COUNT,
+    max_total_body_bytes = COUNT,
     header_timeout_ms = COUNT,
     body_timeout_ms = COUNT,
     idle_timeout_ms = COUNT,
 }
 local TRANSPORT = { "max_connections", "max_connections_per_address", "max_header_bytes",
-    "max_body_bytes", "header_timeout_ms", "body_timeout_ms", "idle_timeout_ms" }
+    "max_body_bytes", "max_total_body_bytes", "header_timeout_ms", "body_timeout_ms",
+    "idle_timeout_ms" }
 
-local KEEP_ALIVE_S = 15 -- of silence before a stream gets a comment
 local TICK_S = 5
+local SPARE_KB = 16 << 10 -- garbage that is not worth a collection
+local STEP_KB = 1 << 10 -- of a collection while requests run
 
 ---@class ponder.serve.Server
 ---@field opts table
@@ -120,6 +124,7 @@ end
 ---@field max_connections_per_address? integer default 10,000
 ---@field max_header_bytes? integer of the path and the headers, default 16,384
 ---@field max_body_bytes? integer default 16 MiB
+---@field max_total_body_bytes? integer of all requests that run or wait, default 256 MiB
 ---@field header_timeout_ms? integer to receive the headers, default 10,000
 ---@field body_timeout_ms? integer to receive the body, default 60,000
 ---@field idle_timeout_ms? integer between requests, default 75,000
@@ -148,6 +153,9 @@ function serve.new(opts)
     end
     local key_budgets = {}
     for _, key in ipairs(opts.keys or {}) do
+        if key.text:find "%s" then
+            error("serve.new: opts.keys: keys must not contain spaces", 2)
+        end
         key_budgets[key] = budgets.new { max_cost = key.max_cost }
     end
     local self = setmetatable({ opts = opts, policies = by_name, names = names,
@@ -155,7 +163,8 @@ function serve.new(opts)
         queued = 0, running = {},
         drained = waiters.new "the end of all requests",
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
-        draining = false, cancelled = 0, streams = {}, created = os.time() }, Server)
+        draining = false, is_idle = false, cancelled = 0, streams = {}, created = os.time(),
+        kept_kb = collectgarbage "count" }, Server)
     self.slot = self:new_slot()
     self.mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
         version = opts.version, log = opts.log, timeout_ms = opts.timeout_ms,
@@ -165,27 +174,48 @@ function serve.new(opts)
     return self
 end
 
-function Server:keep_alive()
+-------------------------------------------------------------------------------
+-- The server's own tasks
+
+-- Whether so much garbage may have piled up that it is worth a search for it.
+local function is_littered(self)
+    return collectgarbage "count" > 2 * self.kept_kb + SPARE_KB
+end
+
+local function give_back(self)
+    self.kept_kb = collectgarbage "count"
+    loop.trim()
+end
+
+-- Keeps silent streams open, and gives memory back to the system.
+function Server:tend()
     while true do
         task.sleep(TICK_S)
-        local late = task.now() - KEEP_ALIVE_S + TICK_S
-        for id, stream in pairs(self.streams) do
-            if stream.at <= late then
-                stream.at = task.now()
-                self.http:write(id, ": waiting\n\n")
-            end
+        for _, stream in pairs(self.streams) do
+            stream:keep_alive()
+        end
+        if is_littered(self) then
+            repeat
+                task.sleep(0)
+            until collectgarbage("step", STEP_KB)
+            give_back(self)
+        elseif self.is_idle then -- the last answers have been read since
+            self.is_idle = false
+            loop.trim()
         end
     end
 end
-
--------------------------------------------------------------------------------
--- The server's own tasks
 
 -- Starts a task for each request, and cancels those whose client has disconnected.
 function Server:accept()
     while true do
         for r in self.http.take, self.http do
             self.running[r.id] = scheduler.spawn(nil, nil, self.handle, self, r)
+        end
+        for id in self.http.take_writable, self.http do
+            if self.streams[id] then
+                self.streams[id]:wake()
+            end
         end
         for id in self.http.take_disconnected, self.http do
             local handle = self.running[id]
@@ -202,8 +232,12 @@ end
 ---@return string? address with the actual port
 ---@return string? message
 function Server:start()
-    local transport = options.pick(self.opts, TRANSPORT)
+    local transport, keys = options.pick(self.opts, TRANSPORT), {}
+    for i, key in ipairs(self.opts.keys or {}) do
+        keys[i] = key.text
+    end
     transport.address = self.opts.listen
+    transport.keys = keys[1] and table.concat(keys, "\n")
     local listening, address = http.listen(transport)
     if not listening then
         return nil, ("cannot listen at %s; opts.listen names another address"):format(address)
@@ -217,13 +251,18 @@ function Server:start()
                 task.wake(handle)
             end
         end }
-    self.tasks = { task.spawn(self.accept, self), task.spawn(self.keep_alive, self) }
+    self.tasks = { task.spawn(self.accept, self), task.spawn(self.tend, self) }
     return address
 end
 
-function Server:wake_if_drained()
-    if self.draining and next(self.running) == nil then
+---Called when a request has ended.
+function Server:rest()
+    self.is_idle = next(self.running) == nil
+    if self.is_idle and self.draining then
         self.drained:wake()
+    elseif self.is_idle and is_littered(self) then
+        collectgarbage()
+        give_back(self)
     end
 end
 
@@ -246,7 +285,7 @@ function Server:drain()
         task.sleep(self.opts.drain_ms / 1000)
         self:cancel_all()
     end)
-    self:wake_if_drained()
+    self:rest()
 end
 
 function Server:cancel_all()
@@ -254,7 +293,7 @@ function Server:cancel_all()
         self.cancelled = self.cancelled + 1
         handle:cancel()
     end
-    self:wake_if_drained()
+    self:rest()
 end
 
 ---Waits until the server is drained, then closes it.

@@ -80,9 +80,9 @@ end
 local function respond(server, r, status, kind, body)
     local headers = table.move(HEADERS, 1, #HEADERS, 1, {})
     headers[#headers + 1] = kind
-    if status == 405 then
-        table.move({ "Allow", "GET, HEAD" }, 1, 2, #headers + 1, headers)
-    end
+    local more = status == 405 and { "Allow", "GET, HEAD" }
+        or status == 401 and { "WWW-Authenticate", "Bearer" } or {}
+    table.move(more, 1, 2, #headers + 1, headers)
     server:reply(r, status, body, headers)
 end
 

@@ -22,6 +22,7 @@ static const HttpOptions defaults = {
     .max_connections_per_address = 10000,
     .max_header_bytes = 16384,
     .max_body_bytes = 16 << 20,
+    .max_total_body_bytes = 256 << 20,
     .max_unsent_bytes = 4 << 20,
     .header_timeout_ms = 10000,
     .body_timeout_ms = 60000,
@@ -38,11 +39,13 @@ static const Option fields[] = {
     LIMIT(max_connections_per_address, 1),
     LIMIT(max_header_bytes, 1024),
     LIMIT(max_body_bytes, 0),
+    LIMIT(max_total_body_bytes, 0),
     LIMIT(max_unsent_bytes, 1024),
     LIMIT(header_timeout_ms, 1),
     LIMIT(body_timeout_ms, 1),
     LIMIT(idle_timeout_ms, 1),
     {.name = "address", .kind = OPTION_OTHER},
+    {.name = "keys", .kind = OPTION_TEXT, .offset = offsetof(HttpOptions, keys)},
     {0},
 };
 
@@ -95,8 +98,10 @@ static void push_request(lua_State *L, const HttpRequest *r)
     lua_pushlstring(L, r->body->size > 0 ? r->body->data : "", r->body->size);
     lua_setfield(L, -2, "body");
     api_set_string(L, "address", r->address);
-    if (r->refusal != 0)
-        api_set_integer(L, "refusal", r->refusal);
+    if (r->problem != NULL)
+        api_set_string(L, "problem", r->problem);
+    if (r->key != 0)
+        api_set_integer(L, "key", r->key);
 }
 
 static int take_request(lua_State *L)
@@ -117,14 +122,24 @@ static int server_take(lua_State *L)
     return api_use_box(L, 1, take_request);
 }
 
-/* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
-static int server_take_disconnected(lua_State *L)
+static int push_id(lua_State *L, int64_t id)
 {
-    int64_t id = http_take_gone(to_server(L));
     if (id == 0)
         return 0;
     lua_pushinteger(L, id);
     return 1;
+}
+
+/* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
+static int server_take_disconnected(lua_State *L)
+{
+    return push_id(L, http_take_gone(to_server(L)));
+}
+
+/* server:take_writable() -> the id of a stream that has room again, or nil. */
+static int server_take_writable(lua_State *L)
+{
+    return push_id(L, http_take_writable(to_server(L)));
 }
 
 /* ---- answering ---- */
@@ -183,12 +198,17 @@ static int server_begin(lua_State *L)
     return 1;
 }
 
+/* server:write(id, text) -> whether it was written; nil: there is no room for it now */
 static int server_write(lua_State *L)
 {
     size_t size;
     lua_Integer id = luaL_checkinteger(L, 2);
     const char *text = luaL_checklstring(L, 3, &size);
-    lua_pushboolean(L, http_write(to_server(L), id, text, size));
+    HttpWritten written = http_write(to_server(L), id, text, size);
+    if (written == HTTP_FULL)
+        lua_pushnil(L);
+    else
+        lua_pushboolean(L, written == HTTP_WRITTEN);
     return 1;
 }
 
@@ -207,7 +227,9 @@ static int server_abort(lua_State *L)
 static int server_stats(lua_State *L)
 {
     HttpStats stats = http_stats(to_server(L));
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 6);
+    api_set_integer(L, "body_bytes", stats.body_bytes);
+    api_set_integer(L, "unsent_bytes", stats.unsent_bytes);
     api_set_integer(L, "connections", stats.connections);
     api_set_integer(L, "requests", stats.requests);
     api_set_integer(L, "running", stats.running);
@@ -217,13 +239,19 @@ static int server_stats(lua_State *L)
 
 PONDER_MODULE(luaopen_ponder_core_http)
 {
-    static const luaL_Reg methods[] = {
-        {"abort", server_abort}, {"begin", server_begin},
-        {"close", api_close},    {"finish", server_finish},
-        {"port", api_port},      {"respond", server_respond},
-        {"stats", server_stats}, {"stop_listening", server_stop_listening},
-        {"take", server_take},   {"take_disconnected", server_take_disconnected},
-        {"write", server_write}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"abort", server_abort},
+                                       {"begin", server_begin},
+                                       {"close", api_close},
+                                       {"finish", server_finish},
+                                       {"port", api_port},
+                                       {"respond", server_respond},
+                                       {"stats", server_stats},
+                                       {"stop_listening", server_stop_listening},
+                                       {"take", server_take},
+                                       {"take_disconnected", server_take_disconnected},
+                                       {"take_writable", server_take_writable},
+                                       {"write", server_write},
+                                       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"listen", http_l_listen}, {NULL, NULL}};
     api_new_class(L, SERVER, methods);
     luaL_newlib(L, functions);

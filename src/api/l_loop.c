@@ -3,6 +3,7 @@
  * numbers of ports. Described in lua/ponder/meta/loop.lua.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -88,6 +89,14 @@ static int loop_l_port(lua_State *L)
     return 1;
 }
 
+/* Gives free memory back to the system: malloc itself does so only at the end of the heap. */
+static int loop_l_trim(lua_State *L)
+{
+    (void)L;
+    malloc_trim(0);
+    return 0;
+}
+
 static void on_event(void *port)
 {
     loop_post(&((Port *)port)->port);
@@ -136,13 +145,10 @@ PONDER_MODULE(luaopen_ponder_core_loop)
 {
     static const luaL_Reg methods[] = {
         {"close", api_close}, {"number", port_number}, {"post", port_post}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"directory", loop_l_directory},
-                                         {"now", loop_l_now},
-                                         {"port", loop_l_port},
-                                         {"signal", loop_l_signal},
-                                         {"stats", loop_l_stats},
-                                         {"wait", loop_l_wait},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"directory", loop_l_directory}, {"now", loop_l_now},
+                                         {"port", loop_l_port},           {"signal", loop_l_signal},
+                                         {"stats", loop_l_stats},         {"trim", loop_l_trim},
+                                         {"wait", loop_l_wait},           {NULL, NULL}};
     api_new_class(L, PORT, methods);
     luaL_newlib(L, functions);
     return 1;

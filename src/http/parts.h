@@ -12,8 +12,10 @@
 typedef struct Peer {
     int fd;
     double deadline_ms; /* for receiving the request; INFINITY: none */
+    bool is_answered;   /* while the body still arrives, which is dropped until the deadline */
     char address[64];   /* "127.0.0.1", "unix" */
-    size_t uri_bytes;   /* of the current request's URI, as sent */
+    const char *uri;    /* of the current request, in libmicrohttpd's memory */
+    size_t uri_bytes;   /* as sent */
     bool has_nul;       /* it has an encoded NUL, at which libmicrohttpd truncates it */
     LIST_ENTRY(Peer) link;
 } Peer;
@@ -23,6 +25,7 @@ typedef enum RequestState {
     REQUEST_QUEUED,
     REQUEST_TAKEN,
     REQUEST_ANSWERED,
+    REQUEST_REFUSED, /* answered before its body had arrived */
     REQUEST_STREAMING,
     REQUEST_ENDED,  /* streaming, with nothing more to write */
     REQUEST_ABORTED /* its connection is being closed */
@@ -34,19 +37,26 @@ typedef struct Request {
     Peer *peer;
     RequestState state;
     bool suspended;
-    bool is_gone; /* its client went away, and that was queued */
-    bool is_slow; /* the watch timer has found it once */
+    bool is_early;   /* Lua has it before its body has ended */
+    bool is_at_head; /* as soon as its headers had arrived: libmicrohttpd shows these again */
+    bool is_gone;    /* its client went away, and that was queued */
+    bool is_slow;    /* the watch timer has found it once */
     HttpRequest shown;
     Buffer text; /* method NUL path NUL */
     Buffer query, headers, body;
-    Buffer out; /* of a stream, from `sent` on */
+    size_t body_bytes; /* counted in `stats` until the request ends */
+    Buffer out;        /* of a stream, from `sent` on */
     size_t sent;
+    bool wants_room; /* HTTP_FULL was returned */
     struct MHD_Response *response;
     int status;
     LoopHandle *watch; /* notices that the client goes away */
 } Request;
 
-typedef VEC(int64_t) IdQueue;
+typedef struct IdQueue {
+    VEC_OF(int64_t);
+    size_t first;
+} IdQueue;
 
 struct HttpServer {
     LoopPort port;
@@ -62,8 +72,8 @@ struct HttpServer {
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
     VEC(uint32_t) free_slots;
     int64_t generation;
-    IdQueue queue, gone;
-    size_t queue_first, gone_first;
+    IdQueue queue, gone, writable;
+    char *keys; /* of `options` */
     HttpStats stats;
 };
 
@@ -78,6 +88,7 @@ Peer *http_peer_of(struct MHD_Connection *connection);
 
 /* The request, or NULL once it has ended. */
 Request *http_find(const HttpServer *s, int64_t id);
+bool http_enqueue(HttpServer *s, IdQueue *q, int64_t id);
 void http_resume(Request *r);
 void http_tell_gone(Request *r);
 void http_fail(Request *r);

@@ -55,20 +55,7 @@ static bool take_slot(HttpServer *s, Request *r)
 
 /* ---- queues of ids ---- */
 
-/* The first request of a queue that has not ended; drops those that have. */
-static Request *first_of(HttpServer *s, IdQueue *q, size_t *first)
-{
-    while (*first < q->count) {
-        Request *r = http_find(s, q->items[*first]);
-        if (r != NULL)
-            return r;
-        ++*first;
-    }
-    q->count = *first = 0;
-    return NULL;
-}
-
-static bool enqueue(HttpServer *s, IdQueue *q, int64_t id)
+bool http_enqueue(HttpServer *s, IdQueue *q, int64_t id)
 {
     if (!vec_reserve(q, &s->alloc, 1))
         return false;
@@ -77,15 +64,30 @@ static bool enqueue(HttpServer *s, IdQueue *q, int64_t id)
     return true;
 }
 
+static int64_t take_id(IdQueue *q)
+{
+    if (q->first < q->count)
+        return q->items[q->first++];
+    q->count = q->first = 0;
+    return 0;
+}
+
+/* Drops the ids of requests that have ended. */
 const HttpRequest *http_first_request(HttpServer *s)
 {
-    Request *r = first_of(s, &s->queue, &s->queue_first);
-    return r != NULL ? &r->shown : NULL;
+    IdQueue *q = &s->queue;
+    for (; q->first < q->count; q->first++) {
+        Request *r = http_find(s, q->items[q->first]);
+        if (r != NULL)
+            return &r->shown;
+    }
+    q->count = q->first = 0;
+    return NULL;
 }
 
 void http_drop_request(HttpServer *s)
 {
-    Request *r = http_find(s, s->queue.items[s->queue_first++]);
+    Request *r = http_find(s, take_id(&s->queue));
     if (r == NULL)
         return;
     if (r->state == REQUEST_QUEUED)
@@ -95,13 +97,15 @@ void http_drop_request(HttpServer *s)
     buffer_free(&r->query, &s->alloc);
 }
 
-/* Only the id: the request itself may have ended. */
+/* Only ids: the requests themselves may have ended. */
 int64_t http_take_gone(HttpServer *s)
 {
-    if (s->gone_first < s->gone.count)
-        return s->gone.items[s->gone_first++];
-    s->gone.count = s->gone_first = 0;
-    return 0;
+    return take_id(&s->gone);
+}
+
+int64_t http_take_writable(HttpServer *s)
+{
+    return take_id(&s->writable);
 }
 
 /* ---- clients that go away ---- */
@@ -109,11 +113,12 @@ int64_t http_take_gone(HttpServer *s)
 void http_tell_gone(Request *r)
 {
     HttpServer *s = r->server;
-    if (r->is_gone || r->state == REQUEST_RECEIVING || r->state == REQUEST_QUEUED)
+    if (r->is_gone || r->state == REQUEST_RECEIVING || r->state == REQUEST_QUEUED ||
+        r->state == REQUEST_REFUSED)
         return;
     r->is_gone = true;
     s->stats.gone++;
-    enqueue(s, &s->gone, r->shown.id);
+    http_enqueue(s, &s->gone, r->shown.id);
 }
 
 static void on_readable(void *request, int fd, int events)
@@ -182,73 +187,112 @@ void http_fail(Request *r)
     http_resume(r);
 }
 
-/* ---- refusing by the headers ---- */
+/* ---- the head ---- */
 
-/* An ambiguous length or host, which a proxy in front of us may have read the other way (request
- * smuggling); and a body announced to be over the limit by a client that waits for 100 Continue. */
+typedef struct Head {
+    const char *end;    /* of the line seen last, without its line break */
+    size_t bytes;       /* of names and values, each with a NUL */
+    int lengths, hosts; /* headers that state the length of the body, and the host */
+    long long length;   /* of the body; -1: chunked */
+    bool is_odd;        /* it can be read in two ways */
+    bool asks_first;    /* the client waits for 100 Continue before it sends the body */
+    const char *authorization, *api_key;
+} Head;
 
-#define ERROR(message, code)                                                                       \
-    "{\"error\":{\"message\":\"" message                                                           \
-    "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"" code "\"}}"
+/* Whether only a line break, or two, separates a line from the next. libmicrohttpd replaces line
+ * breaks by NULs, and truncates lines at other NULs; it moves folded lines. */
+static bool adjoins(const char *end, const char *next, uintptr_t longest)
+{
+    uintptr_t gap = (uintptr_t)next - (uintptr_t)end;
+    return gap >= 1 && gap <= longest;
+}
 
-static const char ambiguous[] =
-    ERROR("the length or the host of the request can be read in two ways", "ambiguous_request");
-static const char too_large[] = ERROR("the body is over the limit of bytes", "request_too_large");
+static bool is_token(const char *name)
+{
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return *name != '\0' && name[strspn(name, token)] == '\0';
+}
 
-typedef struct Seen {
-    int lengths, hosts; /* headers that say so */
-    long long length;
-    bool is_odd; /* a name before a blank and a colon; an encoding of which the end is not known */
-    bool asks_leave;
-} Seen;
+static bool has_control(const char *value)
+{
+    for (; *value != '\0'; value++)
+        if (((unsigned char)*value < ' ' && *value != '\t') || *value == 127)
+            return true;
+    return false;
+}
 
 static enum MHD_Result look(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    Seen *seen = cls;
-    size_t length = strlen(name);
+    Head *head = cls;
     (void)kind;
-    if (length > 0 && strchr(" \t", name[length - 1]) != NULL) {
-        seen->is_odd = true;
-    } else if (strcasecmp(name, "host") == 0) {
-        seen->hosts++;
+    if (value == NULL) {
+        head->is_odd = true;
+        return MHD_NO;
+    }
+    head->is_odd |= !adjoins(head->end, name, 2) || !is_token(name) || has_control(value);
+    head->end = value + strlen(value);
+    head->bytes += strlen(name) + strlen(value) + 2;
+    if (strcasecmp(name, "host") == 0) {
+        head->hosts++;
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
-        seen->lengths++;
-        seen->is_odd |= value == NULL || strcasecmp(value, "chunked") != 0;
+        head->lengths++;
+        head->length = -1;
+        head->is_odd |= strcasecmp(value, "chunked") != 0;
     } else if (strcasecmp(name, "content-length") == 0) {
-        seen->lengths++;
-        seen->length = value != NULL ? atoll(value) : 0;
+        head->lengths++;
+        head->length = strtoll(value, NULL, 10);
     } else if (strcasecmp(name, "expect") == 0) {
-        seen->asks_leave = true;
+        head->asks_first = true;
+    } else if (strcasecmp(name, "authorization") == 0 && head->authorization == NULL) {
+        head->authorization = value;
+    } else if (strcasecmp(name, "x-api-key") == 0 && head->api_key == NULL) {
+        head->api_key = value;
     }
     return MHD_YES;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *body,
-                              size_t size)
+static Head read_head(const Request *r, const char *method, const char *version)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
-    if (response == NULL)
-        return MHD_NO;
-    MHD_add_response_header(response, "Content-Type", "application/json");
-    MHD_add_response_header(response, "Connection", "close");
-    enum MHD_Result queued = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return queued;
+    const Peer *p = r->peer;
+    Head head = {.end = version + strlen(version)};
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look, &head);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    head.is_odd |= info == NULL || !adjoins(head.end + 1, method + info->header_size, 3) ||
+                   method + strlen(method) + 1 != p->uri || p->uri + p->uri_bytes + 1 != version;
+    return head;
 }
 
-static bool is_refused(const HttpServer *s, struct MHD_Connection *connection,
-                       enum MHD_Result *result)
+static const char *problem_of(const HttpOptions *o, const Peer *p, const Head *head)
 {
-    Seen seen = {0};
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &seen);
-    if (seen.lengths > 1 || seen.hosts > 1 || seen.is_odd)
-        *result = refuse(connection, 400, ambiguous, sizeof ambiguous - 1);
-    else if (seen.asks_leave && seen.length > s->options.max_body_bytes)
-        *result = refuse(connection, 413, too_large, sizeof too_large - 1);
-    else
-        return false;
-    return true;
+    return head->is_odd || head->lengths > 1 || head->hosts > 1       ? "ambiguous_request"
+           : p->uri_bytes > (size_t)o->max_header_bytes               ? "uri_too_long"
+           : p->has_nul                                               ? "invalid_path"
+           : p->uri_bytes + head->bytes > (size_t)o->max_header_bytes ? "headers_too_large"
+           : head->length > o->max_body_bytes                         ? "request_too_large"
+                                                                      : NULL;
+}
+
+/* The number of the key that a request has, from 1; 0: none. The time that it takes does not depend
+ * on where keys differ. */
+static int key_of(const HttpServer *s, const Head *head)
+{
+    const char *given = head->api_key != NULL ? head->api_key : "", *bearer = head->authorization;
+    if (bearer != NULL && strncasecmp(bearer, "bearer", 6) == 0 && strspn(bearer + 6, " \t") > 0)
+        given = bearer + 6 + strspn(bearer + 6, " \t");
+    size_t size = strcspn(given, " \t");
+    int number = 0, found = 0;
+    for (const char *key = s->keys; key != NULL;) {
+        size_t length = strcspn(key, "\n");
+        unsigned differs = length != size;
+        for (size_t i = 0; i < length; i++)
+            differs |= (unsigned)(unsigned char)key[i] ^ (unsigned char)(i < size ? given[i] : 0);
+        number++;
+        found = differs == 0 ? number : found;
+        key = key[length] != '\0' ? key + length + 1 : NULL;
+    }
+    return found;
 }
 
 /* ---- receiving ---- */
@@ -305,35 +349,19 @@ static Request *new_request(HttpServer *s, struct MHD_Connection *connection, co
     r->shown.headers = &r->headers;
     r->shown.body = &r->body;
     r->shown.address = peer->address;
-    r->shown.refusal = peer->uri_bytes > (size_t)s->options.max_header_bytes ? 414
-                       : peer->has_nul                                       ? 400
-                                                                             : 0;
     peer->deadline_ms = loop_now_ms() + (double)s->options.body_timeout_ms;
     s->stats.requests++;
     s->stats.running++;
     return r;
 }
 
-static bool receive(Request *r, const char *bytes, size_t n)
-{
-    HttpServer *s = r->server;
-    if (r->shown.refusal == 0 && r->body.size + n > (size_t)s->options.max_body_bytes) {
-        r->shown.refusal = 413;
-        buffer_free(&r->body, &s->alloc);
-    }
-    return r->shown.refusal != 0 || buffer_append(&r->body, &s->alloc, bytes, n);
-}
-
-/* The request is complete: queues it for Lua. */
+/* Queues the request for Lua; ignores its connection until Lua answers. */
 static bool hand_over(Request *r)
 {
     HttpServer *s = r->server;
     if (!collect(r, MHD_HEADER_KIND, &r->headers) ||
-        !collect(r, MHD_GET_ARGUMENT_KIND, &r->query) || !enqueue(s, &s->queue, r->shown.id))
+        !collect(r, MHD_GET_ARGUMENT_KIND, &r->query) || !http_enqueue(s, &s->queue, r->shown.id))
         return false;
-    if (r->shown.refusal == 0 &&
-        r->peer->uri_bytes + r->headers.size > (size_t)s->options.max_header_bytes)
-        r->shown.refusal = 431;
     r->state = REQUEST_QUEUED;
     r->peer->deadline_ms = INFINITY;
     r->suspended = true;
@@ -342,19 +370,48 @@ static bool hand_over(Request *r)
     return true;
 }
 
+static enum MHD_Result begin(Request *r, const char *method, const char *version)
+{
+    HttpServer *s = r->server;
+    Head head = read_head(r, method, version);
+    r->shown.problem = problem_of(&s->options, r->peer, &head);
+    r->shown.key = key_of(s, &head);
+    bool is_refused = r->shown.problem != NULL || (s->keys != NULL && r->shown.key == 0);
+    if (!is_refused || head.lengths == 0)
+        return MHD_YES;
+    r->is_early = r->is_at_head = !head.asks_first;
+    return hand_over(r) ? MHD_YES : MHD_NO;
+}
+
+static bool receive(Request *r, const char *bytes, size_t n)
+{
+    HttpServer *s = r->server;
+    if (r->state != REQUEST_RECEIVING)
+        return true; /* its body is dropped */
+    if (r->body.size + n > (size_t)s->options.max_body_bytes)
+        r->shown.problem = "request_too_large";
+    else if (s->stats.body_bytes + (int64_t)n > s->options.max_total_body_bytes)
+        r->shown.problem = "overloaded";
+    if (r->shown.problem != NULL) {
+        buffer_free(&r->body, &s->alloc);
+        s->stats.body_bytes -= (int64_t)r->body_bytes;
+        r->body_bytes = 0;
+        r->is_early = true;
+        return hand_over(r);
+    }
+    s->stats.body_bytes += (int64_t)n;
+    r->body_bytes += n;
+    return buffer_append(&r->body, &s->alloc, bytes, n);
+}
+
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                 const char *method, const char *version, const char *upload_data,
                                 size_t *upload_data_size, void **con_cls)
 {
-    HttpServer *s = cls;
     Request *r = *con_cls;
-    (void)version;
-    enum MHD_Result refused;
     if (r == NULL) {
-        if (is_refused(s, connection, &refused))
-            return refused;
-        *con_cls = r = new_request(s, connection, url, method);
-        return r != NULL ? MHD_YES : MHD_NO;
+        *con_cls = r = new_request(cls, connection, url, method);
+        return r != NULL ? begin(r, method, version) : MHD_NO;
     }
     if (*upload_data_size > 0) {
         bool ok = receive(r, upload_data, *upload_data_size);
@@ -363,6 +420,10 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, co
     }
     if (r->state == REQUEST_RECEIVING)
         return hand_over(r) ? MHD_YES : MHD_NO;
+    if (r->state == REQUEST_REFUSED && r->is_at_head) {
+        r->is_at_head = false;
+        return MHD_YES; /* to the body */
+    }
     if (r->response == NULL || r->state == REQUEST_ABORTED)
         return MHD_NO;
     return MHD_queue_response(connection, (unsigned)r->status, r->response);

@@ -4,10 +4,12 @@
  *
  * The loop watches the daemon's epoll descriptor, and a timer serves libmicrohttpd's own timeouts.
  */
+#define _DEFAULT_SOURCE /* getentropy */
 #include "http/server.h"
 
 #include <math.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,10 +44,19 @@ static void on_run_due(void *server)
 
 /* ---- connections ---- */
 
-static const char late[] =
-    "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    "Content-Length: 122\r\n\r\n{\"error\":{\"message\":\"the request did not arrive in time\","
-    "\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"timeout\"}}   ";
+static void tell_late(const Peer *p)
+{
+    static const char format[] =
+        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        "x-request-id: %016llx\r\nContent-Length: 119\r\n\r\n"
+        "{\"error\":{\"message\":\"the request did not arrive in time\","
+        "\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"timeout\"}}";
+    char text[sizeof format + 16];
+    unsigned long long id = 0;
+    getentropy(&id, sizeof id);
+    int size = snprintf(text, sizeof text, format, id);
+    send(p->fd, text, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 static void on_deadlines_due(void *server)
 {
@@ -55,9 +66,9 @@ static void on_deadlines_due(void *server)
         if (p->deadline_ms > now)
             continue;
         p->deadline_ms = INFINITY;
-        if (send(p->fd, late, sizeof late - 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-            shutdown(p->fd, SHUT_WR);
-        shutdown(p->fd, SHUT_RD); /* libmicrohttpd reads an end, and closes */
+        if (!p->is_answered)
+            tell_late(p);
+        shutdown(p->fd, SHUT_RDWR); /* libmicrohttpd reads an end, and closes */
     }
     if (!LIST_EMPTY(&s->peers))
         loop_timer_set(s->deadline_timer, CHECK_MS);
@@ -126,6 +137,7 @@ static void *on_uri(void *server, const char *uri, struct MHD_Connection *connec
     Peer *p = http_peer_of(connection);
     if (p == NULL)
         return NULL;
+    p->uri = uri;
     p->uri_bytes = strlen(uri);
     p->has_nul = strstr(uri, "%00") != NULL;
     if (!isfinite(p->deadline_ms))
@@ -172,8 +184,10 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     s->run_timer = loop_timer(on_run_due, s);
     s->deadline_timer = loop_timer(on_deadlines_due, s);
     s->watch_timer = loop_timer(http_on_watch_due, s);
-    if (s->run_timer == NULL || s->deadline_timer == NULL || s->watch_timer == NULL ||
-        !start_daemon(s)) {
+    if (options->keys != NULL)
+        s->keys = alloc_copy(alloc, options->keys, strlen(options->keys) + 1);
+    if ((options->keys != NULL && s->keys == NULL) || s->run_timer == NULL ||
+        s->deadline_timer == NULL || s->watch_timer == NULL || !start_daemon(s)) {
         if (s->daemon == NULL)
             close(options->listen_fd);
         http_close(s);
@@ -209,6 +223,9 @@ void http_close(HttpServer *s)
     vec_free(&s->free_slots, &s->alloc);
     vec_free(&s->queue, &s->alloc);
     vec_free(&s->gone, &s->alloc);
+    vec_free(&s->writable, &s->alloc);
+    if (s->keys != NULL)
+        alloc_free(&s->alloc, s->keys, strlen(s->keys) + 1);
     Alloc alloc = s->alloc;
     alloc_free(&alloc, s, sizeof *s);
 }

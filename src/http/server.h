@@ -3,7 +3,7 @@
  *
  *               whole request               http_first_request
  *   receiving ----------------> queued ------------------------> taken
- *       |                                                       |    |
+ *       |      or a problem                                     |    |
  *       | deadline: 408                            http_respond |    | http_begin
  *       v                                                       v    v
  *    (closed)                                              answered  streaming <-+ http_write
@@ -11,11 +11,15 @@
  *                                                               v    v
  *                                                               (sent)
  *
+ * A request that is to be refused (HttpRequest.problem), or that has none of the keys, is queued as
+ * soon as that is known, without its body. If its answer comes before the end of the body, it is
+ * sent at once; what still arrives is dropped for some seconds, since closing earlier would destroy
+ * the answer on its way.
+ *
  * If a client goes away while its request is taken or streaming, http_take_gone returns its id
  * once, and further calls with that id do nothing. Callbacks of libmicrohttpd append to queues and
  * never touch Lua; the server begins with its LoopPort, which is posted when a queue has something.
- * One thread. A body over the limit is read to its end and dropped, so that the client reads the
- * refusal.
+ * One thread.
  */
 #ifndef PONDER_HTTP_SERVER_H
 #define PONDER_HTTP_SERVER_H
@@ -34,10 +38,13 @@ typedef struct HttpOptions {
     int64_t max_connections_per_address;
     int64_t max_header_bytes; /* of the path and the headers */
     int64_t max_body_bytes;
-    int64_t max_unsent_bytes; /* of a stream; a client that reads too slowly is dropped */
+    int64_t max_total_body_bytes; /* of all requests that have not ended */
+    int64_t max_unsent_bytes;     /* of a stream */
     int64_t header_timeout_ms;
     int64_t body_timeout_ms;
     int64_t idle_timeout_ms; /* between requests */
+    const char *keys;        /* one a line, for requests with Authorization: Bearer KEY or
+                              * x-api-key: KEY; NULL: none is needed. Copied. */
 } HttpOptions;
 
 /* A received request. Its texts live until it is dropped from the queue. */
@@ -49,14 +56,18 @@ typedef struct HttpRequest {
     const Buffer *headers; /* the same, the names in lower case */
     const Buffer *body;
     const char *address; /* "127.0.0.1", "unix" */
-    int refusal; /* the status to refuse it with: 400 (a NUL in the path), 413, 414, 431; or 0 */
+    const char *problem; /* why to refuse it: "ambiguous_request", "invalid_path", "uri_too_long",
+                          * "headers_too_large", "request_too_large", "overloaded"; or NULL */
+    int key;             /* the number of the key that it has, from 1; 0: none */
 } HttpRequest;
 
 typedef struct HttpStats {
-    int64_t connections; /* open now */
-    int64_t requests;    /* received so far */
-    int64_t running;     /* requests not fully answered */
-    int64_t gone;        /* requests whose client went away */
+    int64_t connections;  /* open now */
+    int64_t requests;     /* received so far */
+    int64_t running;      /* requests not fully answered */
+    int64_t body_bytes;   /* of these requests */
+    int64_t unsent_bytes; /* of streams: they wait for their clients */
+    int64_t gone;         /* requests whose client went away */
 } HttpStats;
 
 /* Listens at "HOST:PORT" (port 0: any free one), "[V6]:PORT" or "unix:PATH". Returns a descriptor,
@@ -80,14 +91,24 @@ void http_drop_request(HttpServer *s);
 /* The id of the next taken request whose client went away; 0: none. */
 int64_t http_take_gone(HttpServer *s);
 
+/* The id of the next stream that has room again after HTTP_FULL; 0: none. */
+int64_t http_take_writable(HttpServer *s);
+
 /* Answers a request. `headers` are "name NUL value NUL" pairs. False: it no longer waits for an
  * answer, or out of memory. */
 bool http_respond(HttpServer *s, int64_t id, int status, const char *headers, size_t headers_size,
                   const char *body, size_t body_size);
 
-/* Begins an answer of unknown length, sends more of it, and ends it. */
+typedef enum HttpWritten {
+    HTTP_WRITTEN,
+    HTTP_FULL, /* not written: max_unsent_bytes wait for the client */
+    HTTP_GONE
+} HttpWritten;
+
+/* Begins an answer of unknown length, sends more of it, and ends it. If nothing waits to be sent, a
+ * piece may be of any size. */
 bool http_begin(HttpServer *s, int64_t id, int status, const char *headers, size_t headers_size);
-bool http_write(HttpServer *s, int64_t id, const char *bytes, size_t n);
+HttpWritten http_write(HttpServer *s, int64_t id, const char *bytes, size_t n);
 bool http_end(HttpServer *s, int64_t id);
 
 /* Closes the connection of a request at once. */

@@ -11,10 +11,13 @@ local http = {}
 ---@field max_connections_per_address integer? 10,000
 ---@field max_header_bytes integer? 16,384, of the path and the headers
 ---@field max_body_bytes integer? 16 MiB
----@field max_unsent_bytes integer? 4 MiB of a stream; a client that reads more slowly is cut off
+---@field max_total_body_bytes integer? 256 MiB, of all requests that have not ended
+---@field max_unsent_bytes integer? 4 MiB of a stream
 ---@field header_timeout_ms integer? 10,000
 ---@field body_timeout_ms integer? 60,000
 ---@field idle_timeout_ms integer? 75,000, between requests
+---@field keys string? one a line, for requests with `Authorization: Bearer KEY` or
+---  `x-api-key: KEY`; the bodies of requests without one are dropped
 
 ---@class ponder.http.Server
 local Server = {}
@@ -27,8 +30,10 @@ local Server = {}
 ---@field headers table<string, string> names in lower case; the first of each name
 ---@field body string
 ---@field address string of the client: "127.0.0.1", "unix"
----@field refusal integer? the status to refuse it with: 400 (a NUL in the path), 413 (over a limit:
----  the body, which was dropped), 414 (the path), 431 (the headers)
+---@field key integer? the number of the key that it has; nil: none
+---@field problem string? why it must be refused; its body was dropped: "ambiguous_request",
+---  "invalid_path" (a NUL), "uri_too_long", "headers_too_large", "request_too_large", "overloaded"
+---  (max_total_body_bytes)
 
 --- Listens. The server closes when it is collected.
 ---@param opts ponder.http.Options
@@ -48,6 +53,10 @@ function Server:take() end
 ---@return integer? id nil: none
 function Server:take_disconnected() end
 
+--- The id of a stream that has room again for what `write` could not take.
+---@return integer? id nil: none
+function Server:take_writable() end
+
 --- Answers a request.
 ---@param id integer
 ---@param status integer 200 to 599
@@ -63,10 +72,11 @@ function Server:respond(id, status, headers, body) end
 ---@return boolean waiting
 function Server:begin(id, status, headers) end
 
---- Sends a part of the response.
+--- Sends a part of the response, of any size if nothing waits to be sent.
 ---@param id integer
 ---@param text string
----@return boolean open false: its client has gone, or was disconnected for reading too slowly
+---@return boolean? written false: its client has gone; nil: not now, since max_unsent_bytes wait
+---  for the client
 function Server:write(id, text) end
 
 --- Ends the response.
@@ -85,6 +95,8 @@ function Server:stop_listening() end
 ---@field connections integer open now
 ---@field requests integer received so far
 ---@field running integer not yet sent
+---@field body_bytes integer of the running ones
+---@field unsent_bytes integer of streams: they wait for their clients
 ---@field gone integer whose client has gone
 
 ---@return ponder.http.Stats

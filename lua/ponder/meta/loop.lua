@@ -28,6 +28,9 @@ function loop.wait(seconds, ports) end
 ---@return ponder.loop.Stats
 function loop.stats() end
 
+--- Gives free memory back to the system.
+function loop.trim() end
+
 ---@class ponder.loop.Port
 local Port = {}
 

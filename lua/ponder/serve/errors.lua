@@ -94,7 +94,8 @@ end
 ---@return string[]
 function errors.headers(err)
     local list = err.final and { "x-should-retry", "false" } or {}
-    for name, value in pairs { ["Retry-After"] = err.retry_after, Allow = err.allow } do
+    for name, value in pairs { ["Retry-After"] = err.retry_after, Allow = err.allow,
+        ["WWW-Authenticate"] = err.status == 401 and "Bearer" or nil } do
         list[#list + 1], list[#list + 2] = name, tostring(value)
     end
     return list

@@ -64,27 +64,18 @@ function guard.is_equal(a, b)
     return difference == 0
 end
 
----Finds the key that a request carries.
+---Finds the key that a request has.
 ---@param keys ponder.serve.Key[]? nil: no key is needed
----@param headers table<string, string>
+---@param r ponder.http.Request
 ---@return ponder.serve.Key? key
 ---@return ponder.serve.Error? err
-function guard.key(keys, headers)
-    if not keys then
-        return nil
+function guard.key(keys, r)
+    if not keys or r.key then
+        return keys and keys[r.key]
     end
-    local scheme, given = (headers.authorization or ""):match "^(%a+)%s+(%S+)"
-    given = scheme and scheme:lower() == "bearer" and given or headers["x-api-key"]
-    local found
-    for _, key in ipairs(keys) do
-        found = guard.is_equal(key.text, given or "") and key or found
-    end
-    if not found then
-        return nil, errors.new(401, "invalid_api_key",
-            given and "unknown API key" or "an API key is required: Authorization: "
-                .. "Bearer KEY, or x-api-key")
-    end
-    return found
+    local given = r.headers.authorization or r.headers["x-api-key"]
+    return nil, errors.new(401, "invalid_api_key", given and "unknown API key"
+        or "an API key is required: Authorization: Bearer KEY, or x-api-key")
 end
 
 local NONE = {}
@@ -157,8 +148,8 @@ end
 function guard.add_cors(opts, headers, list)
     if guard.allowed_origin(opts, headers.origin) then
         table.move({ "Access-Control-Allow-Origin", headers.origin, "Vary", "Origin",
-            "Access-Control-Expose-Headers", "Retry-After, x-should-retry, Mcp-Session-Id" }, 1, 6,
-            #list + 1, list)
+            "Access-Control-Expose-Headers",
+            "Retry-After, x-should-retry, x-request-id, Mcp-Session-Id" }, 1, 6, #list + 1, list)
         if headers["access-control-request-method"] then
             table.move({ "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS",
                 "Access-Control-Allow-Headers", headers["access-control-request-headers"] or "",

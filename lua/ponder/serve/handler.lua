@@ -7,7 +7,9 @@ local guard = require "ponder.serve.guard"
 local jobs = require "ponder.serve.jobs"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local outlet = require "ponder.serve.outlet"
 local random = require "ponder.core.random"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 
 local Server = {}
@@ -27,18 +29,21 @@ local function append(list, more)
     return table.move(more, 1, #more, #list + 1, list)
 end
 
+-- The headers of an answer: `headers`, its id, and those for pages of other origins.
+local function headers_of(self, r, headers)
+    local list = append({ "x-request-id", r.request_id }, headers)
+    guard.add_cors(self.opts, r.headers, list)
+    return list
+end
+
 ---Sends an answer that is not a stream. False: an answer was begun, or the client has disconnected.
 function Server:reply(r, status, body, headers)
     if type(body) == "table" then
         headers = headers and append(headers, JSON_HEADERS) or JSON_HEADERS
         body = json.encode(body)
     end
-    if self.opts.cors then
-        headers = append({}, headers or {})
-        guard.add_cors(self.opts, r.headers, headers)
-    end
     r.status = status
-    return self.http:respond(r.id, status, headers, body)
+    return self.http:respond(r.id, status, headers_of(self, r, headers or {}), body)
 end
 
 ---Answers with an error, in the form of the endpoint.
@@ -48,19 +53,13 @@ end
 
 ---Begins an answer that is a stream; returns the function that sends its events.
 function Server:open_stream(r)
-    local headers = { "Content-Type", "text/event-stream", "Cache-Control", "no-cache",
-        "X-Accel-Buffering", "no" }
-    guard.add_cors(self.opts, r.headers, headers)
     r.status = 200
-    self.http:begin(r.id, 200, headers)
-    local stream = { id = r.id, at = task.now() }
+    self.http:begin(r.id, 200, headers_of(self, r, { "Content-Type", "text/event-stream",
+        "Cache-Control", "no-cache", "X-Accel-Buffering", "no" }))
+    local stream = outlet.new(self.http, r.id)
     self.streams[r.id] = stream
     return function(text)
-        if not stream.first then
-            stream.first = task.now()
-        end
-        stream.at = task.now()
-        self.http:write(r.id, text)
+        stream:send(text)
     end
 end
 
@@ -185,8 +184,8 @@ end
 ---Answers one request for a policy; raises a ponder.serve.Error if a field is wrong.
 function Server:answer(r, endpoint, key)
     local job = endpoint.read(fields.body(r.body), self)
-    r.policy = job.policy.name
-    job.id, job.created = ("%016x"):format(random.draw()), os.time()
+    r.policy, r.body = job.policy.name, nil
+    job.id, job.created = r.request_id, os.time()
     local slot <close>, full = self:admit()
     if not slot then
         return self:refuse(r, full)
@@ -242,10 +241,13 @@ GET["/readyz"] = function(self, r)
 end
 
 GET["/metrics"] = function(self, r)
+    local stats = self.http:stats()
     local gauges = {
         { "ponder_requests_in_flight", "Running requests", self.in_flight },
         { "ponder_requests_queued", "Requests waiting for a slot", self.queued },
-        { "ponder_connections", "Open connections", self.http:stats().connections },
+        { "ponder_connections", "Open connections", stats.connections },
+        { "ponder_body_bytes", "Bodies of running requests", stats.body_bytes },
+        { "ponder_unsent_bytes", "Streams that wait for their clients", stats.unsent_bytes },
     }
     append(gauges, self.opts.gauges and self.opts.gauges() or {})
     self:reply(r, 200, self.metrics:text(gauges), { "Content-Type", "text/plain; version=0.0.4" })
@@ -287,12 +289,21 @@ function Server.check_head(r)
     end
 end
 
-local REFUSALS = { -- of ponder.core.http
-    [400] = { "invalid_path", "the path has a NUL byte (%00)" },
-    [413] = { "request_too_large", "the body exceeds its limit of bytes" },
-    [414] = { "uri_too_long", "the path exceeds its limit of bytes" },
-    [431] = { "headers_too_large", "the headers exceed their limit of bytes" },
+local PROBLEMS = { -- of ponder.core.http
+    ambiguous_request = { 400, "the headers can be read in two ways: they have forbidden bytes, "
+        .. "a folded line, or a second length or host" },
+    invalid_path = { 400, "the path has a NUL byte (%00)" },
+    request_too_large = { 413, "the body exceeds its limit of bytes" },
+    uri_too_long = { 414, "the path exceeds its limit of bytes" },
+    overloaded = { 429, "the bodies of all requests exceed their limit; try again later" },
+    headers_too_large = { 431, "the headers exceed their limit of bytes" },
 }
+
+local function error_of_problem(code)
+    local err = errors.new(PROBLEMS[code][1], code, PROBLEMS[code][2])
+    err.retry_after = err.status == 429 and 1 or nil
+    return err
+end
 
 -- The request may name an absolute URI, whose host then counts instead of the header Host
 -- (RFC 9112, 3.2.2).
@@ -308,8 +319,7 @@ function Server:dispatch(r)
     split_uri(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
     r.error_body = endpoint and endpoint.error
-    local err = guard.origin(self.opts, r.headers)
-    err = err or r.refusal and errors.new(r.refusal, table.unpack(REFUSALS[r.refusal]))
+    local err = r.problem and error_of_problem(r.problem) or guard.origin(self.opts, r.headers)
     if err then
         return self:refuse(r, err)
     elseif r.method == "OPTIONS" then
@@ -318,7 +328,7 @@ function Server:dispatch(r)
         return
     end
     local is_probe = r.path == "/healthz" or r.path == "/readyz"
-    local key, denied = guard.key(not is_probe and self.opts.keys or nil, r.headers)
+    local key, denied = guard.key(not is_probe and self.opts.keys or nil, r)
     if denied then
         return self:refuse(r, denied)
     elseif r.path == "/mcp" then
@@ -358,7 +368,7 @@ end
 
 ---Counts a request in the metrics.
 function Server:count(r)
-    local policy, now = r.policy or "", task.now()
+    local policy, now = r.policy or "", scheduler.clock()
     local stream = self.streams[r.id]
     self.streams[r.id] = nil
     self.metrics:add("ponder_requests_total", 1, policy, final_status(r))
@@ -391,12 +401,13 @@ local Request = { __close = function(r)
         server:cut_short(r)
     end
     server:count(r)
-    server:wake_if_drained()
+    server:rest()
 end }
 
 ---Answers one request, and counts it.
 function Server:handle(r)
-    r.server, r.started = self, task.now()
+    r.server, r.started = self, scheduler.clock()
+    r.request_id = ("%016x"):format(random.draw())
     local _ <close> = setmetatable(r, Request)
     local ok, problem = pcall(self.dispatch, self, r)
     if not ok and type(problem) == "table" and problem.status then
