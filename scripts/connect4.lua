@@ -7,6 +7,7 @@
 --- A state is the string of the columns played so far.
 
 local args = require "ponder.args"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local opts, operands = args.script("connect4", { ... }, { first = { help = "the machine begins" } },
@@ -143,7 +144,8 @@ while not is_over(moves) do
     if (#moves % 2 == 0) == machine_first then
         local column, node = choose(moves)
         moves = moves .. column
-        print(("O plays %s (%d visits, value %.2f)"):format(column, node.visits, node.value))
+        print(("O plays %s (%s, value %.2f)"):format(column, quote.count(node.visits, "visit"),
+            node.value))
     else
         show(board_of(moves))
         io.write("column? ")

@@ -10,6 +10,7 @@
 
 local args = require "ponder.args"
 local model = require "ponder.model"
+local quote = require "ponder.quote"
 local sandbox = require "ponder.sandbox"
 local search = require "ponder.search"
 
@@ -150,7 +151,7 @@ local sum, radii = radii_of(best)
 for i, c in ipairs(best) do
     print(("%.6f %.6f  radius %.6f"):format(c[1], c[2], radii[i]))
 end
-print(("sum of radii %.6f, from %.6f at first; %d tickets"):format(sum,
-    reached.tree.nodes[1].score, reached.iterations))
+print(("sum of radii %.6f, from %.6f at first; %s"):format(sum,
+    reached.tree.nodes[1].score, quote.count(reached.iterations, "ticket")))
 if not result then os.exit(1) end
 return result

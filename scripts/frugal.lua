@@ -8,6 +8,7 @@
 local cache = require "ponder.model.cache"
 local log = require "ponder.log"
 local model = require "ponder.model"
+local quote = require "ponder.quote"
 local task = require "ponder.task"
 
 local name, path = ...
@@ -44,5 +45,5 @@ end
 for i, question in ipairs(questions) do
     print(question, answers[i] or ("[%s]"):format(errors[i].code))
 end
-io.stderr:write(("%d calls, $%.4f%s\n"):format(spent.calls, spent.cost,
+io.stderr:write(("%s, $%.4f%s\n"):format(quote.count(spent.calls, "call"), spent.cost,
     spent.spent and ": " .. spent.spent or ""))

@@ -6,6 +6,7 @@
 --- A rating divided by 10 is a value; divided by the sum of all ratings, it is a prior.
 
 local policy = require "ponder.policy"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local RATE = [[
@@ -124,6 +125,7 @@ policy.main("game24_mcts", { ... }, {
     }
     local found = result.ok and result.best_node.state[1].text
     return run:report(found and found .. " = 24" or "no solution found",
-        ("score: %s, %d positions rated, %d iterations"):format(found and "right" or "wrong",
-            result.stats.nodes - 1, result.iterations))
+        ("score: %s, %s rated, %s"):format(found and "right" or "wrong",
+            quote.count(result.stats.nodes - 1, "position"),
+            quote.count(result.iterations, "iteration")))
 end, "A B C D", "Makes 24 of four numbers by + - * /; a model rates the numbers left.")

@@ -6,6 +6,7 @@
 --- without end; with it the search ends when there is no new state.
 
 local args = require "ponder.args"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local _, operands = args.script("jugs", { ... }, {}, { usage = "jugs [FIRST SECOND WANTED]",
@@ -49,5 +50,5 @@ end
 for _, state in ipairs(result.best_path) do
     print(("%4g %4g  %s"):format(state.a, state.b, state.did))
 end
-print(("%d states, %d repeated"):format(result.stats.nodes, result.stats.duplicates))
+print(("%s, %d repeated"):format(quote.count(result.stats.nodes, "state"), result.stats.duplicates))
 return result

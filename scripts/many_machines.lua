@@ -32,6 +32,7 @@ end
 
 local args = require "ponder.args"
 local queue = require "ponder.queue"
+local quote = require "ponder.quote"
 
 local _, operands = args.script("many_machines", { ... }, {}, { operands = 2,
     usage = "many_machines redis://HOST [BELOW]",
@@ -55,4 +56,4 @@ for i = 1, #parts do
         best = results[i]
     end
 end
-print(("%d: %d steps"):format(best.number, best.steps))
+print(("%d: %s"):format(best.number, quote.count(best.steps, "step")))

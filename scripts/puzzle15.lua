@@ -8,6 +8,7 @@
 --- it. Memory use is constant.
 
 local args = require "ponder.args"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local opts, tiles = args.script("puzzle15", { ... }, {
@@ -156,5 +157,6 @@ for i, state in ipairs(result.best_path) do
     end
     print(("%3d  %s"):format(i - 1, table.concat(shown, " ")))
 end
-print(("%d moves, %d nodes"):format(#result.best_path - 1, result.stats.nodes))
+print(("%s, %s"):format(quote.count(#result.best_path - 1, "move"),
+    quote.count(result.stats.nodes, "node")))
 return result

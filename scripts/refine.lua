@@ -9,6 +9,7 @@
 
 local args = require "ponder.args"
 local model = require "ponder.model"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local RULES = {
@@ -120,7 +121,7 @@ if not result then io.stderr:write("refine: ", message, "\n") end
 local reached = result or partial -- a budget may be spent, but what it bought counts
 local best = reached.best_node
 print(best.state ~= "" and best.state or "no attempt scored above 0")
-print(("score %.3f at depth %d, %d attempts"):format(best.score, best.depth,
-    reached.stats.nodes - 1))
+print(("score %.3f at depth %d, %s"):format(best.score, best.depth,
+    quote.count(reached.stats.nodes - 1, "attempt")))
 if not result then os.exit(1) end
 return result

@@ -5,6 +5,7 @@
 ---     ponder run scripts/route.lua MAP
 
 local args = require "ponder.args"
+local quote = require "ponder.quote"
 local search = require "ponder.search"
 
 local _, operands = args.script("route", { ... }, {}, { usage = "route MAP", operands = 1,
@@ -72,5 +73,5 @@ for i = 2, #result.best_path - 1 do
     rows[at.y][at.x] = "*"
 end
 for _, row in ipairs(rows) do print(table.concat(row)) end
-print(("%d steps, cost %g"):format(#result.best_path - 1, result.best_node.g))
+print(("%s, cost %g"):format(quote.count(#result.best_path - 1, "step"), result.best_node.g))
 return result

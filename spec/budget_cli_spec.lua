@@ -92,7 +92,7 @@ describe("a strategy's command", function()
         local r = ponder({ "tot", "--model", STEPS, "--max-calls", "1", "--in-flight", "cancel",
             "Why?" }, { LATER = "30" })
         assert.equal(1, r.status)
-        assert.truthy(r.err:find("the budget of 1 calls is spent [BUDGET]", 1, true), r.err)
+        assert.truthy(r.err:find("the budget of 1 call is spent [BUDGET]", 1, true), r.err)
     end)
 end)
 
@@ -106,7 +106,7 @@ describe("ponder run", function()
 
     it("prints one line when a budget ends the script", function()
         for flags, line in pairs {
-            [{ "--max-calls", "1" }] = "the budget of 1 calls is spent [BUDGET]",
+            [{ "--max-calls", "1" }] = "the budget of 1 call is spent [BUDGET]",
             [{ "--max-tokens", "1100" }] = "^ponder: the budget of 1100 tokens is spent: %d+ used, "
                 .. "and the next call may need %d+ %[BUDGET%]\n$",
         } do
@@ -129,7 +129,7 @@ describe("ponder run", function()
         local r = ponder { "-e", code, "--max-calls", "1" }
         assert.equal(1, r.status)
         assert.matches("^ponder: .*attempt to concatenate a nil value", r.err)
-        assert.matches("\nponder: before that, the budget of 1 calls is spent %[BUDGET%]\n$", r.err)
+        assert.matches("\nponder: before that, the budget of 1 call is spent %[BUDGET%]\n$", r.err)
     end)
 
     it("fails if a script ignores that no call has a price", function()

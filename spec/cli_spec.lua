@@ -178,6 +178,17 @@ describe("an option of ponder run after the script", function()
     end)
 end)
 
+describe("a deep traceback of ponder", function()
+    it("says how many levels it skips", function()
+        for depth, skipped in pairs { [14] = "1 level", [15] = "2 levels" } do
+            local r = status(1, shell.ponder { "-e", ([[
+                local function f(n) if n == 0 then error 'x' end f(n - 1) return 1 end
+                f(%d)]]):format(depth) })
+            assert.truthy(r.err:find(("(skipping %s)"):format(skipped), 1, true), r.err)
+        end
+    end)
+end)
+
 describe("a usage error of ponder", function()
     for _, case in ipairs {
         { "ponder: runn: No such file or directory (did you mean the command run?)", "runn" },

@@ -217,7 +217,7 @@ it("a fork that ends with os.exit reports what it saved", function()
     assert.equal(3, w[1]:run().status)
     local result = w[1]:ponder { "fork", "--log", w[1].dir.path .. "/new.db", w[1].log }
     assert.equal(3, result.status)
-    assert.truthy(result.err:find("1 of 1 calls were answered from ", 1, true))
+    assert.truthy(result.err:find("1 of 1 call was answered from ", 1, true))
 end)
 
 it("a search that an error ends has no other reason", function()

@@ -54,9 +54,11 @@ describe("ponder log", function()
         assert.same({ "new 1" }, list("--status", "completed", "--limit", "1"))
         assert.same({ "new 1", "middle 2" }, list("--since", "2025-10-11"))
         assert.same({}, list("--since", "1h"))
-        local result = shell.ponder { "log", "--since", "soon" }
-        assert.equal(2, result.status)
-        assert.matches("%-%-since: expected a date", result.err)
+        for _, since in ipairs { "soon", "2026-99-99", "2026-02-30", "2026-00-01", "" } do
+            local result = shell.ponder { "log", "--since", since }
+            assert.equal(2, result.status)
+            assert.matches("%-%-since: expected a date", result.err)
+        end
     end)
 
     it("counts the calls of the runs that a run started", function()

@@ -288,6 +288,15 @@ describe("ponder work", function()
         assert.equal("0", worker:wait(), worker:output())
     end)
 
+    it("does not say that Redis is back when it stops without", function()
+        local dir <close> = shell.directory { ["job.lua"] = JOB }
+        local r = shell.run(([[cd %s; %s work redis://127.0.0.1:1 --script job.lua 2>$ERR & pid=$!
+            until grep -q "waiting for it" $ERR; do sleep 0.1; done
+            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable)))
+        assert.equal(0, r.status)
+        assert.matches("waiting for it\n$", r.err)
+    end)
+
     it("reports why it cannot begin, and shows no password", function()
         local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
             { cli = "-a tr0ub4dor --no-auth-warning" })

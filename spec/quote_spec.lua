@@ -1,5 +1,6 @@
 local linear = require "linear"
 local quote = require "ponder.quote"
+local shell = require "shell"
 
 describe("ponder.quote", function()
     it("repairs UTF-8 and leaves valid text alone", function()
@@ -18,6 +19,15 @@ describe("ponder.quote", function()
 
     it("repairs in linear time", function()
         linear(function() assert.equal(3000000, #quote.utf8(("\xFF"):rep(1000000))) end)
+    end)
+
+    it("counts things, here alone", function()
+        assert.equal("0 calls, 1 call, 2 calls, 2 children", table.concat({ quote.count(0, "call"),
+            quote.count(1, "call"), quote.count(2, "call"), quote.count(2, "child", "children") },
+            ", "))
+        local others = shell.output("cd " .. shell.quote(shell.root)
+            .. " && grep -rlE '== 1 and \"\" or|%d [a-z]+%s' lua scripts || true")
+        assert.equal("", others)
     end)
 
     it("trims a text, in linear time", function()

@@ -70,7 +70,7 @@ describe("a request on the log of a server", function()
             echo new >text; $ponder fork run.db#3 --call 1 --text text --log fork.db]]
         local number = r.out:match "\nre b, bob, (%d+)\n"
         assert.matches("\nnew, bob, " .. number .. "\n$", r.out)
-        assert.matches("1 of 1 calls were answered from", r.err)
+        assert.matches("1 of 1 call was answered from", r.err)
         local db <close> = assert(store.open(directory.path .. "/fork.db", { mode = "read" }))
         assert.equal(1, (db:row "SELECT count(*) FROM runs WHERE name = 'ask'"))
     end)

@@ -33,7 +33,8 @@ core.protect(debug.getinfo(1, "S").source)
 
 -- Locals, so that errors are reported even if a script has replaced Lua's library functions.
 local debug_traceback = debug.traceback
-local find, gmatch, match, sub = string.find, string.gmatch, string.match, string.sub
+local find, gmatch, gsub, match, sub = string.find, string.gmatch, string.gsub, string.match,
+    string.sub
 local concat, insert, move = table.concat, table.insert, table.move
 local getmetatable = getmetatable
 local stderr = io.stderr
@@ -305,7 +306,7 @@ function cli.order_traceback(message)
     local lines, frames, own, block, any = {}, {}, {}, nil, false
     for line in gmatch(message .. "\n", "(.-)\n") do
         if block and sub(line, 1, 1) == "\t" then
-            insert(block, line)
+            insert(block, (gsub(line, "skipping 1 levels", "skipping 1 level"))) -- Lua's
         else
             sort_frames(block or {}, frames, own)
             block = line == "stack traceback:" and {} or nil

@@ -53,7 +53,16 @@ function quote.cut(text, max)
         return text
     end
     local head = quote.head(text, max)
-    return ("%s [... %d bytes left out]"):format(head, #text - #head)
+    return ("%s [... %s left out]"):format(head, quote.count(#text - #head, "byte"))
+end
+
+---A count and what is counted: "1 call", "2 calls".
+---@param n integer
+---@param one string
+---@param many? string default one .. "s"
+---@return string
+function quote.count(n, one, many)
+    return ("%d %s"):format(n, n == 1 and one or many or one .. "s")
 end
 
 ---Removes white space at both ends, in linear time. (The pattern `^%s*(.-)%s*$` takes minutes for

@@ -20,6 +20,7 @@ local core_search = require "ponder.core.search"
 local failures = require "ponder.task.failures"
 local make_result = require "ponder.search.result"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local searches = require "ponder.searches"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -165,8 +166,8 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 -- How far an interrupted search got.
 local function progress(core, opts)
     local expansions = core:counts()
-    local line = ("search.run (%s) had %d nodes, %d expanded"):format(
-        opts.search, core:count(), expansions)
+    local line = ("search.run (%s) had %s, %d expanded"):format(opts.search,
+        quote.count(core:count(), "node"), expansions)
     local best_id = core:best()
     if not best_id then
         return line

@@ -2,6 +2,7 @@
 --- machine, and their conversion for the engine (ponder.core.search).
 
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 
 local searches = {}
 
@@ -81,8 +82,8 @@ end
 ---@return string? figures nil: none
 function searches.figures(node)
     if node.visits and node.visits > 0 then
-        return ("%d visit%s%s"):format(node.visits, node.visits == 1 and "" or "s",
-            node.value and (", value %.4g"):format(node.value) or "")
+        return quote.count(node.visits, "visit")
+            .. (node.value and (", value %.4g"):format(node.value) or "")
     end
     return node.g and ("cost %.6g"):format(node.g)
 end

@@ -56,7 +56,7 @@ function Writer:marked(list, count)
     end
     local left = (count or #list) - shown
     if left > 0 then
-        self:line(("... %d more%s"):format(left, self.all and "" or " (--all)"), "dim")
+        self:line("... " .. left .. (self.all and " more" or " more (--all)"), "dim")
     end
 end
 

@@ -6,6 +6,7 @@ local comments = require "ponder.report.doc.comments"
 local generated = require "ponder.report.doc.generated"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local render = require "ponder.report.doc.render"
 local stubs = require "ponder.report.doc.stubs"
 local styles = require "ponder.report.style"
@@ -328,8 +329,8 @@ local function write_stubs(index, directory)
     if not count then
         return 1, "--stubs: " .. message
     end
-    print(("%d files in %s; copy %s/.luarc.json into a project, or open %s in an editor"):format(
-        count, directory, directory, directory))
+    print(("%s in %s; copy %s/.luarc.json into a project, or open %s in an editor"):format(
+        quote.count(count, "file"), directory, directory, directory))
     return 0
 end
 

@@ -18,6 +18,7 @@ local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local process = require "ponder.process"
 local pure = require "ponder.pure"
+local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 local redis = require "ponder.redis"
 local schema = require "ponder.log.schema"
@@ -252,8 +253,8 @@ local function check_provider(provider, timeout_ms)
         end
         return finding(provider, state, message, advice_for(provider, code))
     end
-    local found = finding(provider, "ok", ("%s offers %d model%s (%.0f ms)"):format(url, #list,
-        #list == 1 and "" or "s", (task.now() - began) * 1000),
+    local found = finding(provider, "ok", ("%s offers %s (%.0f ms)"):format(url,
+        quote.count(#list, "model"), (task.now() - began) * 1000),
         #list == 0 and provider == "ollama" and "get one: ollama pull qwen3:8b" or nil)
     found.models = list
     return found

@@ -266,8 +266,8 @@ local function rescore(given, path)
     local evaluation, missing = cli.need(recorded.rescore(load_file(path, given),
         cli.directory_of(path) or ".", records, 1))
     if missing > 0 then
-        io.stderr:write(("ponder eval: skipped %d records whose items are not in %s\n"):format(
-            missing, path))
+        io.stderr:write(("ponder eval: skipped %s not in %s\n"):format(quote.count(missing,
+            "record whose item is", "records whose items are"), path))
     end
     meta.scorers = {}
     for i, scorer in ipairs(evaluation.scorers) do

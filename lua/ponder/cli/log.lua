@@ -159,8 +159,9 @@ end
 local function time_of(when)
     local year, month, day = when:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)$"
     if year then
-        return os.time { year = tonumber(year), month = tonumber(month), day = tonumber(day),
+        local time = os.time { year = tonumber(year), month = tonumber(month), day = tonumber(day),
             hour = 0 }
+        return os.date("%Y-%m-%d", time) == when and time or nil -- there is no 2026-02-30
     end
     local days = when:match "^(%d+)d$"
     local seconds = days and tonumber(days) * 86400 or args.duration(when)

@@ -8,6 +8,7 @@ local options = require "ponder.options"
 local private = require "ponder.core.private"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
+local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
@@ -196,8 +197,8 @@ function commands.check(operand)
             status = 1
         end
         if #problems == 0 then
-            print(("%s: %s fine (%s)"):format(name, count == 1 and "1 prompt is"
-                or count .. " prompts are", path or "built in"))
+            print(("%s: %s fine (%s)"):format(name, quote.count(count, "prompt is", "prompts are"),
+                path or "built in"))
         end
     end
     return status

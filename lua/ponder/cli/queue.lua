@@ -105,8 +105,8 @@ end
 
 local function line_of_version(version)
     local count = version.waiting + version.running
-    return ("  %d job%s for version %s of %s, which no worker has (--drop %s)"):format(count,
-        count == 1 and "" or "s", quote.line(version.code), quote.line(version.script or "?"),
+    return ("  %s for version %s of %s, which no worker has (--drop %s)"):format(
+        quote.count(count, "job"), quote.line(version.code), quote.line(version.script or "?"),
         quote.line(version.code))
 end
 
@@ -165,13 +165,13 @@ local function list_dead(letters, given)
         return 0
     end
     for _, letter in ipairs(letters) do
-        print(("%s  %s  %s  %d attempt%s\n    item   %s\n    error  %s"):format(
+        print(("%s  %s  %s  %s\n    item   %s\n    error  %s"):format(
             quote.line(letter.id), os.date("%Y-%m-%d %H:%M:%S", letter.at),
-            quote.line(letter.name or letter.call or "?"), letter.attempts,
-            letter.attempts == 1 and "" or "s", quote.line(letter.item),
+            quote.line(letter.name or letter.call or "?"), quote.count(letter.attempts, "attempt"),
+            quote.line(letter.item),
             quote.line(letter.error:match "^[^\n]*", MAX_ERROR)))
     end
-    print(("%d dead letter%s"):format(#letters, #letters == 1 and "" or "s"))
+    print(quote.count(#letters, "dead letter"))
     return 0
 end
 

@@ -3,6 +3,7 @@
 local files = require "ponder.log.files"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local stats = require "ponder.stats"
 local store = require "ponder.core.store"
 
@@ -51,15 +52,15 @@ local function read_field(text, at, separator)
     end
     local from, parts = at + 1, {}
     while true do
-        local quote = text:find('"', from, true)
-        if not quote then
+        local mark = text:find('"', from, true)
+        if not mark then
             return nil
         end
-        parts[#parts + 1] = text:sub(from, quote - 1)
-        if text:sub(quote + 1, quote + 1) ~= '"' then
-            return table.concat(parts, '"'), quote + 1
+        parts[#parts + 1] = text:sub(from, mark - 1)
+        if text:sub(mark + 1, mark + 1) ~= '"' then
+            return table.concat(parts, '"'), mark + 1
         end
-        from = quote + 2
+        from = mark + 2
     end
 end
 
@@ -95,7 +96,8 @@ local function read_table(text, separator)
     local list, names = {}, rows[1] or {}
     for i = 2, #rows do
         if #rows[i] > #names then
-            return nil, ("row %d: %d fields, but only %d names"):format(i, #rows[i], #names)
+            return nil, ("row %d: %s, but only %s"):format(i, quote.count(#rows[i], "field"),
+                quote.count(#names, "name"))
         end
         local item = {}
         for column, name in ipairs(names) do

@@ -152,7 +152,7 @@ function judge.measure(opts, item, answer, target)
     if count == 0 then
         return nil, "judge: " .. tostring(errors[1].message), errors[1].code
     end
-    return sum / count, ("%g of %d votes"):format(sum, count)
+    return sum / count, ("%g of %s"):format(sum, quote.count(count, "vote"))
 end
 
 return judge

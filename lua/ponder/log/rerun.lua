@@ -5,6 +5,7 @@ local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local kept = require "ponder.log.kept"
+local quote = require "ponder.quote"
 local recording = require "ponder.log.recording"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
@@ -238,9 +239,9 @@ function Rerun:resume(execute)
         retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
     if unanswered > 0 then
-        io.stderr:write(("ponder resume: %d call%s had no reply when the run ended; calls "
-            .. "asked again are sent again and count twice in the budget\n"):format(unanswered,
-            unanswered == 1 and "" or "s"))
+        io.stderr:write(("ponder resume: %s had no reply when the run ended; calls asked again "
+            .. "are sent again and count twice in the budget\n"):format(quote.count(unanswered,
+            "call")))
     end
     return start(self, execute, { kind = "resume", past = before,
         recorder = recorder.continue(writer.continue(self.db, self.path, host.time),

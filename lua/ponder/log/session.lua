@@ -6,6 +6,7 @@ local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
+local quote = require "ponder.quote"
 local random = require "ponder.core.random"
 local recorder = require "ponder.log.recorder"
 local rotate = require "ponder.log.rotate"
@@ -361,8 +362,8 @@ function REMARK.fork(self)
     elseif saved.unpriced > 0 then
         worth = ("%s, and the unknown price of %d"):format(worth, saved.unpriced)
     end
-    return rows.path and ("%d of %d calls were answered from %s%s; the log is %s"):format(
-        saved.calls, rows.calls, self.run.play.source, worth, rows.path)
+    return rows.path and ("%d of %s answered from %s%s; the log is %s"):format(saved.calls,
+        quote.count(rows.calls, "call was", "calls were"), self.run.play.source, worth, rows.path)
 end
 
 function REMARK.resume(self)

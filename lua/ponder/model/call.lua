@@ -208,8 +208,8 @@ end
 function call.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
     local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
-    local text = ("%s: %s (%s, %d attempt%s%s)%s%s"):format(target.label, problem.message, status,
-        attempts, attempts == 1 and "" or "s", why and "; " .. why or "",
+    local text = ("%s: %s (%s, %s%s)%s%s"):format(target.label, problem.message, status,
+        quote.count(attempts, "attempt"), why and "; " .. why or "",
         is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")
     return quote.line(target.redactor:text(text), MAX_MESSAGE_BYTES)
 end

@@ -297,8 +297,8 @@ local function look_for_workers(self)
         self.said_nobody = true
         self.say(others == 0 and ("no worker: start some with ponder work URL --queue %s "
             .. "--script %s"):format(self.name, self.script.path)
-            or ("%d worker%s another version of %s (here it is %s)"):format(others,
-                others == 1 and " has" or "s have", self.script.path, self.script.code))
+            or ("%s another version of %s (here it is %s)"):format(quote.count(others,
+                "worker has", "workers have"), self.script.path, self.script.code))
     end
 end
 

@@ -4,6 +4,7 @@
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
+local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
 
 local keeper = {}
@@ -29,8 +30,8 @@ local function fence(self)
         end
     end
     if count > 0 then
-        self.opts.say(("%d job%s cancelled: the lease could not be renewed for %g s"):format(count,
-            count == 1 and " was" or "s were", self.lease_s / 2))
+        self.opts.say(("%s cancelled: the lease could not be renewed for %g s"):format(
+            quote.count(count, "job was", "jobs were"), self.lease_s / 2))
     end
 end
 
@@ -84,10 +85,9 @@ local function look_for_others(self)
         if waiting and waiting > 0 then
             local its = moves.read(about, moves.VERSION)
             self.told[code] = true
-            self.opts.say(("%d job%s of the queue %s need%s another version of the script: %s is "
-                .. "%s there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
-                self.opts.queue, waiting == 1 and "s" or "", tostring(its.script), code,
-                self.opts.script.path, self.opts.script.code))
+            self.opts.say(("the queue %s has %s for another version of the script: %s is %s there, "
+                .. "%s is %s here"):format(self.opts.queue, quote.count(waiting, "job"),
+                tostring(its.script), code, self.opts.script.path, self.opts.script.code))
         end
     end
 end

@@ -20,6 +20,7 @@ local json = require "ponder.json"
 local keeper = require "ponder.queue.keeper"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
+local quote = require "ponder.quote"
 local random = require "ponder.core.random"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
@@ -84,7 +85,12 @@ function worker.new(opts)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
-    self.on_trouble = redis.announcer(opts.say)
+    local announce = redis.announcer(opts.say)
+    self.on_trouble = function(message, waited_s)
+        if message or not self.stopping then -- what is given up has not succeeded
+            announce(message, waited_s)
+        end
+    end
     return self
 end
 
@@ -290,7 +296,7 @@ function work_on(self, job)
             return self.client:call("HGET", key(self, "errors"), job.fields.id)
         end)
         bury(self, job, message or ("its worker died, or lost its lease, while it computed, in "
-            .. "each of %d attempts"):format(job.spec.max_attempts))
+            .. "each of %s"):format(quote.count(job.spec.max_attempts, "attempt")))
         return
     elseif not self.opts.script.functions[job.spec.call] then
         conclude(self, job, "failed", payload.failure(("%s has no function %q"):format(

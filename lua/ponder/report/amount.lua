@@ -53,8 +53,8 @@ function amount.cost(totals)
     elseif not totals.cost then
         return "unknown"
     end
-    return ("%s, and %d call%s of unknown price"):format(amount.money(totals.cost), unknown,
-        unknown == 1 and "" or "s")
+    return ("%s, and %s of unknown price"):format(amount.money(totals.cost),
+        quote.count(unknown, "call"))
 end
 
 ---The same for a narrow column: "$0.042", "$0.042+?", "?".

@@ -10,6 +10,7 @@
 --- fg it is drawn below the shell's output.
 
 local amount = require "ponder.report.amount"
+local quote = require "ponder.quote"
 local sources = require "ponder.task.sources"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
@@ -45,7 +46,7 @@ local function calls_of(p)
         pieces[1] = ("%d in flight: %s"):format(#p.in_flight, pieces[1])
     end
     if p.tools > 0 then
-        pieces[#pieces + 1] = p.tools == 1 and "1 tool" or p.tools .. " tools"
+        pieces[#pieces + 1] = quote.count(p.tools, "tool")
     end
     return pieces
 end

@@ -3,6 +3,7 @@
 
 local json = require "ponder.json"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local sequence = require "ponder.sequence"
 local tally = require "ponder.tally"
 local task = require "ponder.task"
@@ -54,20 +55,16 @@ local function groups_of(core, has_groups)
     return groups
 end
 
-local function count_of(n, singular, plural)
-    return ("%d %s"):format(n, n == 1 and singular or plural)
-end
-
 -- Which limits cut the tree.
 local function hint_of(opts, stats)
     local causes = {}
     if stats.depth_limited > 0 then
         causes[1] = ("max_depth = %d kept %s from being expanded (raise max_depth)"):format(
-            opts.max_depth, count_of(stats.depth_limited, "node", "nodes"))
+            opts.max_depth, quote.count(stats.depth_limited, "node"))
     end
     if stats.children_dropped > 0 and opts.k then
         causes[#causes + 1] = ("k = %d left %s unused (raise k)"):format(
-            opts.k, count_of(stats.children_dropped, "child", "children"))
+            opts.k, quote.count(stats.children_dropped, "child", "children"))
     end
     return causes[1] and "no terminal node was found; " .. table.concat(causes, "; ")
 end

@@ -10,6 +10,7 @@
 --- is then reserved there too.
 
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
 
@@ -129,10 +130,10 @@ end
 ---@return string
 function budget.refusal(what, limit, used, need)
     if what == "calls" then
-        return ("the budget of %d calls is spent"):format(limit)
+        return ("the budget of %s is spent"):format(quote.count(limit, "call"))
     elseif what == "tokens" then
-        return ("the budget of %d tokens is spent: %d used, and the next call may need %d"):format(
-            limit, used, need)
+        return ("the budget of %s is spent: %d used, and the next call may need %d"):format(
+            quote.count(limit, "token"), used, need)
     end
     return ("the budget of %s is spent: %s used, and the next call may cost %s"):format(
         dollars(limit), dollars(used), dollars(need))

@@ -206,9 +206,8 @@ function failures.report_rest(group)
     end
     self.over = true
     if self.reported > 0 then
-        local plural = self.reported == 1 and "" or "s"
-        return ("unhandled error%s in %d task%s; the first: %s"):format(plural, self.reported,
-            plural, self.first_message)
+        return ("unhandled %s in %s; the first: %s"):format(self.reported == 1 and "error"
+            or "errors", quote.count(self.reported, "task"), self.first_message)
     end
 end
 

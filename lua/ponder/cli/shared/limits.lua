@@ -6,6 +6,7 @@ local cli = require "ponder.cli"
 local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
+local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
 local waiters = require "ponder.task.waiters"
 
@@ -67,7 +68,7 @@ function limits.stopped(given)
     if reason == "timeout" then
         return budgets.too_late(given.timeout)
     elseif reason == "steps" then
-        return ("the budget of %d steps is spent"):format(given.max_steps)
+        return ("the budget of %s is spent"):format(quote.count(given.max_steps, "step"))
     end
 end
 

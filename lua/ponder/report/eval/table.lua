@@ -3,6 +3,7 @@
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
+local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local tables = {}
@@ -96,8 +97,8 @@ local function note_outcomes(lines, policy, meta)
             and (", %d of them with the right answer"):format(policy.stopped_right) or "")
     end
     if o.failed > 0 then
-        parts[#parts + 1] = ("%d failed, which %s"):format(o.failed, meta.exclude_errors
-            and "are excluded" or "count as wrong (--exclude-errors excludes them)")
+        parts[#parts + 1] = meta.exclude_errors and ("%d failed and excluded"):format(o.failed)
+            or ("%d failed, counted as wrong (--exclude-errors excludes failures)"):format(o.failed)
         parts[#parts + 1] = policy.failure
             and "the first: " .. text.line(policy.failure:match "[^\n]*")
     end
@@ -141,7 +142,8 @@ function tables.notes(result)
     end
     for i, pair in ipairs(result.pairs) do
         if i > MAX_PAIRS then
-            lines[#lines + 1] = ("and %d more pairs (--json)"):format(#result.pairs - MAX_PAIRS)
+            lines[#lines + 1] = ("and %s (--json)"):format(quote.count(#result.pairs - MAX_PAIRS,
+                "more pair"))
             break
         end
         note_pair(lines, pair)
@@ -236,8 +238,9 @@ function tables.changes(list, style)
         note_ids(lines, "fixed", change, change.fixed)
         note_ids(lines, "broken", change, change.broken)
         if change.only_before + change.only_after > 0 then
-            lines[#lines + 1] = ("%s: %d runs are in the first only, %d in the second only"):format(
-                text.line(change.policy), change.only_before, change.only_after)
+            lines[#lines + 1] = ("%s: only in the first %s, only in the second %d"):format(
+                text.line(change.policy), quote.count(change.only_before, "run"),
+                change.only_after)
         end
     end
     return lines

@@ -79,7 +79,7 @@ local function problem_of(result)
     local rejected = type(partial) == "table" and tonumber(partial.rejectedSpans) or 0
     if rejected > 0 then
         return { code = "REJECTED", headers = {}, final = true,
-            message = ("%d spans were rejected: %s"):format(rejected,
+            message = ("%s rejected: %s"):format(quote.count(rejected, "span was", "spans were"),
                 tostring(partial.errorMessage)) }
     end
 end
@@ -97,8 +97,8 @@ local function send(to, body)
         end
         local wait_ms, why = retry.wait_ms(problem, attempt, MAX_RETRIES, to.time(), to.random())
         if not wait_ms then
-            local message = ("%s: %s (%d attempt%s%s)"):format(to.url, problem.message, attempt,
-                attempt == 1 and "" or "s", why and "; " .. why or "")
+            local message = ("%s: %s (%s%s)"):format(to.url, problem.message,
+                quote.count(attempt, "attempt"), why and "; " .. why or "")
             return nil, quote.line(to.redactor:text(message), 1000)
         end
         to.sleep(wait_ms / 1000)

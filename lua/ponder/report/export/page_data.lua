@@ -276,11 +276,11 @@ local function notice(texts, calls, nodes)
     local missing = {}
     local function miss(n, one, many)
         if n > 0 then
-            missing[#missing + 1] = ("%d %s"):format(n, n == 1 and one or many)
+            missing[#missing + 1] = quote.count(n, one, many)
         end
     end
-    miss(nodes, "node", "nodes")
-    miss(calls, "call", "calls")
+    miss(nodes, "node")
+    miss(calls, "call")
     miss(texts.left_out, "text of calls", "texts of calls")
     miss(texts.shortened, "end of a long text", "ends of long texts")
     if #missing == 0 then

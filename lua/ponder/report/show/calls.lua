@@ -4,6 +4,7 @@ local options = require "ponder.options"
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local calls = {}
@@ -99,7 +100,7 @@ local function facts_of(call, start)
     end
     facts[#facts + 1] = "asked at " .. amount.after(call.asked_at, start) .. " s"
     if call.input_tokens or call.output_tokens then
-        facts[#facts + 1] = ("%d tokens in, %d out"):format(call.input_tokens or 0,
+        facts[#facts + 1] = ("%s in, %d out"):format(quote.count(call.input_tokens or 0, "token"),
             call.output_tokens or 0)
     end
     if call.status == "ok" then

@@ -62,8 +62,8 @@ local function labelled(style, label, value, color, max)
             or (" "):rep(LABEL)) .. style:paint(wrapped[i], color)
     end
     if #wrapped > #lines then
-        lines[#lines + 1] = (" "):rep(LABEL) .. style:paint(("... %d more lines"):format(
-            #wrapped - #lines), "dim")
+        lines[#lines + 1] = (" "):rep(LABEL) .. style:paint("... "
+            .. quote.count(#wrapped - #lines, "more line"), "dim")
     end
     return lines
 end
