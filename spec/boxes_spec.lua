@@ -67,12 +67,12 @@ local IN_USE = {
             return state, code
         end, c]],
     ["the output of a process"] = [[
-        local child = core "process".start({ "sh", "-c", "echo first; echo two" },
+        local child = core "process".start({ "sh", "-c", "printf '%060d\\n' 1 2" },
             { "PATH=" .. os.getenv "PATH" }, nil, 1000)
         while not child:ended() do await(child) end
         return function() return child:read "stdout" end, child]],
     ["a line of a process"] = [[
-        local child = core "process".start({ "sh", "-c", "echo first; echo two" },
+        local child = core "process".start({ "sh", "-c", "printf '%060d\\n' 1 2" },
             { "PATH=" .. os.getenv "PATH" }, nil, 1000)
         while not child:ended() do await(child) end
         return function() return child:line "stdout" end, child]],
@@ -87,8 +87,12 @@ local IN_USE = {
         local bytes = "event: a\ndata: one\n\ndata: two\n\n"
         return function() return reader:feed(bytes, batch), table.unpack(batch) end, reader]],
     ["the bytes of a descriptor"] = [[
-        local reader = core "reader".open(0)
-        return function() return type(reader:take()) end, reader]],
+        local file, fd = io.open(dir .. "/private/file"), nil
+        for _, entry in ipairs(core "directory".files "/proc/self/fd") do
+            fd = entry.bytes == 4321 and math.tointeger(tonumber(entry.name)) or fd
+        end
+        local reader = core "reader".open(fd)
+        return function() return reader:take(), io.type(file) end, reader]],
     ["a directory"] = [[
         local list = core "directory".files
         return function() return #list(dir .. "/private") end]],
@@ -108,7 +112,7 @@ local IN_USE = {
 local dir, redis
 
 setup(function()
-    dir, redis = shell.directory { ["private/file"] = "text" }, redis_server.start()
+    dir, redis = shell.directory { ["private/file"] = ("x"):rep(4321) }, redis_server.start()
     os.execute("chmod 600 " .. dir.path .. "/private/file")
     shell.build "fork.so"
 end)
@@ -163,7 +167,7 @@ describe("a finalizer that uses and closes what is in use:", function()
             local use = assert(load(source(code)))()
             local expected = table.pack(pcall(use))
             local packed = table.pack(load(source(code))())
-            local ran = false
+            local ran, waited = false, true
             local got = table.pack(finalize.during(function()
                 for i = 2, packed.n do
                     attack(packed[i])
@@ -171,9 +175,10 @@ describe("a finalizer that uses and closes what is in use:", function()
                 for _, box in ipairs(on_stack()) do
                     attack(box)
                 end
+                waited = pcall(loop.wait, 0.05) -- its callbacks free what disconnects
                 ran = true
             end, packed[1]))
-            assert.is_true(ran)
+            assert.is_true(ran and not (waited and packed.n > 1))
             assert.same(expected, got)
             for i = 2, packed.n do
                 local _, message = pcall(debug.getmetatable(packed[i]).__index.port

@@ -66,7 +66,9 @@ int api_use_box(lua_State *L, int index, lua_CFunction body)
         lua_pushvalue(L, i);
     for (Box *b = box; b != NULL; b = b->owner)
         b->uses++;
+    loop_hold(1);
     int status = lua_pcall(L, n, LUA_MULTRET, 0);
+    loop_hold(-1);
     for (Box *b = box; b != NULL; b = b->owner)
         if (--b->uses == 0 && b->closing)
             close_box(b);

@@ -169,7 +169,7 @@ static inline void *api_held(lua_State *L)
 }
 
 /* Calls `body` with all that is on the stack, while the box at `index`, which is open, is in use:
- * only one body at a time can use it. Returns the number of results. */
+ * only one body at a time can use it, and the loop does not run. Returns the number of results. */
 int api_use_box(lua_State *L, int index, lua_CFunction body);
 
 /* Marks it as closed; returns what is to be freed now, or NULL. */

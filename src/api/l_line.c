@@ -87,8 +87,9 @@ static void wait_for_key(int fd)
     loop_port_open(&port);
     for (int i = 0; i < SIGNALS; i++)
         caught[i] = loop_signal(signals[i].number, signals[i].callback, NULL);
-    while (keys != NULL && !port.posted && !task_stop_is_pending())
-        loop_wait(&port, -1);
+    int error = 0;
+    while (keys != NULL && !port.posted && !task_stop_is_pending() && error == 0)
+        error = loop_wait(&port, -1);
     for (int i = 0; i < SIGNALS; i++)
         loop_end(caught[i]);
     loop_end(keys);

@@ -230,8 +230,17 @@ static void gather(void)
         continue;
 }
 
+static int holds;
+
+void loop_hold(int change)
+{
+    holds += change;
+}
+
 int loop_wait(const LoopPort *port, double timeout_ms)
 {
+    if (holds > 0)
+        return EDEADLK;
     if (loop_get() == NULL)
         return errno;
     double until = timeout_ms < 0 ? INFINITY : loop_now_ms() + fmin(timeout_ms, 1e12);

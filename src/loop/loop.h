@@ -91,8 +91,12 @@ size_t loop_take(int64_t *numbers, size_t capacity);
 
 /* Runs the callbacks of what is ready. If the port (NULL: any) is not posted then, waits until it
  * is, `timeout_ms` have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno
- * value if the loop cannot be opened. */
+ * value if the loop cannot be opened or is held. */
 int loop_wait(const LoopPort *port, double timeout_ms);
+
+/* Makes loop_wait fail with EDEADLK, for +1, until as many calls with -1: what callbacks may free
+ * is being read. */
+void loop_hold(int change);
 
 /* Ends the current wait, or else the next. Safe in signal handlers and other threads. */
 void loop_wake(void);
