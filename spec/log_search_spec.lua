@@ -80,4 +80,42 @@ describe("a logged search", function()
             print(looks)]] }, { cwd = own.path })
         assert.near(1000, tonumber(r.out), 5)
     end)
+
+    it("has the name and the labels that its policy gives", function()
+        local own <close> = shell.directory { ["model.lua"] = "return function() return 'fine' end",
+            ["policy.lua"] = (SCRIPT:match "^(.-)local function run" .. [[
+            search.run { name = "doubling", search = "best_first", initial_state = { n = 1 }, k = 2,
+                max_depth = 2, expand = function(s) return { { n = s.n * 2 }, { n = s.n * 3 } } end,
+                is_terminal = function(s) return s.n == 9 end,
+                evaluate = function(s) return s.n end,
+                label = function(s) return s.n ~= 4 and "n is " .. s.n end }]]) }
+        local function ponder(...)
+            return shell.ponder({ ... }, { cwd = own.path })
+        end
+        local r = ponder("run", "--log", "run.db", "policy.lua")
+        assert.equal(0, r.status)
+        assert.matches("^ponder: search.run: label failed for a state, which is shown as it is: it "
+            .. "returned false\n", r.err)
+        local tree = ponder("show", "--tree", "run.db").out
+        assert.matches("^search 1: best_first, doubling, 7 nodes, .* n is 1\n.* n is 9\n", tree)
+        assert.matches('4.00  #%d {"n":4}\n.*\n> n is 9\n$', tree)
+        assert.matches("ENDED +NAME\n +1 +best_first +7 +9%.00 +terminal +doubling\n",
+            ponder("show", "run.db").out)
+        local run = json.decode(ponder("export", "--format", "json", "run.db").out)
+        assert.equal("doubling", run.searches[1].name)
+        assert.matches('"name":"doubling"', ponder("export", "--format", "html", "run.db").out)
+    end)
+
+    for wrong, message in pairs {
+        ["label = 5"] = "opts.label must be a function (got 5)",
+        ["label = function() end"] = "opts.label must return a string (got nil for initial_state)",
+        ["name = {}"] = "opts.name must be a string (got a table)",
+    } do
+        it("refuses " .. wrong, function()
+            local r = shell.ponder { "-e", ([[require("ponder.search").run { initial_state = 1,
+                expand = print, evaluate = print, is_terminal = print, %s }]]):format(wrong) }
+            assert.equal(1, r.status)
+            assert.truthy(r.err:find("search.run: " .. message, 1, true), r.err)
+        end)
+    end
 end)

@@ -116,7 +116,7 @@ function run.new(opts)
 end
 
 ---@class ponder.Follower
----@field on_scored fun(self, event: table) a search has scored a node
+---@field on_scored fun(self, event: table, label: function?) a search has scored a node
 ---@field on_call_failed fun(self, message: string) a model could not be opened, or a call failed
 ---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
 

@@ -30,6 +30,8 @@ local search = {}
 local MAX_DEPTH = 500000000
 
 local SCHEMA = {
+    name = { type = "string" },
+    label = { type = "callable" },
     initial_state = { type = "any", required = true },
     expand = { type = "callable", required = true },
     evaluate = { type = "callable" },
@@ -107,6 +109,9 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field reflect? fun(state: any, node: SearchNode): any called for each new terminal node; its
 ---  result is in `node.memory` for all callbacks of later rounds
 ---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
+---@field name? string for people: in the log, on the page, in `ponder show`
+---@field label? fun(state: any): string how these show a state; default: a text as it is, else JSON.
+---  It must not wait
 ---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, of which `children`
 ---  is how many were made; {type = "scored", id, depth, score, terminal, state}; {type = "pruned",
 ---  ids}; {type = "done", stop_reason, stats}
@@ -166,8 +171,8 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 -- How far an interrupted search got.
 local function progress(core, opts)
     local expansions = core:counts()
-    local line = ("search.run (%s) had %s, %d expanded"):format(opts.search,
-        quote.count(core:count(), "node"), expansions)
+    local line = ("search.run (%s%s) had %s, %d expanded"):format(opts.search,
+        opts.name and ", " .. opts.name or "", quote.count(core:count(), "node"), expansions)
     local best_id = core:best()
     if not best_id then
         return line
@@ -330,6 +335,11 @@ local function check_rest(checked, level)
                 'opts.key needs the whole tree: it cannot be given with retain = "path"')
         end
     end
+    local label = checked.label and checked.label(checked.initial_state)
+    if checked.label and type(label) ~= "string" then
+        wrong(level + 1, "opts.label must return a string (got %s for initial_state)",
+            options.show(label))
+    end
     if checked.concurrency > 1 and not task.current() then
         wrong(level + 1, "opts.concurrency > 1 needs a task: call it within task.run")
     end
@@ -377,7 +387,7 @@ local function add_follower(opts)
     if follower then
         opts.on_event = function(event)
             if event.type == "scored" then
-                follower:on_scored(event)
+                follower:on_scored(event, opts.label)
             end
             return on_event and on_event(event)
         end

@@ -204,10 +204,19 @@ function Reader:effects()
     return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id")
 end
 
----Iterates over searches and machine runs, in order; `options` and `stats` are decoded.
+---Iterates over searches and machine runs, in order; `options` and `stats` are decoded. A search
+---may have a `name`.
 ---@return fun(): table?
 function Reader:searches()
-    return rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id")
+    local rows = rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id")
+    return function()
+        local row = rows()
+        local name = row and type(row.options) == "table" and row.options.name
+        if type(name) == "string" then
+            row.name = name
+        end
+        return row
+    end
 end
 
 ---Returns the ORDER BY clause that sorts the nodes of a search by creation.

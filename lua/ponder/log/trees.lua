@@ -4,7 +4,9 @@
 --- whose score arrives later is written twice.
 
 local json = require "ponder.json"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local searches = require "ponder.searches"
@@ -183,8 +185,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Searches
 
-local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "max_iterations", "concurrency",
-    "batch", "seed", "actions" }
+local OPTIONS = { "name", "k", "beam_width", "max_depth", "max_nodes", "max_iterations",
+    "concurrency", "batch", "seed", "actions" }
 local DEFAULTS = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
 for name, rule in pairs(searches.RULES) do
     DEFAULTS[name] = rule.default or false
@@ -215,20 +217,29 @@ function trees.path(id, parent_of)
     return path
 end
 
----Returns a state as text: itself, or as JSON.
+---Returns a state as text: by the search's `label`, or itself, or as JSON.
+---@param state any
+---@param label? fun(state: any): string
 ---@return string
-function trees.text_of(state)
-    if type(state) == "string" then
-        return state
+function trees.text_of(state, label)
+    local ok, text
+    if label then
+        ok, text = pcall(label, state)
     end
-    return encode(state) or tostring(state)
+    if ok and type(text) == "string" then
+        return text
+    elseif label then
+        notice.once(("search.run: label failed for a state, which is shown as it is: %s"):format(
+            ok and "it returned " .. options.show(text) or quote.line(tostring(text))), "label")
+    end
+    return type(state) == "string" and state or encode(state) or tostring(state)
 end
 
-local function node_of(core, i)
+local function node_of(core, i, label)
     local node = core:node(i - 1)
     return node and { id = node.id, parent = node.parent_id, depth = node.depth,
         score = node.score, terminal = node.terminal, status = searches.figures(node),
-        text = trees.text_of(node.state) }
+        text = trees.text_of(node.state, label) }
 end
 
 -- Searches that evaluate a node once. (Those that back up values may change its score.)
@@ -244,7 +255,7 @@ function trees.of_search(core, opts)
         kind = opts.search, about = { options = options_of(opts) },
         only_grows = ONLY_GROW[opts.search],
         count = function() return core:count() end,
-        node = function(i) return node_of(core, i) end,
+        node = function(i) return node_of(core, i, opts.label) end,
         place = function()
             local callback, id = core:calling()
             return id, callback
@@ -260,7 +271,7 @@ function trees.of_search(core, opts)
             return { status = outcome and "completed" or "error", reason = reason, best = best,
                 score = best and core:node(best).score,
                 path = trees.path(best, function(id) return core:node(id).parent_id end),
-                answer = best and trees.text_of(core:state(best)),
+                answer = best and trees.text_of(core:state(best), opts.label),
                 stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
                     pruned = pruned } }
         end,

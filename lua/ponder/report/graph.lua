@@ -58,7 +58,7 @@ end
 
 local function title_of(search)
     local title = ("search %d: %s"):format(search.id, search.kind)
-    local question = text.line(search.question or "")
+    local question = text.line(search.name or search.question or "")
     return question == "" and title or title .. ", " .. text.cut(question, 2 * COLUMNS)
 end
 

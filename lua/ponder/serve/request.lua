@@ -87,8 +87,9 @@ end
 
 ---A search of the policy has scored a node.
 ---@param event table of search.run
-function Request:on_scored(event)
-    self:show_score(event.score, trees.text_of(event.state))
+---@param label? fun(state: any): string of the search
+function Request:on_scored(event, label)
+    self:show_score(event.score, trees.text_of(event.state, label))
 end
 
 ---Records how long a model's server asks clients to wait.

@@ -69,7 +69,8 @@ end
 function forms.evaluation(functions, chunk, flags)
     local definition = require "ponder.eval.definition"
     local evaluation, message = definition.new(chunk(flags), { seed = 0 }, 2)
-    if not evaluation then
+    message = evaluation and definition.problem(evaluation) or message
+    if message then
         return nil, message, "BAD_DATA"
     end
     local by_id = {}

@@ -367,6 +367,7 @@ function latencyTable(calls) {
 
 function searchFacts(search) {
   return facts([
+    ['Name', search.name],
     ['Kind', search.kind],
     ['Model', search.model],
     ['Status', search.status],

@@ -377,7 +377,7 @@ function showFixed() {
       element(
         'option',
         { value: String(i) },
-        `${i + 1}. ${search.kind} ${firstLine(search.question ?? '', 40)}`.trim(),
+        `${i + 1}. ${search.kind} ${firstLine(search.name ?? search.question ?? '', 40)}`.trim(),
       ),
     ),
   );

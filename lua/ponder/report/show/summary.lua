@@ -178,18 +178,19 @@ local function models_table(totals, style)
 end
 
 local function searches_table(log, style)
-    local rows = {}
+    local rows, has_name = {}, false
     for search in log:searches() do
+        has_name = has_name or search.name ~= nil
         rows[#rows + 1] = { ("%d"):format(search.id), search.kind,
             amount.count(log:node_count(search.id)),
             search.score and ("%.2f"):format(search.score) or "-",
             text.line((search.reason or search.status or "-"):gsub("_", " ")),
-            text.line(search.question or "") }
+            text.line(search.name or search.question or "") }
     end
     return #rows > 0 and grid.new({ { "SEARCH", right = true }, { "KIND" },
         { "NODES", right = true }, { "BEST", right = true, drop = 2 },
-        { "ENDED", least = 6, drop = 1 }, { "QUESTION", least = 8, drop = 3 } }, rows,
-        style):lines(rows)
+        { "ENDED", least = 6, drop = 1 },
+        { has_name and "NAME" or "QUESTION", least = 8, drop = 3 } }, rows, style):lines(rows)
 end
 
 local MAX_FAILURES, MAX_MESSAGE = 3, 300

@@ -85,8 +85,9 @@ function trees.of(log, search)
 end
 
 local function title_of(search, count)
-    local facts = { ("search %d: %s"):format(search.id, search.kind),
-        amount.of(count, "node") }
+    local facts = { ("search %d: %s"):format(search.id, search.kind) }
+    facts[#facts + 1] = search.name and text.line(search.name)
+    facts[#facts + 1] = amount.of(count, "node")
     if search.score then
         facts[#facts + 1] = ("best %.2f"):format(search.score)
     end
