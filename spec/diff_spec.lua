@@ -259,6 +259,19 @@ describe("ponder diff", function()
         end
     end)
 
+    it("ignores the paths of the logs, whatever they are, and no other argument", function()
+        local function with(...)
+            local arguments = json.encode { ... }
+            return log(function(db) db:execute("UPDATE runs SET arguments = ?", arguments) end)
+        end
+        local a = with("--log", "run.db", "x", "--log", "1")
+        for _, words in ipairs { { "--log", "a b.db" }, { "--log=it's.db" }, { "--log=c d.db" } } do
+            local b = with(table.unpack(table.move({ "x", "--log", "1" }, 1, 3, #words + 1, words)))
+            assert.same({}, found(a, b).given, words[1])
+        end
+        assert.equal("command", found(a, with("--log", "run.db", "x", "--log", "2")).given[1].name)
+    end)
+
     it("has its own exit status for errors", function()
         local a = log()
         for message, words in pairs {

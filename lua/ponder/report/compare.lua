@@ -50,7 +50,18 @@ end
 
 -- The command line without --log.
 local function command_of(run)
-    return (amount.command(run):gsub(" %-%-log[ =][^%s']+", "", 1))
+    local given = type(run.arguments) == "table" and run.arguments or {}
+    local words = table.move(given, 1, #given, 1, {})
+    for i, word in ipairs(words) do
+        if word == "--log" then
+            table.remove(words, i + 1)
+        end
+        if word:find "^%-%-log%f[=\0]" then
+            table.remove(words, i)
+            break
+        end
+    end
+    return amount.command { command = run.command, arguments = words }
 end
 
 local function compare_given(a, b)
