@@ -195,7 +195,7 @@ run-packages:
 test-packages:
 	@sh .ci/install-packages $(TEST_PACKAGES)
 fuzz-packages:
-	@sh .ci/install-packages $(FUZZ_PACKAGES)
+	@sh .ci/install-packages --say $(RUN_PACKAGES) $(FUZZ_PACKAGES)
 
 $B/empty: scripts/bench/empty.c
 	@$(CC) $(CFLAGS) -o $@ $< -Wl,--no-as-needed $(shell pkg-config --libs libcurl) -lm

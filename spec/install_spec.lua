@@ -146,3 +146,19 @@ describe("the checkout", function()
         end
     end)
 end)
+
+describe("make deb and the like", function()
+    it("install nothing, and say what they need", function()
+        for _, target in ipairs { "deb", "deb-test", "rock", "static", "compilers", "fuzz" } do
+            local checks = 0
+            for line in shell.output("make -n " .. target):gmatch "[^\n]*install%-packages[^\n]*" do
+                assert.matches("install%-packages %-%-say ", line)
+                checks = checks + 1
+            end
+            assert.is_true(checks > 0, target)
+        end
+        local r = shell.run("sh .ci/install-packages --say libc6 no-such-package 2>$ERR")
+        assert.equal(1, r.status)
+        assert.matches("\n  apt%-get install [^\n]*%-recommends no%-such%-package\n$", r.err)
+    end)
+end)

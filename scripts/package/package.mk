@@ -8,6 +8,8 @@
 #   make rock           the library by luarocks, from ponder-VERSION-1.rockspec
 #   make static         an executable with as few shared libraries as Debian's static archives allow
 #   make compilers      build with clang and with -O3 -flto, and solve Game of 24 with each
+#
+# None of these installs anything: each says which packages it needs and lacks.
 
 P       := $B/package
 RELEASE := ponder-$(VERSION)
@@ -21,9 +23,9 @@ STATIC_PACKAGES  := libbrotli-dev libidn2-dev libldap-dev libnghttp2-dev libpsl-
 .PHONY: install install-program install-library uninstall dist deb deb-test rock static compilers \
     package-packages static-packages
 package-packages:
-	@sh .ci/install-packages $(PACKAGE_PACKAGES)
+	@sh .ci/install-packages --say $(RUN_PACKAGES) $(PACKAGE_PACKAGES)
 static-packages:
-	@sh .ci/install-packages $(STATIC_PACKAGES)
+	@sh .ci/install-packages --say $(RUN_PACKAGES) $(STATIC_PACKAGES)
 
 # ---- install ----
 
@@ -99,7 +101,7 @@ LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp 
 endif
 
 D := $P/deb
-deb: run-packages package-packages dist
+deb: package-packages dist
 	@$(call unpack,$D)
 	@cp $(DIST) $D/ponder_$(VERSION).orig.tar.gz
 	@cp -r scripts/package/debian $D/$(RELEASE)/debian
@@ -113,14 +115,14 @@ deb: run-packages package-packages dist
 
 # Run as root; creates the chroot on first use.
 deb-test:
-	@sh .ci/install-packages autopkgtest mmdebstrap
+	@sh .ci/install-packages --say autopkgtest mmdebstrap
 	@test -d $P/debian || mmdebstrap --variant=apt bookworm $P/debian
 	@autopkgtest -B -U $D/ponder_$(VERSION)-1.dsc $D/*ponder_*.deb -- chroot "$(abspath $P/debian)"
 
 # ---- make rock ----
 
 R := $P/rock
-rock: run-packages package-packages dist
+rock: package-packages dist
 	@$(call unpack,$R)
 	@sed -e 's/VERSION/$(VERSION)/' scripts/package/ponder.rockspec \
 	    > $R/$(RELEASE)/$(RELEASE)-1.rockspec
@@ -141,7 +143,7 @@ STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_
     -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
     -lsasl2 -lp11-kit -lresolv -lm -ldl -lpthread
 
-static: run-packages static-packages
+static: static-packages
 	@$(MAKE) --no-print-directory $P/ponder-static
 	@echo "$P/ponder-static needs these shared libraries:"
 	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
@@ -153,7 +155,7 @@ $P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
 
 # ---- make compilers ----
 
-compilers: run-packages package-packages
+compilers: package-packages
 	@$(MAKE) --no-print-directory B=$P/clang CC=clang
 	@$P/clang/ponder run --no-log scripts/game24.lua 4 9 10 13
 	@$(MAKE) --no-print-directory B=$P/lto CFLAGS="-O3 -flto=auto"
