@@ -200,6 +200,13 @@ describe("ponder eval", function()
             shell.quote(dir.path), shell.quote(shell.executable)))
         assert.matches("a.db%-wal", killed.out)
         local before = asked()
+        do
+            local reader <close> = assert(store.open(dir.path .. "/a.db", { mode = "read" }))
+            assert.is_number(reader:row "SELECT count(*) FROM calls")
+            local result = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
+            assert.same({ 1, "ponder eval: a.db: another process is using it\n" },
+                { result.status, result.err })
+        end
         local result = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
         assert.equal(0, result.status, result.err)
         assert.is_true(before >= 9 and asked() <= 21, before .. " " .. asked()) -- one was in flight

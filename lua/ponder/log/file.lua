@@ -226,6 +226,7 @@ local function copy(db, path)
     end
     return ok, message
 end
+
 local function prepare(db, path, opts)
     if not has_tables(db) then
         file.damaged(path, "its tables are not those of a run log")
@@ -268,14 +269,14 @@ function file.open(path, opts)
     return db
 end
 
----Moves a log to FILE.1, or the next number that is free, so that a new one can have its name. It
----is copied and emptied by SQLite; no other process may be writing it.
+---Moves a log to FILE.1, or the next number that is free, so that a new one can have its name.
+---SQLite copies it and removes its -wal, which fails while another process writes or reads it.
 ---@param path string
 ---@return string? aside the new path
 ---@return string? message
 ---@return string? code as those of file.open
 function file.set_aside(path)
-    local db, message, code = file.open(path, { mode = "write" })
+    local db <close>, message, code = file.open(path, { mode = "write" })
     if not db then
         return nil, message, code
     end
@@ -284,16 +285,16 @@ function file.set_aside(path)
         number = number + 1
     end
     local aside = ("%s.%d"):format(path, number)
-    local ok
-    ok, message = copy(db, aside)
-    local closed, problem = db:close() -- removes the -wal: then the file is all there is
-    if ok and closed and not exists(path .. "-wal") then
-        ok, message = os.remove(path)
-    elseif ok then
-        ok, message = nil, problem or path .. "-wal: another process uses it"
+    local ok, problem = copy(db, aside)
+    if ok then
+        ok, problem = db:execute "PRAGMA journal_mode = DELETE"
+    end
+    if ok then
+        ok, problem = os.remove(path) -- while it is locked
     end
     if not ok then
-        return nil, ("%s: %s"):format(path, message), "IO"
+        os.remove(aside)
+        return nil, problem, "IO"
     end
     return aside
 end
