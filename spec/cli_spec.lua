@@ -253,8 +253,12 @@ describe("a script that returns nil or false and a message", function()
             .. "return 1 end, is_terminal = function() return false end }" }
         assert.same({ 1, "" }, { r.status, r.out })
         assert.matches("^ponder: .*no way", r.err)
-        assert.same({ 1, "ponder: no\n" }, { shell.ponder({ "-e", "return false, 'no'" }).status,
-            shell.ponder({ "-e", "return false, 'no'" }).err })
+        for returned, message in pairs { ["false, 'no'"] = "no",
+            ["nil, { message = 'no', code = 'A' }"] = "no [A]",
+            ["nil, { list = 1 }, 'B'"] = "a table value was returned: { list = 1 } [B]" } do
+            r = shell.ponder { "-e", "return " .. returned }
+            assert.same({ 1, ("ponder: %s\n"):format(message) }, { r.status, r.err })
+        end
         assert.equal(0, shell.ponder({ "-e", "return nil" }).status)
         assert.equal(0, shell.ponder({ "-e", "return 1, 'fine'" }).status)
     end)

@@ -4,6 +4,7 @@ local args = require "ponder.args"
 local budgets = require "ponder.task.budget"
 local cli = require "ponder.cli"
 local core = require "ponder.core.task"
+local failures = require "ponder.task.failures"
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local quote = require "ponder.quote"
@@ -103,10 +104,13 @@ local function judge(budget, ok, result, message)
 end
 
 local function failure_of(ok, result, message, code)
-    if not ok or result or type(message) ~= "string" then
+    if not ok or result or type(message) ~= "string" and type(message) ~= "table" then
         return nil
+    elseif type(message) == "table" then -- an error as a table
+        local described = failures.describe(message):gsub("was raised", "was returned")
+        message, code = message.message or described, message.code or code
     end
-    return type(code) == "string" and ("%s [%s]"):format(message, code) or message
+    return code ~= nil and ("%s [%s]"):format(message, code) or tostring(message)
 end
 
 ---Calls `f(...)` within the limits of the flags.
