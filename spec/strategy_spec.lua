@@ -33,7 +33,7 @@ local TWICE = {
         local node = thinker:node { text = answer }
         thinker:best(node)
         for _ = 1, thinker.options.rounds do
-            answer = thinker:prompt("check", { answer = answer }, { node = node })
+            answer = thinker:ask("check", { answer = answer }, { node = node })
             node = thinker:node { text = answer, parents = { node }, score = 0.5 }
             thinker:best(node)
         end
@@ -154,7 +154,7 @@ describe("a strategy that is a function", function()
         local function grade(replies, opts)
             local asked = {}
             local r = run(strategy.new(changed { run = function(thinker, question)
-                return tostring(thinker:ask(question, { read = function(text)
+                return tostring(thinker:ask(question, nil, { read = function(text)
                     return strategy.read_grade(text, "value", 10)
                 end }))
             end }), { model = model_of(function(request)
@@ -191,28 +191,38 @@ describe("a strategy that is a function", function()
         assert.equal(strategy.answer_key "$1,200.", strategy.answer_key "1200")
     end)
 
-    it("sends a text by ask and a prompt by its name, and takes neither for the other", function()
-        local function message_of(f)
+    it("asks by the name of a prompt, and does not take a text for one", function()
+        local function answer_of(f, question)
             local made = strategy.new(changed { run = f, prompts = { check = function(context)
-                return { { role = "user", content = "check " .. context.x } }
+                return { { role = "user", content = "check " .. tostring(context.x) } }
             end } })
-            local ok, message = pcall(function()
-                return run(made, { model = ECHO })[1].answer
+            local ok, outcome = pcall(task.run, function()
+                return (made.new { model = ECHO }:run(question or "Why?"))
             end)
-            return ok, tostring(message)
+            return ok and outcome.answer, tostring(outcome)
         end
-        assert.same({ true, "re check" }, { message_of(function(t) return (t:ask "check") end) })
-        assert.same({ true, "re check 1" }, { message_of(function(t)
-            return (t:prompt("check", { x = 1 }))
-        end) })
-        for pattern, f in pairs {
-            ["there is no prompt \"chekc\".*check"] = function(t) return t:prompt "chekc" end,
-            ["prompt%(\"check\", fields"] = function(t) return t:ask("check", { x = 1 }) end,
-            ["prompt%(\"q\", fields"] = function(t) return t:ask("q", nil, { node = 1 }) end,
-            ["unknown option \"x\""] = function(t) return t:ask("q", { x = 1 }) end,
+        for expected, f in pairs {
+            ["re check nil"] = function(t) return (t:ask "check") end,
+            ["re check 1"] = function(t) return (t:ask("check", { x = 1 })) end,
+            ["re Yes"] = function(t) return (t:ask("Yes", nil, { node = 1 })) end,
+            ["re a word"] = function(t) return (t:ask "a word") end,
+            ["re chekc"] = function(t)
+                return (t:ask { { role = "user", content = "chekc" } })
+            end,
         } do
-            local ok, message = message_of(f)
-            assert.is_false(ok)
+            assert.equal(expected, (answer_of(f)))
+        end
+        for _, word in ipairs { "check", "chekc" } do
+            assert.equal("re " .. word, (answer_of(function(t, q) return (t:ask(q)) end, word)))
+        end
+        for pattern, f in pairs {
+            ["has no prompt \"chekc\" %(it has check%)"] = function(t) t:ask "chekc" end,
+            ["has no prompt \"a word\""] = function(t) t:ask("a word", { x = 1 }) end,
+            ["has no prompt nil"] = function(t) t:ask() end,
+            ["unknown option \"reed\""] = function(t) t:ask("check", {}, { reed = 1 }) end,
+        } do
+            local found, message = answer_of(f)
+            assert.is_false(found)
             assert.matches(pattern, message)
         end
     end)
@@ -251,7 +261,7 @@ describe("a strategy that is a function", function()
             return (thinker:ask(question))
         end }), opts)[1].answer)
         assert.equal("got Why? 6", run(strategy.new(changed { run = function(thinker, question)
-            return thinker:ask(question, { tools = false }) .. " "
+            return thinker:ask(question, nil, { tools = false }) .. " "
                 .. thinker:tool("add", { x = 5 })
         end }), opts)[1].answer)
     end)
@@ -391,7 +401,7 @@ describe("ponder ask", function()
                 return { { role = "user", content = "built in " .. context.question } }
             end },
             run = function(thinker, question)
-                local text = thinker:prompt("generate", { question = question })
+                local text = thinker:ask("generate", { question = question })
                 return thinker.options.loud and text:upper() or text
             end }]]
     local MODEL = "return function(r) return r.messages[1].content end"
@@ -424,7 +434,7 @@ describe("ponder ask", function()
                 roles = { "generate" }, prompts = %q,
                 samples = { generate = { { question = "Which?" } } },
                 run = function(thinker, question)
-                    return (thinker:prompt("generate", { question = question }))
+                    return (thinker:ask("generate", { question = question }))
                 end }]]):format(TEXT) }
         local function prompts(command, operand, file)
             local arguments = { "prompts", command, "--strategy", file or "s.lua", "--prompts",
@@ -453,7 +463,7 @@ describe("ponder ask", function()
             return strategy.new { name = "mine", roles = { "generate" },
                 samples = { generate = { { question = "Which?" } } },
                 run = function(thinker, question)
-                    return (thinker:prompt("generate", { question = question }))
+                    return (thinker:ask("generate", { question = question }))
                 end, prompts = {]]
         local dir <close> = shell.directory { ["f.lua"] = HEAD .. [[ generate = function(context)
                 return { { role = "user", content = GREETING .. quoted(context) .. [==[

@@ -56,6 +56,7 @@ describe("ponder.template", function()
             { a = { b = "x" }, list = { { a = false } } }))
         fails("template:1: {{a.b}} must be text (got nil)", "{{#list}}{{a.b}}{{/list}}",
             { a = { b = "outer" }, list = { { a = { c = 1 } } } })
+        fails("template:1: {{x}} must be text (got false)", "{{x}}", { x = false })
     end)
 
     it("reports errors with their place", function()

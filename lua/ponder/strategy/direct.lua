@@ -169,20 +169,24 @@ end
 local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
 
 -- The messages of a call, its role and its kind.
-local function named_request(self, name, fields, opts)
+local function request_of(self, what, fields, opts)
     local kind = self.run.s.kind
-    local names = kind.machine.prompt_names
-    if type(name) ~= "string" or names[name] == nil then
+    local names, first_role = kind.machine.prompt_names, opts.role or kind.first_role
+    local is_question = what == self.question and fields == nil
+    if type(what) == "table" then
+        return what, first_role, first_role
+    elseif type(what) == "string" and names[what] ~= nil and not is_question then
+        local context = options.merge({ prompt = self.question }, fields)
+        return settings.render(self.run.s, what, context), opts.role or kind.roles[what]
+            or kind.fallback[what] and what or kind.first_role, what
+    elseif type(what) ~= "string" or fields ~= nil
+        or not is_question and what:find "^%l[%l%d_]*$" then
         local known = options.names(names)
-        error(("thinker:prompt: there is no prompt %s in strategy.%s (it has %s); thinker:ask "
-            .. "sends a text"):format(options.show(name), kind.name,
-            known[1] and table.concat(known, ", ") or "none"), 3)
+        error(("thinker:ask: strategy.%s has no prompt %s (it has %s); a text is sent without "
+            .. "fields, and a single word as { { role = \"user\", content = ... } }"):format(
+            kind.name, options.show(what), known[1] and table.concat(known, ", ") or "none"), 3)
     end
-    local context = { prompt = self.question }
-    options.merge(context, fields)
-    local messages = settings.render(self.run.s, name, context)
-    return messages, opts.role or kind.roles[name] or kind.fallback[name] and name
-        or kind.first_role, name
+    return { { role = "user", content = what } }, first_role, "ask"
 end
 
 local ASK = {
@@ -241,8 +245,29 @@ local function repair_messages(messages, text)
     return repair
 end
 
--- Calls until `opts.read` can read the reply.
-local function call_and_read(self, messages, role, kind, opts)
+---@class ponder.strategy.AskOptions
+---@field role? string whose model is asked
+---@field node? integer the node that the call is about
+---@field temperature? number
+---@field seed? integer
+---@field tools? false offer none to the model
+---@field read? fun(text: string): any parses the reply; its result is returned instead of the text.
+---  If it is nil the model is asked again, up to `max_parse_retries` times; then the run ends
+---  (BAD_REPLY).
+
+---Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and `prompt`,
+---the question; or a text, such as the question; or a list of messages, for texts that might be the
+---name of a prompt. A single word in lower case that is neither raises. Runs tools, counts tokens
+---and emits events as every strategy does. A failed call raises, which ends the run unless it is
+---caught.
+---@param what string|ponder.model.Message[]
+---@param fields? table for a prompt
+---@param opts? ponder.strategy.AskOptions
+---@return any text or the result of `read`
+---@return table reply {text, usage, message}
+function Thinker:ask(what, fields, opts)
+    opts = options.check("thinker:ask", opts, ASK)
+    local messages, role, kind = request_of(self, what, fields, opts)
     local text, reply = call(self, messages, role, kind, opts)
     if not opts.read then
         return text, reply
@@ -261,49 +286,6 @@ local function call_and_read(self, messages, role, kind, opts)
             asked = reply.asked }, Failure), 0)
     end
     return value, reply
-end
-
----@class ponder.strategy.AskOptions
----@field role? string whose model is asked
----@field node? integer the node that the call is about
----@field temperature? number
----@field seed? integer
----@field tools? false offer none to the model
----@field read? fun(text: string): any parses the reply; its result is returned instead of the text.
----  If it is nil the model is asked again, up to `max_parse_retries` times; then the run ends
----  (BAD_REPLY).
-
----Sends a text or messages to a model and waits. Runs tools, counts tokens and emits events as
----every strategy does. A failed call raises, which ends the run unless it is caught.
----@param what string|ponder.model.Message[]
----@param opts? ponder.strategy.AskOptions
----@return any text or the result of `read`
----@return table reply {text, usage, message}
-function Thinker:ask(what, opts, ...)
-    if type(what) ~= "string" and type(what) ~= "table" then
-        error(("thinker:ask: expected a text or messages (got %s)"):format(options.show(what)), 2)
-    elseif select("#", ...) > 0 or type(what) == "string" and opts ~= nil
-        and self.run.s.kind.machine.prompt_names[what] ~= nil then
-        error(("thinker:ask(what, opts) sends a text; thinker:prompt(%s, fields, opts) renders a "
-            .. "prompt"):format(options.show(what)), 2)
-    end
-    opts = options.check("thinker:ask", opts, ASK)
-    local messages = type(what) == "table" and what or { { role = "user", content = what } }
-    local role = opts.role or self.run.s.kind.first_role
-    return call_and_read(self, messages, role, type(what) == "table" and role or "ask", opts)
-end
-
----Renders a prompt of the strategy, sends it to a model and waits, as `ask` does. The prompt's
----context has `fields` and `prompt`, the question.
----@param name string
----@param fields? table
----@param opts? ponder.strategy.AskOptions
----@return any text or the result of `read`
----@return table reply {text, usage, message}
-function Thinker:prompt(name, fields, opts)
-    opts = options.check("thinker:prompt", opts, ASK)
-    local messages, role, kind = named_request(self, name, fields, opts)
-    return call_and_read(self, messages, role, kind, opts)
 end
 
 ---Runs a tool; the log keeps its result.
