@@ -17,9 +17,7 @@ local function find(scopes, key)
     local name, i = key:match("^[^.]+"), #scopes -- {{.}} has none: it is the innermost scope
     while i > 1 and name and (type(scopes[i]) ~= "table" or scopes[i][name] == nil) do i = i - 1 end
     local value = scopes[i]
-    for part in key:gmatch("[^.]+") do
-        if type(value) == "table" then value = value[part] else value = nil end
-    end
+    for part in key:gmatch("[^.]+") do value = (type(value) == "table" or nil) and value[part] end
     return value
 end
 
