@@ -49,6 +49,7 @@ describe("ponder export", function()
         local file = dir.path .. "/out.json"
         assert.equal("", export("--format", "json", "--output", file, path))
         assert.equal(export("--format", "json", path), dir:read("out.json"))
+        assert.equal(dir:read("out.json"), export("--format", "json", "--output", "-", path))
         local r = ponder("--format", "json", "--output", "/dev/full", path)
         assert.same({ 1, "ponder export: /dev/full: No space left on device\n" },
             { r.status, r.err })

@@ -74,7 +74,7 @@ function export.run(opts, operands)
         local function write(out)
             return format.write(log, out, opts)
         end
-        if not opts.output then
+        if (opts.output or "-") == "-" then
             return write(io.stdout) and 0 or 1 -- the host reports errors of standard output
         end
         cli.need(file.replace(opts.output, write))

@@ -19,14 +19,15 @@ local function problem_of(path)
         return "is a directory"
     elseif there and not target then
         return "is a link to a file that does not exist"
-    elseif there and there.kind ~= "file" then
-        return nil -- a device, a pipe, a link: opening it may change it
+    elseif target and target.kind ~= "file" then
+        return nil -- opening a device or a pipe may change it
     end
-    local ok, message, code = private.write(path .. PROBE, "", true)
+    local probe = (target and target.path or path) .. PROBE
+    local ok, message, code = private.write(probe, "", true)
     if ok then
-        os.remove(path .. PROBE)
+        os.remove(probe)
     elseif code ~= "EXISTS" then
-        return "cannot be written: " .. message:sub(#path + #PROBE + 3)
+        return "cannot be written: " .. message:sub(#probe + 3)
     end
 end
 
@@ -47,7 +48,7 @@ function outputs.check(given, names)
     return flag_of["-"] ~= nil
 end
 
----Writes a file whole or not at all; a link, a device or a pipe in place. A replay writes none.
+---Writes a file whole or not at all; a device or a pipe in place. A replay writes none.
 ---@param path string "-": standard output
 ---@param text string
 ---@return true?

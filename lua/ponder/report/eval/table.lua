@@ -97,8 +97,11 @@ local function note_outcomes(lines, policy, meta)
             and (", %d of them with the right answer"):format(policy.stopped_right) or "")
     end
     if o.failed > 0 then
-        parts[#parts + 1] = meta.exclude_errors and ("%d failed and excluded"):format(o.failed)
-            or ("%d failed, counted as wrong (--exclude-errors excludes failures)"):format(o.failed)
+        local is_one = o.failed == 1
+        parts[#parts + 1] = ("%d failed, which %s"):format(o.failed, meta.exclude_errors
+            and (is_one and "is excluded" or "are excluded")
+            or is_one and "counts as wrong (--exclude-errors excludes it)"
+            or "count as wrong (--exclude-errors excludes them)")
         parts[#parts + 1] = policy.failure
             and "the first: " .. text.line(policy.failure:match "[^\n]*")
     end
