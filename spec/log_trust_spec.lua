@@ -27,7 +27,8 @@ describe("a log that is resumed or forked", function()
             assert.same({ 1, "" }, { result.status, result.out }, what)
             assert.matches(("^ponder %s: %s: you did not write this log[^\n]*%%-%%-trust runs it\n$"
                 ):format(command, w.log:gsub("%p", "%%%0")), result.err)
-            assert.matches("script.lua %(script%)", result.err)
+            assert.matches('it runs "ponder run [^"]*" in [^,]+, with [^,]*script.lua %(script%)',
+                result.err)
             assert.matches(w.server.url, result.err, 1, true)
         end
         assert.equal(0, w:replay().status, what)
@@ -108,10 +109,16 @@ describe("a log that is resumed or forked", function()
             assert.matches("only this log names the server", result.err, 1, true)
         end
         assert.equal(before, w:requests())
-        -- Without a key there is nothing to lose; and a named address may get it.
-        local result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
-            OPENAI_API_KEY = "" } })
-        assert.matches("stop", result.err, 1, true)
+        -- Without a key there is nothing to lose, nor with another provider's; and a named address
+        -- may get it.
+        w.dir:write("config/ponder/config.lua",
+            'return { providers = { anthropic = { api_key = "k-0123456789" } } }')
+        local result
+        for _, config in ipairs { "/none", "/config" } do
+            result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+                OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. config } })
+            assert.matches("stop", result.err, 1, true)
+        end
         w.dir:write("config/ponder/config.lua", ('return { providers = { openai = { '
             .. 'api_key = "k-0123456789", base_url = %q } } }'):format(url))
         result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
@@ -147,12 +154,20 @@ describe("a log that is resumed or forked", function()
             now.arguments = nil
             for name, value in pairs(env) do now[name] = now[name] or value end
             local result = w:ponder(words, { env = now })
-            assert.not_matches("only the log", result.err)
+            assert.not_matches("only this log", result.err)
         end
+        -- Nor where the log has only a part of it.
+        local masked = url:gsub("//", "//u:pass@")
+        w:ponder({ "cot", "--log", w.log .. "3", "--model", "openai:m", "--base-url", masked,
+            "--max-calls", "1", "Why?" }, { env = env })
+        before = w:requests()
+        local result = w:ponder({ "fork", w.log .. "3" }, { env = env })
+        assert.matches("only this log names the server", result.err, 1, true)
+        assert.equal(before, w:requests())
         -- A replaced address is not used.
-        local result = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
+        result = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
             { env = env })
-        assert.not_matches("only the log", result.err)
+        assert.not_matches("only this log", result.err)
     end)
 
     it("runs no command that logs nothing", function()

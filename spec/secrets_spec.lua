@@ -146,6 +146,43 @@ describe("the keys of a key file", function()
     end)
 end)
 
+describe("ponder.redact", function()
+    it("removes keys in all their forms from files, but not placeholders and words", function()
+        redact.new { 'a"b/c-12345', "9key-abcdef", "abcd1234", "abcdefghijklmnop" }
+        assert.equal(("[redacted] "):rep(5) .. "[redacted]9",
+            redact.keep([[a"b/c-12345 a\"b/c-12345 a\"b\/c-12345 ]]
+                .. "9key-abcdef abcdefghijklmnop abcd12349"))
+        assert.equal("[redacted] 9key-abcde", redact.keep "9key-abcdef 9key-abcde")
+        local kept = "lm-studio not-needed no-key-needed sk-no-key-required abcde12 abcdefghijklmno"
+        for word in kept:gmatch "%S+" do
+            redact.new { word }
+        end
+        assert.equal(kept, redact.keep(kept))
+    end)
+
+    it("knows which names mean secrets, and which headers and fields are harmless", function()
+        for _, name in ipairs { "Authorization", "X_API_KEY", "token", "set-cookie", "SECRETS",
+            "db_password" } do
+            assert.is_true(redact.is_secret_name(name), name)
+        end
+        assert.is_false(redact.is_secret_name "HOME")
+        local shown = {}
+        for name in ([[accept accept-encoding accept-language anthropic-beta anthropic-version
+            cache-control connection content-encoding content-length content-type date expect host
+            openai-beta transfer-encoding user-agent x-title]]):gmatch "%S+" do
+            shown[name] = "a value"
+        end
+        assert.same(shown, redact.without_values(shown))
+        assert.same({ Cookie = "[redacted]", [1] = "[redacted]" },
+            redact.without_values { Cookie = "x", "x" })
+        for _, name in ipairs { "alt", "api-version", "api_version", "Beta", "format", "model",
+            "stream", "v", "version" } do
+            assert.is_true(redact.is_harmless_field(name), name)
+        end
+        assert.is_false(redact.is_harmless_field "sig")
+    end)
+end)
+
 describe("the printed form of a request", function()
     it("has no value of a header or query field, unless it is harmless", function()
         local redactor = redact.new({}, { ["x-team"] = "blue", accept = "text/plain" })

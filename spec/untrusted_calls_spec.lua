@@ -64,6 +64,16 @@ describe("the process of several calls", function()
             print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
     end)
 
+    it("is named with the signal that killed it", function()
+        assert.equal("SANDBOX\tthe policy's process was ended by signal 11\n", with_box [[
+            local waits = task.spawn(function() return box:call("call wait", {}) end)
+            task.sleep(0)
+            assert(os.execute "kill -SEGV $(pgrep -P $PPID -f '[-]-confined')")
+            local _, message, code = box:call("call draw", { 1 })
+            waits:cancel()
+            print(code, message)]])
+    end)
+
     it("is killed if it prints for too long", function()
         assert.equal("SANDBOX\n", with_box([[
             print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
@@ -91,8 +101,8 @@ describe("the process of several calls", function()
             assert(child:receive(60))
             begin(2, "call f")
             print(child:send(("x"):rep(8 << 20), 0.2))
-            child:kill()]] }
-        assert.same({ "nil\tTIMEOUT\n", "" }, { r.out, r.err })
+            print(child:why(), pcall(child.receive, child))]] }
+        assert.matches("^nil\tTIMEOUT\nnil\tfalse\t[^\n]*\n$", r.out .. r.err)
     end)
 
     it("continues after a cancelled call", function()

@@ -2,6 +2,7 @@
 
 local json = require "ponder.json"
 local shell = require "shell"
+local size = require "size"
 
 local MODEL = [[return function(request)
     require("ponder.task").sleep(0.002)
@@ -93,6 +94,12 @@ describe("a confined process", function()
     it("is killed at the limit of processor time", function()
         assert.equal(("status %d\n"):format(128 + 24),
             confined("while true do end", 4096, 2).out:match "status.*")
+    end)
+
+    it("has a limited address space", function()
+        local said = confined("print(pcall(string.rep, 'x', 1 << 30))", 512).out
+        assert.equal(size.SANITIZED and "true" or "false\tnot enough memory\nstatus 0\n",
+            size.SANITIZED and said:sub(1, 4) or said)
     end)
 
     it("computes", function()
