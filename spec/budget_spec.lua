@@ -4,6 +4,7 @@ local fake = require "model_fake"
 local help = require "task_help"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
+local quote = require "ponder.quote"
 local task = require "ponder.task"
 
 local RATES = { ["play:*"] = { input = 1000, output = 2000 } } -- a dollar for 1,000 tokens
@@ -55,8 +56,8 @@ describe("a budget of calls", function()
                 local answered, errors = task.with_budget({ max_calls = most }, ask_many, m, 5)
                 assert.same({ most, most }, { sent, answered })
                 if most < 5 then
-                    assert.same({ ("the budget of %d calls is spent"):format(most), "BUDGET" },
-                        { errors[5].message, errors[5].code })
+                    local message = ("the budget of %s is spent"):format(quote.count(most, "call"))
+                    assert.same({ message, "BUDGET" }, { errors[5].message, errors[5].code })
                 end
             end
         end)
@@ -111,6 +112,7 @@ describe("a budget of tokens", function()
                 local spent = task.spent()
                 local usage = { input_tokens = 6, output_tokens = 8, total_tokens = 14 }
                 assert.same({ 14, usage, 0.022 }, { spent.tokens, spent.usage, spent.cost })
+                assert.same({}, { spent.estimated_tokens, spent.estimated_cost })
             end)
         end)
     end)
@@ -124,6 +126,7 @@ describe("a budget of tokens", function()
                 assert.is_true(with_cap > 100 and with_cap < 200)
                 ask(m)
                 assert.is_true(task.spent().tokens > with_cap + 1024)
+                assert.equal(task.spent().tokens, task.spent().estimated_tokens)
                 assert.same({}, task.spent().usage)
             end)
         end)
@@ -515,7 +518,8 @@ describe("attempts", function()
             found = table.pack(task.with_budget(limits, function()
                 local reply, message, code = ask(m, { max_tokens = 24 })
                 local spent = task.spent()
-                return spent.calls, spent.failed, spent.tokens, reply and reply.text, code, message
+                return spent.calls, spent.failed, spent.tokens, reply and reply.text, code, message,
+                    spent.estimated_tokens
             end))
         end)
         return found, #transport.sent
@@ -523,16 +527,16 @@ describe("attempts", function()
 
     it("whose reply was cut off are charged what was reserved for each", function()
         local found, sent = call({ CUT, CUT, OK }, { max_tokens = 10000 })
-        assert.same({ 3, 2, 2 * RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
-        assert.equal(3, sent)
+        assert.same({ 1, 0, 2 * RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
+        assert.same({ 3, 2 * RESERVED }, { sent, found[7] }) -- 15 tokens are no estimate
         found, sent = call({ CUT }, { max_tokens = 10000 })
-        assert.same({ 3, 3, 3 * RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
-        assert.equal(3, sent)
+        assert.same({ 1, 1, 3 * RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
+        assert.same({ 3, 3 * RESERVED }, { sent, found[7] })
     end)
 
     it("that timed out are charged too, those without a reply are not", function()
         local late = { code = "TIMEOUT", error = "no complete reply within timeout_ms (5)" }
-        assert.same({ 2, 1, RESERVED + 15 }, { table.unpack(call({ late, OK },
+        assert.same({ 1, 0, RESERVED + 15 }, { table.unpack(call({ late, OK },
             { max_calls = 9 }), 1, 3) })
         for _, unbilled in ipairs { { code = "CONNECT", error = "refused" }, { status = 503,
             body = "" }, { status = 429, body = "" }, { code = "TIMEOUT",
@@ -545,12 +549,13 @@ describe("attempts", function()
     end)
 
     it("are repeated only if the budget has room for them", function()
-        for limit, most in pairs { max_calls = 1, max_tokens = 2 * RESERVED - 1 } do
-            local found, sent = call({ CUT, OK }, { [limit] = most })
-            assert.same({ 1, 1, RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
-            assert.matches("; the budget of %d+ %a+ is spent", found[6])
-            assert.equal(1, sent)
-        end
+        local found, sent = call({ CUT, OK }, { max_tokens = 2 * RESERVED - 1 })
+        assert.same({ 1, 1, RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
+        assert.matches("; the budget of %d+ tokens is spent", found[6])
+        assert.equal(1, sent)
+        found, sent = call({ CUT, OK }, { max_calls = 1 }) -- another attempt, not another call
+        assert.same({ 1, 0, RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
+        assert.equal(2, sent)
     end)
 
     it("of a stream are charged the reservation if that is more than the known usage", function()

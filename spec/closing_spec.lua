@@ -1,6 +1,8 @@
 -- The line at the end of each run that called a model, and the live one on a terminal.
 
+local help = require "log_help"
 local screen = require "screen"
+local server = require "server"
 local shell = require "shell"
 
 local MODEL = [[
@@ -116,4 +118,53 @@ describe("the end of a run", function()
         assert.matches("^ponder run: 3 calls, 3%.6k tokens, $0%.0060", lines[2])
         assert.is_nil(lines[3])
     end)
+end)
+
+describe("an amount", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    local REPLY = '{"choices":[{"message":{"content":"fine"}}]%s}'
+    local BARE = "body=" .. server.encode(REPLY:format "")
+    local USAGE = "body=" .. server.encode(REPLY:format(
+        ',"usage":{"prompt_tokens":1000,"completion_tokens":200}'))
+    local FAILS, CUT = "status=503&body={}&retry-after=0", "cut=20"
+
+    -- What the server answers, and what that comes to: in the closing line; in the columns of
+    -- `ponder log`; in the tokens of `ponder show`; in the columns of `ponder show --calls`.
+    local CASES = {
+        { "that replies report", { FAILS, FAILS, USAGE }, "1 call, 1.2k tokens, $0.0020",
+            "1.2k $0.0020", "1.0k in, 200 out", "1.0k 200 $0.0020" },
+        { "that no reply reports", { BARE }, "1 call, ~%d.%dk tokens, ~$0.00%d%d", "? ?",
+            "? in, ? out", "? ? ?" },
+        { "of an attempt that was cut off", { CUT, USAGE }, "1 call, ~2.%dk tokens, ~$0.00%d%d",
+            "1.2k+? $0.0020+?", "1.0k+? in, 200+? out", "1.0k 200 $0.0020" },
+        { "of a call whose attempts were all cut off", { CUT, CUT, CUT },
+            "1 call, 1 failed, ~3.%dk tokens, ~$0.01%d", "? ?", "? in, ? out", "? ? ?" },
+        { "of a call that is not billed", { "status=400&body={}" },
+            "1 call, 1 failed, 0 tokens", "0 $0.00", "0 in, 0 out", "- - -" },
+    }
+
+    for _, case in ipairs(CASES) do
+        it(case[1] .. " is the same everywhere", function()
+            w:begin [[ say(ask "a") ]]
+            w.dir:write("config/ponder/prices.lua",
+                ('return { ["%s/*"] = { input = 1, output = 5 } }'):format(w.server.url))
+            w.server:next(table.unpack(case[2]))
+            local opts = { env = { XDG_CONFIG_HOME = w.dir.path .. "/config" } }
+            local function pattern(text)
+                return (text:gsub("%%d", "\1"):gsub("[%?%$+]", "%%%0"):gsub("\1", "%%d"):gsub(" ",
+                    " +"))
+            end
+            local r = w:ponder({ "run", "--log", w.log, w.script }, opts)
+            assert.matches("^ponder run: " .. pattern(case[3]) .. "[%d]*, %d.%d s", r.closing)
+            assert.matches(" +1 +" .. pattern(case[4]) .. " ", w:ponder({ "log", w.log }).out)
+            assert.matches("\ntokens    " .. pattern(case[5]) .. "\ncost      "
+                .. pattern(case[4]:match "%S+$") .. "\n", w:ponder({ "show", w.log }).out)
+            assert.matches(" " .. pattern(case[6]) .. " +live ",
+                w:ponder({ "show", "--calls", w.log }).out)
+        end)
+    end
 end)

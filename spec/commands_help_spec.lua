@@ -139,15 +139,15 @@ describe("ponder doctor", function()
             ['return { prices = {\n\n["openai:m"] = { input = -1, output = 0 } } }'] =
                 ':3: the price of "openai:m": opts.input must be a finite number >= 0 (got -1)',
         } do
-            local line = dir:write("ponder/config.lua", text) .. problem
-                .. "; correct the file, or move it away\n"
+            local place = dir:write("ponder/config.lua", text) .. problem
+            local line = place .. "; correct the file, or move it away\n"
             local function run(...)
                 return shell.ponder({ ... }, { cwd = dir.path, env = shell.bare {
                     XDG_CONFIG_HOME = dir.path, PONDER_MODEL = "openai:m", OPENAI_API_KEY = KEY } })
             end
             local doctor = run("doctor", "--timeout-ms", "100")
             assert.same({ 1, "" }, { doctor.status, doctor.err })
-            assert.is_true(has(doctor.out, line), doctor.out)
+            assert.is_true(has(doctor.out, place), doctor.out)
             for _, words in ipairs { { "chat", "hi" }, { "cot", "hi" }, { "eval", "eval.lua" },
                 { "run.lua" }, { "chat", "--mcp", "x", "hi" },
                 not problem:find "base_ul" and { "models" } or nil,

@@ -4,7 +4,9 @@ local browser = require "browser"
 local page = require "ponder.report.eval.page"
 local shell = require "shell"
 local stats = require "ponder.stats"
+local style = require "ponder.report.style"
 local summary = require "ponder.eval.summary"
+local tables = require "ponder.report.eval.table"
 
 local dir = shell.directory()
 local b
@@ -111,6 +113,26 @@ describe("the page of an evaluation", function()
         assert.truthy(rows()[1]:find("$0.021", 1, true))
         choose("sort", "order")
         choose("policy", "")
+    end)
+
+    it("marks amounts that are estimated or unknown, as the table in the terminal does", function()
+        local result = result_of(3)
+        for i, record in ipairs(result.records) do
+            record.estimated_tokens = record.policy == "io" and 7 or nil
+            record.cost = record.policy ~= "search" and i ~= 4 and record.cost or nil
+        end
+        result = summary.new(result.meta, result.records)
+        local lines = table.concat(tables.lines(result, style.of(1)), "\n")
+        assert.matches("\nio +3 .* 1.0 +~10 +$0.0030 ", lines)
+        assert.matches("\ntot <b> +3 .* 2.0 +20 +$0.0070%+%? ", lines)
+        assert.matches("\nsearch +3 .* 3.0 +30 +%? ", lines)
+        dir:write("marks.html", page.write(result))
+        b:open(dir.path .. "/marks.html")
+        assert.same({ { "~10", "$0.00300" }, { "20", "$0.00700+?" }, { "30", "?" } }, b:run [[
+            return [...document.querySelectorAll('#policies tbody tr')].map((row) =>
+                [...row.children].slice(11, 13).map((cell) => cell.textContent)) ]])
+        assert.matches("%?", rows()[9])
+        open("demo.html", 60)
     end)
 
     it("shows an item when it is selected, also by key", function()

@@ -246,8 +246,8 @@ describe("a logged run", function()
             ]]
             w.server:next("cut=20", "cut=20", "cut=20", "", BAD)
             local first = w:ponder { "run", "--max-calls", "9", "--log", w.log, w.script }
-            assert.equal("CONNECT\n3\ttrue\n", first.out)
-            assert.equal("CONNECT\n3\ttrue\n5\n", w:resume().out)
+            assert.equal("CONNECT\n1\ttrue\n", first.out)
+            assert.equal("CONNECT\n1\ttrue\n3\n", w:resume().out)
             assert.equal(6, w:requests())
         end)
     end)

@@ -96,6 +96,7 @@ describe("the cost of a call", function()
     end)
 
     it("is unknown without a price or usage, and 0 if models are free", function()
+        assert.equal(0, price.cost(price.of("script", "m.lua", nil, BUILT_IN), nil))
         assert.is_nil(price.cost(nil, { input_tokens = 1, output_tokens = 1 }))
         assert.is_nil(price.cost(rates, nil))
         assert.is_nil(price.cost(rates, { total_tokens = 9 }))

@@ -18,18 +18,32 @@ describe("an amount", function()
             [1e-30] = "$0.000000000000" } do
             assert.equal(shown, amount.money(usd))
         end
-        assert.equal("-", amount.money(nil))
+        assert.equal("?", amount.money(nil))
     end)
 
-    it("that is unknown is shown as unknown", function()
-        for shown, totals in pairs { ["$0.50"] = { cost = 0.5, unpriced = 0 },
-            ["$0.50, and 1 call of unknown price"] = { cost = 0.5, unpriced = 1 },
-            ["$0.50, and 2 calls of unknown price"] = { cost = 0.5, unpriced = 2 },
-            ["unknown"] = { unpriced = 2 }, ["nothing"] = { unpriced = 0 } } do
-            assert.equal(shown, amount.cost(totals))
+    it("has a mark if it is estimated or unknown", function()
+        for shown, of in pairs { ["$0.50"] = { cost = 0.5, unpriced = 0 },
+            ["$0.50+?"] = { cost = 0.5, unpriced = 2 }, ["~$0.50"] = { cost = 0.5,
+            estimated_cost = 0.1, unpriced = 0 }, ["~$0.50+?"] = { cost = 0.5, estimated_cost = 0.5,
+            unpriced = 1 }, ["?"] = { calls = 1, unpriced = 1 }, ["$0.00"] = { calls = 1,
+            unpriced = 0 }, ["-"] = { calls = 0, unpriced = 0 } } do
+            assert.equal(shown, amount.cost(of))
         end
-        assert.same({ "$0.50+?", "?", "-" }, { amount.short_cost { cost = 0.5, unpriced = 1 },
-            amount.short_cost { unpriced = 1 }, amount.short_cost { unpriced = 0 } })
+        for shown, of in pairs { ["1.2k"] = {}, ["~1.2k"] = { estimated_tokens = 7 },
+            ["1.2k+?"] = { unmetered = 1 }, ["-"] = { calls = 0 } } do
+            assert.equal(shown, amount.tokens(of, 1234))
+        end
+        assert.same({ "?", "0" }, { amount.tokens({ unmetered = 1 }, nil),
+            amount.tokens({ unmetered = 0 }, nil) })
+        local function spent(more)
+            local all = { calls = 2, failed = 0, in_flight = 0, tokens = 9, cost = 0, unpriced = 0 }
+            for name, value in pairs(more) do all[name] = value end
+            return table.concat(amount.spent(all, 1), ", ")
+        end
+        assert.same({ "2 calls, 9 tokens, 1.0 s", "2 calls, ~9 tokens, ~$0.50, 1.0 s",
+            "2 calls, 9 tokens, cost ?, 1.0 s", "2 calls, 9 tokens, $0.50+?, 1.0 s" }, { spent {},
+            spent { estimated_tokens = 1, cost = 0.5, estimated_cost = 0.1 },
+            spent { unpriced = 2 }, spent { unpriced = 1, cost = 0.5 } })
     end)
 
     it("of time is relative to the start", function()

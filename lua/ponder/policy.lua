@@ -166,9 +166,10 @@ function Run:report(answer, score)
     print(score)
     local spent = task.spent()
     print(("model: %s%s"):format(self.model.name, scripted))
-    print(("calls: %d%s, tokens: %d in + %d out, time: %.1f s"):format(spent.calls,
-        spent.failed > 0 and (" (%d failed)"):format(spent.failed) or "",
-        spent.usage.input_tokens or 0, spent.usage.output_tokens or 0,
+    local tokens = spent.estimated_tokens and ("~%d"):format(spent.tokens)
+        or ("%d in + %d out"):format(spent.usage.input_tokens or 0, spent.usage.output_tokens or 0)
+    print(("calls: %d%s, tokens: %s, time: %.1f s"):format(spent.calls,
+        spent.failed > 0 and (" (%d failed)"):format(spent.failed) or "", tokens,
         task.now() - self.started))
     return 0
 end

@@ -143,7 +143,7 @@ end
 ---@return any ... results of `f`
 function Run:enter(f, ...)
     self.is_command, self.status, self.group = true, "running", scheduler.current().group
-    return scheduler.with_context(FIELD, self, f, ...)
+    return scheduler.with_context(FIELD, self, budgets.within, self.budget, f, ...)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -385,7 +385,8 @@ end
 ---@param answer any a JSON value
 function Run:report(answer)
     local spent = self:spent()
-    local data = { answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost }
+    local data = options.pick(spent, budgets.FIGURES)
+    data.answer = answer
     local ok, message = pcall(json.encode, data)
     if not ok then
         error("run:report: answer: " .. message:gsub("^.-json%.encode: ", ""), 2)
@@ -394,12 +395,10 @@ function Run:report(answer)
     log.event("run.report", data)
 end
 
----What the run and the runs within it have spent, like task.spent(). Of a command: calls, tokens
----and cost, if it is logged.
+---What the run and the runs within it have spent, like task.spent().
 ---@return ponder.task.Spent
 function Run:spent()
-    local tape = self.is_command and self.group.tape
-    return tape and tape:whole().sink.writer.spent or self.budget:account()
+    return self.budget:account()
 end
 
 options.methods(Run, "run", "a run")

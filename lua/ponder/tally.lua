@@ -1,4 +1,4 @@
---- Sums the usage that replies report.
+--- Sums the usage that replies report, and says which failures may have been billed.
 ---
 --- Servers may report anything: a value that is not a whole number from 0 to 2^40 counts as
 --- unknown. Sums saturate at 2^53, the largest integer that JSON and SQL hold exactly.
@@ -117,6 +117,56 @@ function tally.tokens(usage, reserved)
     usage = type(usage) == "table" and usage or {}
     return tally.total(usage) or math.max(reserved, tally.plus(
         count(usage.input_tokens) or 0, count(usage.output_tokens) or 0))
+end
+
+-------------------------------------------------------------------------------
+-- What replies do not report
+
+local BYTES_PER_TOKEN = 3 -- conservative: English has about 4, code and other scripts fewer
+local UNKNOWN_OUTPUT_TOKENS = 1024
+
+--- An upper estimate of the tokens of a prompt and its replies.
+---@param bytes integer of the prompt
+---@param max_output integer? tokens of all replies; nil: not limited
+---@param n integer samples
+---@return integer input_tokens
+---@return integer output_tokens
+function tally.estimate(bytes, max_output, n)
+    return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
+end
+
+local UNBILLED = { "AUTH", "BAD_REQUEST", "BUDGET", "CONNECT", "CONTEXT_LENGTH", "NO_PRICE",
+    "NOT_FOUND", "QUOTA", "RATE_LIMITED", "SERVER", "TLS" }
+local IS_UNBILLED = {}
+for _, code in ipairs(UNBILLED) do
+    IS_UNBILLED[code] = true
+end
+
+-- The message of net/transfer.c for a connection timeout.
+local NOT_CONNECTED = "no connection within connect_timeout_ms"
+
+--- Whether a failed attempt may have been billed: its reply had begun, or was never received.
+---@param status integer? of HTTP
+---@param code string?
+---@param message string?
+---@return boolean
+function tally.is_billed(status, code, message)
+    if status then
+        return status >= 200 and status <= 299
+            and (code == "CONNECT" or code == "TLS" or not IS_UNBILLED[code])
+    end
+    return not IS_UNBILLED[code] and not (message and message:find(NOT_CONNECTED, 1, true))
+end
+
+--- The same in SQL, of columns `code` and `message`.
+---@param status? string column of the HTTP status
+---@return string sql a condition
+function tally.sql_billed(status)
+    local by_code = ("coalesce(code, '') NOT IN ('%s')"):format(table.concat(UNBILLED, "', '"))
+    local without = ("(%s AND instr(coalesce(message, ''), '%s') = 0)"):format(by_code,
+        NOT_CONNECTED)
+    return not status and without or ("CASE WHEN %s IS NULL THEN %s ELSE %s BETWEEN 200 AND 299 "
+        .. "AND (code IN ('CONNECT', 'TLS') OR %s) END"):format(status, without, status, by_code)
 end
 
 local MAX_FINITE = 1.7976931348623157e308

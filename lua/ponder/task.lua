@@ -294,11 +294,13 @@ end
 --- (estimated conservatively as a third of the request's bytes) and of its reply
 --- (`max_output_tokens` for each sample; 1,024 if it is not set), and their price. So concurrent
 --- calls cannot exceed the budget together. When the call ends, the reservation is replaced by what
---- it used; if the provider does not say, the estimate counts. A call that does not fit only
---- because of other reservations waits for those calls. A call that does not fit at all returns
---- `nil, message, "BUDGET"`, and no other call starts after it; those in flight are awaited, or
---- with `in_flight = "cancel"` end at once with the same code. At the timeout, `f` and its calls
---- are cancelled.
+--- it used; if the provider does not say, the estimate counts (`estimated_tokens` and
+--- `estimated_cost` of `task.spent` say how much of the sums it is). All attempts of a call are one
+--- call; of a failed attempt that may have been billed, the estimate counts. A call that does not
+--- fit only because of other reservations waits for those calls. A call that does not fit at all
+--- returns `nil, message, "BUDGET"`, and no other call starts after it; those in flight are
+--- awaited, or with `in_flight = "cancel"` end at once with the same code. At the timeout, `f` and
+--- its calls are cancelled.
 ---
 --- Cached replies cost nothing. `max_cost` needs the price of each model (see ponder.model.price):
 --- a call to a model without one returns the code "NO_PRICE".

@@ -70,15 +70,11 @@ local function value_of(value)
         MAX_VALUE_BYTES)
 end
 
-local function money_of(side)
-    return side.calls > 0 and amount.short_cost(side) or "-"
-end
-
 local function write_table(w, found)
     local a, b = found.a, found.b
     local function tokens(side)
-        return side.input_tokens and ("%s in, %s out"):format(amount.count(side.input_tokens),
-            amount.count(side.output_tokens or 0)) or "-"
+        return ("%s in, %s out"):format(amount.tokens(side, side.input_tokens),
+            amount.tokens(side, side.output_tokens))
     end
     local function time(side)
         return side.duration_s and amount.seconds(side.duration_s) or "-"
@@ -87,7 +83,7 @@ local function write_table(w, found)
         { "answer", value_of(summary.answer(a.answer)), value_of(summary.answer(b.answer)) },
         { "calls", amount.count(a.calls), amount.count(b.calls) },
         { "not sent", amount.count(a.reused), amount.count(b.reused) },
-        { "tokens", tokens(a), tokens(b) }, { "cost", money_of(a), money_of(b) },
+        { "tokens", tokens(a), tokens(b) }, { "cost", amount.cost(a), amount.cost(b) },
         { "time", time(a), time(b) } }
     for _, row in ipairs(rows) do
         if row[2] ~= row[3] and row[1] ~= "log" then

@@ -59,6 +59,12 @@ end
 -------------------------------------------------------------------------------
 -- Configuration
 
+-- A broken file of settings.
+local function broken(about, problem)
+    local front, advice = tostring(problem):match("^(.*); (" .. model_name.ADVICE:sub(3) .. ")$")
+    return finding(about, "problem", front or tostring(problem), advice)
+end
+
 local function check_config()
     local path = model_name.config_path(os.getenv)
     if not path or not read_file(path) then
@@ -66,7 +72,7 @@ local function check_config()
     end
     local ok, problem = pcall(model_name.load_config, os.getenv)
     if not ok then
-        return finding("config file", "problem", tostring(problem))
+        return broken("config file", problem)
     end
     return finding("config file", "ok", path)
 end
@@ -78,7 +84,7 @@ local function check_prices()
         return path and model_name.load_file(path)
     end)
     if not ok then
-        return finding("prices", "problem", tostring(own))
+        return broken("prices", own)
     elseif own == nil then
         return finding("prices", "unused",
             path and path .. " does not exist: built-in prices apply" or "no $HOME")

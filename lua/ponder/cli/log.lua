@@ -33,8 +33,9 @@ ponder log [OPTION...] [FILE]
 
 Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), newest first: start, status,
 calls, tokens, cost and time; calls, tokens and cost include those of the runs that a run started,
-such as the attempts of an evaluation. A run that has not ended is `running` while a process has its
-log open, else `killed`. $? means an unknown price. ponder show N shows one. Damaged files have no
+such as the attempts of an evaluation. ? stands for tokens or a cost that no reply reported or no
+price is known for. A run that has not ended is `running` while a process has its log open, else
+`killed`. ponder show N shows one. Damaged files have no
 number; --keep removes them with the oldest runs. With FILE, a path or the name or number of a log,
 lists the runs that it holds, oldest first, each with its own calls; other commands take the third
 as FILE#3.]]
@@ -51,8 +52,9 @@ local function describe(opened, file, totals)
         status = opened:state(), command = amount.command(run), started_at = run.started_at,
         ended_at = run.ended_at, exit_status = run.exit_status,
         duration_s = amount.duration(run, totals.last_at), calls = totals.calls,
-        errors = totals.errors, total_tokens = totals.total_tokens, cost = totals.cost,
-        unpriced_calls = totals.unpriced, saved_calls = run.saved_calls,
+        errors = totals.errors, total_tokens = totals.total_tokens,
+        unmetered_calls = totals.unmetered, cost = totals.cost, unpriced_calls = totals.unpriced,
+        saved_calls = run.saved_calls,
         saved_cost = run.saved_cost, run_name = run.name, labels = run.labels,
         parent = run.parent }, run
 end
@@ -131,9 +133,9 @@ local function print_table(list)
         rows[i] = { run.number and ("%d"):format(run.number) or "-",
             amount.when(run.started_at, short and "%m-%d %H:%M" or "%Y-%m-%d %H:%M"),
             { run.status, COLORS[run.status] }, amount.count(run.calls),
-            run.total_tokens and amount.count(run.total_tokens) or "-",
-            run.error and "-"
-                or amount.short_cost { cost = run.cost, unpriced = run.unpriced_calls },
+            amount.tokens({ calls = run.calls, unmetered = run.unmetered_calls },
+                run.total_tokens),
+            amount.cost { calls = run.calls, cost = run.cost, unpriced = run.unpriced_calls },
             run.duration_s and amount.seconds(run.duration_s) or "-",
             text.line(run.command:gsub("^ponder ", "")
                 .. (run.run_name and ": " .. run.run_name or "")), text.line(run.path) }

@@ -137,6 +137,8 @@ end
 ---@field errors ponder.ensemble.Failure[]
 ---@field usage ponder.model.Usage sums; nil fields are in no reply
 ---@field cost number? USD; nil: the price of a call is unknown
+---@field estimated_tokens integer? tokens that no reply reported, besides `usage`; nil: none
+---@field estimated_cost number? the part of `cost` that is an estimate; nil: none
 ---@field opts table of the ensemble
 local Account = {}
 Account.__index = Account
@@ -278,7 +280,9 @@ end
 function Account:close(result)
     result.calls, result.failed = self.calls, self.failed
     result.errors, result.usage = self.errors, self.usage
-    result.cost = self.budget:account().cost
+    local spent = self.budget:account()
+    result.cost, result.estimated_cost = spent.cost, spent.estimated_cost
+    result.estimated_tokens = spent.estimated_tokens
     return result
 end
 

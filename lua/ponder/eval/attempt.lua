@@ -3,6 +3,7 @@
 
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
+local options = require "ponder.options"
 local runs = require "ponder.run"
 local samples = require "ponder.model.samples"
 local scheduler = require "ponder.task.scheduler"
@@ -53,7 +54,9 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field code string?
 ---@field calls integer model calls sent
 ---@field tokens integer
+---@field estimated_tokens integer? the part of `tokens` that is an estimate
 ---@field cost number? USD; nil: the price of a call is unknown
+---@field estimated_cost number? the part of `cost` that is an estimate
 ---@field seconds number from its start to its answer, including waits for rate limits
 ---@field critical_seconds number with a call in flight; replayed calls take no time
 ---@field score_calls integer? of judges, with their score_cost
@@ -138,7 +141,7 @@ end
 ---@field question any
 ---@field answer any
 ---@field failure {message: string, code: string, stopped: boolean?}?
----@field spent {calls: integer, tokens: integer, cost: number?}
+---@field spent table the fields task.budget.FIGURES of a ponder.task.Spent
 ---@field seconds number
 ---@field critical_seconds number
 ---@field points ponder.eval.Point[]
@@ -177,7 +180,7 @@ function attempt.perform(evaluation, job, limits)
         run.drawn = run.drawn or ensemble.list
     end
     return { question = run.question, answer = answer, failure = failure,
-        spent = { calls = spent.calls, tokens = spent.tokens, cost = spent.cost },
+        spent = options.pick(spent, budgets.FIGURES),
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
         critical_seconds = run.budget.busy, points = run.points, samples = run.drawn }
 end
@@ -296,8 +299,8 @@ function attempt.run(evaluation, job, limits)
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
         cluster = item.cluster, seed = seed_of(limits.seed, job),
         question = performed.question, answer = performed.answer,
-        calls = spent.calls, tokens = spent.tokens, cost = spent.cost,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }
+    options.merge(record, spent)
     if failure then
         record.message, record.code = failure.message, failure.code
         record.outcome = failure.stopped and "stopped" or "failed"

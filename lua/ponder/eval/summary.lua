@@ -34,11 +34,14 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field difference ponder.eval.Difference? from the baseline
 ---@field calls ponder.eval.Amounts?
 ---@field tokens ponder.eval.Amounts?
+---@field estimated_tokens integer? of all records; nil: no part of `tokens` is an estimate
 ---@field cost ponder.eval.Amounts? of records whose cost is known
+---@field estimated_cost number? likewise
 ---@field unpriced integer records whose cost is unknown
 ---@field seconds ponder.eval.Amounts?
 ---@field critical_seconds ponder.eval.Amounts?
----@field score_cost number? USD, of all judges
+---@field score_cost number? USD, of all judges whose cost is known
+---@field score_unpriced integer records whose judges' cost is unknown
 ---@field cost_per_right ponder.eval.Figure
 ---@field pass_at table? {k, pass_at_k, pass_hat_k} for each k up to the epochs
 
@@ -162,6 +165,14 @@ local function sum_of(records, name)
     return total
 end
 
+local function count_unpriced_scores(records)
+    local n = 0
+    for _, record in ipairs(records) do
+        n = n + (record.score_calls and not record.score_cost and 1 or 0)
+    end
+    return n
+end
+
 local function describe(name, records, meta)
     local xs, clusters = estimate.scores(counted(records, meta))
     local outcomes, stopped_right, failure = count_outcomes(records)
@@ -172,10 +183,13 @@ local function describe(name, records, meta)
         scores = by_scorer(records, meta),
         calls = estimate.amounts(column(records, "calls")),
         tokens = estimate.amounts(column(records, "tokens")),
+        estimated_tokens = sum_of(records, "estimated_tokens"),
+        estimated_cost = sum_of(records, "estimated_cost"),
         cost = estimate.amounts(costs), unpriced = #records - #costs,
         seconds = estimate.amounts(column(records, "seconds")),
         critical_seconds = estimate.amounts(column(records, "critical_seconds")),
         score_cost = sum_of(records, "score_cost"),
+        score_unpriced = count_unpriced_scores(records),
         cost_per_right = cost_per_right(records, meta), pass_at = pass_at(records, meta) }
 end
 

@@ -21,6 +21,8 @@ work.BEGIN, work.RECORD = "eval.begin", "eval.record"
 ---@field score number sum
 ---@field scored integer records in the accuracy
 ---@field cost number USD, as far as known
+---@field estimated_cost number the part of it that is an estimate
+---@field unpriced integer runs whose cost is unknown
 
 ---@class ponder.eval.Progress
 ---@field total integer
@@ -66,7 +68,7 @@ local function new_progress(evaluation, total)
         by_name = {} }
     for i, policy in ipairs(evaluation.policies) do
         local tally = { name = policy.name, done = 0, running = 0, failed = 0, binary = true,
-            score = 0, scored = 0, cost = 0 }
+            score = 0, scored = 0, cost = 0, estimated_cost = 0, unpriced = 0 }
         progress.policies[i], progress.by_name[policy.name] = tally, tally
     end
     return progress
@@ -80,6 +82,8 @@ local function count(progress, record)
     tally.scored, tally.score = tally.scored + 1, tally.score + value
     tally.binary = tally.binary and (value == 0 or value == 1)
     tally.cost = tally.cost + (record.cost or 0)
+    tally.estimated_cost = tally.estimated_cost + (record.estimated_cost or 0)
+    tally.unpriced = tally.unpriced + (record.cost and 0 or 1)
 end
 
 -------------------------------------------------------------------------------

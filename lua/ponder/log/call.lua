@@ -22,7 +22,6 @@ local call = {}
 ---@field is_reply fun(self, reply: any): boolean whether it has the fields of a reply
 ---@field replace_prompt fun(self, text: string) for a fork that edits the prompt; `identity` stays
 ---@field answer fun(self, reply: table?): ponder.log.AnswerRow
----@field spent fun(self, reply: table?): integer?, number? tokens and USD of a live reply
 ---@field charge fun(self, results: table, failures: ponder.log.Failure[])
 ---@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)
 
@@ -151,7 +150,6 @@ function Call:ask_again(log)
 end
 
 local function write_answer(self, log, status, reply, row, message, code)
-    log:count_spent(row.total_tokens, row.cost)
     log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at,
         log.clock(), reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
         row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
@@ -228,9 +226,7 @@ end
 
 --- Charges an answer replayed from the log of the same run: an earlier process paid for it.
 ---@param results table
----@param log ponder.log.Recorder
-function Call:charge_played(results, log)
-    log:count_spent(self.asked:spent(results[1] or results[4]))
+function Call:charge_played(results)
     self.asked:charge(results, results.failures)
 end
 

@@ -175,17 +175,22 @@ local function read_row(read, shape)
     return row
 end
 
--- Counts a call made elsewhere in this run's account and the budgets in force.
+local NOTHING = { tokens = 0, cost = 0 }
+
+-- Counts a call made elsewhere in the budgets in force.
 local function count_call(recorder, at, row)
-    local cost = row[at.cost]
+    recorder.writer.calls = recorder.writer.calls + 1
+    if row[at.origin] ~= "live" then
+        return
+    end
     local usage = { input_tokens = row[at.input_tokens], output_tokens = row[at.output_tokens],
         total_tokens = row[at.total_tokens] }
-    recorder.writer.calls = recorder.writer.calls + 1
-    if row[at.origin] == "live" then
-        local tokens = tally.total(usage) or 0
-        recorder:count_spent(tokens, cost)
-        holds.charge({ tokens = tokens, cost = cost or 0 }, usage, cost, row[at.status] ~= "ok")
+    local failed, need = row[at.status] ~= "ok", NOTHING
+    if not failed or row[at.reply] or tally.is_billed(nil, row[at.code], row[at.message]) then
+        local input, output = tally.estimate(#row[at.request], nil, row[at.samples])
+        need = { tokens = input + output }
     end
+    holds.charge(need, usage, row[at.cost], failed)
 end
 
 -- Reads the rows of one run. Rows ordered over all runs of the log are collected in `ordered`.

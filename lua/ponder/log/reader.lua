@@ -298,6 +298,15 @@ end
 -- Sums
 
 local LIVE = "coalesce(origin, 'live') = 'live'"
+-- Whether a call may have been billed: it succeeded, or failed after a part of its reply or in a
+-- way that may be billed; and whether an attempt may have been that was followed by another one.
+local FAILED = "EXISTS (SELECT 1 FROM attempts AS one WHERE one.run = calls.run "
+    .. "AND one.call = calls.id%s)"
+local BILLED_ATTEMPT = FAILED:format(" AND " .. tally.sql_billed("one.status"))
+local BILLED = ("(status = 'ok' OR status = 'error' AND (reply IS NOT NULL OR %s "
+    .. "OR %s AND NOT %s))"):format(BILLED_ATTEMPT, tally.sql_billed(), FAILED:format "")
+local BILLED_BEFORE = ("(status IN ('ok', 'error') AND attempts > 1 AND %s)")
+    :format(BILLED_ATTEMPT)
 local TOKENS = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
     "reasoning_tokens" }
 
@@ -319,11 +328,12 @@ SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   $sums
   sum(cost) FILTER (WHERE $live AND $usd) AS cost,
   sum(cost) FILTER (WHERE NOT $live AND $usd) AS saved_cost,
-  count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced,
+  count(*) FILTER (WHERE $live AND ($billed AND total_tokens IS NULL OR $before)) AS unmetered,
+  count(*) FILTER (WHERE $live AND ($billed AND cost IS NULL OR $before AND cost > 0)) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
 FROM calls %s]]
-SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
-    usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
+SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(), billed = BILLED,
+    before = BILLED_BEFORE, usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 
 ---@class ponder.log.Totals tokens, retries and cost are of live calls; nil if no call reports them
 ---@field calls integer
@@ -338,12 +348,14 @@ SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
 ---@field total_tokens integer?
 ---@field cost number? USD, of calls whose price is known
 ---@field saved_cost number? USD, of calls answered from a log or a cache
----@field unpriced integer live calls that succeeded and whose price is unknown
+---@field unmetered integer live calls whose tokens are unknown, at least in part
+---@field unpriced integer live calls whose cost is unknown, at least in part
 ---@field models table[] the same by `provider` and `model`, in the order of their first calls
 ---@field tools integer
 ---@field tool_errors integer
 
-local COUNTS = { "calls", "ok", "errors", "cancelled", "pending", "reused", "retries", "unpriced" }
+local COUNTS = { "calls", "ok", "errors", "cancelled", "pending", "reused", "retries", "unmetered",
+    "unpriced" }
 local COSTS = { "cost", "saved_cost" }
 
 local function plus(a, b)
@@ -389,6 +401,22 @@ local function models_of(self)
         from = self.db:row(NEXT, self.number, to)
     end
     return models
+end
+
+---SQL for the sums over calls, with the columns of ponder.log.Totals.
+---@param columns string that come first, with a comma
+---@param rest string what follows "FROM calls"
+---@return string
+function reader.sums(columns, rest)
+    return SUMS:format(columns, rest)
+end
+
+---Whether a call may have been billed: the amounts that it does not report are unknown.
+---@param id integer
+---@return boolean
+function Reader:is_billed(id)
+    return self.db:row(("SELECT %s FROM calls WHERE run = ? AND id = ?"):format(BILLED),
+        self.number, id) == 1
 end
 
 ---Returns the sums over all calls.

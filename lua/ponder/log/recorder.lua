@@ -2,7 +2,6 @@
 --- with those of the other runs in the file.
 
 local readings = require "ponder.log.readings"
-local tally = require "ponder.tally"
 local writer = require "ponder.log.writer"
 
 local recorder = {}
@@ -191,16 +190,6 @@ function Recorder:count_saved(cost)
         saved.cost = saved.cost + (cost or 0)
         saved.unpriced = saved.unpriced + (cost and 0 or 1)
     end
-end
-
---- Counts what a call cost.
----@param tokens integer? nil if unknown
----@param cost number? USD; nil if unknown
-function Recorder:count_spent(tokens, cost)
-    local spent = self.writer.spent
-    spent.calls = spent.calls + 1
-    spent.tokens = tally.plus(spent.tokens, tokens or 0)
-    spent.cost = spent.cost + (cost or 0)
 end
 
 --- Adds an operation with an answer from another log.

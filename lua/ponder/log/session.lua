@@ -356,11 +356,11 @@ local REMARK = {}
 function REMARK.fork(self)
     local rows = self.recorder.writer
     local saved = rows.saved
-    local worth = saved.cost > 0 and (", which saved $%.4f"):format(saved.cost) or ""
-    if saved.calls > 0 and saved.unpriced == saved.calls then
+    local worth = ""
+    if saved.unpriced > 0 and saved.unpriced == saved.calls then
         worth = ", at unknown prices"
-    elseif saved.unpriced > 0 then
-        worth = ("%s, and the unknown price of %d"):format(worth, saved.unpriced)
+    elseif saved.cost > 0 or saved.unpriced > 0 then
+        worth = (", which saved $%.4f%s"):format(saved.cost, saved.unpriced > 0 and "+?" or "")
     end
     return rows.path and ("%d of %s answered from %s%s; the log is %s"):format(saved.calls,
         quote.count(rows.calls, "call was", "calls were"), self.run.play.source, worth, rows.path)

@@ -39,7 +39,6 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field effects integer likewise
 ---@field in_flight integer calls and effects
 ---@field saved ponder.log.Saved in all runs
----@field spent {calls: integer, tokens: integer, cost: number} likewise, with replayed answers
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust has to sign
 ---@field private tapes ponder.log.Tape[] with entries that are not written yet
 local Writer = {}
@@ -55,7 +54,6 @@ end
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
         calls = 0, effects = 0, saved = writer.nothing_saved(),
-        spent = { calls = 0, tokens = 0, cost = 0.0 },
         commits = 0, tapes = {}, held = {}, unsigned = {} }, Writer)
 end
 

@@ -10,28 +10,7 @@ local task_budget = require "ponder.task.budget"
 
 local budget = {}
 
--- Failures that are not billed.
-local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true,
-    CONTEXT_LENGTH = true, NO_PRICE = true, NOT_FOUND = true, QUOTA = true, RATE_LIMITED = true,
-    SERVER = true, TLS = true }
-
 local NOTHING = { input_tokens = 0, output_tokens = 0 }
-
--- The message of net/transfer.c for a connection timeout.
-local NOT_CONNECTED = "no connection within connect_timeout_ms"
-
---- Whether a failed attempt may have been billed: its reply had begun, or was never received.
----@param status integer? of HTTP
----@param code string
----@param message string?
----@return boolean
-function budget.is_billed(status, code, message)
-    if status then
-        return status >= 200 and status <= 299
-            and (code == "CONNECT" or code == "TLS" or not UNPAID[code])
-    end
-    return not UNPAID[code] and not (message and message:find(NOT_CONNECTED, 1, true))
-end
 
 --- Whether a reply, complete or partial, has any content.
 ---@param draft ponder.model.Draft?
@@ -46,7 +25,7 @@ end
 local function used(rates, draft, code, partial, billed)
     local reply, is_free = draft or partial, false
     if not draft then
-        if billed == nil then billed = partial ~= nil or not UNPAID[code] end
+        if billed == nil then billed = partial ~= nil or tally.is_billed(nil, code) end
         is_free = not billed
     end
     if is_free or reply and reply.cached then return NOTHING, 0, not draft end
@@ -123,7 +102,7 @@ function budget.ask(m, opts)
     local missing = budget.missing_price(m)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
-    local input, output = price.estimate_tokens(#json.encode(opts.messages),
+    local input, output = tally.estimate(#json.encode(opts.messages),
         tally.count(opts.max_tokens) and opts.max_tokens * n, n)
     local function estimate()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
@@ -143,13 +122,15 @@ function budget.missing_price(m)
     end
 end
 
---- Counts unanswered requests of the previous process, which may have been billed.
+--- Counts what previous processes may have been billed for a request besides its answer.
 ---@param one ponder.model.Request
----@param times integer
-function budget.charge_lost(one, times)
+---@param attempts integer that failed
+---@param killed integer times that it was in flight when its process ended: a call each
+function budget.charge_lost(one, attempts, killed)
     if not task_budget.current() then return end
     local need = need_of(one, one.target.rates)
-    for _ = 1, times do holds.charge(need, nil, nil, true) end
+    for _ = 1, attempts do holds.charge_attempt(need) end
+    for _ = 1, killed do holds.charge(need, nil, nil, true) end
 end
 
 --- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
@@ -159,7 +140,8 @@ end
 ---@param code string?
 ---@param partial ponder.model.Draft?
 ---@param lost integer? failed attempts that may have been billed
-function budget.charge(one, draft, message, code, partial, lost)
+---@param killed integer? as of `charge_lost`
+function budget.charge(one, draft, message, code, partial, lost, killed)
     lost = lost or 0
     if not task_budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local rates = one.target.rates
@@ -168,7 +150,7 @@ function budget.charge(one, draft, message, code, partial, lost)
     local billed
     if not one.target.provider.call then billed = lost > 0 or budget.has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
-    budget.charge_lost(one, lost)
+    budget.charge_lost(one, lost, killed or 0)
     holds.charge(need, used(rates, draft, code, partial, billed))
 end
 

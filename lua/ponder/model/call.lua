@@ -286,7 +286,7 @@ function call.run(client, request)
         local draft, problem, partial, result = attempt_once(client, request, attempt)
         if draft then return draft end
         request.billed = budget.has_content(partial)
-            or budget.is_billed(problem.status, problem.code, problem.message)
+            or tally.is_billed(problem.status, problem.code, problem.message)
         local wait_ms, why = wait_before_next(client, request, problem, attempt)
         client:notify("failure", attempt, request, result, problem, wait_ms)
         note_failure(request, attempt, result, problem, wait_ms)

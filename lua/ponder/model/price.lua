@@ -35,8 +35,6 @@ local count = tally.count
 
 local HOME = { openai = "https://api.openai.com", anthropic = "https://api.anthropic.com" }
 local PER = 1000000
-local BYTES_PER_TOKEN = 3 -- conservative: English has about 4, code and other scripts fewer
-local UNKNOWN_OUTPUT_TOKENS = 1024
 
 -------------------------------------------------------------------------------
 -- Tables of prices
@@ -65,7 +63,7 @@ local function check_rates(key, rates)
     return checked
 end
 
-local function check_table(path, list)
+local function check_table(path, list, names_line)
     if type(list) ~= "table" then
         name.refuse(path, "must be a table of prices (got " .. options.show(list) .. ")")
     end
@@ -73,7 +71,7 @@ local function check_table(path, list)
     for key, rates in pairs(list) do
         if key ~= "only" then
             local ok, found = pcall(check_rates, key, rates)
-            checked[key] = ok and found or name.refuse(path, found, tostring(key))
+            checked[key] = ok and found or name.refuse(path, found, names_line and tostring(key))
         end
     end
     return checked
@@ -89,8 +87,8 @@ function price.load(env, config)
         own = name.load_file(path)
     end
     local merged = {}
-    for _, list in ipairs { config.prices and check_table(name.config_path(env), config.prices)
-        or {}, own ~= nil and check_table(path, own) or {}, builtin } do
+    for _, list in ipairs { config.prices and check_table(name.config_path(env), config.prices,
+        true) or {}, own ~= nil and check_table(path, own) or {}, builtin } do
         for key, rates in pairs(list) do
             if merged[key] == nil then
                 merged[key] = rates
@@ -167,11 +165,24 @@ local function rates_for(rates, input)
     return rates.long and input > rates.long.above and rates.long or rates
 end
 
+-- Whether calls cost nothing, however many tokens they use.
+local function is_free(rates)
+    for _, part in ipairs { "input", "output", "cache_read", "cache_write" } do
+        if (rates[part] or 0) ~= 0 then
+            return false
+        end
+    end
+    return not rates.long or is_free(rates.long)
+end
+
 ---The cost of a call.
 ---@param rates ponder.model.Rates? nil: unknown
 ---@param usage ponder.model.Usage? `input_tokens` includes cached ones, `output_tokens` reasoning
----@return number? usd nil if the price or the usage is unknown
+---@return number? usd nil if the price is unknown, or the usage of a model that is not free
 function price.cost(rates, usage)
+    if rates and is_free(rates) then
+        return 0.0
+    end
     local input = rates and usage and count(usage.input_tokens)
     local output = input and count(usage.output_tokens)
     if not output then
@@ -182,16 +193,6 @@ function price.cost(rates, usage)
     local plain = math.max(0, input - read - written)
     return tally.usd((plain * at.input + read * (at.cache_read or at.input)
         + written * (at.cache_write or at.input) + output * at.output) / PER)
-end
-
----An upper estimate of the tokens of a prompt and its replies.
----@param bytes integer of the prompt
----@param max_output integer? tokens of all replies; nil: not limited
----@param n integer samples
----@return integer input_tokens
----@return integer output_tokens
-function price.estimate_tokens(bytes, max_output, n)
-    return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
 end
 
 ---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.

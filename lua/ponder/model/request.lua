@@ -132,7 +132,7 @@ end
 --- `output_tokens` is nil if it is not limited.
 ---@return {input_tokens: integer, output_tokens: integer?}
 function Request:estimate()
-    return { input_tokens = (price.estimate_tokens(#self:body_json(), nil, self.n)),
+    return { input_tokens = (tally.estimate(#self:body_json(), nil, self.n)),
         output_tokens = max_output(self) }
 end
 
@@ -166,7 +166,7 @@ end
 --- Its cost for rate limits (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
-    local input, output = price.estimate_tokens(#self:body_json(), max_output(self), self.n)
+    local input, output = tally.estimate(#self:body_json(), max_output(self), self.n)
     return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 
@@ -250,22 +250,17 @@ function Logged:answer(draft)
         cost = origin and 0.0 or cost, saved_cost = origin and cost }
 end
 
----The tokens and the cost of an answer, complete or partial.
----@param draft ponder.model.Draft?
----@return integer? tokens nil: unknown
----@return number? cost USD; nil: unknown
-function Logged:spent(draft)
-    draft = draft or NOTHING
-    return tally.total(draft.usage),
-        draft.origin and 0.0 or price.cost(self.one.target.rates, draft.usage)
-end
-
+-- How many failed attempts may have been billed, and how often the call's process was killed.
 local function count_billed(failures)
-    local n = 0
+    local attempts, killed = 0, 0
     for _, failed in ipairs(failures) do
-        n = n + (budget.is_billed(failed.status, failed.code or "", failed.message) and 1 or 0)
+        if failed.code == "KILLED" then
+            killed = killed + 1
+        elseif tally.is_billed(failed.status, failed.code, failed.message) then
+            attempts = attempts + 1
+        end
     end
-    return n
+    return attempts, killed
 end
 
 ---Counts a call that the log of this run answers: it was paid for before the run was resumed.
@@ -281,7 +276,8 @@ end
 ---@param in_flight boolean an attempt was sent, and its outcome is unknown
 function Logged:charge_lost(failures, in_flight)
     self.one.lost = in_flight
-    budget.charge_lost(self.one, count_billed(failures) + (in_flight and 1 or 0))
+    local attempts, killed = count_billed(failures)
+    budget.charge_lost(self.one, attempts, killed + (in_flight and 1 or 0))
 end
 
 return request

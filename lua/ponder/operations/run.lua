@@ -228,6 +228,7 @@ function Run:result()
     end
     local spent = self.budget:account()
     result.usage, result.calls, result.cost = spent.usage, spent.calls, spent.cost
+    result.estimated_tokens, result.estimated_cost = spent.estimated_tokens, spent.estimated_cost
     result.duration_ms = (task.now() - self.started) * 1000
     return result
 end

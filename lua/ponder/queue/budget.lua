@@ -99,8 +99,9 @@ end
 ]]
 
 -- ... reservation, tokens, cost, max_calls, max_tokens, max_cost ('': none), and the least amounts
--- used: calls, tokens, cost. -> what it has come to: life, version, calls, tokens, cost; and the
--- limit exceeded, the amount used, the amount needed, and 1 if calls in flight cannot change that
+-- used: calls, tokens, cost; and the calls needed. -> what it has come to: life, version, calls,
+-- tokens, cost; and the limit exceeded, the amount used, the amount needed, and 1 if calls in
+-- flight cannot change that
 local RESERVE = BEGIN .. [==[
 local dead, any = {}, false
 local owners = redis.call('HGETALL', KEYS[3])
@@ -124,7 +125,7 @@ if spent then
     local what, used, need = string.match(spent, '^(%a+) (%d+) (%d+)$')
     return seen(what, used, need, 1)
 end
-local need = {calls = 1, tokens = tonumber(ARGV[9]), cost = tonumber(ARGV[10])}
+local need = {calls = tonumber(ARGV[17]), tokens = tonumber(ARGV[9]), cost = tonumber(ARGV[10])}
 for i, what in ipairs(AMOUNTS) do
     add(what, math.max(ARGV[13 + i] - total(what), 0))
     local used, max = get(what), tonumber(ARGV[10 + i])
@@ -139,13 +140,13 @@ for i, what in ipairs(AMOUNTS) do
 end
 redis.call('HSET', KEYS[2], ARGV[8], ARGV[1] .. ' ' .. ARGV[9] .. ' ' .. ARGV[10])
 add('version', 1)
-add('calls', 1)
+add('calls', need.calls)
 add('held_tokens', ARGV[9])
 add('held_cost', ARGV[10])
 return seen()]==]
 
--- ... and of each reservation: its name, calls (-1: never made), tokens, cost -> what it has come
--- to: life, version, calls, tokens, cost; and `spent`
+-- ... and of each reservation: its name, calls (below 0: never made), tokens, cost -> what it has
+-- come to: life, version, calls, tokens, cost; and `spent`
 local SETTLE = BEGIN .. [[
 for i = 8, #ARGV, 4 do
     settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
@@ -212,7 +213,7 @@ local function words_of(self, ...)
     return table.move({ ... }, 1, select("#", ...), 8, words)
 end
 
-local function words_of_need(self, name, need)
+local function words_of_need(self, name, need, calls)
     local limits, used = self.budget.limits, used_of(self.budget)
     local words = words_of(self, name, need.tokens, nano(need.cost or 0),
         limits.max_calls or "", limits.max_tokens or "",
@@ -220,6 +221,7 @@ local function words_of_need(self, name, need)
     for i = 1, 3 do
         words[13 + i] = ("%.0f"):format(math.max(used[i], self.at_least[i]))
     end
+    words[17] = calls
     return words
 end
 
@@ -240,7 +242,7 @@ local function refusal(self, what, used, need)
 end
 
 ---See ponder.task.Backing. Waits while Redis is away.
-function Shared:reserve(need, waits)
+function Shared:reserve(need, waits, calls)
     self.count = self.count + 1
     local name = ("%s.%d"):format(self.owner, self.count)
     local pause = waiters.doubling_pause("a budget's room", FIRST_PAUSE_S, MAX_PAUSE_S)
@@ -248,11 +250,11 @@ function Shared:reserve(need, waits)
         local refused, message
         local _ <close> = setmetatable({}, { __close = function()
             if not refused then -- cancelled: it may have been reserved
-                self:release(name)
+                self:release(name, calls)
             end
         end })
         refused, message = redis.persist(nil, function()
-            return ask(self, RESERVE, words_of_need, name, need)
+            return ask(self, RESERVE, words_of_need, name, need, calls)
         end)
         if not refused then
             return nil, message
@@ -272,7 +274,7 @@ end
 
 ---See ponder.task.Backing. A call refused here after its reservation: tells the other processes.
 function Shared:refuse(need)
-    post(self, RESERVE, table.unpack(words_of_need(self, self.owner, need)))
+    post(self, RESERVE, table.unpack(words_of_need(self, self.owner, need, 1)))
 end
 
 local function settle(self, name, calls, tokens, cost)
@@ -286,8 +288,8 @@ function Shared:settle(name, tokens, cost)
 end
 
 ---See ponder.task.Backing.
-function Shared:release(name)
-    settle(self, name, -1, 0, 0)
+function Shared:release(name, calls)
+    settle(self, name, -calls, 0, 0)
 end
 
 ---Renews the lease of holds here and repeats unconfirmed settlements. Ends the budget here when

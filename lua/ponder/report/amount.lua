@@ -1,4 +1,5 @@
---- Formats amounts for people: money, times, counts, command lines.
+--- Formats amounts for people: money, times, counts, command lines. "~" is before what is
+--- estimated, "?" stands for what is unknown, and "-" for what there is not.
 
 local quote = require "ponder.quote"
 
@@ -16,11 +17,13 @@ function amount.seconds(s)
     return ("%d min %d s"):format(s // 60, s % 60 // 1)
 end
 
----Formats a count: 950, 3.4k, 12k, 1.2M.
----@param n integer
+---Formats a count: 950, 3.4k, 12k, 1.2M; "?" if unknown.
+---@param n integer?
 ---@return string
 function amount.count(n)
-    if n < 1000 then
+    if not n then
+        return "?"
+    elseif n < 1000 then
         return ("%d"):format(n)
     elseif n < 9950 then
         return ("%.1fk"):format(n / 1000)
@@ -30,12 +33,12 @@ function amount.count(n)
     return ("%.1fM"):format(n / 1000000)
 end
 
----Formats money: $12.30, $0.042, $0.00031; "-" if unknown.
+---Formats money: $12.30, $0.042, $0.00031; "?" if unknown.
 ---@param usd number?
 ---@return string
 function amount.money(usd)
     if not usd then
-        return "-"
+        return "?"
     elseif usd == 0 or usd >= 1 then
         return ("$%.2f"):format(usd)
     end
@@ -43,28 +46,31 @@ function amount.money(usd)
     return ("$%." .. math.min(math.max(digits, 2), 12) .. "f"):format(usd)
 end
 
----The cost of calls, and how many have an unknown price.
----@param totals {cost: number?, unpriced: integer, calls: integer}
----@return string
-function amount.cost(totals)
-    local unknown = totals.unpriced
-    if unknown == 0 then
-        return totals.cost and amount.money(totals.cost) or "nothing"
-    elseif not totals.cost then
-        return "unknown"
+-- A sum: "~" if a part of it is estimated; "+?" if a part is unknown, "?" if nothing is known.
+local function sum(format, known, estimated, unknown)
+    local is_unknown = (unknown or 0) > 0
+    if is_unknown and (known or 0) == 0 then
+        return "?"
     end
-    return ("%s, and %s of unknown price"):format(amount.money(totals.cost),
-        quote.count(unknown, "call"))
+    return ((estimated or 0) > 0 and "~" or "") .. format(known or 0) .. (is_unknown and "+?" or "")
 end
 
----The same for a narrow column: "$0.042", "$0.042+?", "?".
----@param totals {cost: number?, unpriced: integer}
+---The tokens of calls: "3.4k", "~3.4k", "3.4k+?", "?"; "-" without calls.
+---@param of {calls: integer?, estimated_tokens: integer?, unmetered: integer?} unmetered: calls
+---  whose tokens are unknown
+---@param tokens integer? the sum
 ---@return string
-function amount.short_cost(totals)
-    if totals.unpriced == 0 then
-        return amount.money(totals.cost)
-    end
-    return totals.cost and amount.money(totals.cost) .. "+?" or "?"
+function amount.tokens(of, tokens)
+    return of.calls == 0 and "-"
+        or sum(amount.count, tokens, of.estimated_tokens, of.unmetered)
+end
+
+---The cost of calls: "$0.042", "~$0.042", "$0.042+?", "?"; "-" without calls.
+---@param of {calls: integer?, cost: number?, estimated_cost: number?, unpriced: integer?} unpriced:
+---  calls whose cost is unknown
+---@return string
+function amount.cost(of)
+    return of.calls == 0 and "-" or sum(amount.money, of.cost, of.estimated_cost, of.unpriced)
 end
 
 ---A number of things: "1 call", "3.4k calls".
@@ -76,9 +82,9 @@ function amount.of(n, one, many)
     return ("%s %s"):format(amount.count(n), n == 1 and one or many or one .. "s")
 end
 
----The totals of calls so far: `{"12 calls", "1 failed", "3 in flight", "3.4k tokens", "$0.0042",
+---The totals of calls so far: `{"12 calls", "1 failed", "3 in flight", "~3.4k tokens", "$0.0042",
 ---"8.1 s"}`.
----@param spent ponder.task.Spent
+---@param spent ponder.task.Budget
 ---@param seconds number since the run began
 ---@return string[]
 function amount.spent(spent, seconds)
@@ -86,9 +92,10 @@ function amount.spent(spent, seconds)
     for _, one in ipairs { "failed", "in_flight" } do
         facts[#facts + 1] = spent[one] > 0 and spent[one] .. " " .. one:gsub("_", " ") or nil
     end
-    facts[#facts + 1] = amount.of(spent.tokens, "token")
-    if spent.cost ~= 0 then -- local models cost nothing
-        facts[#facts + 1] = spent.cost and amount.money(spent.cost) or "cost unknown"
+    local tokens = amount.tokens({ estimated_tokens = spent.estimated_tokens }, spent.tokens)
+    facts[#facts + 1] = tokens .. (tokens == "1" and " token" or " tokens")
+    if spent.cost ~= 0 or spent.unpriced > 0 then -- local models cost nothing
+        facts[#facts + 1] = (spent.cost == 0 and "cost " or "") .. amount.cost(spent)
     end
     facts[#facts + 1] = amount.seconds(seconds)
     return facts

@@ -14,7 +14,7 @@ local closing = {}
 
 -- Modules that only runs with calls need are loaded here: most of the start-up time is loading.
 local function spent_facts(self, now)
-    return require("ponder.report.amount").spent(self.budget:account(), now - self.started)
+    return require("ponder.report.amount").spent(self.budget, now - self.started)
 end
 
 local stderr = io.stderr -- a script may replace it

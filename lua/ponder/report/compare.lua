@@ -290,8 +290,9 @@ local function side_of(log, run)
     return { path = log.path, state = log:state(), exit_status = run.exit_status,
         answer = run.answer, error = run.error, calls = totals.calls, reused = totals.reused,
         errors = totals.errors, input_tokens = totals.input_tokens,
-        output_tokens = totals.output_tokens, cost = totals.cost, unpriced = totals.unpriced,
-        saved_cost = run.saved_cost, duration_s = amount.duration(run, totals.last_at) }
+        output_tokens = totals.output_tokens, unmetered = totals.unmetered, cost = totals.cost,
+        unpriced = totals.unpriced, saved_cost = run.saved_cost,
+        duration_s = amount.duration(run, totals.last_at) }
 end
 
 ---@class ponder.report.Comparison

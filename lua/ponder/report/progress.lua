@@ -6,6 +6,7 @@
 
 local amount = require "ponder.report.amount"
 local look = require "ponder.strategy.look"
+local options = require "ponder.options"
 local tally = require "ponder.tally"
 
 local progress = {}
@@ -27,7 +28,7 @@ local progress = {}
 ---@field best number? best score
 ---@field answer string? the best so far
 ---@field in_flight ponder.report.Call[] oldest first
----@field cost number? USD so far; nil: the price of a call is unknown
+---@field budget ponder.task.Budget? of the run: replaces the counts above, which are of events
 ---@field tools integer running now
 ---@field scripted boolean
 local Progress = {}
@@ -38,7 +39,7 @@ Progress.__index = Progress
 ---@return ponder.report.Progress
 function progress.new(name, now)
     return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
-        failed = 0, tokens = 0, cost = 0, in_flight = {}, tools = 0, scripted = false,
+        failed = 0, tokens = 0, cost = 0, unpriced = 0, in_flight = {}, tools = 0, scripted = false,
         counted = { "thought", "thoughts" } }, Progress)
 end
 
@@ -92,9 +93,7 @@ function Progress:take(event, s)
     else
         read_machine(self, s)
     end
-    if s.budget then
-        self.cost = s.budget:account().cost
-    end
+    self.budget = s.budget
     self.phase = s.machine.status
 end
 
@@ -102,6 +101,9 @@ end
 function Progress:elapsed()
     return self.now() - self.started
 end
+
+local COUNTS = { "calls", "failed", "tokens", "estimated_tokens", "cost", "estimated_cost",
+    "unpriced" }
 
 ---A short summary: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
 ---"8.1 s"}`.
@@ -114,10 +116,10 @@ function Progress:facts()
     if self.best then
         facts[#facts + 1] = ("best %.2f"):format(self.best)
     end
-    local spent = amount.spent({ calls = self.calls, failed = self.failed, tokens = self.tokens,
-        cost = self.cost, in_flight = 0 }, self:elapsed())
-    table.move(spent, 1, #spent, #facts + 1, facts)
-    return facts
+    local counts = options.pick(self.budget or self, COUNTS)
+    counts.in_flight = 0 -- the view lists them
+    local spent = amount.spent(counts, self:elapsed())
+    return table.move(spent, 1, #spent, #facts + 1, facts)
 end
 
 return progress

@@ -27,6 +27,8 @@ local runner = {}
 ---@field usage ponder.model.Usage of all calls that were sent
 ---@field calls integer model calls sent
 ---@field cost number? USD; nil: the price of a call is unknown
+---@field estimated_tokens integer? tokens that no reply reported, besides `usage`; nil: none
+---@field estimated_cost number? the part of `cost` that is an estimate; nil: none
 ---@field duration_ms number
 ---@field model string name of the model of the first role
 ---@field scripted true? a `script:` model was called
@@ -289,6 +291,8 @@ function runner.outcome(run)
         usage = spent.usage,
         calls = spent.calls,
         cost = spent.cost,
+        estimated_tokens = spent.estimated_tokens,
+        estimated_cost = spent.estimated_cost,
         duration_ms = milliseconds_since(run.started),
         model = run.s:model_name(run.s.kind.first_role),
         scripted = run.scripted,

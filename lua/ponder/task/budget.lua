@@ -35,10 +35,11 @@ budget.LIMITS = {
 }
 
 ---@class ponder.task.Backing a budget shared between processes
----@field reserve fun(self, need: ponder.task.Need, waits: boolean): any, string? a reservation; or
----  nil and why the call does not fit. `waits`: wait for the calls of other processes
+---@field reserve fun(self, need: ponder.task.Need, waits: boolean, calls: integer): any, string? a
+---  reservation; or nil and why the call does not fit. `waits`: wait for the calls of other
+---  processes; `calls`: 0 for another attempt of a call
 ---@field settle fun(self, reserved: any, tokens: integer, cost: number) may not wait
----@field release fun(self, reserved: any) the call is not made; may not wait
+---@field release fun(self, reserved: any, calls: integer) the call is not made; may not wait
 ---@field refuse fun(self, need: ponder.task.Need) a call was refused here; may not wait
 
 ---@class ponder.task.Budget
@@ -47,10 +48,12 @@ budget.LIMITS = {
 ---@field limits ponder.task.Limits
 ---@field outer ponder.task.Budget? the enclosing budget
 ---@field limited boolean this budget, or an enclosing one, may refuse a call
----@field calls integer sent, including failed ones
+---@field calls integer sent, including failed ones; all attempts of a call are one
 ---@field failed integer
 ---@field tokens integer used; the estimate if a reply did not say
+---@field estimated_tokens integer the part of `tokens` that is an estimate
 ---@field cost number USD, of the calls whose price is known
+---@field estimated_cost number the part of `cost` that is an estimate
 ---@field unpriced integer calls whose price is unknown
 ---@field usage table<string, number>? sums of the replies' usage
 ---@field spent string? the message of the first refusal
@@ -64,8 +67,9 @@ budget.LIMITS = {
 ---@field holds table<integer, ponder.task.Hold>? calls in flight that it may cancel, by number
 ---@field in_flight integer number of calls in flight
 ---@field room ponder.task.Waiters? tasks that wait for reservations
-local Budget = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0, in_flight = 0,
-    reserved_tokens = 0, reserved_cost = 0, busy = 0 }
+local Budget = { calls = 0, failed = 0, tokens = 0, estimated_tokens = 0, cost = 0,
+    estimated_cost = 0, unpriced = 0, in_flight = 0, reserved_tokens = 0, reserved_cost = 0,
+    busy = 0 }
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 
@@ -214,21 +218,29 @@ function budget.without(f, ...)
 end
 
 ---@class ponder.task.Spent
----@field calls integer sent so far, including failed ones
+---@field calls integer sent so far, including failed ones; all attempts of a call are one
 ---@field failed integer
 ---@field in_flight integer
 ---@field tokens integer used; the estimate if a reply did not say
+---@field estimated_tokens integer? the part of `tokens` that is an estimate; nil: none
 ---@field usage ponder.model.Usage sums of the replies' usage
 ---@field cost number? USD; nil: the price of a call is unknown
+---@field estimated_cost number? the part of `cost` that is an estimate; nil: none
 ---@field spent string? the message of the first refusal
+
+--- The fields of `account` that events and results of runs repeat.
+budget.FIGURES = { "calls", "tokens", "estimated_tokens", "cost", "estimated_cost" }
 
 ---What has been spent, as a plain table.
 ---@return ponder.task.Spent
 function Budget:account()
     local usage = options.merge({}, self.usage)
+    local is_priced = self.unpriced == 0
     return { calls = self.calls, failed = self.failed, in_flight = self.in_flight,
-        tokens = self.tokens, usage = usage,
-        cost = self.unpriced == 0 and self.cost or nil, spent = self.spent }
+        tokens = self.tokens, usage = usage, cost = is_priced and self.cost or nil,
+        estimated_tokens = self.estimated_tokens > 0 and self.estimated_tokens or nil,
+        estimated_cost = is_priced and self.estimated_cost > 0 and self.estimated_cost or nil,
+        spent = self.spent }
 end
 
 return budget

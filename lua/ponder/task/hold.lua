@@ -26,10 +26,13 @@ local IN_CALL = "budget.call" -- in a task's context: true within a call that ho
 ---@field private number integer
 ---@field private open boolean it counts as in flight
 ---@field private in_call boolean? made within another call
+---@field private again boolean? for another attempt of a call that counts already
 ---@field private cancellable boolean? a budget may cancel it
 ---@field private usage ponder.model.Usage? once it has ended, with the next four
 ---@field private tokens integer?
 ---@field private cost number|false|nil
+---@field private estimated_tokens integer? the part of `tokens` that no reply reported
+---@field private estimated_cost number? likewise of `cost`
 ---@field private failed boolean?
 ---@field private is_claim boolean? the usage is implausible
 local Hold = {}
@@ -62,9 +65,9 @@ end
 local function refusal(one, hold)
     local limits = one.limits
     local calls, tokens, cost = limits.max_calls, limits.max_tokens, limits.max_cost
-    if one.spent then
+    if one.spent and not (hold.again and not tokens and not cost) then
         return one.spent, true
-    elseif calls and one.calls >= calls then
+    elseif calls and not hold.again and one.calls >= calls then
         return budget.refusal("calls", calls, one.calls, 1), true
     end
     local need = (tokens or cost) and need_of(hold)
@@ -93,7 +96,7 @@ end
 
 local function begin_in(one, hold)
     local reserved = hold.reserved
-    one.calls = one.calls + 1
+    one.calls = one.calls + (hold.again and 0 or 1)
     if one.clock and one.in_flight == 0 then
         one.busy_since = one.clock()
     end
@@ -134,7 +137,8 @@ local function reserve_shared(hold)
     local one = next_shared(hold.innermost)
     hold.shares = {}
     while one do
-        local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call)
+        local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call,
+            hold.again and 0 or 1)
         if not reserved then
             return one, message
         end
@@ -148,7 +152,7 @@ local function release_shares(hold)
     local shares = hold.shares or {}
     hold.shares = nil
     for _, share in ipairs(shares) do
-        share[1]:release(share[2])
+        share[1]:release(share[2], hold.again and 0 or 1)
     end
 end
 
@@ -190,13 +194,20 @@ function Hold:reserve()
 end
 
 ---Counts a failed attempt that may have been billed, at the estimated amount, and reserves the same
----for the next attempt; may wait.
----@return ponder.task.Hold? self nil: refused, nothing is reserved
+---for the next attempt of the call; may wait.
+---@return ponder.task.Hold? self nil: refused, nothing is reserved, the call counts as failed
 ---@return string? message
 ---@return "BUDGET"? code
 function Hold:renew()
-    self:settle(nil, nil, true)
-    return self:reserve()
+    self:settle(nil, nil)
+    self.again = true
+    local ok, message, code = self:reserve()
+    local one = not ok and self.innermost or nil
+    while one do
+        one.failed = one.failed + 1
+        one = one.outer
+    end
+    return ok, message, code
 end
 
 ---Makes the call `f(...)`, in its own task if a budget may have to cancel it.
@@ -238,18 +249,19 @@ local CLAIM = "a reply claims an impossible number of tokens: its cost is unknow
     .. "counts as spent"
 
 -- The tokens and the cost that count: what the call used, but at least the estimate where that is
--- unknown or the reply was cut off.
+-- unknown or the reply was cut off. And the parts of both that are estimated.
 local function amounts(hold, usage, cost, partial)
-    local tokens = tally.total(usage)
-    if tokens and cost ~= nil and not partial then
-        return tokens, cost
+    local reported, paid = tally.total(usage), cost
+    if reported and cost ~= nil and not partial then
+        return reported, cost, 0, 0
     end
     local need = need_of(hold)
-    tokens, cost = tally.tokens(usage, need.tokens), cost or need.cost
+    local tokens = tally.tokens(usage, need.tokens)
+    paid = paid or need.cost
     if partial then
-        tokens, cost = math.max(tokens, need.tokens), cost and math.max(cost, need.cost or 0)
+        tokens, paid = math.max(tokens, need.tokens), paid and math.max(paid, need.cost or 0)
     end
-    return tokens, cost
+    return tokens, paid, tokens - (reported or 0), (paid or 0) - (cost or 0)
 end
 
 local function add_usage(one, usage, tokens)
@@ -276,6 +288,8 @@ local function end_in(one, hold)
     one.failed = one.failed + (hold.failed and 1 or 0)
     one.tokens = tally.plus(one.tokens, hold.tokens)
     one.cost = one.cost + (hold.cost or 0)
+    one.estimated_tokens = tally.plus(one.estimated_tokens, hold.estimated_tokens)
+    one.estimated_cost = one.estimated_cost + hold.estimated_cost
     one.unpriced = one.unpriced + (hold.cost and 0 or 1)
     if hold.usage then
         add_usage(one, hold.usage, hold.tokens)
@@ -302,7 +316,8 @@ function Hold:settle(usage, cost, failed, partial)
     end
     self.open, self.failed = false, failed
     self.usage = type(usage) == "table" and usage or nil
-    self.tokens, self.cost = amounts(self, usage, cost, partial)
+    self.tokens, self.cost, self.estimated_tokens, self.estimated_cost =
+        amounts(self, usage, cost, partial)
     if self.shares then
         for _, share in ipairs(self.shares) do
             share[1]:settle(share[2], self.tokens, self.cost or 0)
@@ -339,6 +354,17 @@ function holds.charge(need, usage, cost, failed, partial)
     local innermost = budget.current()
     if innermost then
         begin(holds.new(innermost, nil, need)):settle(usage, cost, failed, partial)
+    end
+end
+
+---Counts an attempt of such a call that failed, but may have been billed.
+---@param need ponder.task.Need its upper bound
+function holds.charge_attempt(need)
+    local innermost = budget.current()
+    if innermost then
+        local hold = holds.new(innermost, nil, need)
+        hold.again = true
+        begin(hold):settle(nil, nil)
     end
 end
 

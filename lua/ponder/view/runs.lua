@@ -18,24 +18,18 @@ local FIELDS = {
     { "started_at", "min(max(started_at, 0), 1e11)" },
     { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
     { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", "substr(answer, 1, 300)" },
-    { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" }, { "tokens", "tokens" },
-    { "cost", "cost" }, { "unpriced", "coalesce(unpriced, 0)" },
+    { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" },
+    { "tokens", "total_tokens" }, { "unmetered", "nullif(unmetered, 0)" }, { "cost", "cost" },
+    { "unpriced", "coalesce(unpriced, 0)" },
 }
-
-local LIVE = "coalesce(origin, 'live') = 'live'"
-local CALLS = ([[SELECT run, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS errors,
-    max(answered_at) AS last_at, CAST(min(sum(total_tokens + 0.0) FILTER (WHERE $live), 1e15)
-    AS INTEGER) AS tokens,
-    sum(cost) FILTER (WHERE $live AND cost BETWEEN 0 AND 1e18) AS cost,
-    count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced
-    FROM calls GROUP BY run]]):gsub("$live", LIVE)
 
 local names, columns = {}, {}
 for i, field in ipairs(FIELDS) do
     names[i], columns[i] = field[1], field[2]
 end
 local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) AS runs "
-    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
+    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "),
+    reader.sums("run,", "GROUP BY run"))
 
 -- The fields of a log's JSON object, encoded: {"runs":[[1,null,...],...],"unended":"running"}, or
 -- {"damage":"..."}; nil if the file is not a log.

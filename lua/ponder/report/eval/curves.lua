@@ -124,11 +124,12 @@ function curves.lines(result, style)
     local columns = math.max(8, math.min(MAX_COLUMNS, width - indent))
     local high = range_of(list)
     local cells = draw(list, columns, high, style.unicode)
-    local binary = true
+    local binary, mark = true, ""
     for _, policy in ipairs(result.policies) do
         binary = binary and policy.binary
+        mark = policy["estimated_" .. axis] and "~" or mark
     end
-    local lines = { ("accuracy by %s"):format(axis == "cost" and "dollars" or axis) }
+    local lines = { ("accuracy by %s%s"):format(mark, axis == "cost" and "dollars" or axis) }
     for row = 0, ROWS - 1 do
         local label = (row == 0 or row == ROWS - 1)
             and tables.score(row == 0 and high or 0, binary) or ""

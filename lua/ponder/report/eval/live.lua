@@ -30,7 +30,7 @@ local function row_of(tally, each)
         end
     end
     return { text.line(tally.name), ("%d/%d"):format(tally.done, each), tostring(tally.running),
-        accuracy, interval, amount.money(tally.cost) }
+        accuracy, interval, amount.cost(tally) }
 end
 
 -- "120 of 400 runs, 12 running, 3.4 s, about 8 s left"

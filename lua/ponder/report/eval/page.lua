@@ -11,7 +11,8 @@ local page = {}
 
 local MAX_TEXT_BYTES = 4000 -- of an answer, a question, a message
 local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
-    "message", "calls", "tokens", "cost", "seconds", "critical_seconds" }
+    "message", "calls", "tokens", "estimated_tokens", "cost", "estimated_cost", "seconds",
+    "critical_seconds" }
 local TEXTS = { answer = true, target = true, why = true, message = true }
 
 -------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ function page.write(result, log, served)
         end
     end
     return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
-        standalone.join(served and { "live", "eval" } or { "eval" }), {
+        standalone.join(served and { "text", "live", "eval" } or { "text", "eval" }), {
             meta = result.meta, policies = json.array(result.policies),
             curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
             fields = FIELDS, records = rows, questions = questions,

@@ -66,6 +66,12 @@ local function time(seconds)
     return seconds < 1 and ("%.0f ms"):format(seconds * 1000) or amount.seconds(seconds)
 end
 
+-- An amount of dollars of a policy.
+local function dollars(policy, cost)
+    return amount.cost { cost = cost, estimated_cost = policy.estimated_cost,
+        unpriced = policy.unpriced }
+end
+
 local function row_of(policy, is_baseline)
     local difference, binary = policy.difference, policy.binary
     local color = difference and difference.p and difference.p < 0.05
@@ -78,9 +84,9 @@ local function row_of(policy, is_baseline)
             color },
         tables.interval(difference, binary, true), tables.p_value(difference and difference.p),
         policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
-        policy.tokens and amount.count(policy.tokens.mean // 1 | 0) or "-",
-        policy.cost and amount.money(policy.cost.mean) or "-",
-        policy.cost_per_right.value and amount.money(policy.cost_per_right.value) or "-",
+        policy.tokens and amount.tokens(policy, policy.tokens.mean // 1 | 0) or "-",
+        policy.n > 0 and dollars(policy, policy.cost and policy.cost.mean) or "-",
+        policy.cost_per_right.value and dollars(policy, policy.cost_per_right.value) or "-",
         time(seconds and seconds.mean), time(seconds and seconds.p95),
         seconds and seconds.mean > 0 and ("%.2f"):format(path.mean / seconds.mean) or "-",
     }
@@ -108,8 +114,9 @@ local function note_outcomes(lines, policy, meta)
     if policy.unpriced > 0 then
         parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
     end
-    if policy.score_cost then
-        parts[#parts + 1] = ("judges cost %s"):format(amount.money(policy.score_cost))
+    if policy.score_cost or policy.score_unpriced > 0 then
+        parts[#parts + 1] = ("judges cost %s"):format(amount.cost { cost = policy.score_cost,
+            unpriced = policy.score_unpriced })
     end
     if parts[1] then
         lines[#lines + 1] = ("%s: %s"):format(text.line(policy.name), table.concat(parts, "; "))

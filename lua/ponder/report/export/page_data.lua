@@ -228,8 +228,8 @@ end
 
 local function sums(row)
     return { model = row.model and row.provider .. ":" .. row.model, calls = row.calls,
-        input = row.input_tokens or 0, output = row.output_tokens or 0, cost = row.cost,
-        unpriced = row.unpriced, failed = row.errors, cached = row.reused }
+        input = row.input_tokens, output = row.output_tokens, unmetered = row.unmetered,
+        cost = row.cost, unpriced = row.unpriced, failed = row.errors, cached = row.reused }
 end
 
 local function read_totals(log)

@@ -216,8 +216,8 @@ function showTable() {
     answer: (side) => firstLine(asText(side.answer?.answer ?? side.answer ?? side.error ?? ''), 300),
     calls: (side) => inGroups.format(side.calls),
     'not sent': (side) => inGroups.format(side.reused),
-    tokens: (side) => inGroups.format((side.input_tokens ?? 0) + (side.output_tokens ?? 0)),
-    cost: (side) => showCost(side.cost, side.unpriced),
+    tokens: (side) => showTokens(side, plus(side.input_tokens, side.output_tokens)),
+    cost: showCost,
     time: (side) => showSeconds(side.duration_s),
   };
   const head = ['', ...Object.keys(words)].map((name) => element('th', { scope: 'col' }, name));

@@ -140,10 +140,10 @@ function nodeFacts(node) {
     [
       'Tokens',
       node.calls.length > 0
-        ? `${inGroups.format(sum.input)} in, ${inGroups.format(sum.output)} out`
+        ? `${showTokens(sum, sum.input)} in, ${showTokens(sum, sum.output)} out`
         : null,
     ],
-    ['Cost', node.calls.length > 0 ? showCost(sum.cost, sum.unpriced) : null],
+    ['Cost', node.calls.length > 0 ? showCost(sum) : null],
     ['Time in calls', node.calls.length > 0 ? showSeconds(sum.seconds) : null],
   ]);
 }
@@ -204,7 +204,7 @@ function callBox(run, call, open) {
   const side = [
     callOutcome(call),
     showSeconds(callTime(call)),
-    call.cost === undefined ? '' : showMoney(call.cost),
+    callCost(call),
     call.attempts > 1 ? count(call.attempts, 'try', 'tries') : '',
   ]
     .filter(Boolean)
@@ -224,6 +224,7 @@ function callBox(run, call, open) {
 
 function callFacts(run, call) {
   const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
+  const tokens = (n) => (n === undefined ? '?' : inGroups.format(n));
   return facts([
     ['Model', [call.provider, call.model].filter(Boolean).join(':')],
     ['Status', [call.status ?? 'no answer', from[call.origin]].filter(Boolean).join(', ')],
@@ -236,13 +237,13 @@ function callFacts(run, call) {
     ],
     [
       'Tokens',
-      call.input === undefined && call.output === undefined
-        ? 'unknown'
-        : `${inGroups.format(call.input ?? 0)} in, ${inGroups.format(call.output ?? 0)} out`,
+      call.input === undefined && call.output === undefined && call.status !== 'ok'
+        ? null
+        : `${tokens(call.input)} in, ${tokens(call.output)} out`,
     ],
     ['Cached', call.cache_read ? `${inGroups.format(call.cache_read)} tokens read` : null],
     ['Reasoning', call.reasoning ? count(call.reasoning, 'token') : null],
-    ['Cost', showMoney(call.cost)],
+    ['Cost', callCost(call).replace('cost ', '')],
     [
       'Sample',
       call.sample > 1 || call.samples > 1
@@ -338,9 +339,9 @@ function modelTable(totals) {
   const rows = totals.models.map((m) => [
     m.model,
     inGroups.format(m.calls),
-    inGroups.format(m.input),
-    inGroups.format(m.output),
-    showCost(m.cost, m.unpriced),
+    showTokens(m, m.input),
+    showTokens(m, m.output),
+    showCost(m),
   ]);
   return tableOf(['Model', 'Calls', 'In', 'Out', 'Cost'], rows);
 }

@@ -40,32 +40,18 @@ function draw(tag, attributes, ...children) {
 
 const known = (x) => x !== null && x !== undefined;
 
-function money(x) {
-  if (!known(x)) return '-';
-  if (x === 0 || x >= 1) return '$' + x.toFixed(2);
-  return '$' + x.toFixed(Math.min(12, Math.max(2, 1 - Math.floor(Math.log10(x)))));
-}
-function seconds(x) {
-  if (!known(x)) return '-';
-  return x < 1 ? (x * 1000).toPrecision(3) + ' ms' : x < 60 ? x.toFixed(1) + ' s'
-    : Math.floor(x / 60) + ' min ' + Math.floor(x % 60) + ' s';
-}
-function count(x) {
-  if (!known(x)) return '-';
-  return x < 1000 ? String(+x.toFixed(1)) : x < 1e6 ? (x / 1000).toFixed(1) + 'k'
-    : (x / 1e6).toFixed(1) + 'M';
-}
-const UNITS = { calls: count, tokens: count, cost: money, seconds };
-const plus = (x, signed) => (signed && x > 0 ? '+' : '');
+const seconds = (x) => (known(x) ? showSeconds(x) : '-');
+const UNITS = { calls: showCount, tokens: showCount, cost: showMoney, seconds };
+const sign = (x, signed) => (signed && x > 0 ? '+' : '');
 function score(x, binary, signed) {
   if (!known(x)) return '-';
-  return plus(x, signed) + (binary ? (x * 100).toFixed(1) + ' %' : x.toFixed(3));
+  return sign(x, signed) + (binary ? (x * 100).toFixed(1) + ' %' : x.toFixed(3));
 }
 function interval(figure, binary, signed) {
   if (!figure || !known(figure.lower)) return '-';
   const [scale, digits] = binary ? [100, 0] : [1, 2];
   return [figure.lower, figure.upper]
-    .map((x) => plus(x, signed) + (x * scale).toFixed(digits)).join('..');
+    .map((x) => sign(x, signed) + (x * scale).toFixed(digits)).join('..');
 }
 function pValue(p) {
   return !known(p) ? '-' : p < 0.001 ? '<0.001' : p.toFixed(3);
@@ -84,10 +70,16 @@ function cellsOf(policy) {
       mark],
     [interval(d, policy.binary, true)], [pValue(d && d.p)],
     [o.no_answer], [o.stopped], [o.failed, o.failed > 0 ? 'bad' : null],
-    [amount('calls', count)], [amount('tokens', count)], [amount('cost', money)],
-    [money(policy.cost_per_right.value)], [amount('seconds', seconds)],
+    [amount('calls', showCount)],
+    [amount('tokens', (n) => showTokens(policy, n, showCount))],
+    [showCost({ ...policy, cost: policy.cost?.mean })],
+    [costPerRight(policy)], [amount('seconds', seconds)],
     [amount('seconds', seconds, 'p95')], [amount('critical_seconds', seconds)]];
 }
+
+const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
+const costPerRight = (policy) => (known(policy.cost_per_right.value)
+  ? showCost({ ...policy, cost: policy.cost_per_right.value }) : '-');
 
 function fillTable() {
   const names = ['policy', 'n', 'accuracy', '95 %', 'difference', '95 %', 'p', 'no answer',
@@ -201,8 +193,10 @@ function fillCurves() {
     plotOf(axis);
   };
   const words = { calls: 'calls', cost: 'dollars', tokens: 'tokens', seconds: 'time' };
+  const isEstimated = (axis) => data.policies.some((policy) => policy[`estimated_${axis}`] > 0);
   for (const axis of axes) {
-    const button = make('button', { type: 'button', 'data-axis': axis }, words[axis]);
+    const button = make('button', { type: 'button', 'data-axis': axis },
+      (isEstimated(axis) ? '~' : '') + words[axis]);
     button.onclick = () => choose(axis);
     $('axes').append(button);
   }
@@ -260,7 +254,7 @@ function rowOf(record, i) {
   const row = make('div', { class: 'row', role: 'option', 'aria-selected': record === selected,
     style: null }, ...[[record.epoch > 1 ? `${record.id} #${record.epoch}` : record.id],
     [record.policy], [record.outcome.replace('_', ' '), KINDS[record.outcome]],
-    [known(record.score) ? +record.score.toFixed(3) : '-'], [money(record.cost)],
+    [known(record.score) ? +record.score.toFixed(3) : '-'], [showCost(amountsOf(record))],
     [known(record.answer) ? record.answer : record.message ?? '']].map(([text, mark]) =>
     make('span', { class: mark }, String(text))));
   row.style.top = i * ROW + 'px';
@@ -279,7 +273,7 @@ function drawRows() {
 
 function callOf(call) {
   return make('details', {}, make('summary', {}, `${call.model} ${call.status ?? ''} `
-    + `${money(call.cost)}`), make('pre', {}, call.request ?? ''), make('pre', {},
+    + `${callCost(call)}`), make('pre', {}, call.request ?? ''), make('pre', {},
     call.reply ?? ''));
 }
 
@@ -299,8 +293,9 @@ function select(record) {
   add('Answer', record.answer);
   add('Why', record.why);
   add('Message', record.message && `${record.message} [${record.code}]`);
-  add('Took', `${count(record.calls)} calls, ${count(record.tokens)} tokens, `
-    + `${money(record.cost)}, ${seconds(record.seconds)}`);
+  const amounts = amountsOf(record);
+  add('Took', `${count(record.calls, 'call')}, ${showTokens(amounts, record.tokens, showCount)} `
+    + `tokens, cost ${showCost(amounts)}, ${seconds(record.seconds)}`);
   const detail = data.runs && data.runs[[record.policy, record.id, record.epoch].join('\n')];
   if (detail && data.served) {
     const href = served('/', { run: `${data.served}#${detail.id}` });

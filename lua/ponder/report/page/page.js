@@ -243,7 +243,7 @@ function callTip(call) {
     [
       callOutcome(call),
       showSeconds(callTime(call)),
-      showMoney(call.cost) === 'unknown' ? 'cost unknown' : showMoney(call.cost),
+      callCost(call),
       call.attempts > 1 ? count(call.attempts, 'try', 'tries') : '',
     ]
       .filter(Boolean)
@@ -355,8 +355,8 @@ function showTop() {
   byElementId('when').textContent = showDate(started);
   const pairs = [
     [totals.calls === 1 ? 'call' : 'calls', inGroups.format(totals.calls)],
-    ['tokens', inGroups.format(totals.input + totals.output)],
-    ['cost', showCost(totals.cost, totals.unpriced)],
+    ['tokens', showTokens(totals, plus(totals.input, totals.output))],
+    ['cost', showCost(totals)],
     ['time', showSeconds(time.line.length)],
     [
       totals.models.length === 1 ? 'model' : 'models',

@@ -40,6 +40,7 @@ function readRunRow(row, at, log, unended) {
     calls: row[at.calls],
     errors: row[at.errors],
     tokens: row[at.tokens],
+    unmetered: row[at.unmetered],
     cost: row[at.cost],
     unpriced: row[at.unpriced],
     started_at: startedAt,
@@ -182,16 +183,11 @@ function fillRun(run, i) {
       { class: `number calls${failed ? ' bad' : ''}`, title: failed || null },
       inGroups.format(run.calls),
     ),
-    cell('number tokens', run.tokens === null ? '' : inGroups.format(run.tokens)),
-    cell('number cost', run.calls === 0 ? '' : shortCost(run)),
+    cell('number tokens', run.calls === 0 ? '' : showTokens(run, run.tokens)),
+    cell('number cost', run.calls === 0 ? '' : showCost(run)),
     cell('number time', run.seconds === null ? '' : showSeconds(run.seconds)),
     cell('log', run.run),
   );
-}
-
-function shortCost({ cost, unpriced }) {
-  if (!unpriced) return showMoney(cost ?? 0);
-  return cost === null ? '$?' : `${showMoney(cost)}+?`;
 }
 
 function showHead() {

@@ -37,20 +37,44 @@ function showSeconds(s) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
-function showMoney(usd) {
-  if (!Number.isFinite(usd)) return 'unknown';
-  if (usd === 0) return '$0';
-  return usd >= 1
-    ? `$${usd.toFixed(2)}`
-    : `$${Number(usd.toPrecision(3)).toFixed(Math.min(8, 2 - Math.floor(Math.log10(usd))))}`;
+/* A count in few characters: 950, 3.4k, 1.2M. */
+function showCount(n) {
+  if (!Number.isFinite(n)) return '?';
+  if (n < 1000) return String(+n.toFixed(1));
+  return n < 999500 ? `${(n / 1000).toFixed(n < 9950 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
 }
 
-/* The cost of several calls, some with an unknown price. */
-function showCost(cost, unpriced) {
-  if (!unpriced) return showMoney(cost ?? 0);
-  return cost === undefined
-    ? 'unknown'
-    : `${showMoney(cost)} + ${count(unpriced, 'unknown', 'unknown')}`;
+function showMoney(usd) {
+  if (!Number.isFinite(usd)) return '?';
+  return usd === 0 || usd >= 1
+    ? `$${usd.toFixed(2)}`
+    : `$${Number(usd.toPrecision(3)).toFixed(Math.min(12, 2 - Math.floor(Math.log10(usd))))}`;
+}
+
+/*
+ * A sum, as ponder.report.amount formats it: "~" if a part of it is estimated; "+?" if a part of it
+ * is unknown, "?" if nothing is known.
+ */
+function showSum(format, sum, estimated, unknown) {
+  const known = Number.isFinite(sum) ? sum : 0;
+  if (known === 0 && unknown > 0) return '?';
+  return `${estimated > 0 ? '~' : ''}${format(known)}${unknown > 0 ? '+?' : ''}`;
+}
+
+/* The tokens, and the cost, of calls; `of` says how much is estimated, and how many are unknown. */
+function showTokens(of, tokens, format = inGroups.format) {
+  return showSum(format, tokens, of.estimated_tokens, of.unmetered);
+}
+
+const showCost = (of) => showSum(showMoney, of.cost, of.estimated_cost, of.unpriced);
+
+/* The sum of two counts, of which one or both may be unknown. */
+const plus = (a, b) => (Number.isFinite(a) || Number.isFinite(b) ? (a ?? 0) + (b ?? 0) : undefined);
+
+/* The cost of one call; '' if it failed and said nothing of it. */
+function callCost(call) {
+  if (call.cost === undefined) return call.status === 'ok' ? 'cost ?' : '';
+  return showMoney(call.cost);
 }
 
 const dateFormat = new Intl.DateTimeFormat([], {
@@ -130,22 +154,15 @@ function callWords(call, texts) {
   );
 }
 
-/* Sums tokens, cost and time of calls. Only an answered call can have an unknown price. */
+/* Sums tokens, cost and time of calls. Those of an answered call may be unknown. */
 function sumCalls(calls) {
-  const sum = {
-    calls: calls.length,
-    input: 0,
-    output: 0,
-    cost: undefined,
-    unpriced: 0,
-    seconds: 0,
-  };
+  const sum = { calls: calls.length, unmetered: 0, unpriced: 0, seconds: 0 };
   for (const call of calls) {
-    sum.input += call.input ?? 0;
-    sum.output += call.output ?? 0;
+    for (const part of ['input', 'output', 'cost']) sum[part] = plus(sum[part], call[part]);
     sum.seconds += callTime(call);
-    if (call.cost !== undefined) sum.cost = (sum.cost ?? 0) + call.cost;
-    else if (call.status === 'ok' && (call.origin ?? 'live') === 'live') sum.unpriced += 1;
+    if (call.status !== 'ok' || (call.origin ?? 'live') !== 'live') continue;
+    if (call.input === undefined || call.output === undefined) sum.unmetered += 1;
+    if (call.cost === undefined) sum.unpriced += 1;
   }
   return sum;
 }

@@ -43,6 +43,11 @@ local function seconds(call)
     return s and ("%.2f"):format(s) or "-"
 end
 
+-- An amount of a call; "-" if there is none, since the call failed and is not billed.
+local function shown(log, call, value, format)
+    return not value and not log:is_billed(call.id) and "-" or format(value)
+end
+
 -- Columns of fixed width, since a log may hold more calls than fit in memory.
 local function columns_of(count, style)
     local narrow = style.is_terminal and style:size() < 60
@@ -76,9 +81,9 @@ function calls.list(log, style, write)
             local row = { text.line(name), ("%d"):format(call.id),
                 amount.after(call.asked_at, start), seconds(call),
                 { text.line(status_of(call)), COLORS[call.status] },
-                call.input_tokens and amount.count(call.input_tokens) or "-",
-                call.output_tokens and amount.count(call.output_tokens) or "-",
-                call.status == "ok" and (call.cost and amount.money(call.cost) or "?") or "-",
+                shown(one, call, call.input_tokens, amount.count),
+                shown(one, call, call.output_tokens, amount.count),
+                shown(one, call, call.cost, amount.money),
                 call.origin or "-", text.line(calls.purpose(call)),
                 text.line(call.provider .. ":" .. call.model) }
             write(g:line { table.unpack(row, from) })
@@ -90,7 +95,7 @@ end
 -------------------------------------------------------------------------------
 -- One call
 
-local function facts_of(call, start)
+local function facts_of(log, call, start)
     local facts = { ("%s:%s"):format(call.provider, call.model), status_of(call) }
     if call.answered_at then
         facts[#facts + 1] = seconds(call) .. " s"
@@ -99,12 +104,11 @@ local function facts_of(call, start)
         facts[#facts + 1] = ("first after %.2f s"):format(call.time_to_first_ms / 1000)
     end
     facts[#facts + 1] = "asked at " .. amount.after(call.asked_at, start) .. " s"
-    if call.input_tokens or call.output_tokens then
-        facts[#facts + 1] = ("%s in, %d out"):format(quote.count(call.input_tokens or 0, "token"),
-            call.output_tokens or 0)
-    end
-    if call.status == "ok" then
-        facts[#facts + 1] = call.cost and amount.money(call.cost) or "price unknown"
+    local cost = shown(log, call, call.cost, amount.money)
+    if cost ~= "-" then
+        facts[#facts + 1] = ("%s in, %s out"):format(call.input_tokens
+            and quote.count(call.input_tokens, "token") or "? tokens", call.output_tokens or "?")
+        facts[#facts + 1] = cost == "?" and "cost ?" or cost
     end
     facts[#facts + 1] = call.origin and call.origin ~= "live" and "from " .. call.origin or nil
     facts[#facts + 1] = (call.occurrence or 1) > 1
@@ -233,7 +237,7 @@ function calls.lines(log, call, style)
         end
     end
     local columns = style.is_terminal and style:size() - 1 or math.maxinteger
-    local facts = facts_of(call, log:run().started_at)
+    local facts = facts_of(log, call, log:run().started_at)
     for i, fact in ipairs(facts) do
         facts[i] = text.line(fact)
     end

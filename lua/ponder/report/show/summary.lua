@@ -111,11 +111,11 @@ local function calls_of(totals)
 end
 
 local function tokens_of(totals)
-    if not totals.input_tokens and not totals.output_tokens then
+    if totals.calls == 0 then
         return nil
     end
-    local line = ("%s in, %s out"):format(amount.count(totals.input_tokens or 0),
-        amount.count(totals.output_tokens or 0))
+    local line = ("%s in, %s out"):format(amount.tokens(totals, totals.input_tokens),
+        amount.tokens(totals, totals.output_tokens))
     if (totals.cache_read_tokens or 0) > 0 then
         line = ("%s; %s from the provider's cache"):format(line,
             amount.count(totals.cache_read_tokens))
@@ -140,7 +140,7 @@ local function saved_of(run, totals)
         return nil
     end
     return ("%s, %s%s"):format(amount.of(totals.reused, "call"),
-        run.saved_cost and amount.money(run.saved_cost) or "price unknown",
+        run.saved_cost and amount.money(run.saved_cost) or "cost ?",
         run.source and "; forked from " .. run.source or "")
 end
 
@@ -168,9 +168,8 @@ local function models_table(totals, style)
     local rows = {}
     for i, model in ipairs(totals.models) do
         rows[i] = { text.line(model.provider .. ":" .. model.model), amount.count(model.calls),
-            model.input_tokens and amount.count(model.input_tokens) or "-",
-            model.output_tokens and amount.count(model.output_tokens) or "-",
-            amount.short_cost(model) }
+            amount.tokens(model, model.input_tokens), amount.tokens(model, model.output_tokens),
+            amount.cost(model) }
     end
     return grid.new({ { "MODEL", least = 12 }, { "CALLS", right = true },
         { "IN", right = true, drop = 2 }, { "OUT", right = true, drop = 3 },
