@@ -161,6 +161,47 @@ describe("ponder eval", function()
         end
     end)
 
+    it("scores the answers of curves again, and compares all with any baseline", function()
+        dir:write("model.lua", [[return function(request)
+            return { text = "Answer: " .. request.sample % 3, usage = { input_tokens = 1,
+                output_tokens = 1 } } end]])
+        dir:write("curves.lua", [[
+            local flags = ...
+            local target = flags.model and tonumber(flags.model) or 2
+            return { data = { { id = "a", question = "?" } }, score = function(_, answer)
+                return tonumber(answer) == target
+            end, policies = { b = { model = "script:model.lua", k = 4 },
+                z = function() return 1 end,
+                a = function(_, run)
+                    for answer = 1, 2 do
+                        require("ponder.model").open("script:model.lua"):chat { messages = {
+                            { role = "user", content = "?" .. answer } } }
+                        run:report(answer)
+                    end
+                    return 2
+                end } }]])
+        local function curves(...)
+            local result = ponder { "--json", ... }
+            assert.equal(0, result.status, result.err)
+            local object = json.decode(result.out)
+            return object.curves and object.curves.calls, object.policies, result.err
+        end
+        local first = curves("--log", "c.db", "curves.lua")
+        assert.same(first, (curves("--rescore", "c.db", "curves.lua")))
+        local other, policies = curves("--rescore", "c.db", "--model", "1", "--baseline", "z",
+            "curves.lua")
+        assert.same({ "z", "a", "b" }, { policies[1].name, policies[2].name, policies[3].name })
+        assert.is_number(policies[2].difference.value)
+        assert.is_number(policies[3].difference.value)
+        assert.same({ "a", 1, 0 }, { other[2].policy, other[2].points[1].value,
+            other[2].points[2].value })
+        local result = ponder { "--json", "--no-log", "curves.lua" }
+        dir:write("c.json", result.out)
+        local none, _, why = curves("--rescore", "c.json", "curves.lua")
+        assert.is_nil(none)
+        assert.matches("no curves: c.json does not have their answers", why)
+    end)
+
     it("needs no model to score recorded answers", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         dir:write("none.lua", (EVAL:gsub('flags.model or "script:model.lua"', "nil")))

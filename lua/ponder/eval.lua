@@ -67,7 +67,8 @@ local LOGGED = { "epochs", "seed", "limit", "sample", "exclude_errors", "concurr
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
-        scorers = {}, baseline = evaluation.baseline, items = #evaluation.items })
+        scorers = {}, baseline = evaluation.baseline, items = #evaluation.items,
+        curves = evaluation.curves })
     for i, policy in ipairs(evaluation.policies) do
         meta.policies[i] = policy.name
     end

@@ -275,6 +275,15 @@ local function rescore(given, path)
     end
     meta.exclude_errors = given.exclude_errors or meta.exclude_errors
     meta.baseline = given.baseline or meta.baseline
+    local names = { meta.baseline } -- it comes first
+    for _, name in ipairs(meta.policies) do
+        names[#names + 1] = name ~= meta.baseline and name or nil
+    end
+    meta.policies = names
+    if meta.curves ~= false and not evaluation.curves then
+        io.stderr:write("ponder eval: no curves: ", given.rescore, " does not have their answers\n")
+    end
+    meta.curves = evaluation.curves
     return summary.new(meta, records)
 end
 

@@ -22,7 +22,7 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field epoch integer
 
 ---@class ponder.eval.Point an intermediate answer and what had been spent
----@field answer any
+---@field answer any only in a log, for --rescore
 ---@field score number?
 ---@field calls integer
 ---@field tokens integer
@@ -62,7 +62,8 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field score_calls integer? of judges, with their score_cost
 ---@field score_cost number?
 ---@field points ponder.eval.Point[]?
----@field samples {score: number?, key: string?, reward: number?}[]? of one run of k samples
+---@field samples {answer: any, score: number?, key: string?, reward: number?}[]? of one run of k
+---  samples; their answers are only in a log
 
 -------------------------------------------------------------------------------
 -- The inputs of a policy
@@ -239,18 +240,15 @@ local function score_answer(record, evaluation, item, target, rate)
 end
 
 -- Scores the points and samples of a run.
-local function score_curve(record, performed, rate)
-    for _, point in ipairs(performed.points) do
+local function score_curve(record, points, drawn, rate)
+    for _, point in ipairs(points or {}) do
         point.score = rate(point.answer)
-        point.answer = nil
     end
-    record.points = performed.points[1] and performed.points or nil
-    if performed.samples and performed.samples[1] then
-        record.samples = {}
-        for i, sample in ipairs(performed.samples) do
-            record.samples[i] = { score = rate(sample.answer), reward = sample.reward,
-                key = sample.key or text.of(sample.answer) }
-        end
+    record.points = points and points[1] and points or nil
+    record.samples = drawn and drawn[1] and {} or nil
+    for i, sample in ipairs(drawn or {}) do
+        record.samples[i] = { answer = sample.answer, score = rate(sample.answer),
+            reward = sample.reward, key = sample.key or text.of(sample.answer) }
     end
 end
 
@@ -258,7 +256,7 @@ end
 ---@param record ponder.eval.Record changed
 ---@param evaluation ponder.eval.Evaluation
 ---@param item ponder.eval.Item
----@param performed ponder.eval.Performed?
+---@param performed {points: ponder.eval.Point[]?, samples: table[]?}
 function attempt.score(record, evaluation, item, performed)
     local budget = budgets.new {}
     local function score_all()
@@ -268,8 +266,8 @@ function attempt.score(record, evaluation, item, performed)
         if record.answer ~= nil then
             score_answer(record, evaluation, item, target, rate)
         end
-        if performed and evaluation.curves then
-            score_curve(record, performed, rate)
+        if evaluation.curves then
+            score_curve(record, performed.points, performed.samples, rate)
         end
     end
     local ok, message = xpcall(budgets.within, failures.with_traceback, budget, samples.within,

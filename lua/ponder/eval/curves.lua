@@ -3,9 +3,10 @@
 ---
 --- At each point a run has the score of its last report, 0 before the first. For a run that chose
 --- among k samples (the most frequent answer, or the highest reward) the score with n samples is
---- the exact mean over all choices of n of the k, so that one run with the largest k gives the
---- whole curve; n samples count as n / k of the run's calls, tokens and cost, and are concurrent.
---- Only the numbers at drawn points are computed.
+--- the exact mean over all choices of n of the k and the orders in which equally frequent answers
+--- appear, so that one run with the largest k gives the whole curve; with all k it is the score of
+--- the run's own answer, as in the table. n samples count as n / k of the run's calls, tokens and
+--- cost, and are concurrent. Only the numbers at drawn points are computed.
 
 local estimate = require "ponder.eval.estimate"
 local stats = require "ponder.stats"
@@ -66,8 +67,8 @@ local function rank(samples)
     return ranked
 end
 
--- The expected scores of the votes of n samples, for each of `ns`. Answers with as many samples win
--- as often.
+-- The expected scores of the votes of n samples, for each of `ns`. The first of equally frequent
+-- answers wins: over all orders of the samples, each as often.
 local function votes_of(samples, ns)
     local counts, scores, place, groups, by_count = {}, {}, {}, {}, {}
     for _, sample in ipairs(samples) do
@@ -109,7 +110,7 @@ local function scores_by_number(record, limits_by_axis)
     local ranked = record.samples[1].reward ~= nil and rank(record.samples)
     local votes = not ranked and ns[1] and votes_of(record.samples, ns)
     for i, n in ipairs(ns) do
-        by_number[n] = ranked and best_of(ranked, n) or votes[i]
+        by_number[n] = n == count and record.score or ranked and best_of(ranked, n) or votes[i]
     end
     return by_number
 end

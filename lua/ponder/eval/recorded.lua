@@ -90,13 +90,24 @@ function recorded.good(records)
     return known
 end
 
----Scores recorded answers again with the scorers and targets of a file; makes and runs no policy.
+-- Whether the answers of a record's curve are missing, as in the output of --json.
+local function lacks_answers(record)
+    local list = record.samples or record.points
+    for _, one in ipairs(list or {}) do
+        if one.answer ~= nil then
+            return false
+        end
+    end
+    return list ~= nil and list[1] ~= nil
+end
+
+---Scores recorded answers again, and those of the curves, with the scorers and targets of a file;
+---makes and runs no policy.
 ---@param given table the evaluation
 ---@param directory string the base of relative names of data files
----@param records ponder.eval.Record[] changed; loses the points and samples of curves, whose
----  answers are not recorded
+---@param records ponder.eval.Record[] changed
 ---@param level integer the error level
----@return ponder.eval.Evaluation? evaluation
+---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded
 ---@return string|integer missing how many records have no item; or a message
 function recorded.rescore(given, directory, records, level)
     local evaluation, message = definition.new(given, { scores = true, directory = directory },
@@ -108,17 +119,23 @@ function recorded.rescore(given, directory, records, level)
     for _, item in ipairs(evaluation.items) do
         items[item.id] = item
     end
+    for _, record in ipairs(records) do
+        evaluation.curves = evaluation.curves and not lacks_answers(record)
+    end
     for i = #records, 1, -1 do
         local record = records[i]
         local item = items[record.id]
-        record.points, record.samples = nil, nil
         if not item then
             missing = missing + 1
             table.remove(records, i)
-        elseif record.answer ~= nil then
-            record.outcome = record.outcome == "stopped" and "stopped" or nil
-            record.scores, record.why, record.message = nil, nil, record.outcome and record.message
-            attempt.score(record, evaluation, item)
+        else
+            if record.answer ~= nil then
+                record.outcome = record.outcome == "stopped" and "stopped" or nil
+                record.scores, record.why = nil, nil
+                record.message = record.outcome and record.message
+            end
+            attempt.score(record, evaluation, item, record)
+            work.strip(record)
         end
     end
     return evaluation, missing

@@ -19,6 +19,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field items integer
 ---@field epochs integer
 ---@field seed integer
+---@field curves boolean? false: it has none
 ---@field exclude_errors boolean?
 ---@field scorers string[]
 
@@ -284,7 +285,9 @@ function summary.new(meta, records, skipped)
             end
         end
     end
-    result.curves = curves.new(meta, summary.group(counted(records, meta), meta.policies))
+    if meta.curves ~= false then
+        result.curves = curves.new(meta, summary.group(counted(records, meta), meta.policies))
+    end
     return result
 end
 

@@ -6,6 +6,7 @@ local budgets = require "ponder.task.budget"
 local data = require "ponder.eval.data"
 local log = require "ponder.log"
 local task = require "ponder.task"
+local text = require "ponder.eval.text"
 
 local work = {}
 
@@ -88,16 +89,30 @@ end
 
 -------------------------------------------------------------------------------
 
+---Removes the answers of a record's curve, which only its log and --rescore need.
+---@param record ponder.eval.Record
+function work.strip(record)
+    for _, list in ipairs { record.points or {}, record.samples or {} } do
+        for _, one in ipairs(list) do
+            one.answer = nil
+        end
+    end
+end
+
 -- Logs a record. Answers that cannot be encoded as JSON become text.
 local function log_record(record)
     local ok, message = pcall(log.event, work.RECORD, record)
     if not ok then
         record.answer, record.target = tostring(record.answer), tostring(record.target)
+        for _, sample in ipairs(record.samples or {}) do -- those of points are JSON values
+            sample.answer = text.of(sample.answer)
+        end
         ok, message = pcall(log.event, work.RECORD, record)
     end
     if not ok then
         error(message, 0)
     end
+    work.strip(record)
 end
 
 local function in_order(by_key, evaluation, epochs)
