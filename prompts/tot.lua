@@ -91,7 +91,8 @@ function prompts.generate(context)
     return messages(context, GENERATE_SYSTEM, situation(context) .. request)
 end
 
----Asks for a score for each thought. Also in the context: `thoughts`, a list of {id, content}.
+---Asks for a score for each thought. Also in the context: `thoughts`, a list of {id, content};
+---`unread`, a previous reply that lacks scores from 0.0 to 1.0 for these, or false.
 function prompts.evaluate(context)
     local thoughts = context.thoughts
     local parts = { situation(context), "Proposed next steps:" }
@@ -99,8 +100,14 @@ function prompts.evaluate(context)
         local thought = thoughts[i]
         parts[i + 2] = context:quote("thought_" .. thought.id, thought.content)
     end
-    parts[#parts + 1] = ("Score each, from %s to %s.")
-        :format(thoughts[1].id, thoughts[#thoughts].id)
+    if context.unread then
+        parts[#parts + 1] = "You have answered:"
+        parts[#parts + 1] = context:quote("reply", context.unread)
+        parts[#parts + 1] = "This lacks a score from 0.0 to 1.0 for these thoughts. Give each one."
+    else
+        parts[#parts + 1] = ("Score each, from %s to %s.")
+            :format(thoughts[1].id, thoughts[#thoughts].id)
+    end
     return messages(context, EVALUATE_SYSTEM, table.concat(parts, "\n"))
 end
 

@@ -100,10 +100,13 @@ describe("the end of a run", function()
 
     it("names the call whose reply a strategy could not read, and how that began", function()
         local r = ponder("tot", "--model", "script:bad.lua", "Why?")
-        assert.matches('thoughts_parse_failed: the reply was "I cannot say." '
-            .. "(ponder show --call 2) [BAD_REPLY]\n", r.err, 1, true)
+        assert.matches('strategy.tot: the model must propose steps as JSON, {"thoughts": ["...", '
+            .. '"..."]}, or as a numbered list: the reply was "I cannot say." (ponder show --call '
+            .. "2); try another model, or other instructions (ponder prompts show tot.generate) "
+            .. "[BAD_REPLY]\n", r.err, 1, true)
+        assert.equal(0, ponder("prompts", "show", "tot.generate").status)
         r = ponder("tot", "--log", "d.db", "--model", "script:bad.lua", "Why?")
-        assert.matches("(ponder show d.db --call 2) [BAD_REPLY]\n", r.err, 1, true)
+        assert.matches("(ponder show d.db --call 2); try", r.err, 1, true)
         assert.matches("I cannot say.", ponder("show", "d.db", "--call", "2").out, 1, true)
     end)
 

@@ -482,6 +482,22 @@ describe("ponder init", function()
         assert.equal(dir:read "eval.lua", init("eval", "-"))
     end)
 
+    it("writes a model that every strategy can play", function()
+        ponder("init", "model")
+        for name, calls in pairs { cot = 1, tot = 6, got = 9, trm = 2 } do
+            for question, answer in pairs { ["What is 6 * 7?"] = "4[23]", Who = "only do sums" } do
+                local r = shell.ponder({ name, "--no-log", "--json", "--model", "script:model.lua",
+                    question }, { cwd = dir.path, env = environment() })
+                assert.equal(0, r.status, r.err)
+                local outcome = json.decode(r.out)
+                assert.matches(answer, outcome.answer)
+                assert.is_true(outcome.calls >= calls)
+                assert.same(name == "tot" and { generation = 0, evaluation = 0 } or nil,
+                    name == "tot" and outcome.result.diagnostics.parse_retries or nil)
+            end
+        end
+    end)
+
     it("works with a broken config file", function()
         dir:write("ponder/config.lua", "return {")
         local r = shell.ponder({ "init", "strategy" }, { cwd = dir.path,

@@ -120,6 +120,7 @@ describe("parse.scores", function()
         for _, text in ipairs {
             "t1: 0.5\nt2: 0.25\nt3: 0.75", "1. 0.5\n2. 0.25\n3. 0.75", "1) 0.5\n2) 0.25\n3) 0.75",
             "Thought 1: 0.5\nThought 2: 0.25\nthought #3: 0.75", "t1 = 0.5, t2 = 0.25, t3 = 0.75",
+            "Scores: t1=0.5, t2=0.25, t3=0.75", "**Scores:** t1: 0.5 t2: 0.25 and t3: 0.75",
             "alpha: 0.5\nbeta: x: 0.25\n**gamma**: 0.75",
             "| t1 | 0.5 |\n| t2 | 0.25 |\n| t3 | 0.75 |",
             "t1:\nScore: 0.5\n\nt2:\n**Score:** 0.25\nt3:\n0.75",

@@ -307,11 +307,28 @@ describe("a failure", function()
                 return "  "
             end) })
         assert.equal("BAD_REPLY", code)
-        assert.truthy(message:find("thoughts_parse_failed", 1, true), message)
+        assert.truthy(message:find("the model must propose steps as JSON", 1, true), message)
         assert.same({ "generate", "repair", "repair" }, roles)
         assert.equal("error", partial.status)
         _, _, code = run(cot, { model = play.model(function() return "" end) })
         assert.equal("BAD_REPLY", code)
+    end)
+
+    it("that lacks a score is asked again, and what stays unread is never the best", function()
+        local function play_scores(scores, opts)
+            opts.max_depth, opts.model = 1, play.model(function(request)
+                return play.role(request) == "generate" and "1. bad\n2. good\n3. so so"
+                    or table.remove(scores, 1)
+            end)
+            local outcome = run(tot, opts)
+            return { outcome.answer, outcome.result.best.score, outcome.calls, #scores }
+        end
+        assert.same({ "bad", 0.9, 2, 0 }, play_scores({ "Scores: t1=0.9, t2=0.6, t3=0.1" }, {}))
+        assert.same({ "bad", 0.9, 3, 0 }, play_scores({ "the second is 0.8, t2: 0.8, t3: 0.1",
+            "t1: 0.9" }, {}))
+        assert.same({ "good", 0.3, 4, 0 }, play_scores({ "t2: 0.3", "t3: 0.1", "good" },
+            { max_parse_retries = 2 }))
+        assert.same({ "good", 0.3, 2, 0 }, play_scores({ "t2: 0.3" }, { max_parse_retries = 0 }))
     end)
 
     it("that a repair fixes is not reported", function()
@@ -367,7 +384,8 @@ describe("a budget", function()
                     return { text = tree_text(request), usage = USAGE }
                 end) })
             assert.equal("BUDGET", code)
-            assert.equal(("the budget of %d calls is spent"):format(most), message)
+            assert.equal(("the budget of %d call%s is spent"):format(most,
+                most == 1 and "" or "s"), message)
             assert.equal(most, sent)
             assert.same({ "error", "budget", most }, { partial.status, partial.termination_reason,
                 partial.calls })

@@ -475,6 +475,33 @@ describe("replies as text", function()
         assert.equal(0.3, machine:get_node("n3").score)
     end)
 
+    it("are requested again for the thoughts that lack a score, with require_scores", function()
+        local opts = { require_scores = true, max_parse_retries = 2, max_depth = 2, max_nodes = 7 }
+        local machine = start(opts)
+        local asked = text(machine, "c0", '{"thoughts": ["a", "b", "c"]}')
+        local again = text(machine, asked[1].call_id, "t2: 0.4")
+        assert.same({ "evaluate_thoughts", { { id = "t1", content = "a" },
+            { id = "t3", content = "c" } } }, { again[1].type, again[1].thoughts })
+        assert.matches("<thought_t1>\na\n</thought_t1>\n<thought_t3>.*<reply>\nt2: 0.4\n</reply>",
+            again[1].context[2].content)
+        again = text(machine, again[1].call_id, "good ones") -- no longer a reply to repair
+        assert.equal("evaluate_thoughts", again[1].type)
+        local directives = text(machine, again[1].call_id, "t3: 0.1")
+        assert.same({ "n3", 2 }, { directives[1].node_id, machine.parse_retries.evaluation })
+        assert.is_nil(machine:get_node("n2").score) -- not 0.5: it is behind all others
+        assert.same({ "n4", "n2" }, machine.frontier)
+        asked = text(machine, directives[1].call_id, '{"thoughts": ["d", "e", "f"]}')
+        machine:update { type = "thoughts_evaluated", call_id = asked[1].call_id,
+            scores = { t3 = 0.2 } }
+        assert.same({ "completed", "n7" }, { machine.status, machine.result.best.node_id })
+        assert.equal("n7 n4", ids(machine.result.candidates))
+        assert.same(machine:to_map(), machine:clone():to_map())
+        local saved = json.decode(json.encode(machine:to_map()))
+        assert.same(machine:to_map(), tot.from_map(saved):to_map())
+        saved.require_scores = false
+        says("nodes[2].score is required", tot.from_map, saved)
+    end)
+
     it("are requested again if they cannot be parsed, reply by reply", function()
         local machine = start { max_parse_retries = 1 }
         local repair = text(machine, "c0", "no list here")

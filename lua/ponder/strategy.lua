@@ -76,10 +76,12 @@ local strategy = {}
 ---@field start (fun(opts: table): table)? a new machine
 ---@field machine table? a library of machines instead of `start`: new, from_map, option_rules,
 ---  prompt_names, generate_call_id
+---@field fixed table<string, any>? options of the machine that the user cannot choose
 ---@field reply (fun(call: ponder.strategy.Call): string)? the type of the message for a reply;
 ---  default "llm_result"
 ---@field answer (fun(machine: table): string?)? the best so far
----@field failure (fun(machine: table): string?)? why the machine failed
+---@field failure (fun(machine: table): string?, string?)? why the machine failed, and the prompt
+---  whose reply could not be used
 ---@field details (fun(machine: table): table)? for snapshots
 ---@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
 ---@field on_event (fun(memory: table, event: table, machine: table))? called for each event; keeps
@@ -102,6 +104,7 @@ local DESCRIPTION = {
     failure = { type = "function", default = function(machine) return machine.error end },
     details = { type = "function", default = function() return {} end },
     look = FUNCTION, on_event = FUNCTION, counted = { type = "table" },
+    fixed = { type = "table", default = {} },
 }
 
 local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,

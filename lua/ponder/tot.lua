@@ -29,6 +29,10 @@
 --- | expanding  | error      | error    |
 ---
 --- Only functions that the machine calls, such as `select`, see the status `expanding`.
+---
+--- A thought that a reply does not score gets 0.5. With `require_scores`, as in strategy.tot, it is
+--- asked about again, up to `max_parse_retries` times; then it stays unscored: it is expanded after
+--- all others, and is never the best.
 
 local machine = require "ponder.machine"
 local core = require "ponder.core.tot"
@@ -72,6 +76,7 @@ local function slot_context(run, slot)
         count = count,
         -- Room for what the calls of the slot set.
         thoughts = false,
+        unread = false,
         situation = false,
         max_text_bytes = false,
         instructions = false,
@@ -102,7 +107,7 @@ end
 -- Rounds
 
 local function ask_round(run, turn, calls)
-    run.slots, run.contexts = {}, {}
+    run.slots, run.contexts, run.partial = {}, {}, {}
     for slot, id in ipairs(calls) do
         run.slots[slot] = false
         ask(run, turn, "generate", id, slot)
@@ -181,7 +186,7 @@ local function finish_round(run, turn, call)
         calls, reason = select_nodes(run, turn)
     end
     if not calls then
-        run.slots, run.contexts = {}, {}
+        run.slots, run.contexts, run.partial = {}, {}, {}
         run:complete(turn, reason, call.id)
         return
     end
@@ -209,6 +214,9 @@ local function read_thoughts(list, where)
     return texts
 end
 
+-- What a thought without a score gets, as in the published machine; unless scores are required.
+local MISSING_SCORE = 0.5
+
 --- Scores by thought id as a list, false where one is missing, and how many there are; or nil and
 --- what is wrong.
 local function read_scores(map, where, count)
@@ -222,39 +230,60 @@ local function read_scores(map, where, count)
         if score ~= nil and type(score) ~= "number" then
             return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
         end
-        found = found + (score and 1 or 0)
-        list[i] = score or false
+        list[i] = score == score and score or false -- NaN is missing
+        found = found + (list[i] and 1 or 0)
     end
     return list, nil, found
 end
 
+--- The thoughts of a slot that have no score yet.
+local function unscored(run, slot)
+    local thoughts, partial = {}, run.partial[slot] or {}
+    for i, thought in ipairs(numbered(run.slots[slot])) do
+        if not partial[i] then
+            thoughts[#thoughts + 1] = thought
+        end
+    end
+    return thoughts
+end
+
 --- The payload in a reply, for `accept`, or nil.
 local function parse_reply(run, call, text)
-    local texts = run.slots[call.subject + 1]
+    local slot = call.subject + 1
     local list, problem, found, mode
     if call.kind == "generate" then
         list, mode = (run.options.parse_thoughts or parse.thoughts)(text)
         list, problem = read_thoughts(list, "parse_thoughts: result")
         found = list and #list
     else
-        list, mode = (run.options.parse_scores or parse.scores)(text, numbered(texts))
-        list, problem, found = read_scores(list, "parse_scores: result", #texts)
+        list, mode = (run.options.parse_scores or parse.scores)(text, unscored(run, slot))
+        list, problem, found = read_scores(list, "parse_scores: result", #run.slots[slot])
     end
     if problem then
         error("tot: " .. problem, 0)
     elseif found > 0 then
         run.parser_mode = mode
-        return list
+        if call.kind == "generate" or not run.options.require_scores then
+            return list
+        end
+        for i, score in ipairs(run.partial[slot] or {}) do
+            list[i] = list[i] or score
+        end
+        run.partial[slot] = list
+        return #unscored(run, slot) == 0 and list or nil
     end
 end
 
 local function unreadable(run, turn, call, text)
     local wanted, slot = call.kind == "generate" and "thoughts" or "scores", call.subject + 1
-    local id = run.core:repair(call.id)
+    local id, partial = run.core:repair(call.id), run.partial[slot]
     if id then
         local context = slot_context(run, slot)
-        context.reply, context.wanted = text, wanted
-        return ask(run, turn, "repair", id, slot, numbered(run.slots[slot] or {}))
+        context.reply, context.wanted, context.unread = text, wanted, partial and text
+        return ask(run, turn, partial and "evaluate" or "repair", id, slot,
+            run.slots[slot] and unscored(run, slot) or {})
+    elseif partial then
+        return run.class.accept(run, turn, call, partial)
     end
     local code = wanted .. "_parse_failed"
     run.parser_errors[#run.parser_errors + 1] = code
@@ -264,6 +293,9 @@ end
 local function accept(run, turn, call, payload)
     local slot = call.subject + 1
     if call.kind == "evaluate" then
+        for i = 1, run.options.require_scores and 0 or #payload do
+            payload[i] = payload[i] or MISSING_SCORE
+        end
         if run.core:scores(call.id, payload) then
             finish_round(run, turn, call)
         end
@@ -310,6 +342,7 @@ local class = {
         run.contents = {} -- texts by node
         run.slots = {} -- of the round: lists of thoughts; false until they arrive
         run.contexts = {} -- of the round: prompt contexts by slot, built on demand
+        run.partial = {} -- of the round: lists of the scores of slots that are asked again
         run.parser_errors = {}
     end,
     begin = begin,

@@ -21,8 +21,6 @@ static const TotSlot *check_slot(lua_State *L, const Tot *t, int arg)
     return &t->slots.items[machine_check_index(L, arg, (uint32_t)t->slots.count)];
 }
 
-#define MISSING_SCORE 0.5
-
 static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
 {
     if (outcome == TOT_NO_MEMORY)
@@ -116,11 +114,11 @@ static int m_repair(lua_State *L)
     return 1;
 }
 
-/* Fills in the scores of a slot from a list. */
+/* Fills in the scores of a slot from a list; what is not a number is unscored. */
 static void read_scores(lua_State *L, int list, const TotSlot *slot)
 {
     for (uint32_t i = 0; i < slot->thought_count; i++)
-        slot->scores[i] = machine_score_at(L, list, i, MISSING_SCORE);
+        slot->scores[i] = machine_score_at(L, list, i, NAN);
 }
 
 /* scores(call_id, list) -> whether the round is complete, and has made its children */
@@ -308,11 +306,15 @@ static int m_slot_node(lua_State *L)
 /* By what a slot awaits. */
 static const char *const phases[] = {"generating", "evaluating", "done", NULL};
 
+/* Pushes a list of numbers; false for NaN. */
 static void push_numbers(lua_State *L, const double *numbers, uint32_t count)
 {
     lua_createtable(L, (int)count, 0);
     for (uint32_t i = 0; i < count; i++) {
-        lua_pushnumber(L, numbers[i]);
+        if (isnan(numbers[i]))
+            lua_pushboolean(L, false);
+        else
+            lua_pushnumber(L, numbers[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
 }
@@ -347,7 +349,7 @@ static int m_retries(lua_State *L)
     return TOT_CALLS;
 }
 
-/* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
+/* slot(i) -> node, phase, number of thoughts, retries, list of scores (false: unscored) or nil */
 static int m_slot(lua_State *L)
 {
     const Tot *t = machine_self(L);

@@ -68,9 +68,9 @@ void tot_add_node(Tot *t, double score)
         t->open_leaves -= above->child_count++ == 0 && node->depth <= max_depth;
         added.sibling_before = above->last_child;
         above->last_child = id;
-        if (!(score <= t->best_score))
+        if (score > t->best_score || isnan(t->best_score))
             t->best_score = score;
-        if (t->options.measure == TOT_BEST_LEAF)
+        if (t->options.measure == TOT_BEST_LEAF && !isnan(score))
             frontier_push(&t->leaves, (FrontierEntry){score, id});
     }
     vec_push(&t->nodes, added);
@@ -127,7 +127,7 @@ SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count)
 
 void tot_tell_score(Tot *t, uint32_t id, double score)
 {
-    search_tell_score(&t->search, id, tot_key(t, score));
+    search_tell_score(&t->search, id, tot_key(t, isnan(score) ? 0 : score));
     search_set_evaluated(&t->search, id);
 }
 
@@ -300,7 +300,7 @@ static void record_measure(Tot *t)
     if (t->options.measure == TOT_BEST_LEAF)
         vec_push(&t->measures, best_leaf_score(t));
     else if (t->depth_reached >= t->options.search.max_depth)
-        vec_push(&t->measures, t->best_score);
+        vec_push(&t->measures, isnan(t->best_score) ? 0 : t->best_score);
 }
 
 /* Makes the children of a slot in the search. */
@@ -474,7 +474,7 @@ uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k)
 {
     Ranking leaves = {.items = ids, .tot = t};
     for (uint32_t i = 1; i < t->nodes.count; i++)
-        if (tot_is_leaf(t, i))
+        if (tot_is_leaf(t, i) && !isnan(t->nodes.items[i].score))
             vec_push(&leaves, i);
     uint32_t count = k < leaves.count ? k : (uint32_t)leaves.count;
     ranking_sort(&leaves, count);

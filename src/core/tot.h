@@ -50,7 +50,7 @@ typedef struct TotOptions {
 
 /* What node i has beside the search's node i. */
 typedef struct TotNode {
-    double score;                        /* NaN: the root; the search's score is a key */
+    double score;                        /* NaN: the root, or unscored; the search's is a key */
     uint32_t last_child, sibling_before; /* 0: none */
     uint32_t child_count;
 } TotNode;
@@ -60,7 +60,7 @@ typedef struct TotSlot {
     uint32_t retries; /* repairs of the awaited reply so far */
     uint32_t awaits;  /* the kind of its open call; TOT_CALLS: none, it has its scores */
     uint32_t thought_count;
-    double *scores; /* room for thought_count, filled in once done */
+    double *scores; /* room for thought_count, filled in once done; NaN: unscored, ranks as 0 */
 } TotSlot;
 
 typedef struct Tot {
@@ -154,8 +154,8 @@ static inline bool tot_is_leaf(const Tot *t, uint32_t node)
     return t->nodes.items[node].child_count == 0;
 }
 
-/* Writes the first `k` leaves (the higher score first, then the deeper, then the older; not the
- * root) to `ids`, which has room for all nodes; returns how many. */
+/* Writes the first `k` leaves with a score (the higher first, then the deeper, then the older) to
+ * `ids`, which has room for all nodes; returns how many. */
 uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
 
 /* ---- a saved machine (tot_load.c) ---- */

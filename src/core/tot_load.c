@@ -13,9 +13,9 @@ TotOutcome tot_load_node(Tot *t, uint32_t parent, double score)
 {
     uint32_t id = (uint32_t)t->nodes.count;
     bool is_root = id == 0;
-    if (is_root != (parent == SEARCH_NO_NODE) || is_root != (isnan(score) != 0))
+    if (is_root != (parent == SEARCH_NO_NODE) || (is_root && !isnan(score)))
         return TOT_REFUSED;
-    if (!is_root && (parent >= id || !(score >= 0 && score <= 1)))
+    if (!is_root && (parent >= id || !(isnan(score) || (score >= 0 && score <= 1))))
         return TOT_REFUSED;
     if (!is_root && tot_has_frontier(t) && !tot_is_leaf(t, parent) &&
         t->nodes.items[parent].last_child + 1 != id)

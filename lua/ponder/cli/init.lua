@@ -125,7 +125,8 @@ return strategy.new {
 ]]
 
 local MODEL = [[
--- A scripted model, to try things offline. It does sums, sometimes wrongly. Use it with
+-- A scripted model, to try things offline. It does sums, sometimes wrongly, and answers in the form
+-- that it is asked for: that of chat, cot, tot, got, trm, or a grade. Use it with
 --
 --     ponder chat --model script:%s "What is 6 * 7?"
 --
@@ -139,25 +140,58 @@ local function share_of(text)
 end
 
 local function solve(text)
-    local a, op, b = text:match("(%%d+) ([-+*/]) (%%d+)")
-    if not a then return nil end
+    local a, op, b = text:match "(%%d+)%%s*([-+*/])%%s*(%%d+)"
     a, b = tonumber(a), tonumber(b)
+    if not a or op == "/" and b == 0 then return nil end
     return op == "+" and a + b or op == "-" and a - b or op == "*" and a * b or a // b
 end
 
+local function grade(attempt, value)
+    return value and attempt:find(tostring(value), 1, true) and "0.9" or "0.2"
+end
+
+-- The thoughts that tot and got show, graded: lines such as "t1: 0.9". Also the id of the best one.
+local function grade_thoughts(text, value)
+    local lines, best = {}, nil
+    text = text:gsub("<thought>%%s*%%[(%%w+)%%]", "<thought_%%1>")
+    for id, thought in text:gmatch "<thought_(%%w+)>(.-)</thought" do
+        lines[#lines + 1] = id .. ": " .. grade(thought, value)
+        best = (not best or lines[#lines]:find "0.9") and id or best
+    end
+    return table.concat(lines, "\n"), best
+end
+
 return function(request)
-    local text = request.messages[#request.messages].content
-    local key = ("%%s %%s %%d"):format(text, request.options.seed, request.sample)
+    local messages = request.messages
+    local form, text = messages[1].content, messages[#messages].content
     local value = solve(text)
-    local reply
-    if not value then
-        reply = "I can only do sums, such as 6 * 7."
-    elseif text:find("from 0 to 1", 1, true) then -- asked to judge the last line
-        reply = text:match("[^\n]*$"):find(("%%d"):format(value), 1, true) and "0.9" or "0.2"
-    else
+    local function attempt(n)
+        if not value then return "I can only do sums, such as 6 times 7." end
+        local key = ("%%s %%s %%d%%s"):format(text, request.options.seed, request.sample, n or "")
         local careful = text:find("step by step", 1, true) or text:find("Check", 1, true)
-        if share_of(key) > (careful and 0.9 or 0.6) then value = value + 1 end -- a mistake
-        reply = ("Answer: %%d"):format(value)
+        local is_wrong = share_of(key) > (careful and 0.9 or 0.6)
+        return ("Answer: %%d"):format(is_wrong and value + 1 or value)
+    end
+    local grades, best = grade_thoughts(text, value)
+    local reply
+    if form:find('"thoughts"', 1, true) then -- tot: the next steps
+        local steps = {}
+        for i = 1, tonumber(text:match "Propose (%%d+)") or 1 do
+            steps[i] = ('"%%s"'):format(attempt(i))
+        end
+        reply = ('{"thoughts": [%%s]}'):format(table.concat(steps, ", "))
+    elseif form:find "\"scores\"" or form:find "the id and the score" then -- tot, got
+        reply = grades
+    elseif form:find "CONNECTION:" then -- got
+        reply = "NONE"
+    elseif form:find "VOTE:" then -- got
+        reply = "VOTE: " .. best
+    elseif form:find "SCORE:" then -- trm
+        reply = "SCORE: " .. grade(text:match "<current_answer>(.-)</current_answer>" or "", value)
+    elseif text:find("from 0 to 1", 1, true) then -- asked to judge the last line
+        reply = grade(text:match "[^\n]*$", value)
+    else
+        reply = attempt()
     end
     return { text = reply, usage = { input_tokens = #text // 4, output_tokens = #reply // 4 } }
 end

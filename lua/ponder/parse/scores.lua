@@ -251,8 +251,10 @@ end
 function scores.from_lines(text, resolver)
     local found, missing, pending = {}, #resolver.ids, nil
     local lines = 0
-    -- "t1: 0.8, t2: 0.7": a line for each
-    text = text:gsub("[,;{]%s*([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "\n%1")
+    -- "Scores: t1: 0.8, t2: 0.7 and t3: 0.6": a line for each
+    text = text:gsub("([%d%%)])%s+and%s+([\"'*]*[tT]%d)", "%1, %2")
+        :gsub("([%d%%)])%s+([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "%1\n%2")
+        :gsub("[,;:{][*_]*%s*([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "\n%1")
     for line in text:gmatch("[^\n]+") do
         lines = lines + 1
         if lines > MAX_LINES or missing == 0 then

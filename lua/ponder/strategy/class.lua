@@ -79,7 +79,7 @@ local function machine_options(kind, opts)
             own[name] = opts[name]
         end
     end
-    return own
+    return options.merge(own, kind.fixed)
 end
 
 local function build(kind, opts, machine, calls)
@@ -382,7 +382,7 @@ options.methods(Strategy, "s", "a strategy")
 ---@return table library {new, init, options, signal_routes}
 function class.new(kind)
     local list
-    kind.rules, list = settings.of(kind.machine)
+    kind.rules, list = settings.of(kind.machine, kind.fixed)
     kind.query = ("ai.%s.query"):format(kind.name)
     kind.routes = options.merge({ [kind.query] = "start" }, ROUTES)
     return {

@@ -49,7 +49,7 @@ local class = machine.class {
     begin = begin,
     parse = function(_, _, text) return text:find "%S" and text or nil end,
     accept = accept,
-    unreadable = function(run, turn, call) run:fail(turn, call.id, "the reply is empty") end,
+    unreadable = function(run, turn, call) run:fail(turn, call.id, "there is no answer") end,
     complete_event = function() return {}, {} end,
     save = function(run, map) map.reply, map.result = run.reply, run.result end,
     load = function(run, reader)

@@ -47,7 +47,7 @@ local HOW = { on_event = { type = "function" }, on_delta = { type = "function" }
 ---@field open integer tasks whose last message was not handled yet
 ---@field tree ponder.log.Tree? for the log
 ---@field refused string? the message of the first call that a budget refused
----@field failure {message: string, code: string, asked: ponder.strategy.Asked?}?
+---@field failure {message: string, code: string, asked: ponder.strategy.Asked?, advice: string?}?
 ---@field last_reply table? the data of the last signal
 local Run = {}
 Run.__index = Run
@@ -301,13 +301,16 @@ end
 
 -- Why the machine failed, if no call did.
 local function machine_failure(run)
-    local problem = run.s.kind.failure(run.s.machine) or "the run ended without an answer"
+    local name, machine = run.s.kind.name, run.s.machine
+    local problem, prompt = run.s.kind.failure(machine)
     local reply = run.last_reply or {}
     local text = type(reply.text) == "string" and quote.line(reply.text:match "[^\r\n]*%S[^\r\n]*"
         or "", SHOWN_BYTES)
     return { code = "BAD_REPLY", asked = reply.asked, message = ("strategy.%s: %s%s"):format(
-        run.s.kind.name, problem, text and (": the reply was %s"):format(text == "" and "empty"
-            or options.show(text)) or "") }
+        name, problem or "the run ended without an answer", text and (": the reply was %s"):format(
+            text == "" and "empty" or options.show(text)) or ""), advice = prompt
+        and ("; try another model, or other instructions (ponder prompts show %s.%s)"):format(name,
+            prompt) }
 end
 
 -- The command that shows a logged call.
@@ -322,7 +325,8 @@ local function finish(run)
         return outcome
     end
     local failure = run.failure or machine_failure(run)
-    return nil, failure.message .. where_to_look(failure.asked), failure.code, outcome
+    return nil, failure.message .. where_to_look(failure.asked) .. (failure.advice or ""),
+        failure.code, outcome
 end
 
 -- Ends a run whose budget is spent, so that the machine reaches its final state.

@@ -83,9 +83,10 @@ local SHOWN = { "type", "default", "enum", "min", "max", "alias", "flag" } -- of
 
 ---The options of one strategy. The rules of its machine have their own help.
 ---@param machine table library of its machine
+---@param fixed table<string, any> left out
 ---@return OptionSchema rules for ponder.options
 ---@return ponder.strategy.Option[] list in the order of help texts
-function settings.of(machine)
+function settings.of(machine, fixed)
     local rules, list = {}, {}
     local function add(name, group, help, rule)
         rules[name] = rule
@@ -97,7 +98,7 @@ function settings.of(machine)
         is_common[common[1]] = true
     end
     for _, name in ipairs(options.names(machine.option_rules)) do
-        if not is_common[name] then
+        if not is_common[name] and fixed[name] == nil then
             local rule = machine.option_rules[name]
             add(name, "machine", rule.help, rule)
         end

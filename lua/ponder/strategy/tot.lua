@@ -25,6 +25,14 @@ local function best_thought(machine)
     return best and best.score and best or nil
 end
 
+-- What a reply that failed must have, and the prompt that asks for it.
+local EXPECTED = {
+    thoughts_parse_failed = { 'the model must propose steps as JSON, {"thoughts": ["...", "..."]}, '
+        .. "or as a numbered list", "generate" },
+    scores_parse_failed = { 'the model must score each step from 0.0 to 1.0 as JSON, {"scores": '
+        .. '{"t1": 0.8}}, or in lines such as t1: 0.8', "evaluate" },
+}
+
 local function current_depth(machine)
     local id = machine.current_node_id
     local node = id and machine:get_node(id)
@@ -38,6 +46,7 @@ return strategy.new {
 Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
 2023).]],
     machine = tot,
+    fixed = { require_scores = true },
     roles = { -- by directive of the machine
         generate_thoughts = "generate",
         evaluate_thoughts = "evaluate",
@@ -47,6 +56,10 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
     fallback = { evaluate = "evaluate" },
 
     look = strategy.look.tree,
+
+    failure = function(machine)
+        return table.unpack(EXPECTED[machine.error] or { machine.error })
+    end,
 
     answer = function(machine)
         local best = best_thought(machine)
@@ -71,12 +84,14 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
     end,
 
     -- For the check of prompt files: what each prompt must show, and the replies that play a tree
-    -- of two levels. The first reply of each kind is unreadable, so that both are repaired.
+    -- of two levels. The first reply of each kind is unreadable, so that both are repaired; the
+    -- repaired scores lack one.
     needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
         repair = { "reply" } },
     samples = function(sample)
         local is_repaired = {}
-        local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5 }
+        local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5, max_parse_retries = 2,
+            require_scores = true }
         sample.play(opts, function(directive, _, found)
             local wanted = directive.type == "generate_thoughts" and "thoughts" or "scores"
             if directive.type == "call_llm_stream" then
@@ -85,8 +100,10 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
                 is_repaired[wanted] = true
                 return "?"
             end
-            return wanted == "thoughts" and json.encode { thoughts = sample.thoughts }
-                or '{"scores": {"t1": 0.8, "t2": 0.4}}'
+            if wanted == "thoughts" then
+                return json.encode { thoughts = sample.thoughts }
+            end
+            return directive.type == "call_llm_stream" and "t2: 0.4" or "t1: 0.8, t2: 0.4"
         end)
     end,
 }

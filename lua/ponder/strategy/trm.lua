@@ -55,6 +55,14 @@ Jolicoeur-Martineau 2025).]],
         return seen
     end,
 
+    failure = function(machine)
+        if machine.error == "grade_parse_failed" then
+            return "the model must end its critique with a grade from 0.0 to 1.0, such as "
+                .. "SCORE: 0.8", "supervise"
+        end
+        return machine.error
+    end,
+
     reply = function(call)
         return REPLIES[call.kind]
     end,

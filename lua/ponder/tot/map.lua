@@ -50,7 +50,7 @@ local function load_node(run, reader, value, field)
     local parent = number > 1 and load_id(run, reader, field .. ".parent_id", node.parent_id) or nil
     local score = reader:check(field .. ".score", node.score, SCORE)
     run.contents[number] = reader:text(field .. ".content", node.content)
-    if (score == nil) ~= (number == 1) then
+    if (score == nil) ~= (number == 1) and not (score == nil and run.options.require_scores) then
         reader:refuse(field .. ".score", "is required for all nodes but the first")
     elseif not run.core:load_node(parent, score) then
         reader:refuse(field .. ".parent_id", "must keep the children of a node together")
@@ -85,6 +85,9 @@ local function load_slot(run, reader, value, field)
         return reader:text(at, text)
     end)
     local scores = reader:list_at(field .. ".scores", slot.scores, function(score, at)
+        if score == false and run.options.require_scores then
+            return score
+        end
         return reader:check(at, score, { type = "number", min = 0, max = 1, required = true })
     end)
     local retries = reader:check(field .. ".retries", slot.retries, COUNT)

@@ -29,6 +29,7 @@ local tot_options = {}
 ---@field convergence_measure? "best_so_far"|"best_leaf" default "best_so_far"
 ---@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
 ---@field max_parse_retries? integer repairs for each reply, default 1
+---@field require_scores? boolean ask again for missing scores, instead of 0.5; default false
 ---@field batch? integer nodes expanded per round, default 1; beam and dvts: always a level
 ---@field halt? fun(view: TotView): string? called after each round instead of the stopping rules;
 ---returns the reason to end. max_nodes and max_duration_ms still apply
@@ -78,6 +79,8 @@ tot_options.RULES = {
         help = "end as soon as a thought at max depth is scored" },
     max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1,
         help = "repair attempts for each unreadable reply" },
+    require_scores = { type = "boolean", default = false,
+        help = "ask again for missing scores; what stays missing is unscored, not 0.5" },
     batch = { type = "integer", min = 1, max = COUNT, default = 1,
         help = "thoughts expanded at the same time" },
     halt = { type = "function",

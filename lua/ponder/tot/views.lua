@@ -12,7 +12,7 @@ local views = {}
 ---@field id string
 ---@field parent_id string?
 ---@field content string
----@field score number? 0 to 1; none for the root
+---@field score number? 0 to 1; none for the root and unscored thoughts
 ---@field children string[]
 ---@field depth integer
 ---@field visits integer? uct, puct, ab_mcts: as in search.run
@@ -179,7 +179,7 @@ local function pending_scores(run)
     for slot = 1, run.core:status() == "completed" and 0 or #run.slots do
         local scores = select(5, run.core:slot(slot))
         for i, score in ipairs(scores or {}) do
-            pending["t" .. i] = score
+            pending["t" .. i] = score or nil
         end
         if scores then
             break
