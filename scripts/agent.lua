@@ -1,15 +1,21 @@
 --- An agent: a model that calls the tools of an MCP server until it can answer.
 ---
----     ponder run scripts/agent.lua openai:gpt-4o-mini \
+---     ponder run scripts/agent.lua --model openai:gpt-4o-mini \
 ---         "npx -y @modelcontextprotocol/server-filesystem ." "What does the README promise?"
 ---
 --- The same without Lua is `ponder cot --mcp "npx ..." QUESTION`.
 
+local args = require "ponder.args"
 local cot = require "ponder.strategy.cot"
 local mcp = require "ponder.mcp"
 
-local name, server, question = ...
-if not question then
+local opts, operands = args.script("agent", { ... }, {
+    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+}, { usage = "agent [--model NAME] SERVER QUESTION", about = "Answers a question with the tools of "
+    .. "an MCP server, which SERVER, a command, starts.",
+    operands = 3 }) -- a model may also come before the server
+local question, server = table.remove(operands), table.remove(operands)
+if not server then
     io.stderr:write("agent: expected a model, the command of an MCP server and a question\n")
     os.exit(2)
 end
@@ -29,7 +35,8 @@ if not tools then
 end
 
 local outcome, message, code = cot.new {
-    model = name, tools = tools, max_tool_round_trips = 20, tool_timeout_ms = 60000,
+    model = opts.model or operands[1], tools = tools, max_tool_round_trips = 20,
+    tool_timeout_ms = 60000,
 }:run(question, { on_event = function(event)
     if event.name == "tool.start" then
         io.stderr:write("calls ", event.metadata.name, "\n")

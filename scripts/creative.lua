@@ -106,4 +106,5 @@ policy.main("creative", { ... }, {
     return run:report("plan:\n" .. plan .. "\n\npassage:\n" .. passage,
         ("score: %d of 4 paragraphs end as they must; coherence %s of 10"):format(
             count_ends(passage, sentences), coherence and ("%.1f"):format(coherence) or "unknown"))
-end, "[SENTENCE SENTENCE SENTENCE SENTENCE]")
+end, "[SENTENCE SENTENCE SENTENCE SENTENCE]",
+    "Writes a passage of four paragraphs that end with given sentences.")

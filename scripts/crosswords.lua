@@ -165,4 +165,4 @@ policy.main("crosswords", { ... }, {
     for row = 1, 5 do rows[row] = spaced(pattern(board, row)) end
     return run:report(table.concat(rows, "\n"), ("score: %d of 25 letters, %d of 10 words, %d "
         .. "states"):format(right_letters, right_words, result.stats.nodes))
-end)
+end, nil, "Fills a crossword of 5 by 5 letters: words that a model proposes, tried depth first.")

@@ -137,4 +137,4 @@ policy.main("document_merging", { ... }, {
     if #documents == 1 then run:fail("expected at least two files, or none", 2) end
     local best = run:graph(graph(run.opts.method, documents[1] and documents or DOCUMENTS))
     return run:report(best.state.merged, ("score: %.2f of 10"):format(best.score))
-end, "[FILE FILE...]")
+end, "[FILE FILE...]", "Merges documents into one, without repetition or loss.")

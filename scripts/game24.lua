@@ -228,7 +228,7 @@ local function solve_all(opts)
 end
 
 local opts, operands = args.script("game24", { ... }, RULES,
-    { usage = "game24 [OPTION...] A B C D" })
+    { usage = "game24 [OPTION...] A B C D", about = "Makes 24 of four numbers by + - * /." })
 if opts.all then
     return solve_all(opts)
 end

@@ -164,4 +164,4 @@ policy.main("game24_tot", { ... }, {
     end, { concurrency = 8 })
     return run:report(table.concat(lines, "\n"), ("score: %d of %d right, %d with any of the %d "
         .. "kept"):format(solved, #puzzles, any, run.opts.keep))
-end, "[A B C D]")
+end, "[A B C D]", "Makes 24 of four numbers by + - * /; a model proposes and rates steps.")

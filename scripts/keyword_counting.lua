@@ -120,4 +120,4 @@ policy.main("keyword_counting", { ... }, {
     local text = run.opts.file and run:read_file(run.opts.file) or TEXT
     local best = run:graph(methods.graph(run.opts.method, task_for(text, run.opts)))
     return run:report(json.encode(best.state.counts), ("mistakes: %d"):format(best.score))
-end)
+end, nil, "Counts how often a text names each country.")

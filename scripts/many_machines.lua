@@ -26,21 +26,22 @@ function jobs.longest(part)
     return { number = best, steps = most }
 end
 
-if type((...)) ~= "string" then
+if type((...)) == "table" then
     return jobs -- for a worker
 end
 
 local args = require "ponder.args"
 local queue = require "ponder.queue"
-local quote = require "ponder.quote"
 
 local _, operands = args.script("many_machines", { ... }, {}, { operands = 2,
     usage = "many_machines redis://HOST [BELOW]",
     about = "Finds the longest Collatz sequence that begins below a number, on all workers." })
-local url, below = operands[1], operands[2]
-
-local SIZE = 20000
-local parts, limit = {}, tonumber(below) or 1000000
+local url, limit = operands[1], math.tointeger(tonumber(operands[2] or 1000000))
+if not url or not limit then
+    io.stderr:write("many_machines: expected many_machines redis://HOST [BELOW]\n")
+    os.exit(2)
+end
+local SIZE, parts = 20000, {}
 for first = 1, limit - 1, SIZE do
     parts[#parts + 1] = { first = first, last = math.min(first + SIZE, limit) - 1 }
 end
@@ -56,4 +57,4 @@ for i = 1, #parts do
         best = results[i]
     end
 end
-print(("%d: %s"):format(best.number, quote.count(best.steps, "step")))
+print(best.number .. ": " .. require("ponder.quote").count(best.steps, "step"))

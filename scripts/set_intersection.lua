@@ -112,4 +112,4 @@ policy.main("set_intersection", { ... }, {
     print("first: " .. show(first) .. "\nsecond: " .. show(second))
     local best = run:graph(methods.graph(run.opts.method, task_for(first, second, run.opts)))
     return run:report(show(best.state.found), ("mistakes: %d"):format(best.score))
-end)
+end, nil, "Finds the numbers that two random sets have in common.")

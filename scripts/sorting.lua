@@ -99,4 +99,4 @@ policy.main("sorting", { ... }, {
     print("list: " .. show(list))
     local best = run:graph(methods.graph(run.opts.method, task_for(list, run.opts)))
     return run:report(show(best.state.sorted), ("mistakes: %d"):format(best.score))
-end, "[NUMBER...]")
+end, "[NUMBER...]", "Sorts numbers, random ones by default.")

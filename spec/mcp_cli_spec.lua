@@ -72,7 +72,7 @@ describe("--mcp", function()
         local script = shell.root .. "/scripts/agent.lua"
         local r = ponder { "run", "--no-log", script, "script:m.lua", server, "use add" }
         assert.same({ 0, '{"sum":5}\n', "calls add\n" }, { r.status, r.out, r.err })
-        r = ponder { "run", "--no-log", script, "script:m.lua", "exit 3", "use add" }
+        r = ponder { "run", "--no-log", script, "--model", "script:m.lua", "exit 3", "use add" }
         assert.same({ 1, "agent: exit 3: the server ended with status 3 [LOST]\n" },
             { r.status, r.err })
     end)

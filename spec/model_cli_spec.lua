@@ -138,7 +138,8 @@ describe("the command", function()
 
     it("runs the example scripts", function()
         local function script(steer, file, ...)
-            return run(steer, { "run", "scripts/" .. file, "openai:m", ... }, "one\n\ntwo\n")
+            return run(steer, { "run", "scripts/" .. file, "--model", "openai:m", ... },
+                "one\n\ntwo\n")
         end
         local status, out, err = script("text=word%20", "chat.lua", "Hi")
         assert.same({ 0, "word word word " }, { status, out })

@@ -15,15 +15,19 @@ local function output(name, ...)
     return r.out
 end
 
-describe("the scripts of searches", function()
+describe("the scripts", function()
     it("describe themselves, and refuse arguments that they do not read", function()
-        for _, name in ipairs { "jugs", "queens", "puzzle8", "puzzle15", "route", "connect4",
-            "game24_mcts", "evolve_circles", "refine" } do
+        for name in shell.output("cd scripts && ls *.lua"):gmatch "([^\n]+)%.lua" do
             local help = output(name, "--help")
             assert.matches("^" .. name .. " [^\n]+\n\n%u[^\n]+", help) -- what it does
             assert.matches("\n  %-%-help  +print this\n", help)
             local refused = run(name, "--nope")
             assert.same({ 2, name .. ": unknown option --nope\n" }, { refused.status, refused.err })
+        end
+        for _, name in ipairs { "agent", "chat", "frugal", "many_machines", "route" } do
+            local refused = run(name)
+            assert.equal(2, refused.status)
+            assert.matches(("^%s: expected [^\n]+\n$"):format(name), refused.err)
         end
         for _, name in ipairs { "jugs", "queens", "puzzle8", "route", "connect4", "evolve_circles",
             "refine" } do
@@ -55,7 +59,7 @@ describe("scripts/puzzle15.lua", function()
     end)
 
     it("uses Korf's order, and refuses unsolvable puzzles", function()
-        assert.matches("\n1 moves, 4 nodes\n$", output("puzzle15", "--korf", "1", "0", "2", "3",
+        assert.matches("\n1 move, 4 nodes\n$", output("puzzle15", "--korf", "1", "0", "2", "3",
             "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"))
         local r = run("puzzle15", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
             "13", "15", "14", "0")

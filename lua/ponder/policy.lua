@@ -177,7 +177,8 @@ end
 options.methods(Run, "run", "a run")
 
 local function open_model(run)
-    if not run.opts.model and (os.getenv("PONDER_MODEL") or "") == "" then
+    local is_readable, default = pcall(model.default_name) -- else try_open says what is wrong
+    if not run.opts.model and is_readable and not default then
         run:fail("expected a model: --model openai:gpt-4o-mini, or $PONDER_MODEL", 2)
     end
     local opened, message = model.try_open(run.opts.model)

@@ -160,6 +160,19 @@ local function print_json(value)
     return true
 end
 
+-- What a file is for, if its value is of a kind that only other commands use.
+local function purpose_of(value)
+    if type(value) == "function" then
+        return "a function: ponder serve FILE serves a policy, --model script:FILE names a model"
+    elseif type(value) == "table" and type(rawget(value, "new")) == "function"
+        and type(rawget(value, "options")) == "function" then
+        return "a strategy: ponder ask --strategy FILE QUESTION"
+    elseif type(value) == "table" and rawget(value, "data") ~= nil
+        and type(rawget(value, "policies")) == "table" then
+        return "an evaluation: ponder eval FILE"
+    end
+end
+
 -- Runs a loaded script.
 local function execute(chunk, opts, operands)
     if opts.verbose then
@@ -196,6 +209,10 @@ local function execute(chunk, opts, operands)
     end
     log_run.answer(result)
     if not opts.json then
+        local purpose = purpose_of(result)
+        if purpose then
+            io.stderr:write("ponder run: the script returned ", purpose, "\n")
+        end
         return 0
     end
     local printed, why = print_json(result)

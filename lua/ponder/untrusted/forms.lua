@@ -18,7 +18,7 @@ end
 ---`ponder work`: a table of functions by name.
 function forms.functions(functions, chunk)
     local names = {}
-    local value = chunk()
+    local value = chunk {} -- as for a worker that is not confined
     for name, f in pairs(type(value) == "table" and value or {}) do
         if type(name) == "string" and type(f) == "function" then
             functions["call " .. name] = f
