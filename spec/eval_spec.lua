@@ -92,6 +92,15 @@ describe("outcomes", function()
         assert.equal("expected 2, got 0", record_of(result, "p", "002").why)
     end)
 
+    it("say how the methods of a run are called", function()
+        local failed = run({ data = items(1), score = "numeric", policies = {
+            p = function(_, r) r.report(1) end, q = function(_, r) r.samples {} end } })
+        for name, method in pairs { p = "report", q = "samples" } do
+            assert.matches("run." .. method .. ": call it with a run, with a colon: run:" .. method,
+                record_of(failed, name, "001").message)
+        end
+    end)
+
     it("stop a policy that computes past its timeout", function()
         local late = run({ data = items(2), score = "numeric", policies = {
             p = function(item)

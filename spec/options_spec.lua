@@ -233,6 +233,26 @@ describe("the methods of a class", function()
     end)
 end)
 
+describe("an object of the library", function()
+    it("says how its methods are called", function()
+        local task = require "ponder.task"
+        for object, methods in pairs {
+            [task.semaphore(1)] = { semaphore = { "acquire", "release" } },
+            [require("ponder.run").new {}] = { run = { "call", "cancel", "report", "spent" } },
+            [require("ponder.strategy.cot").new { model = "script:m.lua" }] = { s = { "run" } },
+            [require("ponder.serve.request").new({}, {})] = { request = { "write", "think" } },
+        } do
+            local name, list = next(methods)
+            for _, method in ipairs(list) do
+                local ok, message = pcall(object[method], "x")
+                assert.is_false(ok)
+                assert.matches(("^%s.%s: call it with a %%l+, with a colon: %s:%s"):format(name,
+                    method, name, method), message)
+            end
+        end
+    end)
+end)
+
 describe("what can be called", function()
     it("is a function, or has a function as its own __call", function()
         local callable = setmetatable({}, { __call = print })

@@ -79,8 +79,15 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field started number
 ---@field note_report function ponder.Run.report
 
+local function check_run(self, name)
+    if type(self) ~= "table" or not self.note_report then
+        error(("run.%s: call it with a run, with a colon: run:%s(...)"):format(name, name), 3)
+    end
+end
+
 -- Replaces ponder.Run.report: also adds a point to the curve.
 local function report(self, answer)
+    check_run(self, "report")
     self.note_report(self, answer)
     local spent = self.budget:account()
     local point = { answer = answer, calls = spent.calls, tokens = spent.tokens,
@@ -97,6 +104,7 @@ end
 -- one run gives the curve for all sample counts: the most frequent `key` or the highest `reward`
 -- wins.
 local function report_samples(self, list)
+    check_run(self, "samples")
     self.drawn = list
 end
 

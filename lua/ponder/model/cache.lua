@@ -261,4 +261,6 @@ function Cache:use(use)
     return self.remove
 end
 
+options.methods(Cache, "cache", "a cache")
+
 return cache

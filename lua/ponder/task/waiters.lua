@@ -1,6 +1,7 @@
 --- Ways to wait: for the same event as other tasks do, for a permit of a semaphore, for all other
 --- tasks, and longer each time.
 
+local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 
 local waiters = {}
@@ -120,6 +121,7 @@ function Semaphore:release()
 end
 
 Semaphore.__close = Semaphore.release
+options.methods(Semaphore, "semaphore", "a semaphore")
 
 ---A counting semaphore: the task that has waited longest gets the next permit.
 ---@param n integer permits, >= 1
