@@ -63,7 +63,7 @@ describe("a call", function()
             { { messages = HELLO, max_token = 2 }, 'did you mean "max_tokens"?' },
             { { messages = HELLO, response_format = "xml" }, "opts.response_format must be" },
             { { messages = HELLO, response_format = { items = { ["$ref"] = "#/$defs/x" } } },
-                'opts.response_format: unknown $ref "#/$defs/x"' },
+                'opts.response_format: items: unknown $ref "#/$defs/x"' },
             { { messages = HELLO, tools = { { name = "f", parameters = { ["$ref"] = "#/x" } } } },
                 'opts.tools[1].parameters: unknown $ref "#/x"' },
             { { messages = HELLO, response_format = { allOf = { { ["$ref"] = "#" } } } },

@@ -134,9 +134,9 @@ describe("schema.mistake", function()
             ['{"allOf":[{"$ref":"#"},{"$ref":"#"}]}'] = endless,
             ['{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"oneOf":[{"type":"null"},'
                 .. '{"$ref":"#/$defs/b"}]},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}}']
-                = endless,
+                = "$defs.a: " .. endless,
             [json.encode { ["$ref"] = "#/$defs/d0", ["$defs"] = chain }] = endless,
-            ['{"properties":{"a":{"$ref":"#/x"}}}'] = 'unknown $ref "#/x"',
+            ['{"properties":{"a":{"$ref":"#/x"}}}'] = 'properties.a: unknown $ref "#/x"',
             ['{"type":{"a":1}}'] = 'type must be "object", "array", "string", "number", "integer", '
                 .. '"boolean" or "null" (got a table)',
             ['{"type":["string","null"],"required":[],"enum":[1]}'] = false,
@@ -153,6 +153,20 @@ describe("schema.mistake", function()
             local found = schema.mistake(json.decode(text))
             assert.equal(mistake, found or false, text)
         end
+    end)
+
+    it("is found in linear time, however long the names on the way are", function()
+        -- With a text for each place this would take minutes.
+        local many, long = {}, ("x"):rep(1000000)
+        for i = 1, 20000 do
+            many["a" .. i] = { type = "string" }
+        end
+        local wide = { properties = { [long] = { properties = many } } }
+        assert.is_nil(schema.mistake(wide))
+        many.a2.type = "text"
+        assert.matches("^properties%.x+%.properties%.a2: type must be [^\n]+$",
+            schema.mistake(wide))
+        assert.is_true(#schema.mistake(wide) < 1000)
     end)
 end)
 

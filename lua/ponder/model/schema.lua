@@ -20,7 +20,7 @@ local TYPE = { type = "string",
 local MAX_STEPS = 500000 -- of a check: a value or an alternative each
 local MAX_DEPTH = 1000 -- of values in values, and of schemas that refer to others
 local MAX_NAME_BYTES = 64
-local MAX_KEY_BYTES = 100 -- of a key in a message
+local MAX_KEY_BYTES, MAX_PLACE = 100, 20 -- of a key in a message; keys
 
 --- The schema of a tool without arguments.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
@@ -40,9 +40,11 @@ function schema.functions(tools)
     return out
 end
 
+-- Calls visit(subschema, field, key) in order.
 local function each_subschema(node, visit)
     for _, field in ipairs { "properties", "$defs", "definitions" } do
-        for key, sub in pairs(read.list(node, field)) do visit(sub, field, key) end
+        local map = read.list(node, field)
+        for _, key in ipairs(options.names(map)) do visit(map[key], field, key) end
     end
     for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
         for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
@@ -148,23 +150,23 @@ local FIELD_NAMES = options.names(FIELDS)
 local ENDLESS = ("a $ref leads back to itself, or through more than %d others, "
     .. "without a property or item in between"):format(MAX_DEPTH)
 
--- Why a node is not a schema, or nil; `place`: "" or "properties.n: ".
-local function node_mistake(node, place, root, alternatives)
+-- Why a node is not a schema, or nil.
+local function node_mistake(node, root, alternatives)
     if type(node) ~= "table" or is_list(node) then
-        return ("%sa schema must be an object or a boolean (got %s)"):format(place,
+        return ("a schema must be an object or a boolean (got %s)"):format(
             type(node) == "table" and "a list" or options.show(node))
     end
     for _, name in ipairs(FIELD_NAMES) do
         if node[name] ~= nil and not TESTS[FIELDS[name]](node[name]) then
-            return ("%s%s must be of type %s"):format(place, name, FIELDS[name])
+            return ("%s must be of type %s"):format(name, FIELDS[name])
         end
     end
     for _, name in ipairs(node.required or {}) do
-        if type(name) ~= "string" then return place .. "required must be a list of names" end
+        if type(name) ~= "string" then return "required must be a list of names" end
     end
     for _, name in ipairs(TESTS.array(node.type) and node.type or { node.type }) do
         local _, problem = options.check_value(name, TYPE)
-        if problem then return place .. "type " .. problem end
+        if problem then return "type " .. problem end
     end
     if node["$ref"] and follow(node["$ref"], root) == nil then
         return "unknown $ref " .. options.show(node["$ref"])
@@ -173,25 +175,30 @@ local function node_mistake(node, place, root, alternatives)
     end
 end
 
+local function shown(key) return quote.head(tostring(key), MAX_KEY_BYTES) end
+
 --- What is wrong with a schema: a field of the wrong type, a reference to no part of it, or one
 --- whose check would not end.
 ---@param root any
 ---@return string? message the first by its place: `properties.n: type must be ...`
 function schema.mistake(root)
-    local seen, alternatives, first, found = {}, {}, nil, nil
-    local function visit(node, place)
-        if node == nil or type(node) == "boolean" or seen[node] then return end
-        local mistake = node_mistake(node, place:gsub(".$", ": "), root, alternatives)
-        if mistake and (not first or place < first) then first, found = place, mistake end
-        if type(node) ~= "table" then return end
+    local seen, alternatives, place = {}, {}, {}
+    local function visit(node)
+        if node == nil or type(node) == "boolean" or seen[node] then return nil end
+        local mistake = node_mistake(node, root, alternatives)
+        if mistake or type(node) ~= "table" then return mistake end
         seen[node] = true
         each_subschema(node, function(sub, field, key)
-            if field == "items" and is_list(sub) then return end -- of an older draft
-            visit(sub, ("%s%s."):format(place, key and field .. "." .. key or field))
+            if mistake or field == "items" and is_list(sub) then return end -- of an older draft
+            mistake = visit(sub)
+            if mistake and #place < MAX_PLACE then -- from the inside
+                table.insert(place, 1, key and field .. "." .. shown(key) or field)
+            end
         end)
+        return mistake
     end
-    visit(root, "")
-    return found
+    local mistake = visit(root)
+    return mistake and place[1] and table.concat(place, ".") .. ": " .. mistake or mistake
 end
 
 local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
@@ -352,9 +359,7 @@ function Check:enum(value, node)
     return " is not one of the values in the schema"
 end
 
-local function place(key, message)
-    return "." .. quote.head(tostring(key), MAX_KEY_BYTES) .. message
-end
+local function place(key, message) return "." .. shown(key) .. message end
 
 -- The message of the first property in order, whatever the order of `pairs`.
 function Check:object(value, node, depth)
