@@ -504,4 +504,30 @@ describe("the samples of an evaluation", function()
             assert.equal(answer, after[key], key)
         end
     end)
+
+    it("cost what was asked, whoever answers", function()
+        dir:write("model.lua", [[return function(request)
+            return { text = "1", usage = { input_tokens = 10, output_tokens = 1 } }
+        end]])
+        local function figures(...)
+            local result = shell.ponder({ ... }, { cwd = dir.path })
+            assert.equal(0, result.status, result.err)
+            local object, list, paid = json.decode(result.out), {}, 0
+            for i, policy in ipairs(object.policies) do
+                list[i] = { policy.samples, policy.calls, policy.tokens, policy.cost }
+                paid = paid + policy.paid.calls.total
+            end
+            list.samples, list.tokens = object.curves.samples, object.curves.tokens
+            return list, math.tointeger(paid)
+        end
+        local asked, paid = figures("eval", "--json", "--log", "a.db", "e.lua")
+        assert.same({ 6, 28 }, { asked[1][1].mean, paid })
+        for _, case in ipairs { { 24, "eval", "--cache", "c.db", "--no-log", "--json", "e.lua" },
+            { 0, "eval", "--cache", "c.db", "--no-log", "--json", "e.lua" },
+            { 0, "fork", "--log", "b.db", "a.db" } } do
+            local again, paid_again = figures(table.unpack(case, 2))
+            assert.same(asked, again)
+            assert.equal(case[1], paid_again)
+        end
+    end)
 end)

@@ -22,11 +22,11 @@ local function result_of(n)
             records[#records + 1] = { policy = name, id = "item" .. i, epoch = 1,
                 outcome = outcome, score = outcome ~= "failed" and value or nil,
                 answer = "answer " .. i .. "</script><script>document.title = 'x'</script>",
-                target = i, question = "question " .. i, calls = p, tokens = 10 * p,
+                target = i, question = "question " .. i, samples = p, calls = p, tokens = 10 * p,
                 cost = 0.001 * p * (i % 7 + 1), seconds = 0.1 * p, critical_seconds = 0.05,
                 message = outcome == "failed" and "it broke" or nil, code = outcome == "failed"
                     and "ERROR" or nil,
-                points = { { calls = 1, tokens = 5, cost = 0.001, seconds = 0.05, score = 0 } } }
+                points = { { samples = 1, tokens = 5, cost = 0.001, seconds = 0.05, score = 0 } } }
         end
     end
     return summary.new({ name = "demo", policies = names, baseline = "io", items = n, epochs = 1,
@@ -60,7 +60,7 @@ describe("the page of an evaluation", function()
     it("shows the table and remarks, and text as text", function()
         assert.equal(3, b:run "return document.querySelectorAll('#policies tbody tr').length")
         assert.equal("tot <b>",
-            b:run "return document.querySelectorAll('#policies tbody td')[17].textContent")
+            b:run "return document.querySelectorAll('#policies tbody td')[18].textContent")
         assert.equal("demo - ponder eval", b:run "return document.title")
         assert.truthy(b:text("#notes"):find("failed, which count as wrong", 1, true))
         assert.same({}, b:errors())
@@ -130,7 +130,7 @@ describe("the page of an evaluation", function()
         b:open(dir.path .. "/marks.html")
         assert.same({ { "~10", "$0.00300" }, { "20", "$0.00700+?" }, { "30", "?" } }, b:run [[
             return [...document.querySelectorAll('#policies tbody tr')].map((row) =>
-                [...row.children].slice(11, 13).map((cell) => cell.textContent)) ]])
+                [...row.children].slice(12, 14).map((cell) => cell.textContent)) ]])
         assert.matches("%?", rows()[9])
         open("demo.html", 60)
     end)

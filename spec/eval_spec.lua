@@ -37,8 +37,8 @@ local function record_of(result, policy, id, epoch)
 end
 
 -- A model whose prompts take 10 tokens and replies 1; `answer(number, sample)` gets the number in
--- the prompt.
-local function open(answer)
+-- the prompt. `all`: gives all samples of a request at once.
+local function open(answer, all)
     -- USD a million tokens; a prompt has 10.
     local client = model.client { env = function() return nil end, config = {}, transport = {},
         prices = { ["eval-spec:*"] = { input = 1000, output = 0 } } }
@@ -48,7 +48,11 @@ local function open(answer)
         if not reply then
             return nil, "overloaded", "SERVER"
         end
-        return { text = reply, usage = { input_tokens = 10, output_tokens = 1 } }
+        local texts = {}
+        for i = 1, all and request.n or 1 do
+            texts[i] = answer(tonumber(text:match "%d+"), request.sample + i - 1, text)
+        end
+        return { texts = texts, usage = { input_tokens = 10, output_tokens = 1 } }
     end })
     return client.open("eval-spec:m", { max_retries = 0 })
 end
@@ -216,7 +220,7 @@ describe("policies", function()
             end } } })
         assert.equal(1, result.policies[1].accuracy.value)
         local values = {}
-        for i, point in ipairs(result.curves.calls[1].points) do
+        for i, point in ipairs(result.curves.samples[1].points) do
             values[i] = point.value
         end
         assert.same({ 0.25, 0.5, 1 }, values) -- the right one is among n of 4
@@ -413,7 +417,7 @@ describe("curves", function()
         local whole = run { data = items(30), score = "numeric", policies = {
             p = counting(m, 8) } }
         local checked = 0
-        for _, point in ipairs(whole.curves.calls[1].points) do
+        for _, point in ipairs(whole.curves.samples[1].points) do
             local alone = run { data = items(30), score = "numeric", policies = {
                 p = counting(m, math.tointeger(point.at)) } }
             assert.equal(alone.policies[1].accuracy.value, point.value)
@@ -428,7 +432,7 @@ describe("curves", function()
         local result = run { data = items(3), score = "numeric", policies = {
             sc = { model = m, prompt = "{{target}}", k = 4 } } }
         local values = {}
-        for i, point in ipairs(result.curves.calls[1].points) do
+        for i, point in ipairs(result.curves.samples[1].points) do
             values[i] = point.value
         end
         -- Two answers twice: with all four samples the first wins, as in the table.
@@ -450,7 +454,7 @@ describe("curves", function()
                         n = 4 }.answer
                 end } }
             local values = {}
-            for i, point in ipairs(result.curves.calls[1].points) do
+            for i, point in ipairs(result.curves.samples[1].points) do
                 values[i] = point.value
             end
             return values
@@ -460,10 +464,23 @@ describe("curves", function()
         assert.not_equal(3, #points(true))
     end)
 
-    it("also show calls, tokens and seconds, and are JSON", function()
+    it("count the replies of a request for many", function()
+        local m = open(function(n, sample) return tostring(sample == 3 and n or 0) end, true)
+        local result = run { data = items(3), score = "numeric", policies = { p = function(item, r)
+            local reply = assert(m:chat { n = 16, messages = { { role = "user",
+                content = tostring(item.target) } } })
+            r:report(0)
+            return tonumber(reply.texts[3])
+        end } }
+        local policy, points = result.policies[1], result.curves.samples[1].points
+        assert.same({ 16, 1 }, { policy.samples.mean, policy.calls.mean })
+        assert.same({ 0, 16, 1 }, { points[1].value, points[#points].at, points[#points].value })
+    end)
+
+    it("also show tokens and seconds, and are JSON", function()
         local result = run { data = items(4), score = "numeric", policies = {
             p = counting(model_of_steps(), 2) } }
-        for _, axis in ipairs { "calls", "tokens", "seconds" } do
+        for _, axis in ipairs { "samples", "tokens", "seconds" } do
             assert.equal("p", result.curves[axis][1].policy)
         end
         assert.is_string(json.encode(result))
@@ -485,10 +502,10 @@ describe("a curve", function()
     end
 
     it("begins at the first power of two, and ends at the first that holds all", function()
-        assert.same({}, points("calls", { { score = 1, calls = 0 } }))
+        assert.same({}, points("samples", { { score = 1, samples = 0 } }))
         assert.same({}, points("cost", { { score = 1 } }))
-        -- Of calls, at one.
-        assert.same({ 1, 0, 2, 0, 4, 1 }, points("calls", { { score = 1, calls = 3 } }))
+        -- Of samples, at one.
+        assert.same({ 1, 0, 2, 0, 4, 1 }, points("samples", { { score = 1, samples = 3 } }))
         assert.same({ 4, 1 }, points("tokens", { { score = 1, tokens = 4 } }))
         assert.same({ 4, 0, 8, 1 }, points("tokens", { { score = 1, tokens = 5 } }))
         assert.same({ 4, 0.5, 8, 1 }, points("tokens", { { score = 1, tokens = 4 },
@@ -498,23 +515,23 @@ describe("a curve", function()
     end)
 
     it("has the score of the last report, and at the end that of the answer", function()
-        assert.same({ 1, 0, 2, 0.5, 4, 0.25, 8, 1 }, points("calls", { { score = 1, calls = 8,
-            points = { { calls = 2, score = 0.5 }, { calls = 3 }, { calls = 4, score = 0.25 },
-                { calls = 8, score = 0 }, { score = 0.75 } } } }))
-        assert.same({ 1, 0.5 }, points("calls", { { score = 1, calls = 1 },
-            { score = 1, calls = 2, outcome = "failed" } }))
+        assert.same({ 1, 0, 2, 0.5, 4, 0.25, 8, 1 }, points("samples", { { score = 1, samples = 8,
+            points = { { samples = 2, score = 0.5 }, { samples = 3 }, { samples = 4, score = 0.25 },
+                { samples = 8, score = 0 }, { score = 0.75 } } } }))
+        assert.same({ 1, 0.5 }, points("samples", { { score = 1, samples = 1 },
+            { score = 1, samples = 2, outcome = "failed" } }))
         assert.same({ 1, 0.5 }, points("cost", { { score = 1, cost = 1 }, { score = 1 } }))
     end)
 
     it("has the expected score of the best of n samples, the first of equal ones", function()
         local samples = { { reward = 1, score = 0 }, { reward = 5, score = 1 },
             { reward = 5, score = 0 } }
-        local got = points("calls", { { score = 1, calls = 4, samples = { samples[1],
+        local got = points("samples", { { score = 1, samples = 4, drawn = { samples[1],
             samples[2], samples[3], { reward = 0, score = 1 } } } })
         -- Of two among four: 3/6 that the second is drawn, 0 if the third is the best or the first.
         assert.same({ 1, 0.5, 2, 0.5, 4, 1 }, got)
         assert.same({ 1, 0, 2, 0, 4, 0.5 }, points("seconds", { { score = 1, seconds = 4,
-            samples = samples }, { score = 0, seconds = 1 } }))
+            drawn = samples }, { score = 0, seconds = 1 } }))
     end)
 end)
 

@@ -6,7 +6,6 @@ local failures = require "ponder.task.failures"
 local options = require "ponder.options"
 local runs = require "ponder.run"
 local samples = require "ponder.model.samples"
-local scheduler = require "ponder.task.scheduler"
 local score = require "ponder.eval.score"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -21,10 +20,10 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field item ponder.eval.Item
 ---@field epoch integer
 
----@class ponder.eval.Point an intermediate answer and what had been spent
+---@class ponder.eval.Point an intermediate answer and what had been asked
 ---@field answer any only in a log, for --rescore
 ---@field score number?
----@field calls integer
+---@field samples integer
 ---@field tokens integer
 ---@field cost number? USD
 ---@field seconds number
@@ -52,18 +51,21 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field seed integer of its random numbers
 ---@field message string? why it failed or was stopped
 ---@field code string?
----@field calls integer model calls sent
+---@field samples integer replies asked of models; this and the next five fields are what the policy
+---  asked, at nominal price, whether a model, a cache or a log answered
+---@field calls integer requests for them
 ---@field tokens integer
 ---@field estimated_tokens integer? the part of `tokens` that is an estimate
 ---@field cost number? USD; nil: the price of a call is unknown
 ---@field estimated_cost number? the part of `cost` that is an estimate
+---@field paid table? what was sent and billed, where it differs: calls, tokens, cost...
 ---@field seconds number from its start to its answer, including waits for rate limits
----@field critical_seconds number with a call in flight; replayed calls take no time
+---@field critical_seconds number while it waited for at least one reply
 ---@field score_calls integer? of judges, with their score_cost
 ---@field score_cost number?
 ---@field points ponder.eval.Point[]?
----@field samples {answer: any, score: number?, key: string?, reward: number?}[]? of one run of k
----  samples; their answers are only in a log
+---@field drawn {answer: any, score: number?, key: string?, reward: number?}[]? the samples among
+---  which it chose; their answers are only in a log
 
 -------------------------------------------------------------------------------
 -- The inputs of a policy
@@ -89,11 +91,11 @@ end
 local function report(self, answer)
     check_run(self, "report")
     self.note_report(self, answer)
-    local spent = self.budget:account()
-    local point = { answer = answer, calls = spent.calls, tokens = spent.tokens,
-        cost = spent.cost, seconds = task.now() - self.started }
+    local asked = self.asked:account()
+    local point = { answer = answer, samples = self.asked.samples, tokens = asked.tokens,
+        cost = asked.cost, seconds = task.now() - self.started }
     local last = self.points[#self.points]
-    local replaces = last and last.calls == point.calls and last.tokens == point.tokens
+    local replaces = last and last.samples == point.samples and last.tokens == point.tokens
     self.points[#self.points + (replaces and 0 or 1)] = point
     if #self.points > MAX_POINTS then
         table.remove(self.points, MAX_POINTS)
@@ -120,6 +122,21 @@ local function seed_of(evaluation_seed, job)
     return math.tointeger(tonumber(store.sha256(text_of_job):sub(1, 13), 16))
 end
 
+-- Counts what is asked, and the time until the replies: by the clock of the log, whose readings a
+-- resumed or replayed run gets again.
+local function new_account()
+    local account = budgets.new {}
+    account.clock = task.now
+    return account
+end
+
+-- The figures of such an account.
+local function figures_of(account)
+    local figures = options.pick(account:account(), budgets.FIGURES)
+    figures.samples = account.samples
+    return figures
+end
+
 local function new_run(job, limits)
     local name, id = job.policy.name, job.item.id
     local run = runs.unchecked({ name = name .. " " .. id, seed = seed_of(limits.seed, job),
@@ -128,7 +145,7 @@ local function new_run(job, limits)
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, report_samples
     run.on_samples = on_samples
-    run.budget.clock = scheduler.clock -- not task.now, whose readings a replay plays
+    run.asked = new_account()
     return run
 end
 
@@ -143,18 +160,19 @@ local function act(run, evaluation, policy, item)
     local _ <close> = setmetatable({}, { __close = function()
         run.ended = task.now()
     end })
-    return samples.within(item.id, run.epoch, policy.act, item, run)
+    return samples.within(item.id, run.epoch, budgets.asking, run.asked, policy.act, item, run)
 end
 
 ---@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
 ---@field question any
 ---@field answer any
 ---@field failure {message: string, code: string, stopped: boolean?}?
----@field spent table the fields task.budget.FIGURES of a ponder.task.Spent
+---@field asked table the fields task.budget.FIGURES of a ponder.task.Spent, and `samples`
+---@field spent table likewise, what was sent and billed
 ---@field seconds number
 ---@field critical_seconds number
 ---@field points ponder.eval.Point[]
----@field samples table[]?
+---@field drawn table[]?
 ---@field skipped boolean? not started because a budget is spent; no other field is set
 
 -- The answer; or a partial answer and {message=, code=, stopped=}.
@@ -183,15 +201,15 @@ end
 function attempt.perform(evaluation, job, limits)
     local run = new_run(job, limits)
     local answer, failure = answer_of(run, evaluation, job)
-    local spent, ensemble = run:spent(), run.ensemble
+    local asked, ensemble = figures_of(run.asked), run.ensemble
     -- The policy returned the ensemble's choice and made no other calls.
-    if ensemble and ensemble.chosen == answer and ensemble.calls == spent.calls then
+    if ensemble and ensemble.chosen == answer and ensemble.calls == asked.calls then
         run.drawn = run.drawn or ensemble.list
     end
     return { question = run.question, answer = answer, failure = failure,
-        spent = options.pick(spent, budgets.FIGURES),
+        asked = asked, spent = options.pick(run:spent(), budgets.FIGURES),
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
-        critical_seconds = run.budget.busy, points = run.points, samples = run.drawn }
+        critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn }
 end
 
 -------------------------------------------------------------------------------
@@ -253,9 +271,9 @@ local function score_curve(record, points, drawn, rate)
         point.score = rate(point.answer)
     end
     record.points = points and points[1] and points or nil
-    record.samples = drawn and drawn[1] and {} or nil
+    record.drawn = drawn and drawn[1] and {} or nil
     for i, sample in ipairs(drawn or {}) do
-        record.samples[i] = { answer = sample.answer, score = rate(sample.answer),
+        record.drawn[i] = { answer = sample.answer, score = rate(sample.answer),
             reward = sample.reward, key = sample.key or text.of(sample.answer) }
     end
 end
@@ -264,9 +282,9 @@ end
 ---@param record ponder.eval.Record changed
 ---@param evaluation ponder.eval.Evaluation
 ---@param item ponder.eval.Item
----@param performed {points: ponder.eval.Point[]?, samples: table[]?}
+---@param performed {points: ponder.eval.Point[]?, drawn: table[]?}
 function attempt.score(record, evaluation, item, performed)
-    local budget = budgets.new {}
+    local account = budgets.new {}
     local function score_all()
         local target = evaluation.target(item)
         local rate = cached_scorer(evaluation, item, target)
@@ -275,18 +293,24 @@ function attempt.score(record, evaluation, item, performed)
             score_answer(record, evaluation, item, target, rate)
         end
         if evaluation.curves then
-            score_curve(record, performed.points, performed.samples, rate)
+            score_curve(record, performed.points, performed.drawn, rate)
         end
     end
-    local ok, message = xpcall(budgets.within, failures.with_traceback, budget, samples.within,
+    local ok, message = xpcall(budgets.asking, failures.with_traceback, account, samples.within,
         item.id, record.epoch, score_all)
     if not ok then
         record.outcome, record.message, record.code = "failed", text.of(message), "ERROR"
     end
-    local spent = budget:account()
-    if spent.calls > 0 then
-        record.score_calls, record.score_cost = spent.calls, spent.cost
+    local asked = account:account()
+    if asked.calls > 0 then
+        record.score_calls, record.score_cost = asked.calls, asked.cost
     end
+end
+
+-- Whether what was paid differs from what was asked, but for rounding.
+local function differs(asked, spent)
+    return asked.calls ~= spent.calls or asked.tokens ~= spent.tokens
+        or math.abs((asked.cost or -1) - (spent.cost or -1)) > 1e-9
 end
 
 ---Runs a policy on an item and scores what it answers.
@@ -301,12 +325,13 @@ function attempt.run(evaluation, job, limits)
     if performed.skipped then
         return nil
     end
-    local spent, failure = performed.spent, performed.failure
+    local asked, spent, failure = performed.asked, performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
         cluster = item.cluster, seed = seed_of(limits.seed, job),
         question = performed.question, answer = performed.answer,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }
-    options.merge(record, spent)
+    options.merge(record, asked)
+    record.paid = differs(asked, spent) and spent or nil
     if failure then
         record.message, record.code = failure.message, failure.code
         record.outcome = failure.stopped and "stopped" or "failed"

@@ -1,11 +1,11 @@
 --- Curves of accuracy against budget: the score of each policy if it had ended after a number of
---- calls, tokens, dollars or seconds.
+--- samples (replies asked of models), tokens, dollars or seconds.
 ---
 --- At each point a run has the score of its last report, 0 before the first. For a run that chose
 --- among k samples (the most frequent answer, or the highest reward) the score with n samples is
 --- the exact mean over all choices of n of the k and the orders in which equally frequent answers
 --- appear, so that one run with the largest k gives the whole curve; with all k it is the score of
---- the run's own answer, as in the table. n samples count as n / k of the run's calls, tokens and
+--- the run's own answer, as in the table. n samples count as n / k of the run's samples, tokens and
 --- cost, and are concurrent. Only the numbers at drawn points are computed.
 
 local estimate = require "ponder.eval.estimate"
@@ -20,14 +20,14 @@ local NONE = {}
 ---@field policy string
 ---@field points {at: number, value: number, lower: number?, upper: number?}[]
 
-local AXES = { "calls", "tokens", "cost", "seconds" }
+local AXES = { "samples", "tokens", "cost", "seconds" }
 
 -------------------------------------------------------------------------------
 -- Samples of one record
 
 -- Whether a record has samples whose number the axis bounds. They take as long as one.
 local function has_samples(record, axis)
-    return record.samples ~= nil and axis ~= "seconds"
+    return record.drawn ~= nil and axis ~= "seconds"
 end
 
 -- How many of the `count` samples of a run, which took `total`, a limit allows.
@@ -98,7 +98,7 @@ end
 
 -- The scores of a record by number of samples, for those numbers that the limits allow.
 local function scores_by_number(record, limits_by_axis)
-    local count, by_number, ns = #record.samples, { [0] = 0 }, {}
+    local count, by_number, ns = #record.drawn, { [0] = 0 }, {}
     for axis, limits in pairs(limits_by_axis) do
         for _, limit in ipairs(has_samples(record, axis) and record[axis] and limits or NONE) do
             local n = allowed(limit, record[axis], count)
@@ -107,8 +107,8 @@ local function scores_by_number(record, limits_by_axis)
             end
         end
     end
-    local ranked = record.samples[1].reward ~= nil and rank(record.samples)
-    local votes = not ranked and ns[1] and votes_of(record.samples, ns)
+    local ranked = record.drawn[1].reward ~= nil and rank(record.drawn)
+    local votes = not ranked and ns[1] and votes_of(record.drawn, ns)
     for i, n in ipairs(ns) do
         by_number[n] = n == count and record.score or ranked and best_of(ranked, n) or votes[i]
     end
@@ -140,7 +140,7 @@ local function add_record(changes, i, record, axis, limits, by_number)
     if has_samples(record, axis) then
         local last = 0
         for _, limit in ipairs(limits) do
-            local n = allowed(limit, total, #record.samples)
+            local n = allowed(limit, total, #record.drawn)
             if n > last then
                 add(changes, limit, i, by_number[n])
             end
@@ -163,7 +163,7 @@ local function changes_of(records, limits_by_axis)
         all[axis] = { n = 0, at = {}, record = {}, value = {} }
     end
     for i, record in ipairs(records) do
-        local by_number = record.samples and record.outcome ~= "failed"
+        local by_number = record.drawn and record.outcome ~= "failed"
             and scores_by_number(record, limits_by_axis)
         for axis, limits in pairs(limits_by_axis) do
             if is_on(record, axis) then
@@ -190,7 +190,7 @@ end
 
 -- The first amount above 0 at which a record's score changes.
 local function first_change(record, axis)
-    local first = record[axis] / (has_samples(record, axis) and #record.samples or 1)
+    local first = record[axis] / (has_samples(record, axis) and #record.drawn or 1)
     for _, point in ipairs(not has_samples(record, axis) and record.points or NONE) do
         if point[axis] and point[axis] > 0 then
             first = math.min(first, point[axis])
@@ -201,7 +201,7 @@ end
 
 -- The limits that are drawn on an axis; nil if no record has an amount.
 local function limits_of(by_policy, axis)
-    local min, max = axis == "calls" and 1 or math.huge, 0
+    local min, max = axis == "samples" and 1 or math.huge, 0
     for _, records in pairs(by_policy) do
         for _, record in ipairs(records) do
             if is_on(record, axis) then
@@ -264,8 +264,8 @@ end
 ---The curves of all policies.
 ---@param meta ponder.eval.Meta
 ---@param by_policy table<string, ponder.eval.Record[]>
----@return table<string, ponder.eval.Curve[]> curves by axis: calls, tokens, cost, seconds; an axis
----  without any amount is absent
+---@return table<string, ponder.eval.Curve[]> curves by axis: samples, tokens, cost, seconds; an
+---  axis without any amount is absent
 function curves.new(meta, by_policy)
     local limits_by_axis, all = {}, {}
     for _, axis in ipairs(AXES) do

@@ -92,7 +92,7 @@ end
 
 -- Whether the answers of a record's curve are missing, as in the output of --json.
 local function lacks_answers(record)
-    local list = record.samples or record.points
+    local list = record.drawn or record.points
     for _, one in ipairs(list or {}) do
         if one.answer ~= nil then
             return false

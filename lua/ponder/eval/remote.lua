@@ -63,7 +63,7 @@ function remote.functions(chunk)
     end }
 end
 
-local NOTHING = { calls = 0, tokens = 0, cost = 0 }
+local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
 
 ---Makes workers perform the attempts of an evaluation.
 ---@param q ponder.queue.Queue opened with remote.functions
@@ -82,7 +82,7 @@ function remote.use(q, flags, opts)
             return { skipped = true }
         end
         return performed or { failure = { message = message, code = code or "ERROR" },
-            spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
+            asked = NOTHING, spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
     end
 end
 

@@ -33,12 +33,15 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field accuracy ponder.eval.Figure
 ---@field scores table<string, ponder.eval.Figure>? by scorer, if there are several
 ---@field difference ponder.eval.Difference? from the baseline
----@field calls ponder.eval.Amounts?
+---@field samples ponder.eval.Amounts? replies; this and the next six fields are what was asked
+---@field calls ponder.eval.Amounts? requests for them
 ---@field tokens ponder.eval.Amounts?
 ---@field estimated_tokens integer? of all records; nil: no part of `tokens` is an estimate
 ---@field cost ponder.eval.Amounts? of records whose cost is known
 ---@field estimated_cost number? likewise
 ---@field unpriced integer records whose cost is unknown
+---@field paid table {calls, tokens, cost: ponder.eval.Amounts?, differs: boolean} what was sent and
+---  billed
 ---@field seconds ponder.eval.Amounts?
 ---@field critical_seconds ponder.eval.Amounts?
 ---@field score_cost number? USD, of all judges whose cost is known
@@ -166,6 +169,18 @@ local function sum_of(records, name)
     return total
 end
 
+-- What was sent and billed.
+local function paid_of(records)
+    local paid, list = { differs = false }, {}
+    for i, record in ipairs(records) do
+        list[i], paid.differs = record.paid or record, paid.differs or record.paid ~= nil
+    end
+    for _, name in ipairs { "calls", "tokens", "cost" } do
+        paid[name] = estimate.amounts(column(list, name))
+    end
+    return paid
+end
+
 local function count_unpriced_scores(records)
     local n = 0
     for _, record in ipairs(records) do
@@ -182,7 +197,8 @@ local function describe(name, records, meta)
         failure = failure,
         binary = estimate.is_binary(xs), accuracy = estimate.mean(xs, clusters),
         scores = by_scorer(records, meta),
-        calls = estimate.amounts(column(records, "calls")),
+        samples = estimate.amounts(column(records, "samples")),
+        calls = estimate.amounts(column(records, "calls")), paid = paid_of(records),
         tokens = estimate.amounts(column(records, "tokens")),
         estimated_tokens = sum_of(records, "estimated_tokens"),
         estimated_cost = sum_of(records, "estimated_cost"),

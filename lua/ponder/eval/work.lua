@@ -92,7 +92,7 @@ end
 ---Removes the answers of a record's curve, which only its log and --rescore need.
 ---@param record ponder.eval.Record
 function work.strip(record)
-    for _, list in ipairs { record.points or {}, record.samples or {} } do
+    for _, list in ipairs { record.points or {}, record.drawn or {} } do
         for _, one in ipairs(list) do
             one.answer = nil
         end
@@ -104,7 +104,7 @@ local function log_record(record)
     local ok, message = pcall(log.event, work.RECORD, record)
     if not ok then
         record.answer, record.target = tostring(record.answer), tostring(record.target)
-        for _, sample in ipairs(record.samples or {}) do -- those of points are JSON values
+        for _, sample in ipairs(record.drawn or {}) do -- those of points are JSON values
             sample.answer = text.of(sample.answer)
         end
         ok, message = pcall(log.event, work.RECORD, record)

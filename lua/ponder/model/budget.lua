@@ -48,6 +48,37 @@ local function send_priced(client, one, send)
     return draft, message, code, partial
 end
 
+local REFUSED = { BUDGET = true, NO_PRICE = true }
+
+-- Makes the call `ask(...)`, counted in the account of what is asked, if there is one: at its
+-- nominal price, whoever answers.
+local function count_asked(rates, estimate, samples, ask, ...)
+    local account = task_budget.asked()
+    if not account then return ask(...) end
+    local hold <close> = holds.new(account, estimate, nil, samples)
+    hold:reserve()
+    local draft, message, code, partial = ask(...)
+    if not draft and REFUSED[code] then
+        hold:withdraw()
+    else
+        local reply = draft or partial
+        local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
+            cost = not (reply.origin or reply.cached) and reply.cost or nil }
+        hold:settle(used(rates, draft and nominal, code, partial and nominal))
+    end
+    return draft, message, code, partial
+end
+
+--- Makes a request of a model, `ask(...)`, counted as asked; see task.budget.asking.
+---@param one ponder.model.Request
+---@param ask function
+---@param ... any
+---@return any ... the results of `ask`
+function budget.count(one, ask, ...)
+    return count_asked(one.target.rates, function() return need_of(one, one.target.rates) end,
+        one.n, ask, ...)
+end
+
 -- Makes the call within the budgets in force.
 ---@param one table? the request whose attempts are counted
 local function send_within(innermost, rates, estimate, one, send, ...)
@@ -107,7 +138,8 @@ function budget.ask(m, opts)
     local function estimate()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
     end
-    return send_within(innermost, m.rates, estimate, nil, task_budget.without, m.chat, m, opts)
+    return count_asked(m.rates, estimate, n, send_within, innermost, m.rates, estimate, nil,
+        task_budget.without, m.chat, m, opts)
 end
 
 --- Why a model cannot be called within a cost limit.

@@ -150,8 +150,8 @@ end
 -- From the tape of a logged run (ponder.log.tape), else through the middleware.
 local function answer(client, one)
     local tape = scheduler.tape()
-    if not tape then return perform(client, one, 1) end
-    return tape:call(one:to_log(), perform, client, one, 1)
+    if not tape then return budget.count(one, perform, client, one, 1) end
+    return budget.count(one, tape.call, tape, one:to_log(), perform, client, one, 1)
 end
 
 local function ask(model, plan, n, offset)

@@ -17,6 +17,7 @@ local scopes = require "ponder.task.scope"
 local budget = {}
 
 local FIELD = "budget" -- the innermost budget, in a task's context
+local ASKED = "asked" -- likewise: a budget that counts what is asked, whoever answers and pays
 
 ---@class ponder.task.Limits
 ---@field max_calls integer?
@@ -62,6 +63,7 @@ budget.LIMITS = {
 ---@field on_change fun()? called when a call starts or ends
 ---@field clock (fun(): number)? if set, the clock of `busy`
 ---@field busy number seconds while at least one call was in flight
+---@field samples integer asked by its calls, where they say so
 ---@field reserved_tokens integer by calls in flight
 ---@field reserved_cost number
 ---@field holds table<integer, ponder.task.Hold>? calls in flight that it may cancel, by number
@@ -69,7 +71,7 @@ budget.LIMITS = {
 ---@field room ponder.task.Waiters? tasks that wait for reservations
 local Budget = { calls = 0, failed = 0, tokens = 0, estimated_tokens = 0, cost = 0,
     estimated_cost = 0, unpriced = 0, in_flight = 0, reserved_tokens = 0, reserved_cost = 0,
-    busy = 0 }
+    busy = 0, samples = 0 }
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 
@@ -92,6 +94,22 @@ end
 ---@return ponder.task.Budget?
 function budget.current()
     return scheduler.context(FIELD)
+end
+
+---The account of what is asked; see `budget.asking`.
+---@return ponder.task.Budget?
+function budget.asked()
+    return scheduler.context(ASKED)
+end
+
+---Calls `f(...)` with an account of what is asked, besides the budgets in force: it counts each
+---request once at its nominal price, whether a model, a cache or a log answers it.
+---@param account ponder.task.Budget a new one, without limits; replaces the current account
+---@param f function
+---@param ... any
+---@return any ... the results of `f`
+function budget.asking(account, f, ...)
+    return scheduler.with_context(ASKED, account, f, ...)
 end
 
 ---Whether a call needs a price: an enclosing budget limits the cost.
@@ -214,7 +232,7 @@ end
 ---@param ... any
 ---@return any ... the results of `f`
 function budget.without(f, ...)
-    return scheduler.with_context(FIELD, nil, f, ...)
+    return scheduler.with_context(FIELD, nil, budget.asking, nil, f, ...)
 end
 
 ---@class ponder.task.Spent

@@ -26,6 +26,7 @@ local IN_CALL = "budget.call" -- in a task's context: true within a call that ho
 ---@field private number integer
 ---@field private open boolean it counts as in flight
 ---@field private in_call boolean? made within another call
+---@field private samples integer that it asks for, where that counts
 ---@field private again boolean? for another attempt of a call that counts already
 ---@field private cancellable boolean? a budget may cancel it
 ---@field private usage ponder.model.Usage? once it has ended, with the next four
@@ -45,10 +46,12 @@ local last_number = 0
 ---@param estimate (fun(): ponder.task.Need)? called at most once, if a limit or the end of the call
 ---  needs it
 ---@param need ponder.task.Need? replaces `estimate`
+---@param samples integer? that it asks for
 ---@return ponder.task.Hold
-function holds.new(innermost, estimate, need)
+function holds.new(innermost, estimate, need, samples)
     last_number = last_number + 1
     return setmetatable({ innermost = innermost, estimate = estimate, need = need,
+        samples = samples or 0,
         number = last_number, open = false, in_call = scheduler.context(IN_CALL) }, Hold)
 end
 
@@ -97,6 +100,7 @@ end
 local function begin_in(one, hold)
     local reserved = hold.reserved
     one.calls = one.calls + (hold.again and 0 or 1)
+    one.samples = one.samples + hold.samples
     if one.clock and one.in_flight == 0 then
         one.busy_since = one.clock()
     end
@@ -248,6 +252,8 @@ end
 local CLAIM = "a reply claims an impossible number of tokens: its cost is unknown, so the budget "
     .. "counts as spent"
 
+local NOTHING = { input_tokens = 0, output_tokens = 0 }
+
 -- The tokens and the cost that count: what the call used, but at least the estimate where that is
 -- unknown or the reply was cut off. And the parts of both that are estimated.
 local function amounts(hold, usage, cost, partial)
@@ -273,6 +279,9 @@ end
 
 local function end_in(one, hold)
     local reserved = hold.reserved
+    if hold.refused then
+        one.calls, one.samples = one.calls - 1, one.samples - hold.samples
+    end
     one.in_flight = one.in_flight - 1
     if one.clock and one.in_flight == 0 then
         one.busy = one.busy + one.clock() - one.busy_since
@@ -330,6 +339,12 @@ function Hold:settle(usage, cost, failed, partial)
         end_in(one, self)
         one = one.outer
     end
+end
+
+---Does not count the call after all: it was refused.
+function Hold:withdraw()
+    self.refused = true
+    self:settle(NOTHING, 0)
 end
 
 Hold.__close = function(self)

@@ -14,13 +14,13 @@ local BRAILLE = 0x2800
 -- The bit of each dot of a braille character, by row and column.
 local DOTS = { { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 } }
 local UNITS = {
-    calls = function(x) return ("%.0f"):format(x) end,
+    samples = function(x) return ("%.0f"):format(x) end,
     tokens = function(x) return amount.count(x // 1 | 0) end,
     cost = amount.money,
     seconds = function(x) return x < 1 and ("%.3g ms"):format(x * 1000) or amount.seconds(x) end,
 }
 -- Axes, most informative first; one with several points is plotted.
-local ORDER = { "calls", "cost", "tokens", "seconds" }
+local ORDER = { "samples", "cost", "tokens", "seconds" }
 
 local function choose(result)
     for _, axis in ipairs(ORDER) do

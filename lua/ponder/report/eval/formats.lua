@@ -6,7 +6,7 @@ local text = require "ponder.report.text"
 local formats = {}
 
 local COLUMNS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
-    "message", "calls", "tokens", "cost", "seconds", "critical_seconds", "score_cost",
+    "message", "samples", "calls", "tokens", "cost", "seconds", "critical_seconds", "score_cost",
     "estimated_tokens", "estimated_cost" }
 
 local function as_text(value)

@@ -11,8 +11,8 @@ local page = {}
 
 local MAX_TEXT_BYTES = 4000 -- of an answer, a question, a message
 local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
-    "message", "calls", "tokens", "estimated_tokens", "cost", "estimated_cost", "seconds",
-    "critical_seconds" }
+    "message", "samples", "calls", "tokens", "estimated_tokens", "cost", "estimated_cost",
+    "seconds", "critical_seconds" }
 local TEXTS = { answer = true, target = true, why = true, message = true }
 
 -------------------------------------------------------------------------------

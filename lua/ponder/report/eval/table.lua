@@ -16,7 +16,8 @@ local COLUMNS = {
     { "DIFFERENCE", right = true, drop = 3 },
     { "95 %", right = true, drop = 5 },
     { "P", right = true, drop = 4 },
-    { "CALLS", right = true, drop = 8 },
+    { "SAMPLES", right = true, drop = 8 },
+    { "REQUESTS", right = true, drop = 14 },
     { "TOKENS", right = true, drop = 9 },
     { "COST", right = true, drop = 7 },
     { "$/RIGHT", right = true, drop = 11 },
@@ -83,6 +84,7 @@ local function row_of(policy, is_baseline)
         { is_baseline and "baseline" or tables.score(difference and difference.value, binary, true),
             color },
         tables.interval(difference, binary, true), tables.p_value(difference and difference.p),
+        policy.samples and ("%.1f"):format(policy.samples.mean) or "-",
         policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
         policy.tokens and amount.tokens(policy, policy.tokens.mean // 1 | 0) or "-",
         policy.n > 0 and dollars(policy, policy.cost and policy.cost.mean) or "-",
@@ -113,6 +115,15 @@ local function note_outcomes(lines, policy, meta)
     end
     if policy.unpriced > 0 then
         parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
+    end
+    local paid = policy.paid
+    if paid.differs then
+        local function facts(of)
+            return amount.of(of.calls.total, "request"), amount.of(of.tokens.total, "token"),
+                amount.money(of.cost and of.cost.total)
+        end
+        parts[#parts + 1] = ("paid for %s, %s, %s"):format(facts(paid))
+            .. (" of %s, %s, %s asked"):format(facts(policy))
     end
     if policy.score_cost or policy.score_unpriced > 0 then
         parts[#parts + 1] = ("judges cost %s"):format(amount.cost { cost = policy.score_cost,

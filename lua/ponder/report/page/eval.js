@@ -41,7 +41,7 @@ function draw(tag, attributes, ...children) {
 const known = (x) => x !== null && x !== undefined;
 
 const seconds = (x) => (known(x) ? showSeconds(x) : '-');
-const UNITS = { calls: showCount, tokens: showCount, cost: showMoney, seconds };
+const UNITS = { samples: showCount, tokens: showCount, cost: showMoney, seconds };
 const sign = (x, signed) => (signed && x > 0 ? '+' : '');
 function score(x, binary, signed) {
   if (!known(x)) return '-';
@@ -70,7 +70,7 @@ function cellsOf(policy) {
       mark],
     [interval(d, policy.binary, true)], [pValue(d && d.p)],
     [o.no_answer], [o.stopped], [o.failed, o.failed > 0 ? 'bad' : null],
-    [amount('calls', showCount)],
+    [amount('samples', showCount)], [amount('calls', showCount)],
     [amount('tokens', (n) => showTokens(policy, n, showCount))],
     [showCost({ ...policy, cost: policy.cost?.mean })],
     [costPerRight(policy)], [amount('seconds', seconds)],
@@ -83,7 +83,7 @@ const costPerRight = (policy) => (known(policy.cost_per_right.value)
 
 function fillTable() {
   const names = ['policy', 'n', 'accuracy', '95 %', 'difference', '95 %', 'p', 'no answer',
-    'stopped', 'failed', 'calls', 'tokens', 'cost', '$/right', 'time', 'p95', 'path'];
+    'stopped', 'failed', 'samples', 'requests', 'tokens', 'cost', '$/right', 'time', 'p95', 'path'];
   const head = make('tr', {}, ...names.map((name) => make('th', { scope: 'col' }, name)));
   $('policies').append(make('thead', {}, head), make('tbody', {}, ...data.policies.map((policy) =>
     make('tr', {}, ...cellsOf(policy).map(([value, mark]) =>
@@ -171,7 +171,7 @@ function showTip(event, list, limits, x, axis, height) {
   const lines = list.map((curve) => `${score(curve.points[step].value, binary)}  `
     + `${interval(curve.points[step], binary)}  ${curve.policy}`);
   const tip = $('tip');
-  tip.textContent = [`${UNITS[axis](limits[step])} ${axis === 'calls' || axis === 'tokens'
+  tip.textContent = [`${UNITS[axis](limits[step])} ${axis === 'samples' || axis === 'tokens'
     ? axis : ''}`, ...lines].join('\n');
   tip.hidden = false;
   const side = x(limits[step]) > svg.clientWidth / 2;
@@ -180,7 +180,7 @@ function showTip(event, list, limits, x, axis, height) {
 }
 
 function fillCurves() {
-  const axes = ['calls', 'cost', 'tokens', 'seconds'].filter((axis) => data.curves[axis]
+  const axes = ['samples', 'cost', 'tokens', 'seconds'].filter((axis) => data.curves[axis]
     && data.curves[axis].length);
   $('curves').hidden = axes.length === 0;
   if (axes.length === 0) return;
@@ -192,7 +192,7 @@ function fillCurves() {
     }
     plotOf(axis);
   };
-  const words = { calls: 'calls', cost: 'dollars', tokens: 'tokens', seconds: 'time' };
+  const words = { samples: 'samples', cost: 'dollars', tokens: 'tokens', seconds: 'time' };
   const isEstimated = (axis) => data.policies.some((policy) => policy[`estimated_${axis}`] > 0);
   for (const axis of axes) {
     const button = make('button', { type: 'button', 'data-axis': axis },
@@ -294,7 +294,7 @@ function select(record) {
   add('Why', record.why);
   add('Message', record.message && `${record.message} [${record.code}]`);
   const amounts = amountsOf(record);
-  add('Took', `${count(record.calls, 'call')}, ${showTokens(amounts, record.tokens, showCount)} `
+  add('Took', `${count(record.samples, 'sample')}, ${count(record.calls, 'request')}, ${showTokens(amounts, record.tokens, showCount)} `
     + `tokens, cost ${showCost(amounts)}, ${seconds(record.seconds)}`);
   const detail = data.runs && data.runs[[record.policy, record.id, record.epoch].join('\n')];
   if (detail && data.served) {
