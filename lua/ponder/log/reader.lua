@@ -305,8 +305,15 @@ local FAILED = "EXISTS (SELECT 1 FROM attempts AS one WHERE one.run = calls.run 
 local BILLED_ATTEMPT = FAILED:format(" AND " .. tally.sql_billed("one.status"))
 local BILLED = ("(status = 'ok' OR status = 'error' AND (reply IS NOT NULL OR %s "
     .. "OR %s AND NOT %s))"):format(BILLED_ATTEMPT, tally.sql_billed(), FAILED:format "")
-local BILLED_BEFORE = ("(status IN ('ok', 'error') AND attempts > 1 AND %s)")
+local BILLED_BEFORE = ("(attempts > 1 AND status IN ('ok', 'error') AND %s)")
     :format(BILLED_ATTEMPT)
+
+---Conditions in SQL on a row of `calls`: it was made here; its tokens, or its cost, are unknown.
+reader.LIVE = LIVE
+reader.UNMETERED = ("%s AND (total_tokens IS NULL AND %s OR %s)"):format(LIVE, BILLED,
+    BILLED_BEFORE)
+reader.UNPRICED = ("%s AND (cost IS NULL AND %s OR cost > 0 AND %s)"):format(LIVE, BILLED,
+    BILLED_BEFORE)
 local TOKENS = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
     "reasoning_tokens" }
 
@@ -328,12 +335,13 @@ SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   $sums
   sum(cost) FILTER (WHERE $live AND $usd) AS cost,
   sum(cost) FILTER (WHERE NOT $live AND $usd) AS saved_cost,
-  count(*) FILTER (WHERE $live AND ($billed AND total_tokens IS NULL OR $before)) AS unmetered,
-  count(*) FILTER (WHERE $live AND ($billed AND cost IS NULL OR $before AND cost > 0)) AS unpriced,
+  count(*) FILTER (WHERE $unmetered) AS unmetered,
+  count(*) FILTER (WHERE $unpriced) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
 FROM calls %s]]
-SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(), billed = BILLED,
-    before = BILLED_BEFORE, usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
+SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
+    unmetered = reader.UNMETERED, unpriced = reader.UNPRICED,
+    usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 
 ---@class ponder.log.Totals tokens, retries and cost are of live calls; nil if no call reports them
 ---@field calls integer
@@ -401,14 +409,6 @@ local function models_of(self)
         from = self.db:row(NEXT, self.number, to)
     end
     return models
-end
-
----SQL for the sums over calls, with the columns of ponder.log.Totals.
----@param columns string that come first, with a comma
----@param rest string what follows "FROM calls"
----@return string
-function reader.sums(columns, rest)
-    return SUMS:format(columns, rest)
 end
 
 ---Whether a call may have been billed: the amounts that it does not report are unknown.

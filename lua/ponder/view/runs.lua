@@ -19,17 +19,23 @@ local FIELDS = {
     { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
     { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", "substr(answer, 1, 300)" },
     { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" },
-    { "tokens", "total_tokens" }, { "unmetered", "nullif(unmetered, 0)" }, { "cost", "cost" },
+    { "tokens", "tokens" }, { "unmetered", "nullif(unmetered, 0)" }, { "cost", "cost" },
     { "unpriced", "coalesce(unpriced, 0)" },
 }
+
+local CALLS = ([[SELECT run, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS errors,
+    max(answered_at) AS last_at, CAST(min(sum(total_tokens + 0.0) FILTER (WHERE $live), 1e15)
+    AS INTEGER) AS tokens, count(*) FILTER (WHERE $unmetered) AS unmetered,
+    sum(cost) FILTER (WHERE $live AND cost BETWEEN 0 AND 1e18) AS cost,
+    count(*) FILTER (WHERE $unpriced) AS unpriced FROM calls GROUP BY run]]):gsub("%$(%l+)",
+    { live = reader.LIVE, unmetered = reader.UNMETERED, unpriced = reader.UNPRICED })
 
 local names, columns = {}, {}
 for i, field in ipairs(FIELDS) do
     names[i], columns[i] = field[1], field[2]
 end
 local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) AS runs "
-    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "),
-    reader.sums("run,", "GROUP BY run"))
+    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
 
 -- The fields of a log's JSON object, encoded: {"runs":[[1,null,...],...],"unended":"running"}, or
 -- {"damage":"..."}; nil if the file is not a log.
