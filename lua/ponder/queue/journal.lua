@@ -77,8 +77,8 @@ local function answer(request, next)
     end
     local message, code, partial
     draft, message, code, partial = next(request)
-    if draft then
-        local text = redact.keep((calls.encode(draft)))
+    local text = draft and calls.encode(draft)
+    if text and redact.keep(text) == text then -- else a later attempt asks again, for the key in it
         redis.persist(self.on_trouble, function()
             return self.client:eval(moves.JOURNAL, { self.prefix .. "state", key(self) }, self.id,
                 call, text)
