@@ -46,6 +46,8 @@ describe("a final answer", function()
             ["The answer is not 5\n6"] = "6", ["$$x$$ and\n$x$ or $y$"] = "$x$ or $y$",
             ["<think>Answer: 1</think>"] = "1</think>", ["Answer: 51\u{202F}836"] = "51 836",
             ["<answer>a</answer> <answer>b</answer>"] = "b", ["\\boxed{a{b}\\}}"] = "a{b}\\}",
+            ["Answer: ```lua\nx = 1\ny = 2\n```\nBye"] = "x = 1\ny = 2",
+            ["Answer: ```yes\n```"] = "yes", ["```lua\n-- answer:\nx\n```"] = "x",
             ["Answer: $$a$$ and $$b$$"] = "$$a$$ and $$b$$", ["Answer: $\\$5$"] = "\\$5",
         } do
             assert.equal(expected, (answers.read(text)), text)
@@ -129,8 +131,9 @@ describe("a final answer", function()
     it("is found in linear time, whatever the reply is", function()
         local choices = { "Paris", "12" }
         for _, piece in ipairs { "<answer>", "\\boxed{", "\\boxed{5}", "*", "1 ", "1,234,", "1=",
-            "\n", "answer:", "answer \n", "#### 5\n", "\\frac{", "(A)", "$", "$$", "\\text{",
-            "A and ", " ", "\u{2009}", "CO2 ", "10^", "option a ", "</think>", ".", "\xC2" } do
+            "\n", "answer:", "answer \n", "#### 5\n", "answer:```\n", "\\frac{", "(A)", "$", "$$",
+            "\\text{", "A and ", " ", "\u{2009}", "CO2 ", "10^", "option a ",
+            "</think>", ".", "\xC2" } do
             local text = "Answer: " .. piece:rep(250000 // #piece)
             for _, f in ipairs { answers.read, answers.number, answers.normalize } do
                 linear(function() f(text) end, piece)

@@ -8,7 +8,8 @@
 ---     \boxed{...}, \fbox{...}
 ---     #### ...                                        for numbers: one that begins with it
 ---     ... answer is ..., answer: ..., answer = ...    equals, would (should, must) be; the rest of
----                                                     the line, or the next line with text
+---                                                     the line, or the next line with text; code
+---                                                     between ``` and ```
 ---     ### Final Answer                                the next line with text
 ---     option B, choice B, the choice is B             for choices
 ---
@@ -179,7 +180,7 @@ end
 
 -- The marks, in lists in their order.
 local function marks_of(text, with_options)
-    local lower, lists, line_end = text:lower(), {}, 0
+    local lower, lists, line_end, fence = text:lower(), {}, 0, 0
     local function add(list, kind, at, first, last)
         local mark = { kind = kind, at = at, first = first, last = last }
         lists[list] = lists[list] or {}
@@ -191,12 +192,24 @@ local function marks_of(text, with_options)
             line_end = (text:find("\n", at, true) or #text + 1) - 1
         end
     end
+    -- The lines between fences that follow.
+    local function code_at(from)
+        local first = text:match("^[%s*_]*```%a[%w_+#-]*[ \t]*\n()", from)
+            or text:match("^[%s*_]*```[ \t]*\n()", from)
+        if first and first - 1 > fence then
+            fence = text:find("\n[ \t]*```", first - 1) or #text + 1
+        end
+        return first, first and fence - 1
+    end
     local element
     for at, after in places(lower, "answer") do
         find_line_end(after)
         local slash = lower:sub(math.max(1, at - 2), after):match "<(/?)answer>$"
         local from = not slash and stated_at(lower, at, after)
-        if from then
+        local code, code_end = code_at(from or #text + 1)
+        if code and code <= code_end then
+            add(1, "answer", at, code, code_end)
+        elseif from then
             add(1, "answer", at, rest_of(text, from, line_end))
         elseif slash then
             if element then
