@@ -256,6 +256,22 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
     end)
 
+    it("leaves the log where it is if it cannot retry", function()
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
+        dir:write("ask.lua", "require('ponder.model').open('script:model.lua'):complete('5')")
+        shell.ponder({ "run", "--log", "b.db", "ask.lua" }, { cwd = dir.path })
+        for _, case in ipairs { { "a.db", "sum.lua" }, { "a.db", "--policy=oi", "sums.lua" },
+            { "a.db", "--threshold=accuracy(oi) > 1", "sums.lua" }, { "b.db", "sums.lua" } } do
+            local result = ponder { "--retry-errors", "--log", table.unpack(case) }
+            assert.not_equal(0, result.status)
+            assert.is_nil(io.open(("%s/%s.1"):format(dir.path, case[1])), result.err)
+        end
+        local first = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
+        assert.equal(0, first.status)
+        local again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+        assert.same({ 0, first.out }, { again.status, again.out }, again.err)
+    end)
+
     it("does not take the log of a running evaluation away", function()
         local result = shell.run(([[cd %s; WAITS=1 %s eval --log a.db sums.lua >$OUT 2>&1 & pid=$!
             until [ -e asked ]; do sleep 0.02; done

@@ -7,6 +7,7 @@ local compare = require "ponder.eval.compare"
 local confined = require "ponder.cli.shared.confined"
 local curves = require "ponder.report.eval.curves"
 local directories = require "ponder.core.directory"
+local definition = require "ponder.eval.definition"
 local eval = require "ponder.eval"
 local files = require "ponder.log.files"
 local formats = require "ponder.report.eval.formats"
@@ -288,18 +289,31 @@ local function rescore(given, path)
 end
 
 -- The records of an earlier log, recorded in the new one so that it can be replayed.
-local function read_known(path)
-    return log.record("ponder eval --retry-errors", path, function()
-        local meta, records = recorded.read(path)
+local function read_known(given)
+    return log.record("ponder eval --retry-errors", given.log, function()
+        local meta, records = recorded.read(given.known)
         return meta and records or error(records, 0)
     end)
 end
 
-local function evaluate(given, path)
+local function load_checked(given, path)
     local file = load_file(path, given)
     check_thresholds(given, options.names(type(file.policies) == "table" and file.policies or {}))
-    local opts = run_options(given, path)
-    opts.known = given.known and recorded.good(read_known(given.known))
+    return file, run_options(given, path)
+end
+
+-- Moves the log to be retried, once nothing else can be wrong with the command.
+local function set_log_aside(given, path)
+    cli.need(recorded.read(given.log))
+    local file, opts = load_checked(given, path)
+    local problem = definition.problem(cli.need(definition.new(file, opts, 1)))
+    cli.need(not problem, problem)
+    given.known = cli.need(log_file.set_aside(given.log))
+end
+
+local function evaluate(given, path)
+    local file, opts = load_checked(given, path)
+    opts.known = given.known and recorded.good(read_known(given))
     local err = style.of(2)
     local shown <close> = err.live and not given.is_quiet
         and live.start(io.stderr, err, scheduler.clock) or nil
@@ -307,19 +321,24 @@ local function evaluate(given, path)
     return run_with(given, path, file, opts)
 end
 
--- Gets a result, `mode(given, path)`, and shows it; returns the exit status, and a message.
-local function measure(given, path, mode)
-    local ok, status = xpcall(function()
-        local result = mode(given, path)
-        log_run.answer { name = result.meta.name, policies = result.policies }
-        return show(given, result)
-    end, cli.with_traceback)
+-- The result of f(...), which is an exit status; else that of its error, and a message.
+local function guarded(f, ...)
+    local ok, status = xpcall(f, cli.with_traceback, ...)
     if ok then
         return status
     elseif type(status) == "table" then
         return status.status, status.message
     end
     return cli.report_error(status)
+end
+
+-- Gets a result, `mode(given, path)`, and shows it; returns the exit status, and a message.
+local function measure(given, path, mode)
+    return guarded(function()
+        local result = mode(given, path)
+        log_run.answer { name = result.meta.name, policies = result.policies }
+        return show(given, result)
+    end)
 end
 
 -- When the file, or anything in its directory, was last changed.
@@ -381,9 +400,13 @@ function command.run(given, operands, list)
         return closing.around("eval", measure, given, operands[1], rescore)
     end
     given.seed = given.seed or 0
-    if given.retry_errors then
-        given.known = log_run.is_played() and given.log
-            or cli.need(log_file.set_aside(given.log))
+    if given.retry_errors and log_run.is_played() then
+        given.known = given.log
+    elseif given.retry_errors then
+        local status, message = guarded(set_log_aside, given, operands[1])
+        if not given.known then
+            return status, message
+        end
     end
     if not given.watch then
         logging.begin(given, { command = "eval", arguments = list, script = operands[1] })
