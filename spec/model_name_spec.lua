@@ -342,6 +342,15 @@ describe("the config file", function()
         end
     end)
 
+    it("that cannot be read is not taken for a missing one", function()
+        os.execute("mkdir " .. dir .. "/ponder/config.lua")
+        local ok, message = pcall(name.load_config, function(v)
+            return v == "XDG_CONFIG_HOME" and dir or nil
+        end)
+        assert.same({ false, dir .. "/ponder/config.lua: Is a directory; correct the file, or move "
+            .. "it away" }, { ok, message })
+    end)
+
     it("may not have aliases that form a cycle or name nothing", function()
         local aliases = { a = "b", b = "a", c = {}, d = { model = 5 } }
         for _, alias in ipairs { "a", "c", "d" } do

@@ -5,10 +5,10 @@
 --- defaults of the config file, built-in values.
 
 local base64 = require "ponder.base64"
+local files = require "ponder.file"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local quote = require "ponder.quote"
-local read_file = require("ponder.file").read
 local redact = require "ponder.redact"
 
 local name = {}
@@ -145,7 +145,7 @@ name.ADVICE = "; correct the file, or move it away"
 ---@param word string? what is wrong: the line is the first one that has it
 function name.refuse(path, problem, word)
     local place, number = path or "config.lua", 0
-    local text = word and path and read_file(path)
+    local text = word and path and files.read(path)
     for line in (text or ""):gmatch("[^\n]*\n?") do
         number = number + 1
         if text and line:gsub("%-%-.*", ""):find(word, 1, true) then
@@ -206,7 +206,8 @@ function name.prices_path(env) return path_of(env, "prices.lua") end
 ---@param path string
 ---@return any value nil if the file does not exist
 function name.load_file(path)
-    local text = read_file(path)
+    local text, message = files.read(path)
+    if not text and files.exists(path) then error(message .. name.ADVICE, 0) end
     if not text then return nil end
     local ok, value = pcall(pure.data, text, path)
     if not ok then error(value .. name.ADVICE, 0) end
