@@ -1,6 +1,7 @@
 -- --untrusted for many calls: servers, evaluations, strategies (ponder.untrusted).
 
 local json = require "ponder.json"
+local proxies = require "ponder.untrusted.proxies"
 local shell = require "shell"
 
 local MODEL = [[return function(request)
@@ -205,5 +206,60 @@ describe("the process of several calls", function()
             assert.equal(2, r.status)
             assert.matches("%-%-allow%-model needs a budget: %-%-max%-cost", r.err)
         end
+    end)
+end)
+
+describe("what the process says about its functions", function()
+    -- A box that describes itself so, and whose calls send all events.
+    local function box_of(about)
+        return { about = about, call = function(_, name, arguments, on_event)
+            for _, event in ipairs { "think", "write", "progress", "log", "report", "samples",
+                "sink", "__index" } do
+                if on_event then
+                    on_event(event, name)
+                end
+            end
+            return name, arguments
+        end }
+    end
+
+    local function listener(names)
+        local heard = {}
+        for name in names:gmatch "%S+" do
+            heard[name] = function(_, text)
+                heard[#heard + 1] = name .. ":" .. text
+                error "a listener's own mistake"
+            end
+        end
+        return heard
+    end
+
+    local ALL = "think write progress log report samples sink __index"
+
+    it("is taken where it has the right type, and its events where they are known", function()
+        local made = proxies.policies(box_of { policies = { { name = "p", accepts = { "tools", 1 },
+            description = 5, parameters = "x", returns = { type = "object" } }, { name = 1 },
+            "x" } })
+        local request = listener(ALL)
+        local run = made.p.run
+        made.p.run = nil
+        assert.same({ p = { accepts = { "tools" }, returns = { type = "object" } } }, made)
+        request.prompt, request.secret = "hi", "not an input"
+        assert.same({ "call p", { { prompt = "hi" } } }, { run(request) })
+        assert.same({ "think:call p", "write:call p", "progress:call p", "log:call p" },
+            table.move(request, 1, 9, 1, {}))
+        made = proxies.evaluation(box_of { name = 1, items = { { id = "a" }, { id = 2 }, "x" },
+            policies = { "q", {} }, scorers = { "s" }, curves = false })
+        request = listener(ALL)
+        request.policy, request.epoch, request.secret = "q", 2, "not an input"
+        assert.same({ "call q", { "a", { policy = "q", epoch = 2 } } },
+            { made.policies.q({ id = "a" }, request) })
+        assert.same({ "report:call q", "samples:call q" }, table.move(request, 1, 9, 1, {}))
+        assert.same({ "score s", { "a", 7 } }, { made.score[1].measure({ id = "a" }, 7) })
+        assert.same({ "s", 1, false }, { made.score[1].name, #made.data, made.curves })
+        assert.is_nil(made.name)
+        local functions = proxies.functions(box_of { functions = { "f", 1 } })
+        assert.same({ "call f", { 1, json.null, 3 } }, { functions.f(1, nil, 3) })
+        assert.same({}, proxies.functions(box_of "x"))
     end)
 end)

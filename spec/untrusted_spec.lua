@@ -339,6 +339,57 @@ describe("ponder run --untrusted", function()
             .. "malformed request\n", r.out, r.err)
     end)
 
+    it("refuses more than 32 MiB of unanswered requests", function()
+        local r = run([[
+            local task, large = require "ponder.task", ("x"):rep(17 << 20)
+            local held = task.spawn(tool, "hold", large)
+            task.sleep(0.001)
+            print(select(2, tool("hold", large)))
+            held:cancel()]], { "--allow-tool", "hold.lua" },
+            { ["hold.lua"] = "return function() require('ponder.task').sleep(1000) end" })
+        assert.same({ "too many requests at once\tDENIED\n", "" }, { r.out, r.err })
+    end)
+
+    it("refuses arguments of a wrong type before it asks", function()
+        assert.equal("read: path must be a string (got nil)\n"
+            .. "fetch: url must be a string (got a table)\nfetch: opts must be a table (got 1)\n"
+            .. "tool: name must be a string (got true)\n", out [[
+            for _, call in ipairs { { read }, { fetch, {} }, { fetch, "", 1 }, { tool, true } } do
+                print((select(2, pcall(table.unpack(call))):gsub("^%S+:%d+: ", "")))
+            end]])
+    end)
+
+    it("isolates its programs, within limits, whatever it asks for", function()
+        local dir <close> = shell.directory { ["p.lua"] = [[
+            local json, requests = require "ponder.json", require "ponder.untrusted.requests"
+            local box = {}
+            assert(requests.prepare(box, {}))
+            package.loaded["ponder.process"] = { run = function(opts)
+                local names = {}
+                for name, value in pairs(opts) do
+                    names[#names + 1] = ("%s=%s"):format(name, type(value) == "table"
+                        and json.encode(value) or tostring(value))
+                end
+                table.sort(names)
+                print(table.concat(names, " "))
+            end }
+            for _, what in ipairs { { command = { "x" } }, { command = "x", shell = true,
+                cwd = "/", isolate = false, env = { A = "1", PATH = "/x", ["1"] = "HOME" },
+                input = "i", timeout_ms = 1 << 40, max_output_bytes = 1 << 40,
+                max_memory_mb = 1 << 40 },
+                { timeout_ms = "x", max_output_bytes = 5, max_memory_mb = 17.0 } } do
+                requests.perform(box, { kind = "process", what = json.encode { opts = what } },
+                    function() end, {})
+            end]] }
+        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        assert.equal('command=["x"] env={"PATH":"/usr/local/bin:/usr/bin:/bin"} isolate=true '
+            .. 'timeout_ms=60000\ncommand=x env={"1":"HOME","A":"1","PATH":"/x"} input=i '
+            .. 'isolate=true max_memory_mb=1024 max_output_bytes=16777216 shell=true '
+            .. 'timeout_ms=600000\n'
+            .. 'env={"PATH":"/usr/local/bin:/usr/bin:/bin"} isolate=true max_memory_mb=17 '
+            .. 'max_output_bytes=5 timeout_ms=600000\n', r.out, r.err)
+    end)
+
     it("reports to it what is too long for the log", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             local text, message, code = read "long"
@@ -458,13 +509,17 @@ describe("ponder run --untrusted", function()
         local r = run([[
             print(tool("add", { 2, 3 }))
             print(tool("home"))
-            print(select(3, tool("fails", 1)), select(3, tool("odd", 1)), select(3, tool "none"))]],
-            { "--allow-tool", "add.lua,home=env.lua,fails=fails.lua,odd=odd.lua" }, {
+            print(select(3, tool("fails", 1)), select(3, tool("odd", 1)), select(3, tool "none"))
+            print(tool("no", 1))
+            print(tool("no", 2))]],
+            { "--allow-tool", "add.lua,home=env.lua,fails=fails.lua,odd=odd.lua,no.lua" }, {
+                ["no.lua"] = "return function(n) return nil, 'no', n == 1 and 'NO' or nil end",
                 ["add.lua"] = "return { run = function(list) return list[1] + list[2] end }",
                 ["env.lua"] = "return function() return #os.getenv 'OPENAI_API_KEY' end",
                 ["fails.lua"] = "return function() error 'oh' end",
                 ["odd.lua"] = "return function() return print end" })
-        assert.same({ "5\tnil\tnil\n9\tnil\tnil\nERROR\tERROR\tDENIED\n", "" },
+        assert.same({ "5\tnil\tnil\n9\tnil\tnil\nERROR\tERROR\tDENIED\nnil\tno\tNO\n"
+            .. "nil\tno\tnil\n", "" },
             { r.out, r.err })
     end)
 
