@@ -19,7 +19,7 @@ local prompt = require "ponder.prompt"
 local process = require "ponder.process"
 local pure = require "ponder.pure"
 local quote = require "ponder.quote"
-local read_file = require("ponder.file").read
+local exists, read_file = require("ponder.file").exists, require("ponder.file").read
 local redis = require "ponder.redis"
 local schema = require "ponder.log.schema"
 local state_files = require "ponder.state"
@@ -67,7 +67,7 @@ end
 
 local function check_config()
     local path = model_name.config_path(os.getenv)
-    if not path or not read_file(path) then
+    if not path or not exists(path) then
         return finding("config file", "unused", path and path .. " does not exist" or "no $HOME")
     end
     local ok, problem = pcall(model_name.load_config, os.getenv)
