@@ -320,8 +320,9 @@ describe("a failure", function()
                 return play.role(request) == "generate" and "1. bad\n2. good\n3. so so"
                     or table.remove(scores, 1)
             end)
-            local outcome = run(tot, opts)
-            return { outcome.answer, outcome.result.best.score, outcome.calls, #scores }
+            local outcome, message, code = run(tot, opts)
+            return outcome and { outcome.answer, outcome.result.best.score, outcome.calls, #scores }
+                or { message, code }
         end
         assert.same({ "bad", 0.9, 2, 0 }, play_scores({ "Scores: t1=0.9, t2=0.6, t3=0.1" }, {}))
         assert.same({ "bad", 0.9, 3, 0 }, play_scores({ "the second is 0.8, t2: 0.8, t3: 0.1",
@@ -329,6 +330,8 @@ describe("a failure", function()
         assert.same({ "good", 0.3, 4, 0 }, play_scores({ "t2: 0.3", "t3: 0.1", "good" },
             { max_parse_retries = 2 }))
         assert.same({ "good", 0.3, 2, 0 }, play_scores({ "t2: 0.3" }, { max_parse_retries = 0 }))
+        assert.same({ "strategy.tot: the run ended without an answer: the reply was \"t2: 0.3\"",
+            "BAD_REPLY" }, play_scores({ "t2: 0.3" }, { max_parse_retries = 0, max_nodes = 2 }))
     end)
 
     it("that a repair fixes is not reported", function()

@@ -321,9 +321,10 @@ end
 
 local function finish(run)
     local outcome = runner.outcome(run)
-    if outcome.status == "completed" then
+    if outcome.status == "completed" and outcome.answer ~= nil then
         return outcome
     end
+    outcome.status = "error"
     local failure = run.failure or machine_failure(run)
     return nil, failure.message .. where_to_look(failure.asked) .. (failure.advice or ""),
         failure.code, outcome
