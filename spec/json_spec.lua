@@ -347,6 +347,14 @@ describe("json.decode", function()
         assert.equal("TOO_LARGE", code)
         assert.equal("json.decode: the text has 3 bytes, more than max_bytes = 2", message)
         assert.same({ 1 }, json.decode("[1]", { max_bytes = 3.0 }))
+        for text, bytes in pairs { ["[[],[]]"] = 216, ["[1,null]"] = 104, ['{"a":"bc"}'] = 165,
+            ["[{}]"] = 144 } do
+            assert.is_not_nil((json.decode(text, { max_memory_bytes = bytes })))
+            value, message, code = json.decode(text, { max_memory_bytes = bytes - 1 })
+            assert.same({ nil, "TOO_LARGE" }, { value, code })
+            assert.matches("^json.decode: the value takes more than max_memory_bytes at byte %d+ ",
+                message)
+        end
     end)
 
     it("handles any depth", function()

@@ -15,6 +15,12 @@ return {
     add = { run = function(r) return { sum = r.arguments.a + r.arguments.b } end,
         parameters = { type = "object", required = { "a", "b" },
             properties = { a = { type = "number" }, b = { type = "number" } } } },
+    turns = function(r)
+        local said = {}
+        for i, message in ipairs(r.messages) do said[i] = message.content end
+        r:think "hm "
+        return "said " .. table.concat(said, "|")
+    end,
 }]]
 
 describe("clients from npm", function()
@@ -38,7 +44,8 @@ describe("clients from npm", function()
             got[result[1]] = result[3] and { table.unpack(result, 2) } or result[2]
         end
         local said, both = "you said: hi", { "hm ", "you said: hi" }
-        local tools = { { "add", "echo", "fail" }, { sum = 3 } }
+        local tools = { { "add", "echo", "fail", "turns" }, { sum = 3 } }
+        local turns = { "said one", "said one|said one|two" }
         local prompt = { "user", "user" }
         local both_versions = { { "2025-11-25", tools, prompt }, { "2026-07-28", tools, prompt },
             { "2026-07-28", tools, prompt } }
@@ -48,7 +55,9 @@ describe("clients from npm", function()
             ["openai responses stream"] = said,
             ["openai failed policy"] = { "failed", "InternalServerError", 500, "x" },
             ["openai unknown model"] = { "failed", "NotFoundError", 404, "model_not_found" },
-            anthropic = said, ["anthropic stream"] = both, ["ai sdk"] = both,
+            ["openai responses, next turn"] = turns, ["ai sdk, next turn"] = turns,
+            ["ai sdk stream, next turn"] = turns, anthropic = said, ["anthropic stream"] = both,
+            ["ai sdk"] = both,
             ["ai sdk stream"] = both, langchain = said, ["langchain stream"] = said,
             ["mcp over stdio"] = tools, ["mcp over http"] = tools,
             ["mcp v2 over stdio"] = both_versions, ["mcp v2 over http"] = both_versions,

@@ -76,7 +76,7 @@ describe("a server handles", function()
         end]] }
         local r = shell.run(([[cd %s; %s serve p.lua --listen unix:s 2>$ERR & pid=$!
             until [ -S s ]; do sleep 0.02; done
-            for i in $(seq 16); do
+            for i in $(seq 8); do
                 curl -s --unix-socket s http://x/v1/chat/completions \
                     -H Content-Type:application/json -d '{"model":"p","stream":true,
                     "messages":[{"role":"user","content":"x"}]}' | wc -c >>sizes &
@@ -89,7 +89,7 @@ describe("a server handles", function()
             shell.quote(shell.executable)))
         local length, most, now = r.out:match "^(%d+)\n(%d+)\n(%d+)\n$"
         assert.is_true(tonumber(length) > 10 << 20)
-        assert.is_true(tonumber(most) > 150000)
+        assert.is_true(tonumber(most) > 100000)
         assert.is_true(tonumber(now) < 60000)
     end)
 
@@ -191,7 +191,7 @@ describe("a server handles", function()
     end)
 
     it("streams of any size; it keeps only what their clients have not read yet", function()
-        local server, written, total, grown = nil, 0, 128, nil
+        local server, written, total, grown = nil, 0, 64, nil
         local piece = ("Z"):rep(1 << 16)
         local function resident()
             local file <close> = assert(io.open "/proc/self/statm")
@@ -205,6 +205,7 @@ describe("a server handles", function()
                 end
             end,
             behind = function(request)
+                collectgarbage "restart" -- lua5.4.4 would wait long after the large strings
                 local before = resident()
                 for _ = 1, total << 4 do
                     request:write(piece)
@@ -227,7 +228,7 @@ describe("a server handles", function()
             end
             local function read(client)
                 client:write "\n"
-                return tonumber(assert(client:wait(20000)).stdout)
+                return tonumber(assert(client:wait(60000)).stdout)
             end
             local client = open "pieces"
             local stream
@@ -240,7 +241,7 @@ describe("a server handles", function()
             assert.equal(total << 20, read(client))
             assert.equal(20 << 20, read(open "whole"))
             assert.equal(total << 20, read(open "behind"))
-            assert.is_true(grown < 64 << 20, grown)
+            assert.is_true(grown < 32 << 20, grown)
         end)
     end)
 

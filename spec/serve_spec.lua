@@ -1,85 +1,17 @@
--- ponder.serve: the APIs as clients see them. The server and its clients are tasks of one process.
+-- ponder.serve: the APIs as clients see them.
 
-local cot = require "ponder.strategy.cot"
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
 local models = require "ponder.model"
 local search = require "ponder.search"
 local serve = require "ponder.serve"
-local serve_policies = require "ponder.serve.policies"
-local shell = require "shell"
-local store = require "ponder.core.store"
+local served = require "served"
+local stops = require "ponder.serve.stops"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 local upstreams = require "server"
 
-local logged -- the server's last log line
-local cancelled -- set by the policy `wait` when it is cancelled
-
-local POLICIES = {
-    echo = function(request)
-        request:think("reading\n")
-        request:write("you said: ")
-        request:write(request.prompt)
-    end,
-    answer = function(request) return { answer = request.prompt, extra = 1 } end,
-    raise = function() error "a secret of the server" end,
-    fail = function() return nil, "no luck", "BUDGET" end,
-    wait = function(request)
-        local guarded <close> = setmetatable({}, { __close = function() cancelled = true end })
-        request:write("first")
-        task.sleep(20)
-        return guarded and "late"
-    end,
-    random = function() return tostring(math.random(1 << 30)) end,
-    tools = { run = function(request) return #request.params.tools .. " tools" end,
-        accepts = { "tools" }, description = "counts tools" },
-}
-
--- Calls f(client, server) while a server listens; client(method, path, body, headers, on_event).
-local function with_server(opts, f)
-    task.run(function()
-        opts.policies, opts.listen = opts.policies or POLICIES, "127.0.0.1:0"
-        opts.log = function(text) logged = text end
-        local server = serve.new(opts)
-        local address = assert(server:start())
-        local net = transport.new()
-        local function client(method, path, body, headers, on_event)
-            local all = { ["content-type"] = "application/json" }
-            for name, value in pairs(headers or {}) do
-                all[name] = value or nil
-            end
-            local result = net:send({ url = "http://" .. address .. path, method = method,
-                body = type(body) == "table" and json.encode(body) or body, headers = all,
-                proxy = "", stream = on_event and "sse" or nil, timeout_ms = 30000 }, on_event)
-            local ok, decoded = pcall(json.decode, result.body or "")
-            return result, ok and decoded or result.body
-        end
-        f(client, server, address)
-        net:close()
-        server:drain()
-        server:wait()
-    end)
-end
-
-local function chat(model, text, more)
-    local body = { model = model, messages = { { role = "user", content = text } } }
-    for name, value in pairs(more or {}) do
-        body[name] = value
-    end
-    return body
-end
-
-local CHAT = "/v1/chat/completions"
-
--- The data of each event of a stream.
-local function stream(client, path, body)
-    local events = {}
-    local result = client("POST", path, body, nil, function(_, data)
-        events[#events + 1] = json.decode(data)
-    end)
-    return events, result
-end
+local with_server, chat, stream, CHAT = served.run, served.chat, served.stream, served.CHAT
 
 describe("chat completions", function()
     it("answer whole, with reasoning, usage and the run's id", function()
@@ -189,6 +121,53 @@ describe("chat completions", function()
         end)
     end)
 
+    it("stop where the first sequence ends, however the text is split", function()
+        local function expected(text, sequences)
+            for last = 1, #text do
+                local longest
+                for _, sequence in ipairs(sequences) do
+                    local from = last - #sequence + 1
+                    if from > 0 and text:sub(from, last) == sequence
+                        and #sequence > #(longest or "") then
+                        longest = sequence
+                    end
+                end
+                if longest then
+                    return text:sub(1, last - #longest), longest
+                end
+            end
+            return text
+        end
+        math.randomseed(7)
+        local function random(length)
+            local letters = {}
+            for i = 1, length do
+                letters[i] = ({ "a", "b", "é" })[math.random(3)]
+            end
+            return table.concat(letters)
+        end
+        for _ = 1, 1000 do
+            local text, sequences = random(math.random(0, 40)), {}
+            for i = 1, math.random(0, 5) do
+                sequences[i] = random(math.random(6))
+            end
+            local want, stopped = expected(text, sequences)
+            assert.same({ want, stopped }, { stops.new(sequences):cut(text) })
+            local parts, held = {}, 0
+            local cutter = stops.new(sequences):cutter(function(part)
+                assert.is_number(utf8.len(part))
+                parts[#parts + 1], held = part, held - #part
+            end)
+            for letter in text:gmatch(utf8.charpattern) do
+                held = held + #letter
+                cutter:write(letter)
+                assert.is_true(cutter.stopped ~= nil or held < 12) -- shorter than a sequence
+            end
+            cutter:finish()
+            assert.same({ want, stopped }, { table.concat(parts), cutter.stopped })
+        end
+    end)
+
     it("pass a policy the conversation and the client's other fields", function()
         local seen
         with_server({ policies = { p = function(request)
@@ -209,251 +188,6 @@ describe("chat completions", function()
         assert.same({ temperature = 0.5, user = "me" }, seen.params)
         assert.equal(9, seen.max_output_tokens)
         assert.equal("json_object", seen.response_format.type)
-    end)
-end)
-
-describe("an invalid request", function()
-    local function refused(status, code, param, ...)
-        local arguments, message = table.pack(...), nil
-        with_server({}, function(client)
-            local result, body = client(table.unpack(arguments, 1, arguments.n))
-            assert.equal(status, result.status)
-            assert.equal(code, body.error.code)
-            assert.equal(param or json.null, body.error.param)
-            assert.is_string(body.error.type)
-            assert.matches(code == "model_not_found"
-                and "no model \"nosuch\" here; there are .*echo" or "", body.error.message)
-            message = body.error.message
-        end)
-        return assert(message)
-    end
-
-    it("gets an error in OpenAI's form", function()
-        refused(400, "invalid_json", nil, "POST", CHAT, "{nonsense")
-        refused(400, "invalid_json", nil, "POST", CHAT, "[1]")
-        for _, number in ipairs { "NaN", "-Infinity", "1e400" } do
-            refused(400, "invalid_json", nil, "POST", CHAT, '{"temperature":' .. number .. "}")
-        end
-        refused(400, "invalid_type", "messages[0].content", "POST", CHAT, { model = "echo",
-            messages = { { role = "user", content = { a = 1 } } } })
-        refused(400, "invalid_value", "response_format", "POST", CHAT,
-            chat("echo", "x", { response_format = { type = "json_schema" } }))
-        refused(400, "invalid_value", "response_format", "POST", CHAT, chat("echo", "x", {
-            response_format = { type = "json_schema", json_schema = { name = "x", schema = {
-                allOf = { { ["$ref"] = "#" }, { ["$ref"] = "#" } } } } } }))
-        assert.matches('^response_format: type must be "object", ', refused(400,
-            "invalid_value", "response_format", "POST", CHAT, chat("echo", "x", {
-            response_format = { type = "json_schema", schema = { type = "objekt" } } })))
-        assert.matches("^seed must be an integer from %-2^63 to 2^63 %- 1 ", refused(400,
-            "invalid_type", "seed", "POST", CHAT, chat("echo", "x", { seed = 2 ^ 63 })))
-        refused(415, "unsupported_encoding", nil, "POST", CHAT, "x",
-            { ["content-encoding"] = "gzip" })
-        refused(400, "missing_required_parameter", "model", "POST", CHAT, {})
-        refused(404, "model_not_found", "model", "POST", CHAT, chat("nosuch", "x"))
-        refused(400, "invalid_type", "messages", "POST", CHAT, { model = "echo",
-            messages = json.array {} })
-        refused(400, "invalid_value", "messages[0].role", "POST", CHAT, { model = "echo",
-            messages = { { role = "nobody", content = "" } } })
-        refused(400, "unsupported_content", "messages[0].content[0]", "POST", CHAT, {
-            model = "echo",
-            messages = { { role = "user", content = { { type = "image_url" } } } } })
-        refused(400, "unsupported_parameter", "tools", "POST", CHAT,
-            chat("echo", "x", { tools = { { type = "function" } } }))
-        refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { n = "three" }))
-        refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { seed = "x", n = {},
-            stream = 1 })) -- the first by name
-        refused(400, "invalid_value", "n", "POST", CHAT, chat("echo", "x", { n = 1000 }))
-        for _, stop in ipairs { 5, true, { "" }, { a = "b" }, { "a", 1 } } do
-            refused(400, "invalid_value", "stop", "POST", CHAT, chat("echo", "x", { stop = stop }))
-        end
-        refused(404, "not_found", nil, "GET", "/v1/nosuch")
-        refused(405, "method_not_allowed", nil, "GET", CHAT)
-        refused(415, "unsupported_media_type", nil, "POST", CHAT, "x",
-            { ["content-type"] = "text/plain" })
-        refused(415, "unsupported_media_type", nil, "POST", CHAT, "{}",
-            { ["content-type"] = "application/jsonx" })
-    end)
-
-    it("is told that a strategy needs a question", function()
-        local made = cot.new { model = "script:none.lua" }
-        with_server({ policies = { cot = made } }, function(client)
-            local result, body = client("POST", CHAT, chat("cot", ""))
-            assert.same({ 400, "empty_prompt" }, { result.status, body.error.code })
-        end)
-        assert.equal(cot.summary, serve_policies.of("x", cot)[1].description)
-    end)
-
-    it("is told where its JSON is wrong, and which part is not text", function()
-        with_server({}, function(client)
-            local _, body = client("POST", CHAT, '{"model":}')
-            assert.equal("the body is not valid JSON: expected a value at byte 10 "
-                .. "(line 1, column 10)", body.error.message)
-            _, body = client("POST", CHAT, { model = "echo",
-                messages = { { role = "user", content = { json.null } } } })
-            assert.matches("text parts only %(got null%)", body.error.message)
-        end)
-    end)
-
-    it("may carry fields that its policy accepts, or that change nothing", function()
-        with_server({}, function(client)
-            local result, body = client("POST", CHAT, chat("tools", "x", { tools = { {}, {} } }))
-            assert.equal(200, result.status)
-            assert.equal("2 tools", body.choices[1].message.content)
-            result = client("POST", CHAT, chat("echo", "x", { tools = json.array {},
-                logprobs = false, tool_choice = "auto", modalities = { "text" } }))
-            assert.equal(200, result.status)
-            result = client("POST", "/v1/messages", chat("echo", "x",
-                { tool_choice = { type = "none" } }))
-            assert.equal(200, result.status)
-        end)
-    end)
-
-    it("gets 413 if it is too large, while it still sends the rest", function()
-        with_server({ max_body_bytes = 1000 }, function(client)
-            local result, body = client("POST", CHAT, chat("echo", ("x"):rep(100000)))
-            assert.equal(413, result.status)
-            assert.equal("request_too_large", body.error.code)
-        end)
-    end)
-end)
-
-describe("a policy that fails", function()
-    it("is not retried by clients, and shows nothing of the server", function()
-        with_server({}, function(client)
-            local result, body = client("POST", CHAT, chat("raise", "x"))
-            assert.equal(500, result.status)
-            assert.equal("false", result.headers["x-should-retry"])
-            assert.is_nil(json.encode(body):find("secret", 1, true))
-            assert.matches("raise: request " .. "%x+: [^\n]*a secret of the server", logged)
-            result, body = client("POST", CHAT, chat("fail", "x"))
-            assert.equal(429, result.status)
-            assert.equal("false", result.headers["x-should-retry"])
-            assert.equal("insufficient_quota", body.error.code)
-        end)
-    end)
-
-    it("may have returned no answer: an error in the log, and for the client", function()
-        local policies = { nothing = function() end, empty = function() return {} end,
-            cut = function() return { truncated = true } end,
-            list = function() return { answer = {} } end, code = function() return print end,
-            blank = function(request) request:write "" end }
-        with_server({ policies = policies }, function(client)
-            for name in pairs(policies) do
-                for path, body in pairs { [CHAT] = chat(name, "x"),
-                    ["/v1/responses"] = { model = name, input = "x" },
-                    ["/v1/messages"] = chat(name, "x") } do
-                    logged = nil
-                    local result, reply = client("POST", path, body)
-                    assert.equal(500, result.status)
-                    assert.equal("false", result.headers["x-should-retry"])
-                    assert.matches("the policy " .. name .. " failed: it", reply.error.message)
-                    assert.matches("^" .. name .. ": request %x+: it", logged)
-                    logged, body.stream = nil, true
-                    local events = stream(client, path, body)
-                    assert.matches("failed: it", json.encode(events[#events].error
-                        or events[#events].response.error))
-                    assert.matches("^" .. name .. ": request %x+: it", logged)
-                end
-            end
-        end)
-    end)
-
-    it("tells its client its own message and code, and nothing else", function()
-        local policies = {
-            own = function() return nil, "no such city", "NOT_FOUND" end,
-            bare = function() return nil, "it is closed" end,
-            raised = function() error "/etc/secret" end,
-            wrapped = function(request)
-                local m = models.open("openai:m", { api_key = "none", max_retries = 0,
-                    base_url = "http://127.0.0.1:1/secret" })
-                local _, message = m:complete(request.prompt)
-                return nil, "the model is down: " .. message, "CONNECT"
-            end,
-            opened = function() return nil, (select(2, models.try_open "secret:m")), "NO_MODEL" end,
-            spent = function() task.with_budget({ max_calls = 0 }, error, "/etc/secret") end,
-        }
-        local instead = "the server's log has the reason"
-        local expected = { own = { "no such city", "not_found" },
-            bare = { "it is closed", "policy_failed" }, raised = { instead, "error" },
-            wrapped = { "CONNECT; " .. instead, "connect" }, spent = { instead, "error" },
-            opened = { "NO_MODEL; " .. instead, "no_model" } }
-        with_server({ policies = policies }, function(client)
-            for name, want in pairs(expected) do
-                local _, body = client("POST", CHAT, chat(name, "x"))
-                assert.same({ "the policy " .. name .. " failed: " .. want[1], want[2] },
-                    { body.error.message, body.error.code })
-            end
-        end)
-    end)
-
-    it("is distinguished from a failing server, which gives no details", function()
-        with_server({ gauges = function() error "a secret" end }, function(client)
-            local result, body = client("GET", "/metrics")
-            assert.equal(500, result.status)
-            assert.equal("internal_error", body.error.code)
-            assert.equal("false", result.headers["x-should-retry"])
-            assert.is_nil(body.error.message:find "secret")
-            assert.matches("a secret", logged)
-        end)
-    end)
-
-    it("passes on when its model's server may be called again", function()
-        local upstream <close> = upstreams.start()
-        local m = models.open("openai:m", { api_key = "none", max_retries = 0,
-            base_url = upstream.url .. "/s/status=429&h=retry-after:7/v1" })
-        with_server({ policies = { p = function() return m:complete "x" end } }, function(client)
-            local result, body = client("POST", CHAT, chat("p", "x"))
-            assert.equal(429, result.status)
-            assert.equal("rate_limit_exceeded", body.error.code)
-            assert.equal("7", result.headers["retry-after"])
-            assert.equal("false", result.headers["x-should-retry"])
-        end)
-    end)
-
-    it("does not name its model's server, file or key", function()
-        local m = models.open("openai:m", { api_key = "none", max_retries = 0,
-            base_url = "http://127.0.0.1:1/v1" })
-        with_server({ policies = { p = function() return m:complete "x" end } }, function(client)
-            local _, body = client("POST", CHAT, chat("p", "x"))
-            assert.equal("connect", body.error.code)
-            assert.equal("the policy p failed: CONNECT; the server's log has the reason",
-                body.error.message)
-            assert.matches("127.0.0.1:1/v1", logged, 1, true)
-        end)
-    end)
-
-    it("ends a stream with the error", function()
-        with_server({}, function(client)
-            local events = stream(client, CHAT, chat("fail", "x", { stream = true }))
-            assert.equal("insufficient_quota", events[#events].error.code)
-        end)
-    end)
-
-    it("gets 504 if it times out", function()
-        with_server({ timeout_ms = 20 }, function(client)
-            local result, body = client("POST", CHAT, chat("wait", "x"))
-            assert.equal(504, result.status)
-            assert.equal("timeout", body.error.code)
-        end)
-    end)
-
-    it("gets 504 if it computes for too long; others are answered then", function()
-        local policies = { echo = POLICIES.echo, compute = function()
-            local stop = os.time() + 60
-            repeat until os.time() > stop
-        end }
-        with_server({ timeout_ms = 20, policies = policies }, function(client)
-            local answers = task.map({ 1, 2 }, function()
-                local result, body = client("POST", CHAT, chat("compute", "x"))
-                return { result.status, body.error.code, result.headers["x-should-retry"] }
-            end)
-            assert.same({ { 504, "timeout", "false" }, { 504, "timeout", "false" } },
-                { table.unpack(answers) })
-            assert.equal(200, (client("POST", CHAT, chat("echo", "x"))).status)
-            local _, text = client("GET", "/metrics")
-            assert.matches('ponder_requests_total{policy="compute",status="504"} 2\n', text)
-            assert.matches('ponder_errors_total{code="timeout"} 2\n', text)
-        end)
     end)
 end)
 
@@ -494,9 +228,99 @@ describe("the other endpoints", function()
             local last = events[#events]
             assert.equal("response.completed", last.type)
             assert.equal("you said: hi", last.response.output[2].content[1].text)
-            local result = client("POST", "/v1/responses", { model = "echo", input = "x",
-                previous_response_id = "resp_1" })
-            assert.equal(400, result.status)
+        end)
+    end)
+
+    it("keep answers of /v1/responses, to which the next turns refer", function()
+        local seen
+        local policies = { p = function(request)
+            seen = request.messages
+            request:think "hm"
+            request:write(#seen .. " ")
+            request:think "hm"
+            request:write "b"
+        end }
+        with_server({ policies = policies }, function(client)
+            local function ask(body)
+                body.model = "p"
+                local events = body.stream and stream(client, "/v1/responses", body)
+                if events then
+                    return 200, events[#events].response
+                end
+                local result, reply = client("POST", "/v1/responses", body)
+                return result.status, reply
+            end
+            local function turns(...)
+                local list = {}
+                for i, text in ipairs { ... } do
+                    list[i] = { role = i % 2 == 1 and "user" or "assistant", content = text }
+                end
+                return list
+            end
+            local _, first = ask { input = "a", instructions = "be brief",
+                include = { "reasoning.encrypted_content" } }
+            assert.same({ true, json.null }, { first.store, first.previous_response_id })
+            assert.same(first, select(2, client("GET", "/v1/responses/" .. first.id)))
+            local _, second = ask { input = "c", stream = true, previous_response_id = first.id }
+            assert.same(turns("a", "2 b", "c"), seen) -- without the instructions
+            assert.equal(first.id, second.previous_response_id)
+            assert.same(second, select(2, client("GET", "/v1/responses/" .. second.id)))
+            local _, third = ask { input = "d", previous_response_id = second.id, store = false }
+            assert.same(turns("a", "2 b", "c", "3 b", "d"), seen)
+            local input = { { role = "user", content = "a" } }
+            for _, item in ipairs(second.output) do
+                input[#input + 1] = { type = "item_reference", id = item.id }
+            end
+            ask { input = input }
+            assert.same({ { role = "user", content = "a" }, { role = "assistant", content = "3 " },
+                { role = "assistant", content = "b" } }, seen)
+            for _, body in ipairs { { input = "x", previous_response_id = third.id },
+                { input = "x", previous_response_id = "resp_1" } } do
+                local status, reply = ask(body)
+                assert.same({ 400, "previous_response_not_found", "previous_response_id" },
+                    { status, reply.error.code, reply.error.param })
+            end
+            local status, reply = ask { input = { { type = "item_reference", id = "msg_1" } } }
+            assert.same({ 404, "item_not_found", "input[0].id" },
+                { status, reply.error.code, reply.error.param })
+            local result
+            result, reply = client("GET", "/v1/responses/" .. third.id)
+            assert.same({ 404, "response_not_found" }, { result.status, reply.error.code })
+        end)
+    end)
+
+    it("keep the latest answers of each key, for that key", function()
+        local keys = assert(guard.read_keys "secret-key-1\nsecret-key-2\n")
+        with_server({ keys = keys, max_kept_answers = 2, max_kept_bytes = 5000 }, function(client)
+            local function request(key, method, path, body)
+                local result, reply = client(method, "/v1/responses" .. path, body,
+                    { authorization = "Bearer secret-key-" .. key })
+                return result.status, reply
+            end
+            local function ask(key, text)
+                local _, reply = request(key, "POST", "", { model = "echo", input = text })
+                return reply
+            end
+            local function are_kept(key, ...)
+                for i, answer in ipairs { ... } do
+                    local expected = answer[2] and 200 or 404
+                    assert.equal(expected, (request(key, "GET", "/" .. answer[1].id)), i)
+                    assert.equal(answer[2] and 200 or 400, (request(key, "POST", "", { input = "x",
+                        model = "echo", store = false, previous_response_id = answer[1].id })))
+                    assert.equal(expected, (request(key, "POST", "", { model = "echo",
+                        store = false, input = { { role = "user", content = "x" },
+                            { type = "item_reference", id = answer[1].output[1].id } } })))
+                end
+            end
+            local a, b, c = ask(1, "a"), ask(1, "b"), ask(2, "c")
+            are_kept(1, { a, true }, { b, true }, { c, false })
+            are_kept(2, { a, false }, { b, false }, { c, true })
+            local d = ask(1, "d")
+            are_kept(1, { a, false }, { b, true }, { d, true })
+            local e = ask(1, ("e"):rep(1200)) -- with its conversation, more than b leaves
+            are_kept(1, { b, false }, { d, false }, { e, true })
+            are_kept(1, { ask(1, ("f"):rep(3000)), false }, { e, false })
+            are_kept(2, { c, true })
         end)
     end)
 
@@ -617,7 +441,7 @@ describe("every answer", function()
                 assert.is_nil(seen[id])
                 seen[id] = true
                 if case[1] == 500 then
-                    assert.matches("raise: request " .. id, logged)
+                    assert.matches("raise: request " .. id, served.logged)
                 end
             end
         end)
@@ -672,7 +496,7 @@ describe("access", function()
 
     it("is limited to this machine without keys", function()
         assert.has_error(function()
-            serve.new { policies = POLICIES, listen = "0.0.0.0:0" }
+            serve.new { policies = served.POLICIES, listen = "0.0.0.0:0" }
         end)
         assert.is_true(guard.is_local "unix:/tmp/x")
         assert.is_true(guard.is_local "[::1]:80")
@@ -684,7 +508,7 @@ describe("access", function()
     it("needs an address with a port", function()
         for _, address in ipairs { "::1:0", ":0", "8321", "127.0.0.1:", "127.0.0.1:99999" } do
             assert.error_matches(function()
-                serve.new { policies = POLICIES, listen = address }
+                serve.new { policies = served.POLICIES, listen = address }
             end, "opts.listen: expected HOST:PORT or unix:PATH")
         end
     end)
@@ -730,7 +554,7 @@ describe("limits", function()
     end)
 
     it("end a request whose client has disconnected", function()
-        cancelled = false
+        served.cancelled = false
         with_server({}, function(client, server)
             local handle = task.spawn(client, "POST", CHAT, chat("wait", "x", { stream = true }),
                 nil, function(_, data)
@@ -741,7 +565,7 @@ describe("limits", function()
             local _, text = client("GET", "/metrics")
             assert.matches('ponder_requests_total{policy="wait",status="499"} 1\n', text)
         end)
-        assert.is_true(cancelled)
+        assert.is_true(served.cancelled)
     end)
 
     it("end the model calls of a request whose client has disconnected", function()
@@ -765,7 +589,7 @@ describe("limits", function()
                 local server = serve.new { policies = { echo = function()
                     task.sleep(0.02)
                     return "done"
-                end, wait = POLICIES.wait }, listen = "127.0.0.1:0", drain_ms = case[3] }
+                end, wait = served.POLICIES.wait }, listen = "127.0.0.1:0", drain_ms = case[3] }
                 local address = assert(server:start())
                 local net, result, last = transport.new(), nil, nil
                 local client = task.spawn(function()
@@ -786,168 +610,5 @@ describe("limits", function()
                 net:close()
             end)
         end
-    end)
-end)
-
-describe("ponder serve", function()
-    it("serves files and built-in policies until it is told to stop", function()
-        local dir <close> = shell.directory {
-            ["up.lua"] = "print('loaded')\nreturn function(r) return r.prompt:upper() end",
-            ["two.lua"] = "return { a = function() return 'A' end, b = { run = function() end } }",
-        }
-        local r = shell.run(([[
-            cd %s
-            %s serve up.lua other=up.lua two.lua chat --model script:%s --listen unix:s.sock \
-                >$OUT 2>$ERR & pid=$!
-            until grep -q ' at unix' $ERR; do sleep 0.01; done
-            stat -c %%a s.sock
-            page=$(curl -s -o page -w '%%{http_code}' --unix-socket s.sock http://localhost/)
-            kill -TERM $pid; wait $pid; status=$?
-            [ "$page" = 404 ] && [ ! -e s.sock ] && exit $status]]):format(dir.path,
-            shell.quote(shell.executable),
-            shell.quote(shell.root .. "/scripts/models/arithmetic.lua")))
-        assert.equal(0, r.status)
-        assert.equal("", r.out)
-        assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
-    end)
-
-    for name, case in pairs { TERM = { 143, "while true do end" },
-        INT = { 130, "return (('a'):rep(60)):find(('a?'):rep(60) .. ('a'):rep(60))" } } do
-        it("is ended by a second SIG" .. name .. " even if a policy computes", function()
-            local dir <close> = shell.directory {
-                ["busy.lua"] = "return function()\nio.stderr:write 'busy'\n" .. case[2] .. "\nend" }
-            local r = shell.run(([[
-                cd %s
-                %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
-                until grep -q ' at http' $ERR; do sleep 0.01; done
-                port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
-                body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
-                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
-                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: ' \
-                    && printf 'application/json\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} \
-                    "$body")" >>$OUT &
-                until grep -q busy$ $ERR; do sleep 0.01; done
-                kill -%s $pid; sleep 1; kill -%s $pid
-                (sleep 30; kill -KILL $pid) & killer=$!
-                wait $pid; status=$?; kill $killer; exit $status]]):format(dir.path,
-                shell.quote(shell.executable), CHAT, name, name))
-            assert.equal(case[1], r.status)
-        end)
-    end
-
-    it("gives strategies of a file the model and the tools of the flags", function()
-        local own = [[require("ponder.strategy").new { name = "own", roles = { "generate" },
-            run = function(thinker, question) return (thinker:ask(question)) end }]]
-        local dir <close> = shell.directory { ["own.lua"] = "return " .. own,
-            ["two.lua"] = "return { one = " .. own .. ", up = function() return 'UP' end }",
-            ["m.lua"] = [[return function(request)
-                local tools = request.options.tools
-                return tools and "I have " .. tools[1].name or "no tools"
-            end]], ["t.lua"] = "return { { name = 'clock', run = function() end } }" }
-        local r = shell.run(([[
-            cd %s; exec >$OUT 2>$ERR
-            %s serve own.lua two.lua chat --model script:m.lua --tools t.lua --listen unix:s.sock &
-            pid=$!
-            until grep -q ' at unix' $ERR; do sleep 0.01; done
-            for model in own one up; do
-                curl -s --unix-socket s.sock -H 'Content-Type: application/json' \
-                    http://localhost%s -d '{"model":"'$model'","messages":[{"role":"user",
-                    "content":"x"}]}' | grep -o '"content":"[^"]*"'
-            done
-            kill -TERM $pid; wait $pid
-            %s serve two.lua; echo $?]]):format(dir.path, shell.quote(shell.executable), CHAT,
-            shell.quote(shell.executable)))
-        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n1\n', r.out)
-        assert.matches("ponder serve: two.lua: policy one: no model is named", r.err, 1, true)
-    end)
-
-    it("gives the model of the policy chat the limit and the format of a request", function()
-        local upstream <close> = upstreams.start()
-        local dir <close> = shell.directory {}
-        local event = json.encode { choices = { { index = 0, delta = { content = "{}" },
-            finish_reason = "length" } } }
-        upstream:next("type=text/event-stream&body=" .. upstreams.encode("data: " .. event
-            .. "\n\ndata: [DONE]\n\n"))
-        local r = shell.run(([[
-            cd %s
-            OPENAI_API_KEY=none OPENAI_BASE_URL=%s/v1 %s serve chat --model openai:m \
-                --listen unix:s.sock 2>$ERR & pid=$!
-            until grep -q ' at unix' $ERR; do sleep 0.01; done
-            curl -s --unix-socket s.sock -H 'Content-Type: application/json' http://localhost%s \
-                -d '{"model":"chat","messages":[{"role":"user","content":"x"}],"max_tokens":7,
-                    "response_format":{"type":"json_object"}}' >$OUT
-            kill -TERM $pid; wait $pid]]):format(dir.path, upstream.url,
-            shell.quote(shell.executable), CHAT))
-        assert.equal("length", assert(json.decode(r.out)).choices[1].finish_reason)
-        local sent = json.decode(upstream:request():match "\n({.*})$")
-        assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
-    end)
-
-    it("logs each request as a run of its own", function()
-        local dir <close> = shell.directory {}
-        local r = shell.run(([[
-            cd %s
-            %s serve chat --model script:%s --listen 127.0.0.1:0 --log run.db >$OUT 2>$ERR &
-            pid=$!
-            until grep -q ' at http' $ERR; do sleep 0.01; done
-            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
-            body='{"model":"chat","messages":[{"role":"user","content":"Use 4 4 6 8"}]}'
-            for i in 1 2; do
-                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
-                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n' \
-                    && printf 'Content-Type: application/json\r\nContent-Length: %%d\r\n\r\n%%s' \
-                    ${#body} "$body")" >>$OUT
-            done
-            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
-            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"), CHAT))
-        assert.matches("HTTP/1.1 200 OK.*HTTP/1.1 200 OK", r.out)
-        local db <close> = assert(store.open(dir.path .. "/run.db", { mode = "read" }))
-        assert.equal(2, (db:row("SELECT count(*) FROM runs WHERE name = 'chat' AND parent = 1 "
-            .. "AND status = 'completed'")))
-        assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
-    end)
-
-    it("reports errors before it listens", function()
-        local dir <close> = shell.directory { ["bad.lua"] = "return 5",
-            ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
-            ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
-            ["schema.lua"] = 'return { run = print, returns = { type = "objekt" } }',
-            ["up.lua"] = "return function() end" }
-        local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
-        local function reports(status, case)
-            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
-            assert.equal(status, r.status)
-            assert.matches(case[1], r.err)
-        end
-        for _, case in ipairs {
-            { "^ponder serve: broken.lua:1: unexpected symbol", "broken.lua" },
-            { "^ponder serve: result.lua: policy best_node: expected a function", "result.lua" },
-            { '^ponder serve: odd.lua: policy odd: unknown option "depth"\n$', "odd.lua" },
-            { '^ponder serve: schema.lua: policy schema: returns: type must be "object", ',
-                "schema.lua" },
-            { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
-            { "^ponder serve: tot: no model is named", "tot" },
-        } do
-            reports(1, case)
-        end
-        for _, case in ipairs {
-            { "expected a policy" },
-            { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
-            { "^ponder serve: two policies are named up %(NAME=FILE.lua names one%)\n$", "up.lua",
-                "up.lua" },
-            { "%-%-listen: 0.0.0.0:1 can be reached from other machines, which needs "
-                .. "%-%-key%-file FILE", "--listen", "0.0.0.0:1", "up.lua" },
-            { "%-%-listen: expected HOST:PORT .*%-%-key%-file", "--listen", "0.0.0.0", "up.lua" },
-            { "%-%-cors: expected origins such as https://example.com %(got \"a.example\"%)",
-                "--cors", "*,http://localhost:3000,a.example", "up.lua" },
-            { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
-        } do
-            reports(2, case)
-        end
-        local r = shell.ponder({ "serve", "tot" }, {
-            env = { XDG_CONFIG_HOME = broken_config.path },
-        })
-        assert.equal(1, r.status)
-        assert.matches("^ponder serve: tot: [^\n]*/config.lua:1: unexpected symbol[^\n]*\n$", r.err)
     end)
 end)

@@ -330,13 +330,15 @@ describe("ponder run --untrusted", function()
             print(said[2], said[3])
             local many = {}
             for i = 1, 1100000 do many[i] = 0 end
+            print((select(2, tool("x", many))))
+            for i = 1, 1100000 do many[i] = i <= 300000 and {} or nil end
             print((select(2, tool("x", many))))]] }
         shell.run("cd " .. dir.path .. "; head -c 7000000 /dev/zero >long; "
             .. "head -c 4000000 /dev/zero >mid; echo a >a")
         local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", ".", "p.lua" },
             { cwd = dir.path })
         assert.equal("TOO_LARGE\tnil\n4000000\t4000000\nasked\tmore than 24 MiB at once\n"
-            .. "malformed request\n", r.out, r.err)
+            .. "malformed request\nmalformed request\n", r.out, r.err)
     end)
 
     it("refuses more than 32 MiB of unanswered requests", function()

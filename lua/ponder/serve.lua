@@ -19,6 +19,7 @@
 local budgets = require "ponder.task.budget"
 local guard = require "ponder.serve.guard"
 local http = require "ponder.core.http"
+local kept = require "ponder.serve.kept"
 local loop = require "ponder.core.loop"
 local mcp = require "ponder.serve.mcp"
 local metrics = require "ponder.serve.metrics"
@@ -53,6 +54,8 @@ local OPTIONS = {
     max_cost = { type = "number", min = 0, finite = true },
     max_cost_per_request = { type = "number", min = 0, finite = true },
     max_calls_per_request = COUNT,
+    max_kept_answers = { type = "integer", min = 0, default = 1000 },
+    max_kept_bytes = { type = "integer", min = 0, default = 16 << 20 },
     max_connections = COUNT,
     max_connections_per_address = COUNT,
     max_header_bytes = COUNT,
@@ -120,6 +123,9 @@ end
 ---@field max_cost? number USD, of all requests together
 ---@field max_cost_per_request? number USD
 ---@field max_calls_per_request? integer
+---@field max_kept_answers? integer of /v1/responses for each key, to which later requests may
+---  refer; default 1000
+---@field max_kept_bytes? integer of these, default 16,777,216
 ---@field max_connections? integer default 10,000
 ---@field max_connections_per_address? integer default 10,000
 ---@field max_header_bytes? integer of the path and the headers, default 16,384
@@ -166,6 +172,7 @@ function serve.new(opts)
         draining = false, is_idle = false, cancelled = 0, streams = {}, created = os.time(),
         kept_kb = collectgarbage "count" }, Server)
     self.slot = self:new_slot()
+    self.kept = kept.new(opts.max_kept_answers, opts.max_kept_bytes)
     self.mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
         version = opts.version, log = opts.log, timeout_ms = opts.timeout_ms,
         max_cost_per_request = opts.max_cost_per_request,

@@ -14,6 +14,7 @@
 --- resolved, hosts and tools must be named.
 
 local confine = require "ponder.core.confine"
+local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local requests = require "ponder.untrusted.requests"
@@ -90,7 +91,10 @@ local function receive(self, call, deadline)
     if not left or left > 0 then -- a script that prints all the time may use up its patience
         text, problem = self.child:receive(left)
     end
-    local message = text and requests.decode(text)
+    local message, wrong = nil, nil
+    if text then
+        message, wrong = foreign.decode(text)
+    end
     call.exchanged = call.exchanged + #(text or "")
     local max = self.opts.exchange_mb or EXCHANGE_MB
     if problem == "TIMEOUT" then
@@ -98,7 +102,9 @@ local function receive(self, call, deadline)
     elseif call.exchanged > max << 20 then
         message = finish(self, ("the policy's output, requests and answers exceed %d MiB")
             :format(max))
-    elseif type(message) ~= "table" then
+    elseif text and type(message) ~= "table" then
+        message = finish(self, "the policy's process sent what cannot be read: " .. tostring(wrong))
+    elseif not text then
         message = lost(self)
     end
     return { requests = list_of(message.requests), events = list_of(message.events),
@@ -181,7 +187,7 @@ end
 local function dispatch(on_event, events)
     for _, event in ipairs(on_event and events or {}) do
         local arguments = type(event) == "table" and string_of(event.what)
-            and requests.decode(event.what)
+            and foreign.decode(event.what)
         if type(arguments) == "table" then
             on_event(event.name, table.unpack(arguments, 1, math.min(#arguments, 8)))
         end
@@ -206,7 +212,7 @@ local function answers_of(call, wait)
 end
 
 local function results_of(reply)
-    local list = reply.results and requests.decode(reply.results)
+    local list = reply.results and foreign.decode(reply.results)
     if type(list) ~= "table" then
         return nil, reply.message or "cannot read the policy's results", reply.code
     end

@@ -85,8 +85,10 @@ typedef struct Level {
 typedef struct Builder {
     lua_State *L;
     JsonReader reader;
-    int owner;   /* the stack slot that owns `levels` once they outgrow `small` */
-    bool finite; /* refuses NaN and infinities */
+    int owner;     /* the stack slot that owns `levels` once they outgrow `small` */
+    bool finite;   /* refuses NaN and infinities */
+    uint64_t cost; /* estimated bytes of memory of the values so far */
+    uint64_t max_cost;
     size_t depth;
     size_t room;
     Level *levels;
@@ -97,6 +99,8 @@ static void builder_open(Builder *b, lua_State *L, const char *text, size_t leng
 {
     b->L = L;
     b->finite = false;
+    b->cost = 0;
+    b->max_cost = UINT64_MAX;
     json_open(&b->reader, text, length, depth);
     b->depth = 0;
     b->room = BATCH_DEPTH;
@@ -196,12 +200,32 @@ static void add_item(Builder *b)
     }
 }
 
+/* What Lua 5.4 takes on a 64-bit machine for a value with its place in a table: a header and the
+ * bytes of a string, a table, an item of a list, a node of an object. */
+static size_t cost_of(const Builder *b, JsonToken token)
+{
+    enum { HEADER = 25, TABLE = 56, ITEM = 16, NODE = 40 };
+    switch (token) {
+    case JSON_OPEN_LIST:
+    case JSON_OPEN_OBJECT: return TABLE + ITEM;
+    case JSON_KEY: return NODE - ITEM + HEADER + b->reader.string.room;
+    case JSON_STRING: return ITEM + HEADER + b->reader.string.room;
+    case JSON_CLOSE_LIST:
+    case JSON_CLOSE_OBJECT: return 0;
+    default: return ITEM;
+    }
+}
+
 static bool is_refused(Builder *b, JsonToken token)
 {
-    if (!b->finite || token != JSON_DOUBLE || isfinite(b->reader.number))
+    b->cost += cost_of(b, token);
+    if (b->cost > b->max_cost)
+        b->reader.problem = "the value takes more than max_memory_bytes";
+    else if (b->finite && token == JSON_DOUBLE && !isfinite(b->reader.number))
+        b->reader.problem = "expected a finite number";
+    else
         return false;
     b->reader.fault = JSON_BAD;
-    b->reader.problem = "expected a finite number";
     return true;
 }
 
@@ -210,11 +234,9 @@ static bool build(Builder *b)
 {
     do {
         JsonToken token = json_next(&b->reader);
-        if (is_refused(b, token))
+        if (token == JSON_ERROR || token == JSON_END || is_refused(b, token))
             return false;
         switch (token) {
-        case JSON_ERROR:
-        case JSON_END: return false;
         case JSON_OPEN_LIST: open_level(b, false); continue;
         case JSON_OPEN_OBJECT: open_level(b, true); continue;
         case JSON_KEY: push_scalar(b, token); continue;
@@ -235,7 +257,10 @@ static int push_fault(Builder *b, const char *where)
     const char *message = lua_pushfstring(b->L, "%s: %s at byte %I (line %I, column %I)", where,
                                           b->reader.problem, (LUAI_UACINT)place.byte,
                                           (LUAI_UACINT)place.line, (LUAI_UACINT)place.column);
-    return api_fail(b->L, message, b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP" : "BAD_JSON");
+    return api_fail(b->L, message,
+                    b->cost > b->max_cost              ? "TOO_LARGE"
+                    : b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP"
+                                                       : "BAD_JSON");
 }
 
 static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
@@ -249,13 +274,14 @@ static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
 static int json_decode(lua_State *L)
 {
     struct {
-        int64_t max_depth, max_bytes;
+        int64_t max_depth, max_bytes, max_memory_bytes;
         bool finite;
-    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES, false};
+    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES, INT64_MAX, false};
     static const Option options[] = {
         {"max_depth", OPTION_INTEGER, 0, 1, JSON_DEPTH_CEILING, NULL},
         {"max_bytes", OPTION_INTEGER, sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
-        {"finite", OPTION_BOOLEAN, 2 * sizeof(int64_t), 0, 0, NULL},
+        {"max_memory_bytes", OPTION_INTEGER, 2 * sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
+        {"finite", OPTION_BOOLEAN, 3 * sizeof(int64_t), 0, 0, NULL},
         {0}};
     size_t length;
     const char *text = check_text(L, "json.decode", &length);
@@ -265,6 +291,7 @@ static int json_decode(lua_State *L)
         return push_too_large(L, length, opts.max_bytes);
     builder_open(&b, L, text, length, (size_t)opts.max_depth);
     b.finite = opts.finite;
+    b.max_cost = (uint64_t)opts.max_memory_bytes;
     if (!build(&b) || json_next(&b.reader) != JSON_END)
         return push_fault(&b, "json.decode");
     return 1;

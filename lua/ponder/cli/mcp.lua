@@ -1,6 +1,7 @@
 --- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
 local cli = require "ponder.cli"
+local foreign = require "ponder.serve.foreign"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local logging = require "ponder.cli.shared.logging"
@@ -111,7 +112,7 @@ local function serve(made, out)
     end
     local session = made:session(send)
     each_piece(0, lines(function(line)
-        local message, problem = protocol.decode(line)
+        local message, problem = foreign.decode(line)
         if message == nil then
             return refuse(tostring(problem))
         end

@@ -37,6 +37,8 @@ local LIMITS = { title = "Limits",
     { "max_cost_per_request", value = "USD", type = "number", min = 0,
         help = "dollars of each request" },
     count("max_calls_per_request", "model calls of each request"),
+    count("max_kept_answers", "latest answers of /v1/responses kept per key (default: 1000)", 0),
+    count("max_kept_bytes", "bytes of these, per key (default: 16 MiB)", 0),
     duration("drain", "how long running requests may finish after SIGTERM (default: 30s)"),
 }
 local CONNECTIONS = { title = "Connections",
@@ -79,8 +81,10 @@ serve.about = [[
 ponder serve [OPTION...] POLICY...
 
 Serves policies as models at http://127.0.0.1:8321/v1: chat completions, responses (OpenAI) and
-messages (Anthropic), whole or streamed; also /v1/models, /healthz, /readyz, /metrics. At /mcp they
-are MCP tools (ponder mcp --help), and with --log and at most one key the runs are resources.
+messages (Anthropic), whole or streamed; also /v1/models, /healthz, /readyz, /metrics. The latest
+answers of /v1/responses are kept for previous_response_id, item_reference and GET, unless the
+client sends store = false. At /mcp policies are MCP tools (ponder mcp --help), and with --log and
+at most one key the runs are resources.
 
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
 --mcp and their own flags (ponder tot --help). A file returns function(request), a strategy

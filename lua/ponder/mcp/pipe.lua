@@ -3,6 +3,7 @@
 --- that pings are answered. Other lines, such as those of a logger, are passed on as messages.
 
 local child = require "ponder.process.child"
+local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
@@ -58,7 +59,7 @@ function Pipe:receive_lines()
                 fail(self, "a message exceeds 16 MiB", "TOO_LARGE")
             end
             return
-        elseif line:find "%S" and not self.receive((protocol.decode(line))) then
+        elseif line:find "%S" and not self.receive((foreign.decode(line))) then
             self.stray = quote.line(line, 100)
             if line:find('^%s*[{[].*"jsonrpc"') then -- a message, but damaged
                 fail(self, "its standard output is not JSON-RPC: " .. self.stray, "BAD_REPLY")

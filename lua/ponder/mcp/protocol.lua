@@ -34,15 +34,6 @@ protocol.MAX_MESSAGE = 16 * 1024 * 1024 -- bytes of JSON
 protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "alert",
     "emergency" }
 
----The value of a message's text. NaN and numbers out of range, which JSON lacks and which could not
----be sent back or logged, are refused.
----@param text string
----@return any value nil on failure
----@return string? problem
-function protocol.decode(text)
-    return json.decode(text, { finite = true })
-end
-
 ---@param name any
 ---@return integer? rank in LEVELS; nil: it is not one of them
 function protocol.level(name)

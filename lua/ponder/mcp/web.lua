@@ -7,6 +7,7 @@
 --- of the body, and closing the answer cancels the request. The optional stream of unsolicited
 --- messages is not opened.
 
+local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
 local name = require "ponder.model.name"
@@ -100,7 +101,7 @@ local CODES = { [401] = "AUTH", [403] = "AUTH" }
 
 -- Handles a status other than 2xx. A JSON-RPC error in the body answers the request.
 local function refused(self, result, call)
-    local body = result.body and protocol.decode(result.body)
+    local body = result.body and foreign.decode(result.body)
     local err = type(body) == "table" and body.error
     if result.status == 404 and self.session then
         return failure(self, "the session is unknown to the server", "NO_SESSION")
@@ -158,7 +159,7 @@ function Web:exchange(message, call)
     local is_first = message.method == "initialize" -- needs the headers, complete only at the end
     local request = request_for(self, message, call.timeout_ms, call)
     local function on_event(_, data)
-        if data:find "%S" and not self.receive((protocol.decode(data))) then
+        if data:find "%S" and not self.receive((foreign.decode(data))) then
             invalid = data
         end
         call:deliver()
@@ -178,7 +179,7 @@ function Web:exchange(message, call)
     local body = result.body or ""
     if not body:find "%S" or result.streamed then
         return failure(self, "the answer ended without a result", "BAD_REPLY")
-    elseif not self.receive((protocol.decode(body))) or not call.reply then
+    elseif not self.receive((foreign.decode(body))) or not call.reply then
         return malformed(self, body)
     end
     return true

@@ -46,6 +46,8 @@ function json.encode(value, opts) end
 ---@class JsonDecodeOptions
 ---@field max_depth? integer nesting depth, 1 to 10000; default 1000
 ---@field max_bytes? integer longest text; default 67108864 (64 MiB)
+---@field max_memory_bytes? integer that the value may take, by estimate; default: any. (Empty lists
+---  take 24 times their text.)
 ---@field finite? boolean refuses NaN, infinities and numbers out of range
 
 ---The value of a JSON text (RFC 8259).

@@ -1,9 +1,11 @@
 --- Reads the fields of requests to the three APIs; an error names the field that is wrong.
 
 local errors = require "ponder.serve.errors"
+local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local schema = require "ponder.model.schema"
+local stops = require "ponder.serve.stops"
 
 local fields = {}
 
@@ -20,14 +22,15 @@ local function fail(...)
     error(fields.wrong(...), 0)
 end
 
-local STRICT = { finite = true } -- the log and JSON replies cannot hold other numbers
-
 ---Decodes a body, which must be a JSON object.
 ---@param text string
 ---@return table
 function fields.body(text)
-    local body, problem = json.decode(text, STRICT)
-    if body == nil then
+    local body, problem, code = foreign.decode(text)
+    if code == "TOO_LARGE" then
+        error(errors.new(413, "request_too_large", "the values of the body take too much memory"),
+            0)
+    elseif body == nil then
         fail(nil, "the body is not valid JSON: " .. problem:gsub("^json%.decode: ", ""),
             "invalid_json")
     elseif type(body) ~= "table" or #body > 0 then
@@ -72,6 +75,25 @@ function fields.required(given, name)
     return value
 end
 
+---Reads a number.
+---@param given table
+---@param name string
+---@param rule OptionRule
+---@return number?
+function fields.number(given, name, rule)
+    local value = given[name]
+    if value == nil then
+        return
+    end
+    local number, problem = options.check_value(value, rule)
+    if problem then
+        local is_number = type(value) == "number"
+            and (rule.type == "number" or math.tointeger(value) ~= nil)
+        fail(name, ("%s %s"):format(name, problem), not is_number and "invalid_type" or nil)
+    end
+    return number
+end
+
 ---Reads an integer.
 ---@param given table
 ---@param name string
@@ -79,19 +101,50 @@ end
 ---@param max? integer
 ---@return integer?
 function fields.integer(given, name, min, max)
-    local value = given[name]
-    if value == nil then
+    return fields.number(given, name, { type = "integer", min = min, max = max })
+end
+
+-- Numbers that policies get in `params`.
+local NUMBERS = {
+    { "temperature", { type = "number", min = 0, max = 2 } },
+    { "top_p", { type = "number", min = 0, max = 1 } },
+    { "min_p", { type = "number", min = 0, max = 1 } },
+    { "top_k", { type = "integer", min = -1 } },
+    { "frequency_penalty", { type = "number", min = -2, max = 2 } },
+    { "presence_penalty", { type = "number", min = -2, max = 2 } },
+    { "repetition_penalty", { type = "number", min = 0 } },
+    { "top_logprobs", { type = "integer", min = 0, max = 20 } },
+    { "max_tool_calls", { type = "integer", min = 1 } },
+}
+
+local MAX_MESSAGES = 10000
+local MAX_ITEMS = 1000 -- of another list or object
+local MAX_STOPS = 32
+local MAX_STOP_BYTES = 256
+
+local function check_length(list, name, max)
+    local count = 0
+    for _ in pairs(list) do
+        count = count + 1
+        if count > max then
+            fail(name, ("%s must have at most %d items"):format(name, max))
+        end
+    end
+end
+
+-- Checks the fields that only the policy reads.
+local function check_params(params)
+    if next(params) == nil then
         return
     end
-    local problem
-    value, problem = options.check_value(value, { type = "integer" })
-    if problem then
-        fail(name, ("%s %s"):format(name, problem), "invalid_type")
-    elseif value < (min or value) or value > (max or value) then
-        fail(name, ("%s must be an integer from %d%s"):format(name, min, max and " to " .. max
-            or ""))
+    for _, number in ipairs(NUMBERS) do
+        fields.number(params, number[1], number[2])
     end
-    return value
+    for _, name in ipairs(options.names(params, function(_, value)
+        return type(value) == "table"
+    end)) do
+        check_length(params[name], name, MAX_ITEMS)
+    end
 end
 
 local TEXT_PARTS = { text = true, input_text = true, output_text = true }
@@ -113,6 +166,7 @@ function fields.text(content, where, ...)
     if type(content) ~= "table" or next(content) ~= nil and #content == 0 then
         fail(where, where .. " must be a string or a list of parts", "invalid_type")
     end
+    check_length(content, where, MAX_ITEMS)
     local texts = {}
     for i = 1, #content do
         local part = content[i]
@@ -151,6 +205,7 @@ function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
         fail(name, name .. " must be a non-empty list of messages", "invalid_type")
     end
+    check_length(list, name, MAX_MESSAGES)
     local messages, where_content = {}, name .. "[%d].content"
     for i = 1, #list do
         local message = list[i]
@@ -178,7 +233,7 @@ function fields.prompt(messages)
     return ""
 end
 
-local NOWHERE = {} -- no stop sequences
+local NOWHERE = stops.new {}
 
 local function changes_nothing(value)
     return value == false or value == "none"
@@ -213,6 +268,7 @@ end
 function fields.job(body, known, shape_fields, server)
     local given, params = fields.sort(body, known)
     local policy = server:find(fields.required(given, "model"))
+    check_params(params)
     fields.refuse(params, shape_fields, policy)
     -- The fields that are nil make room for those that are added.
     return given, { policy = policy, n = 1, stream = given.stream or false,
@@ -236,22 +292,25 @@ end
 ---Reads the sequences at which an answer stops.
 ---@param given table
 ---@param name string
----@return string[]
+---@return ponder.serve.Stops
 function fields.stop(given, name)
-    local stop = given[name]
-    if stop == nil then
+    local list = given[name]
+    if list == nil then
         return NOWHERE
-    elseif type(stop) == "string" then
-        stop = { stop }
+    elseif type(list) == "string" then
+        list = { list }
     end
-    local is_list = type(stop) == "table" and (#stop > 0 or next(stop) == nil)
-    for i = 1, is_list and #stop or 0 do
-        is_list = is_list and type(stop[i]) == "string" and stop[i] ~= ""
+    local is_list = type(list) == "table" and #list <= MAX_STOPS
+        and (#list > 0 or next(list) == nil)
+    for i = 1, is_list and #list or 0 do
+        is_list = is_list and type(list[i]) == "string" and list[i] ~= ""
+            and #list[i] <= MAX_STOP_BYTES
     end
     if not is_list then
-        fail(name, name .. " must be a non-empty string, or a list of them")
+        fail(name, ("%s must be a string of 1 to %d bytes, or a list of at most %d of them")
+            :format(name, MAX_STOP_BYTES, MAX_STOPS))
     end
-    return stop
+    return stops.new(list)
 end
 
 return fields

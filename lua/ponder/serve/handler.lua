@@ -183,7 +183,7 @@ end
 
 ---Answers one request for a policy; raises a ponder.serve.Error if a field is wrong.
 function Server:answer(r, endpoint, key)
-    local job = endpoint.read(fields.body(r.body), self)
+    local job = endpoint.read(fields.body(r.body), self, key)
     r.policy, r.body = job.policy.name, nil
     job.id, job.created = r.request_id, os.time()
     local slot <close>, full = self:admit()
@@ -197,7 +197,17 @@ function Server:answer(r, endpoint, key)
         r.code = failed.code
         return self:refuse(r, failed)
     end
-    self:reply(r, 200, endpoint.whole(job, results, spent))
+    local body = endpoint.whole(job, results, spent)
+    self:keep(endpoint, job, key, body)
+    self:reply(r, 200, body)
+end
+
+---Keeps an answer for later requests, if the endpoint has such answers.
+function Server:keep(endpoint, job, key, body)
+    local messages = endpoint.conversation and endpoint.conversation(job, body)
+    if messages then
+        self.kept:add(key, body, messages)
+    end
 end
 
 ---Answers as a stream of events.
@@ -207,7 +217,7 @@ function Server:answer_stream(r, endpoint, job, key)
     stream:open()
     local results, failed, spent = self:run(job, stream, key)
     if results then
-        stream:close(spent)
+        self:keep(endpoint, job, key, stream:close(spent))
     else
         r.code = failed.code
         stream:fail(failed)
@@ -221,7 +231,7 @@ local function model_of(self, policy)
         description = policy.description }
 end
 
-local GET = {}
+local GET = {} -- by path, or by the path before a name
 
 GET["/v1/models"] = function(self, r)
     local data = json.array {}
@@ -229,6 +239,23 @@ GET["/v1/models"] = function(self, r)
         data[i] = model_of(self, self.policies[name])
     end
     self:reply(r, 200, { object = "list", data = data })
+end
+
+GET["/v1/models/"] = function(self, r, name)
+    local policy = self.policies[name]
+    if not policy then
+        return self:refuse(r, unknown_model(self, name))
+    end
+    self:reply(r, 200, model_of(self, policy))
+end
+
+GET["/v1/responses/"] = function(self, r, id, key)
+    local answer = self.kept:answer(key, id)
+    if not answer then
+        return self:refuse(r, errors.new(404, "response_not_found",
+            "the response " .. id .. " is not kept: only the latest answers are"))
+    end
+    self:reply(r, 200, answer.text, JSON_HEADERS)
 end
 
 GET["/healthz"] = function(self, r)
@@ -340,22 +367,14 @@ function Server:dispatch(r)
         end
         return self:answer(r, endpoint, key)
     end
-    local name = r.path:match "^/v1/models/(.+)$"
-    if name then
-        get = function()
-            local policy = self.policies[name]
-            if not policy then
-                return self:refuse(r, unknown_model(self, name))
-            end
-            self:reply(r, 200, model_of(self, policy))
-        end
-    end
+    local folder, name = r.path:match "^(/v1/%a+/)(.+)$"
+    get = get or GET[folder]
     if not get then
         return self:refuse(r, errors.new(404, "not_found", "there is nothing at " .. r.path))
     elseif r.method ~= "GET" and r.method ~= "HEAD" then
         return self:refuse(r, not_allowed "GET, HEAD")
     end
-    get(self, r)
+    get(self, r, name, key)
 end
 
 -- The status of a request for the metrics: of an aborted stream, why it was aborted.

@@ -4,7 +4,6 @@ local budgets = require "ponder.task.budget"
 local errors = require "ponder.serve.errors"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
-local quote = require "ponder.quote"
 local task = require "ponder.task"
 
 local jobs = {}
@@ -21,77 +20,6 @@ local jobs = {}
 ---@field reasoning string
 
 -------------------------------------------------------------------------------
--- Stop sequences
-
--- Cuts an answer at the client's stop sequences; `stopped` is the one that has ended it.
-local Cutter = {}
-Cutter.__index = Cutter
-
--- Passes text on to emit(text), up to the first stop sequence.
-local function new_cutter(stop, emit)
-    local longest = 0
-    for _, text in ipairs(stop) do
-        longest = math.max(longest, #text)
-    end
-    return setmetatable({ stop = stop, emit = emit, held = "", longest = longest }, Cutter)
-end
-
--- Where the first stop sequence in the text held begins, and which it is.
-local function first_stop(self)
-    local first, which
-    for _, text in ipairs(self.stop) do
-        local at = self.held:find(text, 1, true)
-        if at and (not first or at < first) then
-            first, which = at, text
-        end
-    end
-    return first, which
-end
-
--- Emits all but the last `keep` bytes, never part of a character.
-local function release(self, keep)
-    local part = quote.head(self.held, math.max(#self.held - keep, 0))
-    if part ~= "" then
-        self.emit(part)
-        self.held = self.held:sub(#part + 1)
-    end
-end
-
-function Cutter:write(text)
-    if self.stopped then
-        return
-    end
-    self.held = self.held .. text
-    local at, which = first_stop(self)
-    if at then
-        self.held = self.held:sub(1, at - 1)
-        self.stopped = which
-        release(self, 0)
-    else
-        release(self, math.max(self.longest - 1, 0))
-    end
-end
-
--- Emits the end, held back because a stop sequence might have begun there.
-function Cutter:finish()
-    if not self.stopped then
-        release(self, 0)
-    end
-end
-
--- Cuts a whole answer before the first stop sequence, which it also returns.
-local function cut(text, stop)
-    if #stop == 0 then
-        return text
-    end
-    local parts = {}
-    local cutter = new_cutter(stop, function(part) parts[#parts + 1] = part end)
-    cutter:write(text)
-    cutter:finish()
-    return table.concat(parts), cutter.stopped
-end
-
--------------------------------------------------------------------------------
 -- One choice
 
 -- Where the deltas of one choice go: to a stream, or to a list.
@@ -100,7 +28,7 @@ Sink.__index = Sink
 
 local function new_sink(job, index, stream, log)
     return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = nil,
-        cutter = stream and new_cutter(job.stop, function(text)
+        cutter = stream and job.stop:cutter(function(text)
             stream:write(index, text)
         end) }, Sink)
 end
@@ -149,7 +77,7 @@ local function choose(job, index, stream, opts)
         result.stopped = sink.cutter.stopped
         stream:finish(index, result)
     else
-        result.answer, result.stopped = cut(result.answer, job.stop)
+        result.answer, result.stopped = job.stop:cut(result.answer)
     end
     result.reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
     return result, nil, spent

@@ -9,6 +9,7 @@
 
 local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
+local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local mcp = require "ponder.mcp.server"
 local options = require "ponder.options"
@@ -18,6 +19,7 @@ local random = require "ponder.core.random"
 local endpoint = {}
 
 local MAX_SESSIONS = 10000
+local MAX_BATCH = 100 -- messages
 
 ---@class ponder.serve.Mcp
 ---@field server ponder.mcp.Server
@@ -155,7 +157,8 @@ end
 
 -- Answers a POST.
 function Mcp:post(server, r, key)
-    local message, problem = protocol.decode(r.body)
+    local message, problem = foreign.decode(r.body)
+    r.body = nil
     local function refuse(code, text)
         return server:reply(r, 400, protocol.failure(nil, code, text))
     end
@@ -163,6 +166,8 @@ function Mcp:post(server, r, key)
         return refuse(protocol.PARSE_ERROR, "Parse error: " .. tostring(problem))
     elseif type(message) ~= "table" or #message == 0 and message.jsonrpc ~= "2.0" then
         return refuse(protocol.INVALID_REQUEST, "not a JSON-RPC request")
+    elseif #message > MAX_BATCH then
+        return refuse(protocol.INVALID_REQUEST, ("more than %d messages"):format(MAX_BATCH))
     end
     -- While the server drains, a client may still cancel what runs.
     local is_request = #message > 0 or message.id ~= nil and message.method ~= nil

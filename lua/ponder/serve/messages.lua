@@ -20,6 +20,7 @@ function messages.read(body, server)
     local system = fields.text(given.system, "system")
     fields.converse(job, list, system ~= "" and system or nil)
     job.stop = fields.stop(given, "stop_sequences")
+    fields.number(job.fields.params, "temperature", { type = "number", min = 0, max = 1 })
     job.fields.max_output_tokens = fields.integer(given, "max_tokens", 1)
     return job
 end

@@ -6,35 +6,64 @@ local json = require "ponder.json"
 
 local responses = {}
 
-local SHAPE_FIELDS = { "tools", "tool_choice", "previous_response_id", "conversation", "background",
-    "include", "top_logprobs" }
+local SHAPE_FIELDS = { "tools", "tool_choice", "conversation", "background", "top_logprobs" }
 local KNOWN = { model = "string", input = "any", instructions = "string", stream = "boolean",
-    max_output_tokens = "number", text = "table", store = "any", stream_reasoning = "boolean" }
+    max_output_tokens = "number", text = "table", store = "boolean",
+    previous_response_id = "string", stream_reasoning = "boolean" }
+local NOT_KEPT = "is not kept (only the latest answers are, for the key that asked for them); "
+    .. "send the conversation itself"
 
--- Reads the input: a string, or a list of messages and of the reasoning of earlier answers (items
--- of other types are refused).
-local function messages_of(list)
+-- Reads the input: a string, or a list of messages and of what earlier answers had: their
+-- reasoning, and references to their items. Items of other types are refused.
+local function messages_of(list, find_item)
     if type(list) == "string" then
         return { { role = "user", content = list } }
+    elseif type(list) ~= "table" then
+        return fields.messages(list, "input")
     end
-    for i = 1, type(list) == "table" and #list or 0 do
-        local kind = type(list[i]) == "table" and list[i].type or nil
-        if kind ~= nil and kind ~= "message" and kind ~= "reasoning" then
+    local items = {}
+    for i = 1, #list do
+        local item = list[i]
+        local kind = type(item) == "table" and item.type or nil
+        if kind == "item_reference" then
+            local id = item.id
+            item = find_item(id) or error(errors.new(404, "item_not_found",
+                ("input[%d]: the item %s %s"):format(i - 1, tostring(id), NOT_KEPT),
+                ("input[%d].id"):format(i - 1)), 0)
+        elseif kind ~= nil and kind ~= "message" and kind ~= "reasoning" then
             error(fields.wrong(("input[%d].type"):format(i - 1),
                 ("input[%d]: items of type %s are not supported"):format(i - 1, tostring(kind)),
                 "unsupported_content"), 0)
         end
+        items[i] = item
     end
-    return fields.messages(list, "input")
+    return fields.messages(items, "input")
+end
+
+local function append(list, more)
+    return table.move(more, 1, #more, #list + 1, list)
 end
 
 ---Reads a request's body; raises a ponder.serve.Error.
 ---@param body table
 ---@param server ponder.serve.Server
+---@param key ponder.serve.Key?
 ---@return ponder.serve.Job
-function responses.read(body, server)
+function responses.read(body, server, key)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
-    fields.converse(job, messages_of(fields.required(given, "input")), given.instructions)
+    local previous, messages = given.previous_response_id, {}
+    if previous then
+        local before = server.kept:answer(key, previous) or error(fields.wrong(
+            "previous_response_id", ("the response %s %s"):format(previous, NOT_KEPT),
+            "previous_response_not_found"), 0)
+        append(messages, before.messages)
+    end
+    append(messages, messages_of(fields.required(given, "input"), function(id)
+        return server.kept:item(key, id)
+    end))
+    job.previous, job.store = previous, given.store ~= false
+    job.conversation = job.store and append({}, messages) or nil
+    fields.converse(job, messages, given.instructions)
     local format = given.text and given.text.format
     job.fields.response_format = fields.format(type(format) == "table" and format or nil,
         "text.format")
@@ -54,6 +83,7 @@ local function frame(job, status, output, spent)
     return { id = "resp_" .. job.id, object = "response", created_at = job.created,
         status = status, model = job.policy.name, output = json.array(output or {}), run = job.id,
         error = json.null, incomplete_details = json.null, instructions = json.null,
+        previous_response_id = job.previous or json.null, store = job.store,
         metadata = json.object {}, parallel_tool_calls = false, tool_choice = "none",
         tools = json.array {}, usage = spent and usage_of(spent) or json.null }
 end
@@ -78,6 +108,19 @@ local function ended(job, output, result, spent)
         body.incomplete_details = { reason = "max_output_tokens" }
     end
     return body
+end
+
+---The conversation with its answer, for later requests.
+---@param job ponder.serve.Job
+---@param body table the response
+---@return {role: string, content: string}[]? messages nil: it is not to be kept
+function responses.conversation(job, body)
+    local texts = {}
+    for _, item in ipairs(body.output) do
+        texts[#texts + 1] = item.type == "message" and item.content[1].text or nil
+    end
+    return job.store and append(job.conversation, { { role = "assistant",
+        content = table.concat(texts) } }) or nil
 end
 
 ---The body of a reply that is not a stream.
@@ -174,6 +217,7 @@ end
 function Stream:close(spent)
     local body = ended(self.job, self.output, self.result, spent)
     self:event("response." .. body.status, { response = body })
+    return body
 end
 
 function Stream:fail(err)

@@ -2,6 +2,7 @@
 --- are allowed.
 
 local directories = require "ponder.core.directory"
+local foreign = require "ponder.serve.foreign"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -41,23 +42,6 @@ end
 local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
     "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
     "truncated", "cost", "cached", "scripted", "dropped" }
-
-local LONG = 1 << 20 -- bytes
-local MAX_VALUES = 1 << 20 -- of a longer text: each takes more memory than its text
-
-local function count(text)
-    return select(2, text:gsub("[%[{,]", "%0"))
-end
-
----Decodes a message of the script's process.
----@param text string
----@return any value nil: it is not JSON, or has too many values
-function requests.decode(text)
-    if #text <= LONG or count(text) <= MAX_VALUES
-        or count(text:gsub("\\.", ""):gsub('"[^"]*"', "")) <= MAX_VALUES then
-        return (json.decode(text))
-    end
-end
 
 local function refuse(message)
     return { message = message, code = "DENIED" }
@@ -289,7 +273,7 @@ local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool
 ---@param call table its argument
 ---@return table answer
 function requests.perform(self, request, await_room, call)
-    local what = type(request.what) == "string" and requests.decode(request.what)
+    local what = type(request.what) == "string" and foreign.decode(request.what)
     local kind = KINDS[request.kind]
     return kind and type(what) == "table" and kind(self, what, await_room, call)
         or refuse("malformed request")

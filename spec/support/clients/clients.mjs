@@ -6,6 +6,7 @@
 import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
 import { generateText, streamText } from "ai";
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { ChatOpenAI } from "@langchain/openai";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -44,6 +45,13 @@ await attempt("openai responses", async () =>
   (await openai.responses.create({ model: "echo", input: "hi" })).output_text);
 await attempt("openai responses stream", async () =>
   (await openai.responses.stream({ model: "echo", input: "hi" }).finalResponse()).output_text);
+await attempt("openai responses, next turn", async () => {
+  const first = await openai.responses.create({ model: "turns", input: "one" });
+  const kept = await openai.responses.retrieve(first.id);
+  const second = await openai.responses.create({ model: "turns", input: "two",
+    previous_response_id: first.id, include: ["reasoning.encrypted_content"] });
+  return [kept.output_text ?? kept.output[0].content[0].text, second.output_text];
+});
 await attempt("openai failed policy", () => chat("fail"));
 await attempt("openai unknown model", () => chat("nosuch"));
 
@@ -62,6 +70,24 @@ await attempt("ai sdk stream", async () => {
   const result = streamText({ model: compatible("echo"), prompt: "hi" });
   return [await result.reasoningText, await joined(result.textStream, (t) => t)];
 });
+
+// Its default provider names earlier answers by their ids (item_reference).
+const standard = createOpenAI({ apiKey: "any", baseURL: base + "/v1" });
+async function twoTurns(ask) {
+  const turns = [{ role: "user", content: "one" }];
+  const first = await ask({ model: standard("turns"), messages: turns });
+  turns.push(...first.messages, { role: "user", content: "two" });
+  return [first.text, (await ask({ model: standard("turns"), messages: turns })).text];
+}
+await attempt("ai sdk, next turn", () => twoTurns(async (options) => {
+  const { text, response } = await generateText(options);
+  return { text, messages: response.messages };
+}));
+await attempt("ai sdk stream, next turn", () => twoTurns(async (options) => {
+  const result = streamText(options);
+  const text = await joined(result.textStream, (t) => t);
+  return { text, messages: (await result.response).messages };
+}));
 
 const langchain = new ChatOpenAI({
   model: "echo", apiKey: "any", configuration: { baseURL: base + "/v1" } });

@@ -1,0 +1,171 @@
+-- ponder serve: the command.
+
+local json = require "ponder.json"
+local shell = require "shell"
+local store = require "ponder.core.store"
+local upstreams = require "server"
+
+local CHAT = "/v1/chat/completions"
+
+describe("ponder serve", function()
+    it("serves files and built-in policies until it is told to stop", function()
+        local dir <close> = shell.directory {
+            ["up.lua"] = "print('loaded')\nreturn function(r) return r.prompt:upper() end",
+            ["two.lua"] = "return { a = function() return 'A' end, b = { run = function() end } }",
+        }
+        local r = shell.run(([[
+            cd %s
+            %s serve up.lua other=up.lua two.lua chat --model script:%s --listen unix:s.sock \
+                >$OUT 2>$ERR & pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            stat -c %%a s.sock
+            page=$(curl -s -o page -w '%%{http_code}' --unix-socket s.sock http://localhost/)
+            kill -TERM $pid; wait $pid; status=$?
+            [ "$page" = 404 ] && [ ! -e s.sock ] && exit $status]]):format(dir.path,
+            shell.quote(shell.executable),
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua")))
+        assert.equal(0, r.status)
+        assert.equal("", r.out)
+        assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
+    end)
+
+    for name, case in pairs { TERM = { 143, "while true do end" },
+        INT = { 130, "return (('a'):rep(60)):find(('a?'):rep(60) .. ('a'):rep(60))" } } do
+        it("is ended by a second SIG" .. name .. " even if a policy computes", function()
+            local dir <close> = shell.directory {
+                ["busy.lua"] = "return function()\nio.stderr:write 'busy'\n" .. case[2] .. "\nend" }
+            local r = shell.run(([[
+                cd %s
+                %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
+                until grep -q ' at http' $ERR; do sleep 0.01; done
+                port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
+                body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
+                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
+                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: ' \
+                    && printf 'application/json\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} \
+                    "$body")" >>$OUT &
+                until grep -q busy$ $ERR; do sleep 0.01; done
+                kill -%s $pid; sleep 1; kill -%s $pid
+                (sleep 30; kill -KILL $pid) & killer=$!
+                wait $pid; status=$?; kill $killer; exit $status]]):format(dir.path,
+                shell.quote(shell.executable), CHAT, name, name))
+            assert.equal(case[1], r.status)
+        end)
+    end
+
+    it("gives strategies of a file the model and the tools of the flags", function()
+        local own = [[require("ponder.strategy").new { name = "own", roles = { "generate" },
+            run = function(thinker, question) return (thinker:ask(question)) end }]]
+        local dir <close> = shell.directory { ["own.lua"] = "return " .. own,
+            ["two.lua"] = "return { one = " .. own .. ", up = function() return 'UP' end }",
+            ["m.lua"] = [[return function(request)
+                local tools = request.options.tools
+                return tools and "I have " .. tools[1].name or "no tools"
+            end]], ["t.lua"] = "return { { name = 'clock', run = function() end } }" }
+        local r = shell.run(([[
+            cd %s; exec >$OUT 2>$ERR
+            %s serve own.lua two.lua chat --model script:m.lua --tools t.lua --listen unix:s.sock &
+            pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            for model in own one up; do
+                curl -s --unix-socket s.sock -H 'Content-Type: application/json' \
+                    http://localhost%s -d '{"model":"'$model'","messages":[{"role":"user",
+                    "content":"x"}]}' | grep -o '"content":"[^"]*"'
+            done
+            kill -TERM $pid; wait $pid
+            %s serve two.lua; echo $?]]):format(dir.path, shell.quote(shell.executable), CHAT,
+            shell.quote(shell.executable)))
+        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n1\n', r.out)
+        assert.matches("ponder serve: two.lua: policy one: no model is named", r.err, 1, true)
+    end)
+
+    it("gives the model of the policy chat the limit and the format of a request", function()
+        local upstream <close> = upstreams.start()
+        local dir <close> = shell.directory {}
+        local event = json.encode { choices = { { index = 0, delta = { content = "{}" },
+            finish_reason = "length" } } }
+        upstream:next("type=text/event-stream&body=" .. upstreams.encode("data: " .. event
+            .. "\n\ndata: [DONE]\n\n"))
+        local r = shell.run(([[
+            cd %s
+            OPENAI_API_KEY=none OPENAI_BASE_URL=%s/v1 %s serve chat --model openai:m \
+                --listen unix:s.sock 2>$ERR & pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            curl -s --unix-socket s.sock -H 'Content-Type: application/json' http://localhost%s \
+                -d '{"model":"chat","messages":[{"role":"user","content":"x"}],"max_tokens":7,
+                    "response_format":{"type":"json_object"}}' >$OUT
+            kill -TERM $pid; wait $pid]]):format(dir.path, upstream.url,
+            shell.quote(shell.executable), CHAT))
+        assert.equal("length", assert(json.decode(r.out)).choices[1].finish_reason)
+        local sent = json.decode(upstream:request():match "\n({.*})$")
+        assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
+    end)
+
+    it("logs each request as a run of its own", function()
+        local dir <close> = shell.directory {}
+        local r = shell.run(([[
+            cd %s
+            %s serve chat --model script:%s --listen 127.0.0.1:0 --log run.db >$OUT 2>$ERR &
+            pid=$!
+            until grep -q ' at http' $ERR; do sleep 0.01; done
+            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
+            body='{"model":"chat","messages":[{"role":"user","content":"Use 4 4 6 8"}]}'
+            for i in 1 2; do
+                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
+                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n' \
+                    && printf 'Content-Type: application/json\r\nContent-Length: %%d\r\n\r\n%%s' \
+                    ${#body} "$body")" >>$OUT
+            done
+            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"), CHAT))
+        assert.matches("HTTP/1.1 200 OK.*HTTP/1.1 200 OK", r.out)
+        local db <close> = assert(store.open(dir.path .. "/run.db", { mode = "read" }))
+        assert.equal(2, (db:row("SELECT count(*) FROM runs WHERE name = 'chat' AND parent = 1 "
+            .. "AND status = 'completed'")))
+        assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
+    end)
+
+    it("reports errors before it listens", function()
+        local dir <close> = shell.directory { ["bad.lua"] = "return 5",
+            ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
+            ["odd.lua"] = "return { run = print, depth = 1 }", ["keys"] = "short\n",
+            ["schema.lua"] = 'return { run = print, returns = { type = "objekt" } }',
+            ["up.lua"] = "return function() end" }
+        local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
+        local function reports(status, case)
+            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
+            assert.equal(status, r.status)
+            assert.matches(case[1], r.err)
+        end
+        for _, case in ipairs {
+            { "^ponder serve: broken.lua:1: unexpected symbol", "broken.lua" },
+            { "^ponder serve: result.lua: policy best_node: expected a function", "result.lua" },
+            { '^ponder serve: odd.lua: policy odd: unknown option "depth"\n$', "odd.lua" },
+            { '^ponder serve: schema.lua: policy schema: returns: type must be "object", ',
+                "schema.lua" },
+            { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
+            { "^ponder serve: tot: no model is named", "tot" },
+        } do
+            reports(1, case)
+        end
+        for _, case in ipairs {
+            { "expected a policy" },
+            { "^ponder serve: nosuch.lua: No such file or directory\n$", "nosuch.lua" },
+            { "^ponder serve: two policies are named up %(NAME=FILE.lua names one%)\n$", "up.lua",
+                "up.lua" },
+            { "%-%-listen: 0.0.0.0:1 can be reached from other machines, which needs "
+                .. "%-%-key%-file FILE", "--listen", "0.0.0.0:1", "up.lua" },
+            { "%-%-listen: expected HOST:PORT .*%-%-key%-file", "--listen", "0.0.0.0", "up.lua" },
+            { "%-%-cors: expected origins such as https://example.com %(got \"a.example\"%)",
+                "--cors", "*,http://localhost:3000,a.example", "up.lua" },
+            { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
+        } do
+            reports(2, case)
+        end
+        local r = shell.ponder({ "serve", "tot" }, {
+            env = { XDG_CONFIG_HOME = broken_config.path },
+        })
+        assert.equal(1, r.status)
+        assert.matches("^ponder serve: tot: [^\n]*/config.lua:1: unexpected symbol[^\n]*\n$", r.err)
+    end)
+end)

@@ -1,0 +1,93 @@
+--- A server of ponder.serve, and its clients as tasks of the same process.
+---
+---     served.run({ policies = policies }, function(client, server)
+---         local result, body = client("POST", served.CHAT, served.chat("echo", "hi"))
+---     end)
+
+local json = require "ponder.json"
+local serve = require "ponder.serve"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local served = {}
+
+served.CHAT = "/v1/chat/completions"
+served.logged = nil -- the server's last log line
+served.cancelled = nil -- set by the policy `wait` when it is cancelled
+
+served.POLICIES = {
+    echo = function(request)
+        request:think("reading\n")
+        request:write("you said: ")
+        request:write(request.prompt)
+    end,
+    answer = function(request) return { answer = request.prompt, extra = 1 } end,
+    raise = function() error "a secret of the server" end,
+    fail = function() return nil, "no luck", "BUDGET" end,
+    wait = function(request)
+        local guarded <close> = setmetatable({}, { __close = function()
+            served.cancelled = true
+        end })
+        request:write("first")
+        task.sleep(20)
+        return guarded and "late"
+    end,
+    random = function() return tostring(math.random(1 << 30)) end,
+    tools = { run = function(request) return #request.params.tools .. " tools" end,
+        accepts = { "tools" }, description = "counts tools" },
+}
+
+---Calls f(client, server, address) while a server listens.
+---@param opts table of serve.new; default policies: those above
+---@param f fun(client: function, server: table, address: string) client(method, path, body,
+---  headers, on_event) returns the result, and its body decoded
+function served.run(opts, f)
+    task.run(function()
+        opts.policies, opts.listen = opts.policies or served.POLICIES, "127.0.0.1:0"
+        opts.log = function(text) served.logged = text end
+        local server = serve.new(opts)
+        local address = assert(server:start())
+        local net = transport.new()
+        local function client(method, path, body, headers, on_event)
+            local all = { ["content-type"] = "application/json" }
+            for name, value in pairs(headers or {}) do
+                all[name] = value or nil
+            end
+            local result = net:send({ url = "http://" .. address .. path, method = method,
+                body = type(body) == "table" and json.encode(body) or body, headers = all,
+                proxy = "", stream = on_event and "sse" or nil, timeout_ms = 30000 }, on_event)
+            local ok, decoded = pcall(json.decode, result.body or "")
+            return result, ok and decoded or result.body
+        end
+        f(client, server, address)
+        net:close()
+        server:drain()
+        server:wait()
+    end)
+end
+
+---The body of a chat completion.
+---@param model string
+---@param text string of its one message
+---@param more? table further fields
+---@return table
+function served.chat(model, text, more)
+    local body = { model = model, messages = { { role = "user", content = text } } }
+    for name, value in pairs(more or {}) do
+        body[name] = value
+    end
+    return body
+end
+
+---Asks for a stream.
+---@return table[] events the data of each
+---@return table result
+function served.stream(client, path, body)
+    local events = {}
+    local result = client("POST", path, body, nil, function(_, data)
+        events[#events + 1] = json.decode(data)
+    end)
+    return events, result
+end
+
+return served
