@@ -313,6 +313,37 @@ describe("a script's error", function()
             failure({ "a.lua" }, { cwd = dir.path }))
     end)
 
+    it("names its line, or its function, for arguments of a call by `return`", function()
+        local wrong = "m:complete('q', { temprature = 1 })"
+        for code, place in pairs {
+            ["\nreturn require('ponder.search').run {\n k = 0 }"] = "a.lua:2: search.run: ",
+            ["return require('ponder.model').open('x', { n = 0 })"] = "a.lua:1: model.open: ",
+            ["return require('ponder.eval').run {}"] = "a.lua:1: eval: ",
+            ["return require('ponder.strategy.tot').new { n = 0 }"] = "a.lua:1: strategy.tot.new: ",
+            ["return require('ponder.ensemble').best_of_n {}"] = "a.lua:1: ensemble.best_of_n: ",
+            ["return require('ponder.process').run {}"] = "a.lua:1: process.run: ",
+            ["local function f()\n return require('ponder.search').run {}\nend\nf()"] =
+                "a.lua:4: search.run: ",
+            ["local m = require('ponder.model').open 'script:m.lua'\n"
+                .. "require('ponder.task').map({ 1 }, function()\n return " .. wrong .. " end)"] =
+                "in the function at a.lua:2: model.complete: ",
+            ["local m = require('ponder.model').open 'script:m.lua'\n"
+                .. "require('ponder.task').timeout(9, function()\n return " .. wrong .. " end)"] =
+                "in the function at a.lua:2: model.complete: ",
+        } do
+            local dir <close> = shell.directory { ["a.lua"] = code,
+                ["m.lua"] = "return function() return 'fine' end" }
+            local message = failure({ "a.lua" }, { cwd = dir.path })
+            assert.equal("ponder: " .. place, message:sub(1, #"ponder: " + #place))
+        end
+        local dir <close> = shell.directory { ["m.lua"] = "return function() return 'fine' end",
+            ["e.lua"] = "local m = require('ponder.model').open 'script:m.lua'\n"
+                .. "return { name = 'e', data = { { id = 'a', question = 'q', target = 't' } },\n"
+                .. "policies = { a = function() return " .. wrong .. " end }, score = 'exact' }" }
+        local r = shell.ponder({ "eval", "--no-log", "e.lua" }, { cwd = dir.path })
+        assert.matches("in the function at e.lua:3: model.complete: ", r.out .. r.err)
+    end)
+
     it("ends the traceback at the script, not in the program that runs it", function()
         local main = "stack traceback:\n\t%(command line%):1: in main chunk\n"
         assert.matches("^ponder: %(command line%):1: attempt [^\n]*\n" .. main .. "$",

@@ -5,6 +5,25 @@ local private = require "ponder.core.private"
 
 local file = {}
 
+local load = load -- a script may replace it
+
+-- A chunk with a variable to close makes no tail calls, which would hide the line of an error in
+-- the arguments of `return search.run { ... }`.
+local NO_TAIL_CALLS = "local _ponder_ <close> = nil "
+
+---Compiles the text of a script. Like Lua, skips a byte order mark and a first line that begins
+---with `#`; refuses binary code.
+---@param text string
+---@param name string of the chunk: "@FILE"
+---@param env? table default: the globals
+---@return function? chunk
+---@return string? message
+function file.compile(text, name, env)
+    text = text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "")
+    local is_binary = text:find "^\27"
+    return load(is_binary and text or NO_TAIL_CALLS .. text, name, "t", env or _G)
+end
+
 ---Whether a path exists. Unlike opening it, this does not wait for the writer of a pipe.
 ---@param path string
 ---@return boolean

@@ -8,6 +8,7 @@
 --- Programs that a model wrote run in a separate state: see ponder.sandbox.
 
 local builtin = require "ponder.builtin"
+local compile = require("ponder.file").compile
 local pick = require("ponder.options").pick
 
 local pure = {}
@@ -17,7 +18,7 @@ local create, resume = coroutine.create, coroutine.resume
 local sethook, set_any_metatable = debug.sethook, debug.setmetatable
 local any_metatable = debug.getmetatable
 local count_memory, error, pcall = collectgarbage, error, pcall
-local getmetatable, load, setmetatable = getmetatable, load, setmetatable
+local getmetatable, setmetatable = getmetatable, setmetatable
 local math_type, next, pairs, type = math.type, next, pairs, type
 
 -------------------------------------------------------------------------------
@@ -116,8 +117,7 @@ end
 ---@return function? chunk
 ---@return string? message
 function pure.load(text, name, env)
-    text = text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "") -- like Lua
-    return load(text, name, "t", env or pure.environment())
+    return compile(text, name, env or pure.environment())
 end
 
 -------------------------------------------------------------------------------

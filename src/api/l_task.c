@@ -12,19 +12,91 @@
 static const char raise_key; /* its address makes park raise the value that follows */
 static const char late_key;  /* its address is the error of a task whose time is up */
 
-/* Pushes "file:line" of the innermost Lua function of the script in `co`, from `level` outwards;
- * pushes nothing and returns 0 if there is none. */
+static bool lost_function; /* task_error could not name a task's function */
+
+/* Pushes "file:line" of the innermost Lua function of the script in `co`, from `level` outwards, or
+ * else of ponder's own outside the scheduler; pushes nothing and returns 0 if there is none. */
 static int push_place(lua_State *L, lua_State *co, int level)
 {
     lua_Debug ar;
-    for (; lua_getstack(co, level, &ar); level++) {
-        lua_getinfo(co, "Sl", &ar);
-        if (ar.currentline > 0 && !stop_is_protected(ar.source)) {
-            lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-            return 1;
+    for (int own = 0; own <= 1; own++) {
+        for (int i = level; lua_getstack(co, i, &ar); i++) {
+            lua_getinfo(co, "Sl", &ar);
+            if (ar.currentline > 0 &&
+                !(own ? stop_is_protected(ar.source) : stop_is_own(ar.source))) {
+                lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+                return 1;
+            }
         }
     }
     return 0;
+}
+
+/* Pushes "in the function at file:line" of a function of the script that is a local variable of the
+ * innermost of ponder's functions from `level` on, which may have called it; pushes nothing and
+ * returns 0 if a function of the script comes first, or there is none. *all says whether there is
+ * nothing on the stack. */
+static int push_function_place(lua_State *L, int level, bool *all)
+{
+    lua_Debug frame, function;
+    for (*all = true; lua_getstack(L, level, &frame); level++) {
+        *all = false;
+        lua_getinfo(L, "S", &frame);
+        if (*frame.what == 'C')
+            continue;
+        if (!stop_is_own(frame.source))
+            return 0;
+        for (int i = 1; lua_getlocal(L, &frame, i) != NULL; i++) {
+            bool is_given = false;
+            if (lua_isfunction(L, -1) && !lua_iscfunction(L, -1)) {
+                lua_pushvalue(L, -1);
+                lua_getinfo(L, ">S", &function);
+                is_given = !stop_is_own(function.source);
+            }
+            lua_pop(L, 1);
+            if (is_given) {
+                lua_pushfstring(L, "in the function at %s:%d", function.short_src,
+                                function.linedefined);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Whether the function that called `error` is ponder's own, and blames the caller of a function
+ * that was called by `return`, of which Lua keeps nothing. */
+static bool blames_lost_caller(lua_State *L, int level)
+{
+    lua_Debug frame;
+    return level > 1 && lua_getstack(L, level - 1, &frame) && lua_getinfo(L, "St", &frame) &&
+           frame.istailcall && stop_is_own(frame.source);
+}
+
+/* is_own(source): whether a chunk name is of one of ponder's own files */
+static int task_is_own(lua_State *L)
+{
+    lua_pushboolean(L, stop_is_own(luaL_checkstring(L, 1)));
+    return 1;
+}
+
+/* error(message, [level]): Lua's, but names the closest place that is known of a lost caller. */
+static int task_error(lua_State *L)
+{
+    int level = (int)luaL_optinteger(L, 2, 1);
+    lua_settop(L, 1);
+    if (lua_type(L, 1) == LUA_TSTRING && level > 0) {
+        bool all = false;
+        if (!blames_lost_caller(L, level) || !push_function_place(L, level, &all))
+            luaL_where(L, level);
+        else
+            lua_pushliteral(L, ": ");
+        const Frame *f = frame_running();
+        lost_function = all && f != NULL && f->L == L && f->kind == FRAME_TASK;
+        lua_pushvalue(L, 1);
+        lua_concat(L, lua_gettop(L) - 1);
+    }
+    return lua_error(L);
 }
 
 /* Raises "file:line: who: message" with the script's line rather than the library's. */
@@ -83,7 +155,8 @@ static int task_create(lua_State *L)
     return 1;
 }
 
-/* resume(co, ...) -> true, results... | false, error, traceback | nothing: it waits
+/* resume(co, ...) -> true, results... | false, error, traceback, whether the error lacks the place
+ * of the task's function, which called the function that it blames by `return` | nothing: it waits
  * | false, LATE, status: its time is up. It can only be closed; status tells whether it raised. */
 static int task_resume(lua_State *L)
 {
@@ -94,6 +167,7 @@ static int task_resume(lua_State *L)
         return luaL_error(L, "this coroutine is not a waiting task");
     if (was == CO_WAITING)
         lua_pop(co, 1);
+    lost_function = false;
     n = coroutine_step(L, co, lua_gettop(L) - 1, FRAME_TASK, 1);
     if (n == STEP_WAITS)
         return 0;
@@ -110,8 +184,10 @@ static int task_resume(lua_State *L)
     }
     lua_pushboolean(L, n != STEP_FAILED);
     lua_replace(L, 1);
-    if (n == STEP_FAILED)
+    if (n == STEP_FAILED) {
         luaL_traceback(L, co, NULL, 0);
+        lua_pushboolean(L, lost_function);
+    }
     return lua_gettop(L);
 }
 
@@ -282,11 +358,14 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"raise_stop", task_raise_stop},
                                      {"limit_steps", task_limit_steps},
                                      {"protect", task_protect},
+                                     {"is_own", task_is_own},
                                      {NULL, NULL}};
 
 PONDER_MODULE(luaopen_ponder_core_task)
 {
     stop_open();
+    lua_pushcfunction(L, task_error);
+    lua_setglobal(L, "error");
     luaL_newlibtable(L, functions);
     lua_createtable(L, MAX_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);

@@ -66,8 +66,7 @@ int stop_protect(const char *name)
     return 1;
 }
 
-/* Whether a chunk name is of one of ponder's own files. */
-static int is_own(const char *source)
+int stop_is_own(const char *source)
 {
     return root_length > 0 && strncmp(source, names[0], root_length) == 0;
 }
@@ -86,7 +85,7 @@ static int is_protected(lua_State *L, int caught)
             continue;
         if (stop_is_protected(ar.source))
             return 1;
-        if (!is_own(ar.source))
+        if (!stop_is_own(ar.source))
             return 0;
     }
     return 0;
@@ -154,7 +153,7 @@ static void raise_error(lua_State *L, const char *message)
 static int runs_script(lua_State *L)
 {
     lua_Debug ar;
-    return lua_getstack(L, 0, &ar) && lua_getinfo(L, "S", &ar) && !is_own(ar.source);
+    return lua_getstack(L, 0, &ar) && lua_getinfo(L, "S", &ar) && !stop_is_own(ar.source);
 }
 
 /* Ends the running task, whose time is up: leaves its coroutine, or, where it cannot yield, raises
@@ -218,7 +217,7 @@ int stop_must_raise(lua_State *L)
     lua_Debug ar;
     if (reason == STOP_NONE || obeyed || pending || !is_stoppable(frame_running()))
         return 0;
-    return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !is_own(ar.source);
+    return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !stop_is_own(ar.source);
 }
 
 void stop_arm(void)

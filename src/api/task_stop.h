@@ -108,7 +108,8 @@ void stop_open(void);
  * that ends in ".lua"), nor in ponder code that they call. Returns 0: too many names. */
 int stop_protect(const char *name);
 
-/* Whether a chunk name belongs to such a file. */
+/* Whether a chunk name belongs to such a file, or to any of ponder's own. */
 int stop_is_protected(const char *source);
+int stop_is_own(const char *source);
 
 #endif

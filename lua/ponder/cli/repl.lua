@@ -1,6 +1,7 @@
 --- `ponder repl`: an interactive prompt that reads Lua, runs it and prints the results.
 
 local cli = require "ponder.cli"
+local file = require "ponder.file"
 local host = require "ponder.core.host"
 local line = require "ponder.core.line"
 local options = require "ponder.options"
@@ -54,7 +55,7 @@ end
 
 -- Compiles a text as an expression, else as statements; or nil, message, whether it is incomplete.
 local function compile(text)
-    local chunk = load("return " .. text, "=stdin")
+    local chunk = file.compile("return " .. text, "=stdin")
     local message
     if not chunk then
         chunk, message = load(text, "=stdin")

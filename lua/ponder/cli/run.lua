@@ -5,6 +5,7 @@ local budgets = require "ponder.task.budget"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local confined = require "ponder.cli.shared.confined"
+local file = require "ponder.file"
 local files = require "ponder.log.files"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
@@ -56,8 +57,7 @@ local function read_script(path)
     elseif not text then
         return nil, message
     end
-    -- Like Lua, skips a byte order mark and a first line that begins with #.
-    return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
+    return text
 end
 
 local NAME_MODEL = "to name the model of a script without such an option: PONDER_MODEL=NAME ponder "
@@ -99,7 +99,7 @@ local function load_script(opts, path, arguments)
     if opts.untrusted then
         return confined.chunk(text, name, arguments, opts)
     end
-    local chunk, message = load(text, name)
+    local chunk, message = file.compile(text, name)
     if message and message:find("attempt to load a binary chunk", 1, true) then
         message = name:sub(2) .. ": binary Lua code is refused; expected source text"
     end

@@ -124,7 +124,7 @@ function files.load(path, kind)
     if not text then
         return nil, message, code
     end
-    return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
+    return whole_file.compile(text, "@" .. path)
 end
 
 ---Runs a Lua file.

@@ -2,7 +2,9 @@
 error("a description for editors, not a module")
 
 --- The C part of ponder.task, which scripts use instead. Calls in the wrong order are not detected,
---- but cannot crash.
+--- but cannot crash. Loading it replaces Lua's `error`: where ponder's own code blames the caller
+--- of a function that the script has called by `return`, of which Lua keeps nothing, the error
+--- names the function of the script that ponder had called, "in the function at FILE:LINE: ...".
 ---@class ponder.core.task
 ---@field coroutine table resume, wrap, close, status, yield, isyieldable, running: replace Lua's
 ---@field LATE userdata the error of a task whose time is up
@@ -26,7 +28,8 @@ function core.give_back(co) end
 ---@param co thread one that has not begun, or that waits
 ---@param ... any the results of park in it
 ---@return boolean? ended true: it has returned, its results follow; false: it has raised, the error
----and a traceback follow, or LATE and whether it has raised: then it can only be closed; nothing:
+---and a traceback follow, and whether the error lacks the place of the task's function,
+--- or LATE and whether it has raised: then it can only be closed; nothing:
 ---it waits
 ---@return any ...
 function core.resume(co, ...) end
@@ -99,5 +102,11 @@ function core.limit_steps(steps) end
 ---@param source string a chunk name: one file if it ends in ".lua"; else FILE.lua and all files in
 ---the directory FILE
 function core.protect(source) end
+
+--- Whether a chunk name is of one of ponder's own files.
+---@param source string
+---@return boolean
+function core.is_own(source) end
+
 
 return core

@@ -96,6 +96,16 @@ function life.check(what)
     return current
 end
 
+---The same for what scripts call first: says how to get a task.
+---@param what string
+---@param level integer the error level
+function life.expect_task(what, level)
+    if not current then
+        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
+    end
+    core.check(what)
+end
+
 ---See task.context.
 ---@param name string
 ---@return any
@@ -369,13 +379,16 @@ local function settle(t, ok, ...)
             add_timer(t, wake_at)
         end
     else
-        local err, traceback = ...
+        local err, traceback, lacks_place = ...
         if err == LATE then
             return suspend(t, traceback)
         end
         local closed, replaced = close_coroutine(t)
-        if not closed then -- the same error, or that of a __close
+        if not closed and replaced ~= err then -- that of a __close
             err = replaced
+        elseif lacks_place and not core.is_own(debug.getinfo(t.f, "S").source) then
+            local about = debug.getinfo(t.f, "S")
+            err = ("in the function at %s:%d: %s"):format(about.short_src, about.linedefined, err)
         end
         fail(t, err, traceback)
         cancel_delayed()
@@ -410,7 +423,7 @@ function life.new(group, context, scope, index, f, ...)
         id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
         serial = last_serial + 1, group = group, state = "ready",
         co = core_create(limit, f, ...), scope = scope, index = index, values = false,
-        slot = false, place = live, context = context,
+        slot = false, place = live, context = context, f = f,
     }, Task)
     local ready = group.ready or {}
     ready[count] = t

@@ -7,6 +7,7 @@
 local builtin = require "ponder.builtin"
 local confine = require "ponder.core.confine"
 local core = require "ponder.core.task"
+local file = require "ponder.file"
 local forms = require "ponder.untrusted.forms"
 local host = require "ponder.core.host"
 local loop = require "ponder.core.loop"
@@ -137,7 +138,7 @@ end
 local function functions_of(start)
     local functions = {}
     function functions.load(arguments)
-        local chunk, message = load(start.text, start.name, "t", environment())
+        local chunk, message = file.compile(start.text, start.name, environment())
         if not chunk then
             return nil, message, "SYNTAX"
         end
