@@ -2,11 +2,77 @@
 
 local help = require "task_help"
 local loop = require "ponder.core.loop"
+local shell = require "shell"
 local task = require "ponder.task"
 
 local raises, run = help.raises, help.run
 
 local HERE = "spec/task_wait_spec.lua:%d+" -- as a pattern
+
+describe("where C calls a function back, what waits or costs", function()
+    local WAYS = [[
+        local touched, m = 0, require("ponder.model").open "script:m.lua"
+        local function touch() touched = touched + 1 return 1 end
+        local task, log = require "ponder.task", require "ponder.log"
+        local process = require "ponder.process"
+        local tool = { name = "t", run = touch, parameters = { type = "object" } }
+        local ways = {
+            function() m:complete "q" end,
+            function() m:chat { messages = { { role = "user", content = "q" } } } end,
+            function() m:list() end,
+            function() log.record("name", 1, touch) end,
+            function() process.run { command = { "touch", "touched" } } end,
+            function() process.open { command = { "touch", "touched" } } end,
+            function() require("ponder.mcp").open { command = { "touch", "touched" } } end,
+            function() require("ponder.queue").open("redis://127.0.0.1:1",
+                { script = "m.lua" }) end,
+            function() require("ponder.redis").open("redis://127.0.0.1:1"):call "PING" end,
+            function() require("ponder.strategy.tools").run({ tool }, { name = "t",
+                arguments = {} }, { tool_timeout_ms = 1000, tool_max_retries = 0 }) end,
+            function() require("ponder.strategy.cot").new { model = m }:run "q" end,
+            function() require("ponder.ensemble").best_of_n { model = m, prompt = "q", n = 2 } end,
+            function() require("ponder.eval").run { data = { { question = "q", target = "t" } },
+                policies = { a = touch }, score = "exact" } end,
+            function() require("ponder.search").run { initial_state = 1, concurrency = 2,
+                expand = touch, evaluate = touch, is_terminal = touch } end,
+            function() task.map({ 1 }, touch) end,
+            function() task.timeout(1, touch) end,
+            function() task.with_budget({ max_calls = 1 }, touch) end,
+        }
+        local function object(name, f) return setmetatable({}, { [name] = f }) end
+        local boundaries = {
+            function(f) string.gsub("x", "x", f) end,
+            function(f) table.sort({ 1, 2 }, f) end,
+            function(f) tostring(object("__tostring", f)) end,
+            function(f) table.concat(object("__index", f), "", 1, 1) end,
+            function(f) load(f) end,
+            function(f) xpcall(error, f) end,
+            function(f) object("__gc", f) collectgarbage() collectgarbage() end,
+            function(f) package.loaded.x, package.preload.x = nil, f require "x" end,
+        }
+        for i, way in ipairs(ways) do
+            for j, boundary in ipairs(boundaries) do
+                local ok, message = true, nil
+                pcall(boundary, function() ok, message = pcall(way) return "" end)
+                if ok or not message:find "^a.lua:%d+: .*: cannot wait inside a function" then
+                    print(i, j, message)
+                end
+            end
+        end
+        print(touched, io.open "touched")]]
+
+    it("is refused before it begins", function()
+        for _, flag in ipairs { "--log=a.db", "--no-log" } do
+            local dir <close> = shell.directory { ["a.lua"] = WAYS,
+                ["m.lua"] = "return function() io.stderr:write 'called' return 'fine' end" }
+            local r = shell.ponder({ flag, "a.lua" }, { cwd = dir.path })
+            local out, recorded = r.out:gsub("4\t%d\tnil\n", "") -- log.record without a log
+            assert.equal(flag == "--no-log" and 8 or 0, recorded)
+            assert.same({ recorded .. "\tnil\ttouched: No such file or directory\t2\n", "", 0 },
+                { out, r.err, r.status })
+        end
+    end)
+end)
 
 describe("task.semaphore", function()
     it("admits n at a time, in order", function()

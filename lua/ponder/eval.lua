@@ -39,9 +39,9 @@ local log = require "ponder.log"
 local matrix = require "ponder.eval.matrix"
 local options = require "ponder.options"
 local budgets = require "ponder.task.budget"
+local scheduler = require "ponder.task.scheduler"
 local score = require "ponder.eval.score"
 local summary = require "ponder.eval.summary"
-local task = require "ponder.task"
 local work = require "ponder.eval.work"
 
 local eval = {}
@@ -106,9 +106,7 @@ end
 ---@return "BAD_DATA"? code
 function eval.run(given, opts)
     opts = options.check("eval.run", opts, RULES)
-    if not task.current() then
-        error("eval.run: call it within a task (`ponder run` makes one; else task.run)", 2)
-    end
+    scheduler.expect_task("eval.run", 2)
     local evaluation, message, code = definition.new(given, opts, 2)
     if not evaluation then
         return nil, message, code

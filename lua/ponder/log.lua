@@ -59,7 +59,8 @@ end
 ---Records outside input that is neither a model's reply nor the time: calls f(...) and logs its
 ---results, which must be JSON values. A resumed or replayed run gets them from the log instead of
 ---calling f, with "[redacted]" in place of keys that ponder knows. What f raises is logged, too: a
----JSON value as such, others as text. f may wait. Without a log this just calls f.
+---JSON value as such, others as text. f may wait; in a logged run this waits, too. Without a log it
+---just calls f.
 ---@param name string what the input is, such as "page"
 ---@param key any identifies it: a JSON value; equal keys are distinguished by their order
 ---@param f function
@@ -73,6 +74,7 @@ function log.record(name, key, f, ...)
     if not is_followed() then
         return f(...)
     end
+    scheduler.check "log.record"
     return perform("outside", name, key, f, ...)
 end
 
@@ -94,6 +96,7 @@ function log.tool(name, arguments, f, ...)
     if not is_followed() then
         return f(...)
     end
+    scheduler.check "log.tool"
     return perform("tool", name, arguments, f, ...)
 end
 

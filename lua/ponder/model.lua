@@ -234,12 +234,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls
 
-local function check_task(what)
-    if not scheduler.current() then
-        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
-    end
-end
-
 --- Asks the model.
 ---@param opts ponder.model.ChatOptions
 ---@return ponder.model.Reply?
@@ -247,7 +241,7 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
-    check_task "model.chat"
+    scheduler.expect_task("model.chat", 2)
     return told(chat.run(self, opts, 3))
 end
 
@@ -258,7 +252,7 @@ end
 ---@return string? message
 ---@return string? code
 function Model:complete(prompt, opts)
-    check_task "model.complete"
+    scheduler.expect_task("model.complete", 2)
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
@@ -273,7 +267,7 @@ end
 ---@return string? message
 ---@return string? code
 function Model:list()
-    check_task "model.list"
+    scheduler.expect_task("model.list", 2)
     local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
 end

@@ -342,6 +342,8 @@ local function check_rest(checked, level)
     end
     if checked.concurrency > 1 and not task.current() then
         wrong(level + 1, "opts.concurrency > 1 needs a task: call it within task.run")
+    elseif checked.concurrency > 1 then
+        scheduler.check "search.run"
     end
 end
 

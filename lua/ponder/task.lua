@@ -34,8 +34,8 @@
 --- own coroutines. (This module permanently replaces coroutine.resume, wrap, close, status, yield
 --- and isyieldable by functions that let a wait pass through; a library that saved the old ones
 --- earlier cannot wait.) Not in a function that C calls back: a table.sort comparator, a
---- string.gsub replacement, a file while `require` loads it, a finalizer. There the wait raises, as
---- it does outside of `task.run`.
+--- string.gsub replacement, a file while `require` loads it, a finalizer. There what waits raises
+--- before it begins (a model call is not sent), as it does outside of `task.run`.
 ---
 --- **Cancelling** closes the coroutine: its to-be-closed variables are closed, and nothing else of
 --- it runs; pcall does not catch this. When `cancel` returns, the task has ended. Clean-up

@@ -8,6 +8,7 @@ local json = require "ponder.json"
 local kinds = require "ponder.operations.kinds"
 local log_graph = require "ponder.log.graph"
 local options = require "ponder.options"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 local thought = require "ponder.operations.thought"
 local waiters = require "ponder.task.waiters"
@@ -301,9 +302,7 @@ end
 function runner.run(g, opts)
     opts = options.check("operations.run", opts, OPTIONS, 3)
     local ask = ask_of(opts)
-    if not task.current() then
-        error("operations.run: call it within a task (`ponder run` makes one; else task.run)", 3)
-    end
+    scheduler.expect_task("operations.run", 3)
     local graph <close> = log_graph { name = g.name, kind = "operations" }
     local run = setmetatable({ g = g, ask = ask, permits = task.semaphore(opts.concurrency),
         steps = {}, budget = budgets.new {}, graph = graph, started = task.now() }, Run)

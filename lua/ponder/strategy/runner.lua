@@ -366,9 +366,8 @@ local function check(s, question, how)
     if type(question) ~= "string" or question == "" then
         error(("%s: question must be a non-empty string (got %s)"):format(where,
             options.show(question)), 3)
-    elseif not scheduler.current() then
-        error(where .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
     end
+    scheduler.expect_task(where, 3)
     return options.check(where, how, HOW, 3)
 end
 
