@@ -202,6 +202,57 @@ describe("ponder eval", function()
         assert.matches("no curves: c.json does not have their answers", why)
     end)
 
+    it("gives with --seed the same numbers again, but for times", function()
+        dir:write("model.lua", [[
+            local stats = require "ponder.stats"
+            return function(request)
+                local draw = stats.splitmix64_below(request.seed or os.time(), 3, 1)[1]
+                return { text = "Answer: " .. draw, usage = { input_tokens = 9,
+                    output_tokens = draw } }
+            end]])
+        dir:write("seeded.lua", [[
+            local model, data = require "ponder.model", {}
+            for i = 1, 12 do data[i] = { id = "i" .. i, question = "q" .. i % 3, target = "1" } end
+            local m = model.open "script:model.lua"
+            return { data = data, score = { exact = "numeric", judge = function(_, answer)
+                return tonumber(m:complete("Rate " .. tostring(answer)):match "%d") / 2
+            end }, policies = { io = { model = m }, sc = { model = m, k = 5 },
+                steps = function(item, run)
+                    local answer
+                    for i = 1, 3 do
+                        answer = m:complete(item.question .. i)
+                        run:report(answer)
+                    end
+                    return answer
+                end } }]])
+        local TIMES = { seconds = true, critical_seconds = true, thresholds = true }
+        local function without_times(value)
+            for name, field in pairs(type(value) == "table" and value or {}) do
+                value[name] = not TIMES[name] and without_times(field) or nil
+            end
+            return value
+        end
+        local function numbers(number, ...)
+            local page, log = number .. ".html", number .. ".db"
+            local result = ponder { "--json", "--html", page, "--log", log, "--epochs", "2", ...,
+                "seeded.lua" }
+            assert.equal(0, result.status, result.err)
+            local data = dir:read(page):match '<script[^>]*id="data"[^>]*>(.-)</script>'
+            data = json.decode(data)
+            for i, field in ipairs(data.fields) do
+                for _, record in ipairs(data.records) do
+                    record[i] = not TIMES[field] and record[i]
+                end
+            end
+            return without_times(json.decode(result.out)), without_times(data)
+        end
+        local first, page = numbers(1, "--seed=3")
+        local second, page_again = numbers(2, "--seed=3")
+        assert.same(first, second)
+        assert.same(page, page_again)
+        assert.not_same(first.policies, (numbers(3, "--seed=4")).policies)
+    end)
+
     it("needs no model to score recorded answers", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         dir:write("none.lua", (EVAL:gsub('flags.model or "script:model.lua"', "nil")))

@@ -487,6 +487,62 @@ describe("curves", function()
     end)
 end)
 
+describe("the seeds of calls", function()
+    local SEEN = {}
+
+    -- The seeds of calls by item, in order; `provider` may refuse them.
+    local function seeds(provider, opts, call)
+        local client = model.client { env = function() return nil end, config = {}, transport = {} }
+        local got = {}
+        client.register(provider, { call = function(request)
+            local item = request.messages[1].content
+            got[item] = got[item] or {}
+            table.insert(got[item], request.options.seed or "none")
+            return { text = "1" }
+        end })
+        local m = client.open(provider .. ":m")
+        run({ data = items(2), score = "numeric", policies = { p = function(item)
+            for _, n in ipairs { 1, 1, 2 } do
+                call.messages, call.n = { { role = "user", content = item.id } }, n
+                m:chat(call)
+            end
+            return 1
+        end } }, opts)
+        return got
+    end
+
+    it("differ by item, epoch and number, and are equal in the next evaluation", function()
+        local got, count = seeds("eval-seeds", { seed = 7, epochs = 2 }, {}), 0
+        for _, list in pairs(got) do
+            for _, seed in ipairs(list) do
+                assert.is_nil(SEEN[seed])
+                assert.equal("integer", math.type(seed))
+                SEEN[seed], count = true, count + 1
+            end
+        end
+        assert.equal(2 * 2 * 4, count)
+        for id, list in pairs(seeds("eval-seeds", { seed = 7, epochs = 2 }, {})) do
+            table.sort(list)
+            table.sort(got[id])
+            assert.same(got[id], list)
+        end
+        assert.not_same(got, seeds("eval-seeds", { seed = 8, epochs = 2 }, {}))
+    end)
+
+    it("are those of the call, or none", function()
+        local notice, lines = require "ponder.notice", {}
+        notice.forget()
+        local before = notice.listen(function(line) lines[#lines + 1] = line end)
+        assert.same({ 5, 5, 5, 6 }, seeds("eval-seeds", { seed = 7 }, { seed = 5 })["001"])
+        notice.listen(before)
+        assert.matches("the calls of p have seed 5 for every item", lines[1])
+        assert.same({ "none", "none", "none", "none" }, seeds("eval-seeds", {}, {})["001"])
+        model.refuse { provider = "eval-unseeded", option = "seed", action = "drop" }
+        assert.same({ "none", "none", "none", "none" },
+            seeds("eval-unseeded", { seed = 7 }, {})["001"])
+    end)
+end)
+
 describe("a curve", function()
     -- The points of one policy on an axis, as {at, value, ...}.
     local function points(axis, records)

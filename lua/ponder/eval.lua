@@ -37,6 +37,7 @@
 local definition = require "ponder.eval.definition"
 local log = require "ponder.log"
 local matrix = require "ponder.eval.matrix"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local budgets = require "ponder.task.budget"
 local scheduler = require "ponder.task.scheduler"
@@ -62,8 +63,8 @@ local RULES = {
 }
 options.merge(RULES, definition.CHOICE)
 
-local LOGGED = { "epochs", "seed", "limit", "sample", "exclude_errors", "concurrency", "max_cost",
-    "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item" }
+local LOGGED = { "epochs", "seed", "call_seed", "limit", "sample", "exclude_errors", "concurrency",
+    "max_cost", "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item" }
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
@@ -78,11 +79,31 @@ local function meta_of(evaluation, opts)
     return meta
 end
 
+-- One seed for all items makes their errors alike, and the intervals too narrow.
+local function notice_equal_seeds(meta, records)
+    local by_policy = summary.group(records, meta.policies)
+    for _, name in ipairs(meta.policies) do
+        local list = by_policy[name]
+        local seed, is_constant, more = list[1] and list[1].own_seed, true, false
+        for _, record in ipairs(list) do
+            is_constant = is_constant and record.own_seed == seed
+            more = more or record.id ~= list[1].id
+        end
+        if seed and is_constant and more then
+            notice.once(("eval: the calls of %s have seed %d for every item, so that its items are "
+                .. "not independent and its intervals too narrow: leave the seed out, or give the "
+                .. "evaluation one (--seed)"):format(name, seed))
+        end
+    end
+end
+
 ---@class ponder.eval.RunOptions
 ---@field policy? string[] only these policies, by name
 ---@field limit? integer only the first items
 ---@field sample? integer size of a random sample of the items
----@field seed? integer for the sample, the order and the seeds of runs; default 0
+---@field seed? integer for the sample, the order and the seeds of runs, default 0; and for calls,
+---  default none: each gets a seed that depends on this one, the item, the epoch and its number
+---  among equal requests, unless it gives its own or the provider refuses seeds
 ---@field epochs? integer how often each item is run, default 1
 ---@field concurrency? integer runs at once, default 16
 ---@field max_cost? number USD, of all runs
@@ -105,7 +126,9 @@ end
 ---@return string? message what is wrong with the data
 ---@return "BAD_DATA"? code
 function eval.run(given, opts)
+    local call_seed = opts and opts.seed
     opts = options.check("eval.run", opts, RULES)
+    opts.call_seed = call_seed
     scheduler.expect_task("eval.run", 2)
     local evaluation, message, code = definition.new(given, opts, 2)
     if not evaluation then
@@ -122,6 +145,7 @@ function eval.run(given, opts)
         max_tokens = opts.max_total_tokens }, function()
         records, skipped = work.run(evaluation, opts)
     end)
+    notice_equal_seeds(meta, records)
     return summary.new(meta, records, skipped)
 end
 

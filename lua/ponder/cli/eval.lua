@@ -62,7 +62,7 @@ local command = cli.command({ files = true }, {
         { "limit", value = "N", type = "integer", min = 1, help = "only the first N items" },
         { "sample", value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
         { "seed", value = "S", type = "integer",
-            help = "seed of the sample, the order and each run (default: 0)" },
+            help = "seed of the sample, order and runs (default: 0), and of calls (none)" },
         { "epochs", value = "N", type = "integer", min = 1, help = "run each item N times" },
         { "concurrency", value = "N", type = "integer", min = 1,
             help = "runs at once (default: 16; with --workers 1000)" },
@@ -128,7 +128,7 @@ local function load_file(path, given)
         return cli.need(confined.load(path, "evaluation", { model = given.model }, given))
     end
     host.set_script_directory(cli.directory_of(path))
-    local evaluation = cli.need(files.load(path, "script"))(given)
+    local evaluation = cli.need(files.load(path, "script"))(options.merge({ seed = 0 }, given))
     cli.need(type(evaluation) == "table", ("%s: must return an evaluation: a table with data, "
         .. "policies, score (got %s)"):format(path, options.show(evaluation)))
     return evaluation
@@ -156,7 +156,7 @@ local function run_with(given, path, file, opts)
         return cli.need(eval.run(file, opts))
     end
     local q <close> = cli.need(remote.open(given.workers, given.queue or "default", path))
-    remote.use(q, options.pick(given, SENT), opts)
+    remote.use(q, options.merge({ seed = 0 }, options.pick(given, SENT)), opts)
     return cli.need(eval.run(file, opts))
 end
 
@@ -265,7 +265,7 @@ local function rescore(given, path)
         table.concat(meta.policies, ", ")))
     given.seed = meta.seed -- as FILE had it
     local evaluation, missing = cli.need(recorded.rescore(load_file(path, given),
-        cli.directory_of(path) or ".", records, 1))
+        cli.directory_of(path) or ".", records, meta.call_seed, 1))
     if missing > 0 then
         io.stderr:write(("ponder eval: skipped %s not in %s\n"):format(quote.count(missing,
             "record whose item is", "records whose items are"), path))
@@ -306,6 +306,7 @@ end
 local function set_log_aside(given, path)
     cli.need(recorded.read(given.log))
     local file, opts = load_checked(given, path)
+    opts.seed = opts.seed or 0
     local problem = definition.problem(cli.need(definition.new(file, opts, 1)))
     cli.need(not problem, problem)
     given.known = cli.need(log_file.set_aside(given.log))
@@ -399,7 +400,6 @@ function command.run(given, operands, list)
     elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
-    given.seed = given.seed or 0
     if given.retry_errors and log_run.is_played() then
         given.known = given.log
     elseif given.retry_errors then

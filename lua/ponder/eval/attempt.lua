@@ -49,6 +49,7 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field target any?
 ---@field question any?
 ---@field seed integer of its random numbers
+---@field own_seed integer? the seed of its first call that gave one
 ---@field message string? why it failed or was stopped
 ---@field code string?
 ---@field samples integer replies asked of models; this and the next five fields are what the policy
@@ -145,7 +146,7 @@ local function new_run(job, limits)
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, report_samples
     run.on_samples = on_samples
-    run.asked = new_account()
+    run.asked, run.place = new_account(), samples.new(id, job.epoch, limits.call_seed)
     return run
 end
 
@@ -160,7 +161,7 @@ local function act(run, evaluation, policy, item)
     local _ <close> = setmetatable({}, { __close = function()
         run.ended = task.now()
     end })
-    return samples.within(item.id, run.epoch, budgets.asking, run.asked, policy.act, item, run)
+    return samples.within(run.place, budgets.asking, run.asked, policy.act, item, run)
 end
 
 ---@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
@@ -173,6 +174,7 @@ end
 ---@field critical_seconds number
 ---@field points ponder.eval.Point[]
 ---@field drawn table[]?
+---@field own_seed integer? of its first call that gave one
 ---@field skipped boolean? not started because a budget is spent; no other field is set
 
 -- The answer; or a partial answer and {message=, code=, stopped=}.
@@ -196,7 +198,8 @@ end
 ---Runs a policy on an item.
 ---@param evaluation {question: fun(item: ponder.eval.Item): any}
 ---@param job ponder.eval.Job
----@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?}
+---@param limits {seed: integer, call_seed: integer?, max_cost_per_item: number?,
+---  timeout_ms_per_item: number?}
 ---@return ponder.eval.Performed
 function attempt.perform(evaluation, job, limits)
     local run = new_run(job, limits)
@@ -209,7 +212,8 @@ function attempt.perform(evaluation, job, limits)
     return { question = run.question, answer = answer, failure = failure,
         asked = asked, spent = options.pick(run:spent(), budgets.FIGURES),
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
-        critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn }
+        critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn,
+        own_seed = run.place.own_seed }
 end
 
 -------------------------------------------------------------------------------
@@ -283,7 +287,8 @@ end
 ---@param evaluation ponder.eval.Evaluation
 ---@param item ponder.eval.Item
 ---@param performed {points: ponder.eval.Point[]?, drawn: table[]?}
-function attempt.score(record, evaluation, item, performed)
+---@param call_seed integer? from which the seeds of a scorer's calls are derived
+function attempt.score(record, evaluation, item, performed, call_seed)
     local account = budgets.new {}
     local function score_all()
         local target = evaluation.target(item)
@@ -297,7 +302,7 @@ function attempt.score(record, evaluation, item, performed)
         end
     end
     local ok, message = xpcall(budgets.asking, failures.with_traceback, account, samples.within,
-        item.id, record.epoch, score_all)
+        samples.new(item.id, record.epoch, call_seed), score_all)
     if not ok then
         record.outcome, record.message, record.code = "failed", text.of(message), "ERROR"
     end
@@ -316,8 +321,8 @@ end
 ---Runs a policy on an item and scores what it answers.
 ---@param evaluation ponder.eval.Evaluation
 ---@param job ponder.eval.Job
----@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?,
----  perform: function?} perform: replaces attempt.perform
+---@param limits {seed: integer, call_seed: integer?, max_cost_per_item: number?,
+---  timeout_ms_per_item: number?, perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped
 function attempt.run(evaluation, job, limits)
     local item = job.item
@@ -327,7 +332,7 @@ function attempt.run(evaluation, job, limits)
     end
     local asked, spent, failure = performed.asked, performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
-        cluster = item.cluster, seed = seed_of(limits.seed, job),
+        cluster = item.cluster, seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
         question = performed.question, answer = performed.answer,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }
     options.merge(record, asked)
@@ -339,7 +344,7 @@ function attempt.run(evaluation, job, limits)
         record.outcome = "no_answer"
     end
     record.score = record.outcome ~= "failed" and 0 or nil
-    attempt.score(record, evaluation, item, performed)
+    attempt.score(record, evaluation, item, performed, limits.call_seed)
     return record
 end
 

@@ -106,10 +106,11 @@ end
 ---@param given table the evaluation
 ---@param directory string the base of relative names of data files
 ---@param records ponder.eval.Record[] changed
+---@param call_seed integer? of the evaluation
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded
 ---@return string|integer missing how many records have no item; or a message
-function recorded.rescore(given, directory, records, level)
+function recorded.rescore(given, directory, records, call_seed, level)
     local evaluation, message = definition.new(given, { scores = true, directory = directory },
         level + 1)
     if not evaluation then
@@ -134,7 +135,7 @@ function recorded.rescore(given, directory, records, level)
                 record.scores, record.why = nil, nil
                 record.message = record.outcome and record.message
             end
-            attempt.score(record, evaluation, item, record)
+            attempt.score(record, evaluation, item, record, call_seed)
             work.strip(record)
         end
     end

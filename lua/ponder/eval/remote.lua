@@ -76,7 +76,8 @@ function remote.use(q, flags, opts)
     function opts.perform(_, job, limits)
         local performed, message, code = q:call({ policy = job.policy.name, item = job.item,
             epoch = job.epoch, flags = flags, has_budget = has_budget,
-            limits = { seed = limits.seed, max_cost_per_item = limits.max_cost_per_item,
+            limits = { seed = limits.seed, call_seed = limits.call_seed,
+                max_cost_per_item = limits.max_cost_per_item,
                 timeout_ms_per_item = limits.timeout_ms_per_item } }, CALL)
         if code == "BUDGET" then
             return { skipped = true }

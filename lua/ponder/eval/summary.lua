@@ -19,6 +19,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field items integer
 ---@field epochs integer
 ---@field seed integer
+---@field call_seed integer? the same if it was given: those of calls are derived from it
 ---@field curves boolean? false: it has none
 ---@field exclude_errors boolean?
 ---@field scorers string[]

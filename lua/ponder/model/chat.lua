@@ -52,6 +52,8 @@ options.merge(CALL, chat.OPTIONS)
 local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
     "tool_choice", "reasoning_effort" }
 
+local SEED = { "seed" }
+
 local ROLE = { type = "string", enum = { "system", "developer", "user", "assistant", "tool" } }
 
 -- What is wrong with a message, or nil.
@@ -137,6 +139,13 @@ local function new_request(model, plan, n, offset)
         cache = all.cache == nil or all.cache, has_emitted = false,
     }, all.extra)
     one.place = places.place(one)
+    local seed = places.seed(one, all.seed or all.extra and all.extra.seed)
+    if seed then
+        local accepted = params.apply(model.provider, model.model,
+            options.merge({ seed = seed }, all), SEED)
+        one.options = options.merge(options.merge({}, kept), accepted)
+        one:build()
+    end
     return one
 end
 

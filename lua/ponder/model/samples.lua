@@ -1,11 +1,12 @@
---- Which samples the requests of an evaluation are, for a cache.
+--- Which samples the requests of an evaluation are, for a cache and for their seeds.
 ---
 --- Outside of evaluations a request has the sample number that its caller gives it, and equal
 --- requests with equal numbers are one sample. In an evaluation each request is a sample for its
 --- item and epoch, and its number says which of the equal requests of that item and epoch it is:
 --- the one that the caller gives (an ensemble numbers its samples), or the next after all begun, if
 --- that one was begun before. So a cache never answers two calls of one run, two items or two
---- epochs with one reply, and a repeated evaluation finds its own replies.
+--- epochs with one reply, and a repeated evaluation finds its own replies. With a seed of the
+--- evaluation each request has its own seed, derived from that, the item, the epoch and the number.
 
 local recent = require "ponder.log.recent"
 local scheduler = require "ponder.task.scheduler"
@@ -19,14 +20,28 @@ local FIELD = "samples" -- of a task's context
 ---@field epoch integer
 ---@field number integer of its first sample among the equal requests there
 
----Calls `f(...)`, whose requests are samples for an item and an epoch.
+---@class ponder.model.Samples of an item and an epoch
+---@field item string id of the item
+---@field epoch integer
+---@field seed integer? of the evaluation, if it was given
+---@field own_seed integer? the first one that a call gave itself
+---@field begun table
+
 ---@param item string
 ---@param epoch integer
+---@param seed integer?
+---@return ponder.model.Samples
+function samples.new(item, epoch, seed)
+    return { item = item, epoch = epoch, seed = seed, own_seed = nil, begun = {} }
+end
+
+---Calls `f(...)`, whose requests are such samples.
+---@param here ponder.model.Samples
 ---@param f function
 ---@param ... any
 ---@return any ... results of `f`
-function samples.within(item, epoch, f, ...)
-    return scheduler.with_context(FIELD, { item = item, epoch = epoch, begun = {} }, f, ...)
+function samples.within(here, f, ...)
+    return scheduler.with_context(FIELD, here, f, ...)
 end
 
 -- Whether any of `n` samples, from `first` on, was begun.
@@ -62,6 +77,24 @@ function samples.place(request)
     end
     begun.last = math.max(begun.last, number + request.n - 1)
     return { item = here.item, epoch = here.epoch, number = number }
+end
+
+---The seed of a request in an evaluation: requests that are not equal have different ones, too.
+---@param request ponder.model.Request with its place, without a seed; without a place, equal
+---  requests have one seed
+---@param own any the seed that its call gives
+---@return integer? seed 31 bits; nil: the call has its own, or there is no seed to derive it from
+function samples.seed(request, own)
+    local here = scheduler.context(FIELD)
+    if here and own then
+        here.own_seed = here.own_seed or own
+    end
+    if not here or not here.seed or own then
+        return nil
+    end
+    local place = request.place or { item = "", epoch = 0, number = request.sample }
+    return recent.key(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
+        place.number, request:body_json())) & 0x7fffffff
 end
 
 return samples

@@ -26,7 +26,8 @@ local script = { name = "script" }
 ---@class ponder.model.ScriptRequest the argument of the function
 ---@field messages ponder.model.Message[]
 ---@field system string|table|nil
----@field options table the call's options: temperature, max_tokens, seed, tools...
+---@field options table the call's options: temperature, max_tokens, tools...
+---@field seed integer? the call's, or that of its sample in an evaluation (ponder eval --seed)
 ---@field n integer number of samples; missing ones are requested again
 ---@field sample integer number of the first one
 ---@field metadata table?
@@ -73,7 +74,8 @@ end
 -- The argument of the function, and the list of its emitted pieces.
 local function script_request(request)
     local seen = { messages = request.messages, system = request.system,
-        options = request.options, n = request.n, sample = request.sample,
+        options = request.options, seed = request.options.seed, n = request.n,
+        sample = request.sample,
         metadata = request.metadata }
     if not request.stream then
         return seen, {}
