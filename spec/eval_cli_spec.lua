@@ -200,6 +200,13 @@ describe("ponder eval", function()
         local none, _, why = curves("--rescore", "c.json", "curves.lua")
         assert.is_nil(none)
         assert.matches("no curves: c.json does not have their answers", why)
+        local old = json.decode(result.out) -- as version 0.2.0 wrote it
+        for _, record in ipairs(old.records) do
+            record.samples, record.drawn = record.drawn, nil
+        end
+        dir:write("old.json", json.encode(old))
+        _, policies = curves("--rescore", "old.json", "curves.lua")
+        assert.same(old.policies[1].calls, policies[1].samples)
     end)
 
     it("gives with --seed the same numbers again, but for times", function()

@@ -125,7 +125,7 @@ describe("the page of an evaluation", function()
         local lines = table.concat(tables.lines(result, style.of(1)), "\n")
         assert.matches("\nio +3 .* 1.0 +~10 +$0.0030 ", lines)
         assert.matches("\ntot <b> +3 .* 2.0 +20 +$0.0070%+%? ", lines)
-        assert.matches("\nsearch +3 .* 3.0 +30 +%? ", lines)
+        assert.matches("\nsearch +3 .* 3.0 +30 +%? +%? ", lines)
         dir:write("marks.html", page.write(result))
         b:open(dir.path .. "/marks.html")
         assert.same({ { "~10", "$0.00300" }, { "20", "$0.00700+?" }, { "30", "?" } }, b:run [[

@@ -69,6 +69,14 @@ function recorded.read(path)
     if not meta then
         return nil, records, code
     end
+    for _, record in ipairs(records) do
+        if type(record.samples) ~= "number" then -- of version 0.2.0, which counted requests
+            record.drawn, record.samples = record.samples, record.calls
+            for _, point in ipairs(record.points or {}) do
+                point.samples = point.calls
+            end
+        end
+    end
     local policies = {}
     for _, name in ipairs(meta.policies) do
         policies[#policies + 1] = not options.has(policies, name) and name or nil

@@ -88,7 +88,8 @@ local function row_of(policy, is_baseline)
         policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
         policy.tokens and amount.tokens(policy, policy.tokens.mean // 1 | 0) or "-",
         policy.n > 0 and dollars(policy, policy.cost and policy.cost.mean) or "-",
-        policy.cost_per_right.value and dollars(policy, policy.cost_per_right.value) or "-",
+        (policy.cost_per_right.value or policy.unpriced > 0)
+            and dollars(policy, policy.cost_per_right.value) or "-",
         time(seconds and seconds.mean), time(seconds and seconds.p95),
         seconds and seconds.mean > 0 and ("%.2f"):format(path.mean / seconds.mean) or "-",
     }

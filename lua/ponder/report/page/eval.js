@@ -78,7 +78,7 @@ function cellsOf(policy) {
 }
 
 const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
-const costPerRight = (policy) => (known(policy.cost_per_right.value)
+const costPerRight = (policy) => (known(policy.cost_per_right.value) || policy.unpriced > 0
   ? showCost({ ...policy, cost: policy.cost_per_right.value }) : '-');
 
 function fillTable() {
