@@ -115,6 +115,14 @@ describe("a final answer", function()
         assert.equal("E", answers.choice "Answer: (e)")
     end)
 
+    it("is read in a text", function()
+        for _, name in ipairs { "answer", "number", "choice", "thoughts", "scores" } do
+            local ok, message = pcall(function() parse[name](5) end)
+            assert.is_false(ok)
+            assert.matches("^spec/answer_spec.lua:%d+: parse." .. name .. ": text must be", message)
+        end
+    end)
+
     it("has a key that equal answers share", function()
         for a, b in pairs {
             ["$1,234,567.50"] = "1234567.5", ["(B)."] = "b", ["YES!"] = "yes", ["007"] = "7",

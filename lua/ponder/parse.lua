@@ -9,6 +9,7 @@ local find_json = require "ponder.parse.find_json"
 local grade = require "ponder.parse.grade"
 local json = require "ponder.json"
 local lists = require "ponder.parse.lists"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local scores = require "ponder.parse.scores"
 
@@ -17,6 +18,10 @@ local parse = {}
 local trim = quote.trim
 
 local MAX_THOUGHTS = 10000
+
+local function check_text(name, text)
+    options.argument("parse." .. name, "text", text, "string", 3)
+end
 
 --- Removes the reasoning that some models put before their answer.
 local function without_reasoning(text)
@@ -107,6 +112,7 @@ end
 ---@return string[] thoughts trimmed, in order; empty if there are none
 ---@return "json"|"regex"|nil mode how they were found
 function parse.thoughts(text)
+    check_text("thoughts", text)
     text = without_reasoning(text)
     local thoughts, introduced = json_thoughts(text)
     if thoughts then
@@ -148,6 +154,7 @@ end
 ---  on an unknown scale: a bare 6, unlike 6/10, 6 of 10, 60 %, or 6 "on a scale of 1 to 10"
 ---@return "json"|"regex"|nil mode how they were found
 function parse.scores(text, thoughts)
+    check_text("scores", text)
     text = without_reasoning(text)
     local resolver = scores.resolver(thoughts)
     local found, mode = read_scores(text, resolver)
@@ -170,6 +177,7 @@ end
 ---@return string? answer without emphasis and wrappers such as `$..$` around it; nil: none
 ---@return boolean is_marked whether it was not just the last line
 function parse.answer(text)
+    check_text("answer", text)
     return answers.read(text)
 end
 
@@ -180,6 +188,7 @@ end
 ---@return number? value
 ---@return string? reason "no number"; "several numbers", as in "3 or 4"
 function parse.number(text)
+    check_text("number", text)
     return answers.number(text)
 end
 
@@ -188,6 +197,10 @@ end
 ---@param choices? string[] their texts, at most 26; default: any letter is a choice
 ---@return string? letter "A" is the first; nil: none, or several
 function parse.choice(text, choices)
+    check_text("choice", text)
+    for i, choice in ipairs(options.argument("parse.choice", "choices", choices or {}, "table")) do
+        options.argument("parse.choice", ("choices[%d]"):format(i), choice, "string", 2)
+    end
     return answers.choice(text, choices)
 end
 

@@ -227,7 +227,7 @@ local function marks_of(text, with_options)
         end
     end
     if text:find("####", 1, true) then
-        for at, first in ("\n" .. text):gmatch "\n()[ \t\v>*_]*####()[^#\n]" do
+        for at, first in ("\n" .. text):gmatch "\n()[ \t\v>*_`]*####()[^#\n]" do
             add(3, "hash", at, first - 1, (text:find("\n", first, true) or 0) - 1)
         end
     end
