@@ -374,6 +374,23 @@ describe("ponder eval", function()
         assert.same({ 0, 0, 0 }, { costs.value, costs.lower, costs.upper })
         local unknown = ponder { "--compare", "a.db", "b.db", "--threshold", "accuracy(oi) > 0" }
         assert.equal(2, unknown.status)
+        for _, case in ipairs {
+            { "json_set(data, '$.score', 'x') WHERE name = 'eval.record'",
+                "eval.record: score must be a finite number %(got \"x\"%)" },
+            { "'5' WHERE name = 'eval.record'", "eval.record: epoch must be an integer" },
+            { "json_set(data, '$.policies[0]', 7) WHERE name = 'eval.begin'",
+                "eval.begin: policies must be a list of texts" },
+            { "'[1]' WHERE name = 'eval.begin'", "eval.begin: policies must be a table" },
+        } do
+            do
+                local db <close> = assert(store.open(dir.path .. "/c.db", { mode = "write" }))
+                assert(db:execute("UPDATE events SET data = " .. case[1]))
+            end
+            local damaged = ponder { "--compare", "a.db", "c.db" }
+            assert.same({ 1, "" }, { damaged.status, damaged.out })
+            assert.matches("^ponder eval: c.db: damaged: event %d+, " .. case[2] .. "[^\n]*\n$",
+                damaged.err)
+        end
     end)
 
     it("has the recorded times in a replay", function()

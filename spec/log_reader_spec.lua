@@ -165,12 +165,18 @@ describe("a log that is read", function()
         sample_log.write(path, function(db)
             db:execute "UPDATE runs SET answer = '{\"a\":', arguments = 'x'"
             db:execute "UPDATE calls SET reply = '{', request = 'no' WHERE id = 1"
+            for i, data in ipairs { "5", '"x"', "[1]", "{" } do
+                db:execute("UPDATE events SET data = ? WHERE id = ?", data, i)
+            end
         end)
         local torn <close> = reader.open(path)
         assert.is_nil(torn:run().answer)
         assert.is_nil(torn:run().arguments)
         assert.is_nil(torn:call(1).reply)
         assert.equal(40, torn:totals().calls)
+        assert.same({}, { all(torn:events())[1].data, all(torn:events())[3].data })
+        local shown = shell.ponder { "show", path, "--events" }
+        assert.same({ 0, "" }, { shown.status, shown.err })
     end)
 
     it("reports its damage", function()

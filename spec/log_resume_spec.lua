@@ -426,4 +426,28 @@ describe("a logged run", function()
         local replayed = w:ponder({ "replay", w.log }, { cwd = "/" })
         assert.same({ first.out, 0, "" }, { replayed.out, replayed.status, replayed.err })
     end)
+
+    it("has each recorded file by its path, as what it was", function()
+        w:begin [[
+            assert(require("ponder.prompt").load "tot")
+            say(require "util", require "a.util", require "b.util", require "c.util",
+                pcall(require, "tot") and "ran", ask "x")]]
+        shell.output(("mkdir -p %s/a %s/b %s/c %s/p"):format(w.dir.path, w.dir.path, w.dir.path,
+            w.dir.path))
+        w.dir:write("util.lua", "return 'top'")
+        for _, name in ipairs { "a", "b", "c" } do
+            w.dir:write(name .. "/util.lua", ("return %q"):format(name))
+        end
+        w.dir:write("p/tot.lua", "return {}")
+        local first = w:ponder({ "run", "--log", "run.db", "script.lua" },
+            { env = { PONDER_PROMPTS = "p" } })
+        assert.equal(0, first.status, first.err)
+        assert.matches("top\ta\tb\tc\tfalse\t", first.out)
+        for _, name in ipairs { "util.lua", "a/util.lua", "b/util.lua", "c/util.lua", "p/tot.lua",
+            "script.lua" } do
+            os.remove(w.dir.path .. "/" .. name)
+        end
+        local replayed = w:ponder { "replay", w.log }
+        assert.same({ first.out, 0 }, { replayed.out, replayed.status }, replayed.err)
+    end)
 end)

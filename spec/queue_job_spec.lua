@@ -1,6 +1,8 @@
 -- Jobs of ponder.queue as runs: what a job carries, and its rows in the coordinator's log.
 
+local json = require "ponder.json"
 local shell = require "shell"
+local store = require "ponder.core.store"
 local workers = require "workers"
 
 local JOB = [[
@@ -14,6 +16,7 @@ end
 return {
     echo = function(x) return x end,
     ask = function(x) return (require("ponder.model").open "script:model.lua":complete(x)) end,
+    late = function() return require "late" end,
     nap = function(x) task.sleep(x) return x end,
     draw = function()
         note(("%d %d"):format(math.random(0), math.random(0)))
@@ -29,7 +32,7 @@ describe("a job", function()
     local lab, worker
 
     setup(function()
-        lab = workers.lab { ["job.lua"] = JOB,
+        lab = workers.lab { ["job.lua"] = JOB, ["late.lua"] = "return 'mine'",
             ["model.lua"] = "return function() return 'yes' end" }
         worker = lab:worker()
     end)
@@ -91,6 +94,155 @@ describe("a job", function()
                 .. event .. ("\0"):rep(3)))
             io.write "ok"]])
         assert.equal("twice", lab:sql "SELECT name FROM events WHERE id = 99")
+    end)
+
+    it("brings no code: a replay runs only files that its own side has read", function()
+        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
+        worker:kill "STOP"
+        local coordinator = lab:begin [[
+            print(q:call(1, "echo"))
+            print(q:map({ 2 }, "late")[1], q:map({ "?" }, "ask")[1])]]
+        local id
+        workers.eventually("the job is there", function()
+            local jobs = lab.server:cli "KEYS '*:jobs:*'"
+            id = lab.server:cli(("--raw XRANGE '%s' - +"):format(jobs)):match "\nid\n(%x+)\n"
+            return id
+        end)
+        -- A result with a file, as whoever may write to the Redis could make it.
+        local text = "io.open('owned', 'w'):close() return function() return 'theirs' end"
+        local hash = store.sha256(text)
+        local list = ('[{"path":"/late.lua","kind":"module","hash":"%s"},{"path":"model.lua",'
+            .. '"kind":"model","hash":"%s"}]'):format(hash, hash)
+        lab.dir:write("text", text)
+        lab.dir:write("three", ("<Bs4s4s4"):pack(0, "1", "", list))
+        lab.dir:write("two", ("<Bs4s4"):pack(0, "1", list))
+        local function send(name, command)
+            lab.server:cli(("-x %s <%s/%s"):format(command, lab.dir.path, name))
+        end
+        send("text", ("HSET 'ponder:1:{t}:files' %s"):format(hash))
+        lab.server:cli(("HSET 'ponder:1:{t}:state' %s d"):format(id))
+        for _, name in ipairs { "three", "two" } do
+            send(name, ("XADD 'ponder:1:{t}:results:%s' '*' id %s status ok value"):format(
+                lab.server:cli "HKEYS 'ponder:1:{t}:maps'", id))
+        end
+        worker:kill "CONT"
+        assert.equal("0", coordinator:wait(), coordinator:output())
+        local out = lab.dir:read(coordinator.err:match "[^/]+$" .. ".out")
+        assert.equal("1\nmine\tyes\n", out)
+        assert.matches("^job.lua script, main.lua script, /.*/late.lua module,$", lab:sql([[
+            SELECT path || ' ' || kind || ',' FROM files WHERE kind <> 'prompts'
+            ORDER BY kind DESC, path]]))
+        for _, name in ipairs { "late.lua", "model.lua", "job.lua" } do
+            os.rename(lab.dir.path .. "/" .. name, lab.dir.path .. "/" .. name .. ".away")
+        end
+        local replay = lab:ponder { "replay", "main.db" }
+        for _, name in ipairs { "late.lua", "model.lua", "job.lua" } do
+            os.rename(lab.dir.path .. "/" .. name .. ".away", lab.dir.path .. "/" .. name)
+        end
+        assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+        local resumed = lab:ponder { "resume", "main.db" }
+        assert.same({ 0, out }, { resumed.status, resumed.out }, resumed.err)
+        assert.is_nil(io.open(lab.dir.path .. "/owned"))
+    end)
+
+    it("becomes a dead letter that says why, if it cannot be read", function()
+        local jobs = lab.server:cli "KEYS '*:jobs:*'"
+        local spec = { call = "echo", name = "n", seed = 1, max_attempts = 1 }
+        local function job(changes)
+            local copy = {}
+            for _, fields in ipairs { spec, changes } do
+                for name, value in pairs(fields) do
+                    copy[name] = value ~= "" and value or nil
+                end
+            end
+            return json.encode(copy)
+        end
+        local budget = { key = "ponder:1:{t}:budget:x", at_least = { 0, 0, 0 } }
+        local cases = {
+            { spec = "5", "its spec is not a JSON object" },
+            { spec = "{", "its spec is not a JSON object" },
+            { spec = job { call = 5 }, "its spec: opts.call must be a string" },
+            { spec = job { call = "" }, "its spec: opts.call" },
+            { spec = job { seed = "x" }, "its spec: opts.seed must be an integer" },
+            { spec = job { max_attempts = 0 }, "its spec: opts.max_attempts must be" },
+            { spec = job { timeout_ms = -1 }, "its spec: opts.timeout_ms must be" },
+            { spec = job { index = {} }, "its spec: opts.index must be" },
+            { spec = job { more = 1 }, "its spec: unknown option \"more\"" },
+            { spec = job { budgets = { 5 } }, "a budget: opts.at_least must be a table" },
+            { spec = job { budgets = { a = 1 } }, "its budgets are not a list" },
+            { spec = job { budgets = { { key = "other", at_least = { 0, 0, 0 } } } },
+                "a budget: key is not of this queue" },
+            { spec = job { budgets = { { key = budget.key, at_least = { 0, "x" } } } },
+                "a budget: at_least must be three counts" },
+            { spec = job { budgets = { { key = budget.key, at_least = budget.at_least,
+                max_cost = -1 } } }, "a budget: opts.max_cost must be" },
+            { item = "{", "its item is not JSON" },
+            { item = "\xff", "its item is not JSON" },
+            { id = "a:b", "its id or map is not one" },
+            { map = ("m"):rep(65), "its id or map is not one" },
+        }
+        for i, case in ipairs(cases) do
+            local words = { "XADD", jobs, "*", "id", case.id or "bad" .. i, "map", case.map or "m",
+                "spec", case.spec or json.encode(spec), "item", case.item or "1" }
+            for j, word in ipairs(words) do
+                words[j] = shell.quote(word)
+            end
+            assert.matches("^%d+%-%d+$", lab.server:cli(table.concat(words, " ")))
+        end
+        lab.server:cli(("XADD '%s' '*' x y"):format(jobs))
+        local letters
+        workers.eventually("all are dead", function()
+            local done = lab:ponder { "queue", lab.server.url, "--queue", "t", "--dead", "--json" }
+            letters = json.decode(done.out).dead
+            return #letters > #cases
+        end)
+        local by_id = {}
+        for _, letter in ipairs(letters) do
+            by_id[letter.id] = letter.error
+        end
+        for i, case in ipairs(cases) do
+            local found = by_id["bad" .. i]
+            for id, error in pairs(case.id and by_id or {}) do
+                found = id:find "^%d" and error or found
+            end
+            assert.is_truthy(found:find("the job cannot be read: " .. case[1], 1, true), found)
+        end
+        assert.is_true(worker:runs())
+        assert.equal("[3]\n", run [[print(json.encode(q:map({ 3 }, "echo")))]])
+    end)
+
+    it("fails by itself if its result is damaged or too large", function()
+        local zlib = require "ponder.core.zlib"
+        local function bomb(head) return zlib.compress(head .. (" "):rep(80 << 20)) end
+        lab.dir:write("bomb", bomb "1")
+        lab.dir:write("rows", bomb "\2\0")
+        assert.equal("damaged damaged damaged damaged damaged damaged 7 REFUSED 8", run [[
+            local exchange = require "ponder.queue.exchange"
+            local function read(name)
+                local file <close> = io.open(name, "rb")
+                return file:read "a"
+            end
+            local outcome
+            local await = getmetatable(q.exchange).__index.await
+            getmetatable(q.exchange).__index.await = function(_, slot)
+                slot.status, slot.value = outcome[1], outcome[2]
+                return true
+            end
+            local words = {}
+            local function result(squeezed, text, rows)
+                return ("<Bs4s4"):pack(squeezed, text, rows or "")
+            end
+            for _, one in ipairs { { "ok", "" }, { "ok", result(0, "{") }, { "ok", result(1, "1") },
+                { "ok", result(1, read "bomb") }, { "failed", result(0, "5") },
+                { "failed", result(0, '{"message":5}') }, { "ok", result(0, "7", read "rows") },
+                { "failed", result(0, '{"message":"m","code":"REFUSED"}') },
+                { "ok", result(0, "8", "\xff\xff\xff\xffx") } } do
+                outcome = one
+                local value, message, code = q:call(1, "echo")
+                words[#words + 1] = value or code == "PROTOCOL" and message:match "damaged" or code
+            end
+            getmetatable(q.exchange).__index.await = await
+            io.write(table.concat(words, " "))]])
     end)
 
     it("counts in the budget of a coordinator that cannot write its log", function()

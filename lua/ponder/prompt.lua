@@ -90,7 +90,7 @@ function prompt.find(name)
     for _, directory in ipairs(prompt.directories()) do
         local path = ("%s/%s.lua"):format(directory, name)
         local exists = files.exists(path)
-        local problem = not files.is_recorded(path) and not files.is_offline()
+        local problem = not files.is_recorded(path, "prompts") and not files.is_offline()
             and (trust.problem(directory, "directory", true)
                 or exists and trust.problem(path, "file", true))
         if exists or problem then
@@ -98,7 +98,7 @@ function prompt.find(name)
         end
     end
     local path = ("%s/%s.lua"):format(LOCAL_DIRECTORY, name)
-    if files.is_recorded(path) then
+    if files.is_recorded(path, "prompts") then
         return { path = path }
     elseif not files.exists(path) then
         return {}

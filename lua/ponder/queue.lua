@@ -32,7 +32,6 @@
 local budgets = require "ponder.queue.budget"
 local core = require "ponder.core.task"
 local exchange = require "ponder.queue.exchange"
-local files = require "ponder.log.files"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
@@ -129,17 +128,12 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
--- Adds the worker's recording to this run.
-local function adopt(self, run, record)
-    if record.rows == "" or not run.session then
+-- Adds the worker's recording to this run: rows, no files. Code comes from this side alone.
+local function adopt(self, run, rows)
+    if rows == "" or not run.session then
         return
     end
-    for _, file in ipairs(record.files ~= "" and json.decode(record.files) or {}) do
-        files.adopt(file.path, file.kind, function()
-            return self.client:call("HGET", self.exchange:key "files", file.hash) or nil
-        end)
-    end
-    local ok, message = require("ponder.log.carry").unpack(run.session, record.rows)
+    local ok, message = require("ponder.log.carry").unpack(run.session, rows)
     if ok == nil and message then
         self.exchange.say(message)
     end
@@ -169,8 +163,11 @@ local OUTCOME = "queue.outcome" -- a failure, of which no worker has sent a reco
 
 -- Calls the function here, to play a worker's recording.
 local function play(self, slot)
-    local results = table.pack(pcall(self.script.functions[slot.call], payload.decode(slot.item),
-        slot.index))
+    local item = json.decode(slot.item)
+    if item == json.null then
+        item = nil
+    end
+    local results = table.pack(pcall(self.script.functions[slot.call], item, slot.index))
     if not results[1] then
         return nil, payload.text(results[2]), "DEAD"
     elseif results[2] == nil then
@@ -180,7 +177,8 @@ local function play(self, slot)
     if not sent then
         return nil, problem, "BAD_RESULT"
     end
-    return (payload.read(sent))
+    local _, value = payload.read(sent)
+    return value
 end
 
 local function run_here(self, slot)
@@ -203,15 +201,16 @@ local function await_worker(self, slot, run)
     elseif slot.status == "cancelled" then
         return nil, CANCELLED, "CANCELLED"
     end
-    local value, record = payload.read(slot.value)
-    if not record or slot.status ~= "ok" and type(value) ~= "table" then
+    local is_whole, value, rows = payload.read(slot.value)
+    if not is_whole or slot.status ~= "ok" and not (type(value) == "table"
+        and type(value.message) == "string") then
         return nil, "the job's result in Redis is damaged", "PROTOCOL"
     end
-    slot.recorded = adopt(self, run, record)
+    slot.recorded = adopt(self, run, rows)
     if slot.status == "ok" then
         return value
     end
-    return nil, value.message, value.code, value.partial
+    return nil, value.message, type(value.code) == "string" and value.code or nil, value.partial
 end
 
 -- Results for Run:call_elsewhere.

@@ -12,6 +12,7 @@ local WORDS = { "show", "show --json", "show --calls", "show --calls --json", "s
 
 local VALUES = { "NULL", "-1", "0", "1", "9223372036854775807", "-9223372036854775807", "1e308",
     "-1e308", "1e999", "''", "'x'", "'{}'", "'[]'", "'[1,{}]'", "'{\"a\":[]}'", "'null'",
+    "'5'", "'\"x\"'",
     "x'ff00'", "3.5", "zeroblob(70000)", "'" .. ("y"):rep(3000) .. "'", "rowid", "-rowid" }
 
 local directory = os.tmpname()

@@ -1,8 +1,7 @@
 -- Replies of a Redis, or of a server that is not one: each call, and each read of a queue, ends
 -- with a reply, or with nil, message, code. An input is the bytes of all replies; if its first byte
--- is even, replies to the authentication precede them; a "p" is followed by a stored result.
+-- is even, replies to the authentication precede them.
 
-local payload = require "ponder.queue.payload"
 local redis = require "ponder.redis"
 local shell = require "shell"
 local status = require "ponder.queue.status"
@@ -42,8 +41,6 @@ local SEEDS = {
     "0-ERR no\r\n-LOADING\r\n-NOAUTH x\r\n-MOVED 1 2\r\n-\r\n",
     "1-WRONGPASS\r\n", "1HTTP/1.1 400 Bad Request\r\n\r\n",
     "1$2147483648\r\n", "1*1000000\r\n", "1" .. ("*1\r\n"):rep(9) .. ":1\r\n", "1$-5\r\n", "1",
-    "p" .. payload.value({ a = 1 }, { rows = "r", files = "f" }),
-    "p" .. payload.failure("m", "CODE", { 1 }), "p" .. payload.value(("x"):rep(3000)),
 }
 
 local MAX_COMMANDS = 30
@@ -87,11 +84,7 @@ local CALLS = {
 }
 
 local function try(input)
-    if input:sub(1, 1) == "p" then
-        local value, record = payload.read(input:sub(2))
-        assert(value == nil or record, "a value without a record")
-        return
-    elseif not directory then
+    if not directory then
         start()
     end
     local is_redis = (input:byte() or 0) % 2 == 0

@@ -10,6 +10,45 @@ local work = require "ponder.eval.work"
 
 local recorded = {}
 
+local META = {
+    name = { type = "string" }, baseline = { type = "string" }, items = { type = "integer" },
+    epochs = { type = "integer" }, seed = { type = "integer" },
+    exclude_errors = { type = "boolean" },
+    policies = { type = "table", texts = true, required = true },
+    scorers = { type = "table", texts = true },
+}
+local RECORD = { id = { type = "string", required = true }, epoch = { type = "integer",
+    required = true }, policy = { type = "string", required = true },
+    outcome = { type = "string", required = true } }
+for _, name in ipairs { "score", "samples", "calls", "tokens", "estimated_tokens", "cost",
+    "estimated_cost", "seconds", "critical_seconds", "score_calls", "score_cost" } do
+    RECORD[name] = { type = "number", finite = true }
+end
+for _, name in ipairs { "message", "code", "why" } do
+    RECORD[name] = { type = "string" }
+end
+for _, name in ipairs { "scores", "paid", "points", "drawn" } do
+    RECORD[name] = { type = "table" }
+end
+
+-- Raises a line unless a value from a file has the fields of an evaluation or a record.
+local function check(path, what, value, rules)
+    value = type(value) == "table" and value or {}
+    for _, name in ipairs(options.names(rules)) do
+        local rule, problem = rules[name], nil
+        if value[name] ~= nil or rule.required then
+            _, problem = options.check_value(value[name], rule)
+        end
+        for _, text in ipairs(rule.texts and not problem and value[name] or {}) do
+            problem = type(text) ~= "string" and "must be a list of texts" or problem
+        end
+        if problem then
+            error(("%s: damaged: %s: %s %s"):format(path, what, name, problem), 0)
+        end
+    end
+    return value
+end
+
 local function key_of(record)
     return work.key(record.policy, record.id, record.epoch)
 end
@@ -26,9 +65,10 @@ local function from_json(path)
         return nil, ("%s: expected the output of ponder eval --json%s"):format(path,
             problem and ": " .. problem or "")
     end
+    check(path, "meta", meta, META)
     local records, known = {}, {}
-    for _, record in ipairs(result.records) do
-        local key = key_of(record)
+    for i, record in ipairs(result.records) do
+        local key = key_of(check(path, "record " .. i, record, RECORD))
         records[#records + 1] = not known[key] and record or nil
         known[key] = true
     end
@@ -43,10 +83,11 @@ local function from_log(path)
     end
     local meta, by_key = nil, {}
     for event in log:events() do
+        local what = ("event %d, %s"):format(event.id, event.name)
         if event.name == work.BEGIN then
-            meta, by_key = event.data, {}
+            meta, by_key = check(path, what, event.data, META), {}
         elseif event.name == work.RECORD and meta then
-            by_key[key_of(event.data)] = event.data
+            by_key[key_of(check(path, what, event.data, RECORD))] = event.data
         end
     end
     if not meta then
@@ -65,8 +106,10 @@ end
 ---@return ponder.eval.Record[]|string records, or a message
 ---@return string? code
 function recorded.read(path)
-    local meta, records, code = (path:find "%.json$" and from_json or from_log)(path)
-    if not meta then
+    local ok, meta, records, code = pcall(path:find "%.json$" and from_json or from_log, path)
+    if not ok then
+        return nil, meta, "DAMAGED"
+    elseif not meta then
         return nil, records, code
     end
     for _, record in ipairs(records) do

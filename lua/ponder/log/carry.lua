@@ -16,7 +16,7 @@ local carry = {}
 
 local FORM = 2
 local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, start time, seed
-local MAX_BYTES = 1 << 30 -- of rows, uncompressed
+local MAX_BYTES, MAX_ROWS = 1 << 26, 1 << 18 -- uncompressed: they take the other side up to 2 s
 local MIN_COMPRESSED = 512 -- bytes: smaller data is not compressed
 local PLAIN = "\xff\xff\xff\xff" -- in place of the size with which compressed bytes begin
 
@@ -60,6 +60,7 @@ end
 
 local function write_values(out, count, mark, ...)
     put(out, mark)
+    out.rows = out.rows + (mark and 1 or 0)
     for i = 1, mark and count or 0 do
         put(out, (select(i, ...)))
     end
@@ -110,14 +111,14 @@ end
 
 ---Packs the rows of an inner run, once `run:call` has returned.
 ---@param session ponder.log.Session of that run
----@return string? bytes nil if the run is not logged or has no file
+---@return string? bytes nil if the run is not logged or has no file; or if it has too many rows
 function carry.pack(session)
     local file = session.root.recorder and session.root.recorder.writer
     if not file or not file.db then
         return nil
     end
     local pid, name = host.process()
-    local out = { HEAD:pack(FORM, pid, name, session.run.started_at, session.run.seed) }
+    local out = { HEAD:pack(FORM, pid, name, session.run.started_at, session.run.seed), rows = 0 }
     write_rows(out, file.db, session.what.id, session.recorder)
     if session.has_inner then
         write_runs(out, file.db, session.what.id)
@@ -125,6 +126,9 @@ function carry.pack(session)
         put(out, nil)
     end
     local text = table.concat(out)
+    if #text > MAX_BYTES or out.rows > MAX_ROWS then
+        return nil
+    end
     return #text > MIN_COMPRESSED and zlib.compress(text) or PLAIN .. text
 end
 
@@ -162,8 +166,12 @@ local function shape_of(name, names)
 end
 
 -- Reads a row whose values the columns accept: a wrong one would fail the whole log.
-local function read_row(read, shape)
+local function read_row(read, shape, ordered)
     local row = {}
+    ordered.rows = ordered.rows + 1
+    if ordered.rows > MAX_ROWS then
+        error("more than " .. MAX_ROWS .. " rows", 0)
+    end
     for i, column in ipairs(shape.columns) do
         local value = read()
         local kind = math.type(value) or type(value)
@@ -198,7 +206,7 @@ local function read_rows(read, ordered, recorder, session)
     for name in read do
         local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
         while read() do
-            local row, at = read_row(read, shape), shape.at
+            local row, at = read_row(read, shape, ordered), shape.at
             if at.session then
                 row[at.session] = session
             end
@@ -225,7 +233,7 @@ end
 
 local function read_runs(read, ordered, ids, recorder, parent)
     while read() do
-        local theirs, row = read(), read_row(read, RUNS)
+        local theirs, row = read(), read_row(read, RUNS, ordered)
         local id = recorder.writer:next_run()
         ids[theirs or 0] = id
         recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
@@ -251,7 +259,7 @@ local function write_all(session, recorder, text)
     local _, pid, name, started_at, seed, at = HEAD:unpack(text)
     session.elsewhere = run_file.check_values("its log", "sessions",
         { pid = pid, host = name, started_at = started_at, seed = seed })
-    local read, ordered, ids = reader(text, at), {}, {}
+    local read, ordered, ids = reader(text, at), { rows = 0 }, {}
     read_rows(read, ordered, recorder, recorder.session)
     read_runs(read, ordered, ids, recorder, recorder.run)
     write_ordered(recorder, ordered, ids)

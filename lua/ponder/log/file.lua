@@ -65,7 +65,7 @@ local JSON = {
     calls = { metadata = "any", request = "any", reply = "object" },
     effects = { key = "any", value = "any" },
     searches = { options = "object", stats = "object" },
-    events = { data = "any" },
+    events = { data = "object" },
 }
 
 local NO_COLUMNS = {}

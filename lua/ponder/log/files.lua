@@ -16,7 +16,8 @@ local files = {}
 local BUILT_IN = "built in: "
 
 local read_by_path = {} -- files of this run, in order and by path
-local recorded = {} -- texts of the replayed run, by path
+local recorded = {} -- files of the replayed run, by path
+local directories = {} -- of its scripts
 local offline = false -- true: only `recorded` is read, no file
 local on_file
 
@@ -32,21 +33,11 @@ local function note(path, kind, text, piped)
     return text
 end
 
----Returns the files that the run has read so far, in order.
----@return ponder.log.File[]
-function files.noted()
-    return table.move(read_by_path, 1, #read_by_path, 1, {})
-end
+local SAME = { module = "script" } -- code that a run had named, or that lay beside it
 
----Adds a file that was read on another machine, unless the run has one with that path.
----@param path string
----@param kind string
----@param text fun(): string? returns its text
-function files.adopt(path, kind, text)
-    local found = not read_by_path[path] and text()
-    if found then
-        note(path, kind, found)
-    end
+-- Whether a file of the replayed run may be read as one of this kind. As data, any may.
+local function is_of(file, kind)
+    return kind == "data" or (SAME[file.kind] or file.kind) == (SAME[kind] or kind)
 end
 
 ---Reads a file of the run.
@@ -58,8 +49,11 @@ end
 ---@return "UNREADABLE"? code
 ---@return string? problem why an existing file cannot be read
 function files.read(path, kind, hash)
-    if recorded[path] then
-        return note(path, kind, recorded[path])
+    local past = recorded[path]
+    if past and is_of(past, kind) then
+        return note(path, kind, past.text)
+    elseif past then
+        return nil, ("%s: in the log it is of the kind %s, not %s"):format(path, past.kind, kind)
     elseif offline then
         return nil, path .. ": not in the log"
     end
@@ -95,9 +89,10 @@ end
 
 ---Whether the text of a file comes from the log of the replayed run.
 ---@param path string
+---@param kind string
 ---@return boolean
-function files.is_recorded(path)
-    return recorded[path] ~= nil
+function files.is_recorded(path, kind)
+    return recorded[path] ~= nil and is_of(recorded[path], kind)
 end
 
 ---Whether all texts come from a log and no file is read.
@@ -155,11 +150,18 @@ function files.listen(listener)
     end
 end
 
----Answers reads from these texts from now on.
----@param texts table<string, string> by path
+---Answers reads from these files from now on.
+---@param past table<string, {text: string, kind: string, absolute: string?}> by path
 ---@param only boolean read no other file
-function files.play(texts, only)
-    recorded, offline = texts, only
+---@param script? string path of the run's own script
+function files.play(past, only, script)
+    recorded, offline, directories = past, only, {}
+    for path, file in pairs(past) do
+        local directory = file.kind == "script" and tostring(file.absolute):match "^(/.*)/"
+        if directory then
+            table.insert(directories, path == script and 1 or #directories + 1, directory)
+        end
+    end
 end
 
 ---Returns how a file has changed since it was recorded.
@@ -196,12 +198,12 @@ local function note_modules()
     end
 end
 
--- Finds a module of the replayed run by the end of its recorded path.
+-- Finds a module of the replayed run beside its script, or another script that it had loaded.
 local function find_recorded(name)
-    local tail = "/" .. name:gsub("%.", "/")
-    for _, ending in ipairs { tail .. ".lua", tail .. "/init.lua" } do
-        for path in pairs(recorded) do
-            if path:sub(-#ending) == ending then
+    for _, directory in ipairs(directories) do
+        for _, ending in ipairs { ".lua", "/init.lua" } do
+            local path = ("%s/%s%s"):format(directory, name:gsub("%.", "/"), ending)
+            if files.is_recorded(path, "module") then
                 return assert(files.load(path, "module")), path
             end
         end

@@ -182,13 +182,13 @@ local function restore_environment(self, all)
     end
 end
 
--- Returns the texts of files by path; `piped`: only of those that were not files.
-local function texts_of(self, piped)
-    local texts = {}
+-- Returns what the run had read from standard input and pipes, by path.
+local function piped_files(self)
+    local piped = {}
     for path, one in pairs(self.files) do
-        texts[path] = (not piped or not one.absolute) and one.text or nil
+        piped[path] = not one.absolute and one or nil
     end
-    return texts
+    return piped
 end
 
 -- Changes to the run's working directory, if it still exists.
@@ -229,7 +229,7 @@ end
 function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
-    files.play(texts_of(self, true), false) -- files are read from disk: they still hold their keys
+    files.play(piped_files(self), false) -- files are read from disk: they still hold their keys
     if self.only then
         return start_one(self, execute, { kind = "resume",
             past = recording_of(self, { ordered = true }),
@@ -263,7 +263,7 @@ function Rerun:replay(execute)
             host.set_environment(name, PLACEHOLDER)
         end
     end
-    files.play(texts_of(self), true)
+    files.play(self.files, true, self.run.script)
     host.begin_replay()
     self.db:begin() -- lock the file once rather than for each row; may fail
     return (self.only and start_one or start)(self, execute, { kind = "replay",

@@ -20,6 +20,7 @@ local files = require "ponder.log.files"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local provider = require "ponder.model.provider"
+local scheduler = require "ponder.task.scheduler"
 
 local script = { name = "script" }
 
@@ -54,6 +55,11 @@ end
 ---@return string? message with file and line
 function script.open(target)
     local answer, problem = load_function(target.model)
+    local current = scheduler.current()
+    if not answer and current and current.group.plays then
+        -- Calls are answered by the log. The model of a job was read where that ran.
+        answer, problem = function() return nil, problem end, nil
+    end
     loaded[target] = answer
     return answer ~= nil or nil, problem
 end

@@ -115,11 +115,11 @@ local function recall(self, slot, state)
         local list = self.client:call("XRANGE", self:key("results:" .. self.map), entry, entry)
         local fields = list and list[1] and moves.fields(list[1][2])
         if fields then
-            settle(slot, fields.status, fields.value, entry)
+            settle(slot, fields.status == "ok" and "ok" or "failed", fields.value or "", entry)
         end
     elseif (kind == "x" or kind == "g") and not slot.dead then
-        local letter = json.decode(self.client:call("HGET", self:key "dead", slot.id) or "null")
-        set_dead(self, slot, payload.failure(letter and letter.error or "dead", "DEAD"))
+        local letter = moves.read(self.client:call("HGET", self:key "dead", slot.id), moves.LETTER)
+        set_dead(self, slot, payload.failure(letter.error or "dead", "DEAD"))
     end
 end
 
@@ -218,14 +218,14 @@ local function dispatch(self, entry, fields)
             settle(one, "cancelled")
         end
     elseif not slot then -- a resumed run has not asked for it yet
-        self.early[fields.id] = entry
+        self.early[fields.id or ""] = entry
     elseif fields.status == "dead" then
         set_dead(self, slot, fields.value)
     elseif fields.status == "again" then
         set_dead(self, slot, nil)
     else
-        settle(slot, fields.status, fields.value, entry)
-        if fields.status == "failed" and next(slot.backings) then
+        settle(slot, fields.status == "ok" and "ok" or "failed", fields.value or "", entry)
+        if fields.status ~= "ok" and next(slot.backings) then
             self.renewed_at = 0 -- it may have been refused a call
         end
     end

@@ -22,7 +22,6 @@
 ---     results:MAP   stream, read by the coordinator of that map: id, status, value
 ---     maps, open    hashes, map -> who waits for it (JSON), and number of open jobs
 ---     codes         hash, code -> the script's description (JSON)
----     files         hash, SHA-256 -> text of a file read by a worker
 ---     budget:ID     see ponder.queue.budget
 ---     workers       hash, name -> its announcement (JSON)
 ---     stats         hash of counters: enqueued, done, failed, dead, retried
@@ -148,21 +147,26 @@ for i = 1, #ARGV, 5 do
 end
 return 1]==]
 
--- The journal stays, so that a retry pays for nothing twice.
--- KEYS: jobs, state, results, dead, errors, stats, deaths. ARGV: entry, id, letter, error.
+-- The journal stays, so that a retry pays for nothing twice. A job that is not wanted any more is
+-- skipped, unless it cannot be read.
+-- KEYS: jobs, state, results, dead, errors, stats, deaths.
+-- ARGV: entry, id, letter, error, "unreadable" or ""
 moves.BURY = [==[
 redis.call('XACK', KEYS[1], 'workers', ARGV[1])
 redis.call('XDEL', KEYS[1], ARGV[1])
 local state = redis.call('HGET', KEYS[2], ARGV[2])
-if not state or string.sub(state, 1, 1) ~= 'q' then
+local wanted = state and string.sub(state, 1, 1) == 'q'
+if not wanted and ARGV[5] == '' then
     return 0
 end
 redis.call('HDEL', KEYS[5], ARGV[2])
 redis.call('HDEL', KEYS[7], ARGV[2])
-redis.call('HSET', KEYS[2], ARGV[2], 'x')
 redis.call('HSET', KEYS[4], ARGV[2], ARGV[3])
-redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', 'dead', 'value', ARGV[4])
 redis.call('HINCRBY', KEYS[6], 'dead', 1)
+if wanted then
+    redis.call('HSET', KEYS[2], ARGV[2], 'x')
+    redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', 'dead', 'value', ARGV[4])
+end
 return 1]==]
 
 -- KEYS: jobs, state, results, dead, open, stats. ARGV: id, map, spec, item.

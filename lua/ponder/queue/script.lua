@@ -4,9 +4,10 @@ local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
-local read_file = require("ponder.file").read
 local store = require "ponder.core.store"
 local strategy = require "ponder.strategy"
+
+local is_hosted, host = pcall(require, "ponder.core.host") -- a stock lua5.4 has none
 
 local script = {}
 
@@ -15,12 +16,13 @@ local script = {}
 ---@field functions table<string, function>
 ---@field code string 16 hex digits, equal for equal script, modules and prompts
 
--- Collects the texts of the modules beside a script that it requires, directly or indirectly.
+-- Collects the texts of the modules beside a script that it requires, directly or indirectly. The
+-- log gets them: a replay plays the functions here, and takes no code from workers.
 local function add_modules(texts, directory, text)
     for name in text:gmatch "require%s*%(?%s*[\"']([%w_.-]+)[\"']" do
         local base = directory .. name:gsub("%.", "/")
         for _, path in ipairs { base .. ".lua", base .. "/init.lua" } do
-            local module = not texts[name] and read_file(path)
+            local module = not texts[name] and files.read(path, "module")
             if module then
                 texts[name] = module
                 add_modules(texts, directory, module)
@@ -34,8 +36,8 @@ local PROMPTS = table.move(strategy.names, 1, #strategy.names, 2, { "ensemble" }
 local function add_prompts(texts)
     for _, name in ipairs(PROMPTS) do
         local found = prompt.find(name)
-        texts["prompts/" .. name] = found.path and not found.problem and read_file(found.path)
-            or builtin.text(name)
+        texts["prompts/" .. name] = found.path and not found.problem
+            and files.read(found.path, "prompts", found.hash) or builtin.text(name)
     end
 end
 
@@ -43,7 +45,8 @@ end
 -- requires, and the prompts.
 local function fingerprint(path, text)
     local texts, parts = { [""] = text }, {}
-    add_modules(texts, path:match "^.*/" or "", text)
+    local absolute = is_hosted and host.absolute(path) or path
+    add_modules(texts, absolute:match "^.*/" or "", text)
     add_prompts(texts)
     for i, name in ipairs(options.names(texts)) do
         parts[i] = name .. " " .. store.sha256(texts[name])

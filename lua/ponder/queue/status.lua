@@ -155,8 +155,6 @@ function status.queues(client)
     end)
 end
 
-local OF_WORKERS = { workers = true, files = true } -- kept, for the workers still running
-
 local PURGED_S = 3600 -- how long coordinators can learn that their jobs were purged
 
 ---Deletes the jobs of a queue, with all their data, and its counters. Jobs that somebody awaits end
@@ -173,8 +171,8 @@ function status.purge(client, name)
         local pattern = redis.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
         scan(ask, pattern, function(keys)
             for _, key in ipairs(keys) do
-                local name_of = key:match "[^:]*$"
-                count = count + (OF_WORKERS[name_of] and 0 or ask("UNLINK", key))
+                local is_kept = key:find ":workers$" -- for those that still run
+                count = count + (is_kept and 0 or ask("UNLINK", key))
             end
         end)
         for _, map in ipairs(maps) do

@@ -1,5 +1,5 @@
 --- A worker: takes jobs of one queue, runs each as a run of its own (ponder.run), and stores its
---- outcome with its record.
+--- outcome with the rows of its log.
 ---
 ---     reader    while there are free places: claims the jobs of dead workers, waits for new ones
 ---     keeper    renews leases at a quarter of their time
@@ -13,7 +13,6 @@
 
 local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
-local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local journal = require "ponder.queue.journal"
 local json = require "ponder.json"
@@ -22,11 +21,9 @@ local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
-local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
-local store = require "ponder.core.store"
 local task = require "ponder.task"
 local task_budget = require "ponder.task.budget"
 local waiters = require "ponder.task.waiters"
@@ -40,8 +37,9 @@ local MAX_RESULTS_PER_SCRIPT = 200
 local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more result
 local ALONE_FROM = 3 -- attempt
 local MAX_SPARED = 5 -- deaths of workers with a job that only waited, before it runs alone
+local MAX_QUOTED = 1 << 16 -- bytes of each field of a job that cannot be read
 local MAX_LEAVE_S = 2 -- for the last commands, to a Redis that may not answer
-local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four times as long
+local RETRY_S, MAX_RETRY_S = 0.2, 60 -- pause before a job that raised runs again: first and longest
 
 ---@class ponder.queue.WorkerOptions
 ---@field budget ponder.task.Limits? of each job
@@ -58,6 +56,9 @@ local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four
 ---@field attempt integer
 ---@field spared integer? of a job that has come back: deliveries that were not attempts
 ---@field fields table<string, string> of the stream
+---@field spec ponder.queue.Spec? nil: it cannot be read
+---@field item any
+---@field problem string? why it cannot be read
 ---@field taken_at number
 ---@field run ponder.Run?
 ---@field lost boolean? another worker has it, or will have it
@@ -81,7 +82,7 @@ function worker.new(opts)
         done = 0, failed = 0, dead = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
-        concluded = {}, events = waiters.new "a worker", files = {}, sent_files = 0 }, Worker)
+        concluded = {}, events = waiters.new "a worker" }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
@@ -161,39 +162,29 @@ local function conclude(self, job, status, value)
     end
 end
 
--- The record of a job. The text of a file is stored in Redis once.
-local function record_of(self, job)
-    local rows = job.run.session and carry.pack(job.run.session)
-    if not rows then
-        return nil
-    end
-    local noted = files.noted()
-    for i = self.sent_files + 1, #noted do
-        local file = noted[i]
-        local text = redact.keep(file.text)
-        local hash = store.sha256(text)
-        persist(self, function()
-            return self.client:call("HSETNX", key(self, "files"), hash, text)
-        end)
-        if file.path ~= self.opts.script.path then
-            table.insert(self.files, { path = file.path, kind = file.kind, hash = hash })
-        end
-        self.sent_files = math.max(self.sent_files, i)
-    end
-    return { rows = rows, files = self.files[1] and json.encode(self.files) or "" }
+-- What the run of a job has recorded.
+local function rows_of(job)
+    return job.run.session and carry.pack(job.run.session)
 end
 
-local function bury(self, job, message, record)
-    local fields = job.fields
-    local letter = json.encode { id = fields.id, map = fields.map, spec = fields.spec,
-        item = fields.item, code = self.opts.script.code, error = message,
+-- Makes a dead letter of a job; one without an id is named after its entry.
+local function bury(self, job, message, rows)
+    local fields, quoted = job.fields, {}
+    local id = payload.is_id(fields.id) and fields.id or job.entry
+    for _, name in ipairs { "map", "spec", "item" } do
+        local text = fields[name]
+        quoted[name] = text and (job.spec and text or quote.cut(quote.utf8(text), MAX_QUOTED))
+    end
+    local letter = json.encode { id = id, map = quoted.map, spec = quoted.spec, item = quoted.item,
+        code = self.opts.script.code, error = quote.utf8(message),
         attempts = job.attempt - (job.begun and 0 or 1), at = os.time(), worker = self.name }
-    local value = payload.failure(message, "DEAD", nil, record)
+    local value = payload.failure(message, "DEAD", nil, rows)
     self.dead = self.dead + 1
     persist(self, function()
         return self.client:eval(moves.BURY, { self.jobs, key(self, "state"),
-            key(self, "results:" .. fields.map), key(self, "dead"), key(self, "errors"),
-            key(self, "stats"), key(self, "deaths") }, job.entry, fields.id, letter, value)
+            key(self, "results:" .. (payload.is_id(fields.map) and fields.map or "")),
+            key(self, "dead"), key(self, "errors"), key(self, "stats"), key(self, "deaths") },
+            job.entry, id, letter, value, job.spec and "" or "unreadable")
     end)
 end
 
@@ -212,7 +203,7 @@ local work_on
 local function again(self, job)
     local message = payload.text(job.run.error)
     if job.attempt >= job.spec.max_attempts then
-        bury(self, job, message, record_of(self, job))
+        bury(self, job, message, rows_of(job))
         return
     end
     local deliveries = persist(self, function()
@@ -220,7 +211,7 @@ local function again(self, job)
             job.entry, job.fields.id, message:sub(1, 8192), "again")
     end)
     if deliveries and not job.lost then
-        task.sleep(RETRY_S * 4 ^ (job.attempt - 1))
+        task.sleep(math.min(RETRY_S * 4 ^ (job.attempt - 1), MAX_RETRY_S))
         job.attempt, job.run = deliveries - (job.spared or 0), nil
         return await_solitude(self, job) or work_on(self, job)
     end
@@ -265,7 +256,7 @@ local function perform(self, job)
     end
     journal.attach(book, job.run)
     return within_budgets(self, spec.budgets or NONE, 1, job.run.call, job.run, f,
-        payload.decode(job.fields.item), spec.index)
+        job.item, spec.index)
 end
 
 -- The outcome of a run, to be stored; nil if another worker should decide it.
@@ -276,10 +267,10 @@ local function finish(self, job, value, message, code, partial)
     elseif run.status == "failed" and run.error ~= nil then
         return again(self, job)
     end
-    local record = record_of(self, job)
+    local rows = rows_of(job)
     local text, problem
     if run.status == "completed" then
-        text, problem = payload.value(value, record)
+        text, problem = payload.value(value, rows)
         if not text then
             message, code = problem, "BAD_RESULT"
         end
@@ -287,11 +278,14 @@ local function finish(self, job, value, message, code, partial)
     self.done = self.done + (text and 1 or 0)
     self.failed = self.failed + (text and 0 or 1)
     conclude(self, job, text and "ok" or "failed",
-        text or payload.failure(message, code, partial, record))
+        text or payload.failure(message, code, partial, rows))
 end
 
 function work_on(self, job)
-    if job.attempt > job.spec.max_attempts then
+    if not job.spec then
+        bury(self, job, "the job cannot be read: " .. job.problem)
+        return
+    elseif job.attempt > job.spec.max_attempts then
         local message = persist(self, function()
             return self.client:call("HGET", key(self, "errors"), job.fields.id)
         end)
@@ -361,7 +355,12 @@ end
 
 local function run_job(self, job)
     local place <close> = setmetatable({ worker = self, job = job }, Place)
-    place.keeps = work_on(self, job) -- it waits for its next attempt
+    local ok, result = pcall(work_on, self, job)
+    if ok then
+        place.keeps = result -- it waits for its next attempt
+    else
+        bury(self, job, "the worker failed: " .. payload.text(result))
+    end
 end
 
 local function start(self, job)
@@ -377,13 +376,14 @@ end
 function Worker:take(entry, deliveries, spared, fields)
     local job = { entry = entry, attempt = deliveries - (spared or 0), spared = spared,
         fields = moves.fields(fields), taken_at = scheduler.clock() }
-    job.spec = json.decode(job.fields.spec or "null")
-    if type(job.spec) ~= "table" then -- malformed, or deleted meanwhile
+    if type(fields) ~= "table" then -- deleted meanwhile
         self.client:call("XACK", self.jobs, moves.GROUP, entry)
         return
     end
+    job.spec, job.item = payload.job(job.fields, key(self, "budget:"))
+    job.problem = not job.spec and job.item or nil
     self.held[entry] = job
-    if not await_solitude(self, job) then
+    if not job.spec or not await_solitude(self, job) then
         start(self, job)
     end
 end

@@ -47,7 +47,8 @@ end
 
 -- The messages of a request, each after its role.
 local function prompt_of(request)
-    local input, system = messages.input(json.decode(request) or {})
+    local decoded = json.decode(request)
+    local input, system = messages.input(type(decoded) == "table" and decoded or {})
     local lines = { system and "system: " .. messages.text(system) or nil }
     for _, message in ipairs(input or {}) do
         lines[#lines + 1] = ("%s: %s"):format(message.role, messages.text(message.parts))
