@@ -41,6 +41,7 @@ describe("schema.check", function()
             { "blue", { enum = { "red", "green" } }, "not one of the values" },
             { { a = { 1, 2 } }, { enum = { { a = { 1 } }, { a = { 1, 2 } } } } },
             { { a = { 1, 2 } }, { const = { a = { 1, 2 }, b = 1 } }, "not the constant" },
+            { { a = 1 }, { const = { a = 1 } } }, { { a = 1 }, { const = { a = 2 } }, "constant" },
             { json.array(), { const = json.object() }, "not the constant" },
             { 5, { const = 5 } }, { 5, { const = 6 }, "not the constant" },
             { 5, { anyOf = { { type = "string" }, { type = "integer" } } } },

@@ -153,6 +153,8 @@ describe("ponder.redact", function()
             redact.keep([[a"b/c-12345 a\"b/c-12345 a\"b\/c-12345 ]]
                 .. "9key-abcdef abcdefghijklmnop abcd12349"))
         assert.equal("[redacted] 9key-abcde", redact.keep "9key-abcdef 9key-abcde")
+        assert.equal("[redacted] [redacted]", redact.new { "long", "longer-one" }:text
+            "longer-one long")
         local kept = "lm-studio not-needed no-key-needed sk-no-key-required abcde12 abcdefghijklmno"
         for word in kept:gmatch "%S+" do
             redact.new { word }
