@@ -188,6 +188,28 @@ describe("process.run", function()
     end)
 end)
 
+it("numbers as arguments of a process outlive collections", function()
+    local r = shell.run(("LUA_CPATH=%s %s - <$IN >$OUT 2>$ERR"):format(shell.quote(package.cpath),
+        shell.LUA), [[
+        local core, loop = require "ponder.core.process", require "ponder.core.loop"
+        local arguments, lines, out = { "printf", "%s\n" }, {}, {}
+        for i = 1, 2000 do
+            arguments[i + 2] = 1e9 + i + 0.5
+            lines[i] = tostring(arguments[i + 2]) .. "\n"
+        end
+        local expected = table.concat(lines)
+        lines = nil
+        collectgarbage("incremental", 0, 1000, 13)
+        collectgarbage()
+        local child = core.start(arguments, { "PATH=" .. os.getenv "PATH" }, nil, 1 << 20)
+        repeat
+            loop.wait(20)
+            out[#out + 1] = child:read "stdout"
+        until child:ended() and #table.concat(out) >= #expected
+        print(table.concat(out) == expected)]])
+    assert.same({ "true\n", "", 0 }, { r.out, r.err, r.status })
+end)
+
 describe("the environment of a child", function()
     local script = [[
         local done = require("ponder.process").run { command = { "env" }, env = %s }
