@@ -182,6 +182,10 @@ describe("a Redis that anybody may have written to", function()
         assert.matches("is damaged: it can only be dropped\n$", retried.err)
         assert.equal("3 dropped\n", queue("--queue", "t", "--drop", "all").out)
         assert.equal("the queue t is empty\n", queue("--queue", "t", "--purge").out)
+        lab.server:cli "HSET 'ponder:1:{t}:codes' other {}"
+        lab.server:cli "XADD 'ponder:1:{t}:jobs:other' '*' x y"
+        local worker = lab:worker() -- names the other version
+        workers.eventually("it says so", function() return worker:output():find "%? is other" end)
         lab.server:cli "SET 'ponder:1:{t}:workers' 1"
         assert.matches("^ponder queue: [^\n]*WRONGTYPE[^\n]*\n$", queue().err)
     end)

@@ -7,6 +7,7 @@ local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
+local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local remote = require "ponder.eval.remote"
 local scripts = require "ponder.queue.script"
@@ -63,7 +64,7 @@ had paid for are not paid for again. After SIGTERM or Ctrl-C the worker finishes
 signal returns them to the queue. Exit status: 0; 1 when Redis refuses; 2 for a usage error.]]
 
 local function say(line)
-    io.stderr:write("ponder work: ", line, "\n")
+    io.stderr:write("ponder work: ", quote.terminal(line), "\n")
 end
 
 local function load_script(given)

@@ -9,6 +9,7 @@
 --- ten minutes without calls. While Redis is unreachable, each machine applies the limits by
 --- itself.
 
+local notice = require "ponder.notice"
 local redis = require "ponder.redis"
 local store = require "ponder.core.store"
 
@@ -62,7 +63,11 @@ local function take(self, buckets, amount_of)
     for name, bucket in pairs(buckets) do
         table.move({ name, bucket.capacity, amount_of(name) }, 1, 3, #words + 1, words)
     end
-    return self.client:eval(TAKE, self.keys, table.unpack(words))
+    local wait_ms, message, code = self.client:eval(TAKE, self.keys, table.unpack(words))
+    if code == "NOT_ALLOWED" then
+        notice.once(message .. "; each machine limits its own calls")
+    end
+    return wait_ms
 end
 
 ---Books a call.
@@ -70,7 +75,7 @@ end
 ---@param cost ponder.model.Cost
 ---@return number? wait_ms nil: Redis is unreachable
 function SharedLimit:book(buckets, cost)
-    return (take(self, buckets, function(name) return cost[name] end))
+    return take(self, buckets, function(name) return cost[name] end)
 end
 
 ---The remaining pause that a server requested.

@@ -61,7 +61,7 @@ function exchange.new(of)
         unsent = {}, taken = {}, early = {}, last = "0", renewed_at = 0,
         backings = setmetatable({}, { __mode = "k" }) }, Exchange)
     self.say = function(line)
-        io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, line))
+        io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, quote.terminal(line)))
     end
     self.on_trouble = redis.announcer(self.say)
     local function on_denied(message)

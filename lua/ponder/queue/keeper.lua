@@ -73,7 +73,7 @@ function keeper.announce(self)
         pid = pid, code = self.opts.script.code, script = self.opts.script.path,
         concurrency = self.opts.concurrency, running = self.running, done = self.done,
         failed = self.failed, dead = self.dead, started_at = self.started_at,
-        seen_at = os.time(), lease_ms = self.opts.lease_ms, problem = self.denied })
+        seen_at = os.time(), lease_ms = self.opts.lease_ms, problem = self.problem })
 end
 
 -- Jobs for another version of the script belong to other workers.
@@ -87,7 +87,8 @@ local function look_for_others(self)
             self.told[code] = true
             self.opts.say(("the queue %s has %s for another version of the script: %s is %s there, "
                 .. "%s is %s here"):format(self.opts.queue, quote.count(waiting, "job"),
-                tostring(its.script), code, self.opts.script.path, self.opts.script.code))
+                quote.line(its.script or "?"), quote.line(code), self.opts.script.path,
+                self.opts.script.code))
         end
     end
 end

@@ -69,6 +69,7 @@ local RETRY_S, MAX_RETRY_S = 0.2, 60 -- pause before a job that raised runs agai
 ---@field done integer
 ---@field failed integer
 ---@field dead integer jobs that it made dead letters
+---@field problem string? why it ends: a missing right, or an impossible answer of Redis
 local Worker = {}
 Worker.__index = Worker
 
@@ -466,15 +467,20 @@ function Worker:work()
         if not made and not redis.is_transient(code) then
             return nil, message, code
         end
-        local function on_denied(denied)
-            self.denied = self.denied or denied
+        local function fail(problem)
+            self.problem = self.problem or problem
             self:abort()
         end
-        self.client.on_denied, self.opts.reader.on_denied = on_denied, on_denied
+        self.client.on_denied, self.opts.reader.on_denied = fail, fail
         local stop_following = journal.follow()
-        task.spawn(keeper.keep, self)
-        task.spawn(store_all, self)
-        task.spawn(read_all, self)
+        for _, work in ipairs { keeper.keep, store_all, read_all } do
+            task.spawn(function()
+                local ok, problem = pcall(work, self)
+                if not ok then -- Redis has answered what no queue holds
+                    fail(payload.text(problem))
+                end
+            end)
+        end
         repeat
             self:wait()
         until self.aborted or self.stopping and not self.is_reading and self.running == 0
@@ -483,8 +489,8 @@ function Worker:work()
         end
         stop_following()
         task.timeout(MAX_LEAVE_S, self.leave, self)
-        if self.denied then
-            return nil, self.denied, "NOT_ALLOWED"
+        if self.problem then
+            return nil, self.problem, "PROTOCOL"
         end
         return true
     end)
@@ -494,9 +500,9 @@ end
 function Worker:leave()
     for entry, job in pairs(self.held) do
         self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name, entry,
-            job.fields.id, "", "back")
+            job.fields.id or "", "", "back")
     end
-    if self.denied then
+    if self.problem then
         keeper.announce(self)
     else
         keeper.forget(self, self.name)
