@@ -91,14 +91,14 @@ end
 ---@field last integer where it ends
 ---@field value number
 
--- Iterates over the numbers of a plain text.
----@return fun(): ponder.parse.Number?
+-- Iterates over the numbers of a plain text, up to a place if one is given.
+---@return fun(up_to?: integer): ponder.parse.Number?
 local function numbers(text)
     local at = 1
-    return function()
+    return function(up_to)
         while true do
             local from = text:find("[%d&]", at)
-            if not from then
+            if not from or up_to and from > up_to then
                 return nil
             elseif from > at and text:find("^%.%d", from - 1)
                 and not text:find("^%a", from - 2) then
@@ -125,24 +125,25 @@ local function numbers(text)
     end
 end
 
+local MAX_JOINT = 40 -- bytes
 local JOINTS = { ["to"] = true, ["or"] = true, ["and"] = true, ["-"] = true, [","] = true,
     [";"] = true, [", and"] = true, [", or"] = true }
 
 -- Whether only a word such as "or" stands between two numbers: "3% to 4%".
 local function are_joined(text, one, other)
-    if not one or not other or other.first - one.last > 40 then
+    if not one or not other or other.first - one.last > MAX_JOINT then
         return false
     end
     local between = text:sub(one.last + 1, other.first - 1):gsub("\\text", "")
     return JOINTS[between:gsub("[%%$*_`\\{}]", ""):match "^%s*(.-)%s*$"] or false
 end
 
-local PIECE = 4000 -- bytes; longer than a number
+local PIECE, OVERLAP = 4000, 500 -- bytes; longer than a number
 
 -- The last number of a text that has one, and whether it is joined to the one before it.
 local function last_of(text)
     for from = (#text - 1) // PIECE * PIECE, 0, -PIECE do
-        local piece, last, before = text:sub(from + 1, from + 2 * PIECE), nil, nil
+        local piece, last, before = text:sub(from + 1, from + PIECE + OVERLAP), nil, nil
         local start = from > 0 and piece:find "[^%w.&/^{}+-]" or 1 -- not within a number
         for found in numbers(piece:sub(start)) do
             before, last = last, found
@@ -180,7 +181,7 @@ function number.read(text)
     if side == text and side:sub(1, chosen.first - 1):find "%w" then
         chosen, is_several = last_of(side)
     else
-        is_several = are_joined(side, chosen, following())
+        is_several = are_joined(side, chosen, following(chosen.last + MAX_JOINT))
     end
     if is_several then
         return nil, "several numbers"
