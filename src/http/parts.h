@@ -17,6 +17,7 @@ typedef struct Peer {
     const char *uri;    /* of the current request, in libmicrohttpd's memory */
     size_t uri_bytes;   /* as sent */
     bool has_nul;       /* it has an encoded NUL, at which libmicrohttpd truncates it */
+    bool has_blank;
     LIST_ENTRY(Peer) link;
 } Peer;
 

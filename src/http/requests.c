@@ -5,6 +5,7 @@
  * resumed, then calls back again. It does not notice then that the client has disconnected, so we
  * watch the descriptor, unless the answer arrives within WATCH_EVERY_MS, as most do.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -209,9 +210,10 @@ static bool adjoins(const char *end, const char *next, uintptr_t longest)
 
 static bool is_token(const char *name)
 {
-    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    return *name != '\0' && name[strspn(name, token)] == '\0';
+    const char *c = name;
+    while (isalnum((unsigned char)*c) || (*c != '\0' && strchr("!#$%&'*+-.^_`|~", *c) != NULL))
+        c++;
+    return c > name && *c == '\0';
 }
 
 static bool has_control(const char *value)
@@ -259,14 +261,16 @@ static Head read_head(const Request *r, const char *method, const char *version)
     MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look, &head);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    head.is_odd |= info == NULL || !adjoins(head.end + 1, method + info->header_size, 3) ||
+    head.hosts += head.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) == 0; /* needs none */
+    head.is_odd |= p->has_blank || info == NULL ||
+                   !adjoins(head.end + 1, method + info->header_size, 3) ||
                    method + strlen(method) + 1 != p->uri || p->uri + p->uri_bytes + 1 != version;
     return head;
 }
 
 static const char *problem_of(const HttpOptions *o, const Peer *p, const Head *head)
 {
-    return head->is_odd || head->lengths > 1 || head->hosts > 1       ? "ambiguous_request"
+    return head->is_odd || head->lengths > 1 || head->hosts != 1      ? "ambiguous_request"
            : p->uri_bytes > (size_t)o->max_header_bytes               ? "uri_too_long"
            : p->has_nul                                               ? "invalid_path"
            : p->uri_bytes + head->bytes > (size_t)o->max_header_bytes ? "headers_too_large"

@@ -140,6 +140,7 @@ static void *on_uri(void *server, const char *uri, struct MHD_Connection *connec
     p->uri = uri;
     p->uri_bytes = strlen(uri);
     p->has_nul = strstr(uri, "%00") != NULL;
+    p->has_blank = strpbrk(uri, " \t") != NULL;
     if (!isfinite(p->deadline_ms))
         p->deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms;
     return NULL;
@@ -163,8 +164,7 @@ static bool start_daemon(HttpServer *s)
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_ROOM * (size_t)o->max_header_bytes,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((o->idle_timeout_ms + 999) / 1000),
         MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_END);
+        on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_END);
     if (s->daemon == NULL)
         return false;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);

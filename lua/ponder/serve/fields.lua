@@ -75,6 +75,12 @@ function fields.required(given, name)
     return value
 end
 
+local function fail_number(name, value, rule, problem)
+    local is_number = type(value) == "number"
+        and (rule.type == "number" or math.tointeger(value) ~= nil)
+    fail(name, ("%s %s"):format(name, problem), not is_number and "invalid_type" or nil)
+end
+
 ---Reads a number.
 ---@param given table
 ---@param name string
@@ -86,12 +92,7 @@ function fields.number(given, name, rule)
         return
     end
     local number, problem = options.check_value(value, rule)
-    if problem then
-        local is_number = type(value) == "number"
-            and (rule.type == "number" or math.tointeger(value) ~= nil)
-        fail(name, ("%s %s"):format(name, problem), not is_number and "invalid_type" or nil)
-    end
-    return number
+    return problem and fail_number(name, value, rule, problem) or number
 end
 
 ---Reads an integer.
@@ -101,20 +102,21 @@ end
 ---@param max? integer
 ---@return integer?
 function fields.integer(given, name, min, max)
-    return fields.number(given, name, { type = "integer", min = min, max = max })
+    return given[name] ~= nil
+        and fields.number(given, name, { type = "integer", min = min, max = max }) or nil
 end
 
 -- Numbers that policies get in `params`.
 local NUMBERS = {
-    { "temperature", { type = "number", min = 0, max = 2 } },
-    { "top_p", { type = "number", min = 0, max = 1 } },
-    { "min_p", { type = "number", min = 0, max = 1 } },
-    { "top_k", { type = "integer", min = -1 } },
-    { "frequency_penalty", { type = "number", min = -2, max = 2 } },
-    { "presence_penalty", { type = "number", min = -2, max = 2 } },
-    { "repetition_penalty", { type = "number", min = 0 } },
-    { "top_logprobs", { type = "integer", min = 0, max = 20 } },
-    { "max_tool_calls", { type = "integer", min = 1 } },
+    temperature = { type = "number", min = 0, max = 2 },
+    top_p = { type = "number", min = 0, max = 1 },
+    min_p = { type = "number", min = 0, max = 1 },
+    top_k = { type = "integer", min = -1 },
+    frequency_penalty = { type = "number", min = -2, max = 2 },
+    presence_penalty = { type = "number", min = -2, max = 2 },
+    repetition_penalty = { type = "number", min = 0 },
+    top_logprobs = { type = "integer", min = 0, max = 20 },
+    max_tool_calls = { type = "integer", min = 1 },
 }
 
 local MAX_MESSAGES = 10000
@@ -122,28 +124,36 @@ local MAX_ITEMS = 1000 -- of another list or object
 local MAX_STOPS = 32
 local MAX_STOP_BYTES = 256
 
-local function check_length(list, name, max)
+local function is_longer(list, max)
     local count = 0
     for _ in pairs(list) do
         count = count + 1
         if count > max then
-            fail(name, ("%s must have at most %d items"):format(name, max))
+            return true
         end
+    end
+end
+
+local function check_length(list, name, max)
+    if is_longer(list, max) then
+        fail(name, ("%s must have at most %d items"):format(name, max))
     end
 end
 
 -- Checks the fields that only the policy reads.
 local function check_params(params)
-    if next(params) == nil then
-        return
+    local wrong
+    for name, value in pairs(params) do
+        local rule = NUMBERS[name]
+        if rule and select(2, options.check_value(value, rule))
+            or type(value) == "table" and is_longer(value, MAX_ITEMS) then
+            wrong = (not wrong or name < wrong) and name or wrong -- the first by name
+        end
     end
-    for _, number in ipairs(NUMBERS) do
-        fields.number(params, number[1], number[2])
-    end
-    for _, name in ipairs(options.names(params, function(_, value)
-        return type(value) == "table"
-    end)) do
-        check_length(params[name], name, MAX_ITEMS)
+    if wrong and NUMBERS[wrong] then
+        fields.number(params, wrong, NUMBERS[wrong])
+    elseif wrong then
+        check_length(params[wrong], wrong, MAX_ITEMS)
     end
 end
 

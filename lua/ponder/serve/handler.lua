@@ -31,8 +31,10 @@ end
 
 -- The headers of an answer: `headers`, its id, and those for pages of other origins.
 local function headers_of(self, r, headers)
-    local list = append({ "x-request-id", r.request_id }, headers)
-    guard.add_cors(self.opts, r.headers, list)
+    local list = append({ "x-request-id", r.request_id, nil, nil }, headers) -- room for two
+    if self.opts.cors then
+        guard.add_cors(self.opts, r.headers, list)
+    end
     return list
 end
 
@@ -317,8 +319,8 @@ function Server.check_head(r)
 end
 
 local PROBLEMS = { -- of ponder.core.http
-    ambiguous_request = { 400, "the headers can be read in two ways: they have forbidden bytes, "
-        .. "a folded line, or a second length or host" },
+    ambiguous_request = { 400, "the head can be read in two ways: it has forbidden bytes, a folded "
+        .. "line, no host, or a second host or length" },
     invalid_path = { 400, "the path has a NUL byte (%00)" },
     request_too_large = { 413, "the body exceeds its limit of bytes" },
     uri_too_long = { 414, "the path exceeds its limit of bytes" },
