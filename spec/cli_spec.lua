@@ -342,6 +342,12 @@ describe("a script's error", function()
                 .. "policies = { a = function() return " .. wrong .. " end }, score = 'exact' }" }
         local r = shell.ponder({ "eval", "--no-log", "e.lua" }, { cwd = dir.path })
         assert.matches("in the function at e.lua:3: model.complete: ", r.out .. r.err)
+        dir:write("s.lua", "return require('ponder.strategy').new { name = 'mine', summary = 's',\n"
+            .. "roles = { 'generate' }, prompts = { generate = function() return {} end },\n"
+            .. "run = function(thinker)\n return thinker:node {} end }")
+        r = shell.ponder({ "ask", "--no-log", "--model", "script:m.lua", "--strategy", "s.lua",
+            "q" }, { cwd = dir.path })
+        assert.matches("^ponder: in the function at s.lua:3: thinker:node: ", r.err)
     end)
 
     it("ends the traceback at the script, not in the program that runs it", function()

@@ -123,7 +123,8 @@ end
 ---@return string? code
 function script.call(request)
     local seen, pieces = script_request(request)
-    local ok, reply, message, code = xpcall(loaded[request.target], debug.traceback, seen)
+    local f = loaded[request.target] -- a local: an error may have to name it
+    local ok, reply, message, code = xpcall(f, debug.traceback, seen)
     if not ok and core.stop_reason() then
         error(reply, 0) -- Ctrl-C is not the model's failure
     elseif not ok then

@@ -314,8 +314,8 @@ function direct.run(run, question)
     board.status = "running"
     board.nodes[1] = { id = 1, depth = 0, text = question }
     local asked
-    local ok, answer, message, code = xpcall(run.s.kind.run, failures.with_traceback,
-        thinker, question)
+    local f = run.s.kind.run -- a local: an error may have to name it (see ponder.core.task)
+    local ok, answer, message, code = xpcall(f, failures.with_traceback, thinker, question)
     if board.status ~= "running" then
         return
     elseif not ok and getmetatable(answer) ~= Failure then

@@ -110,7 +110,8 @@ end
 core.protect(debug.getinfo(1, "S").source)
 
 local function attempt(tool, arguments)
-    local ok, value, message = pcall(tool.run, arguments)
+    local f = tool.run -- a local: an error may have to name it (see ponder.core.task)
+    local ok, value, message = pcall(f, arguments)
     if not ok then
         return nil, "the tool raised: " .. tostring(value), "TOOL_FAILED"
     elseif value == nil then
