@@ -97,6 +97,8 @@ describe("ponder chat", function()
             assert.equal(2, r.status)
             assert.matches(message, r.err)
         end
+        assert.equal("- 1 hi\n", shell.run(("cd %s; PONDER_MODEL=script:m.lua %s chat hi <&- >$OUT "
+            .. "2>$ERR"):format(dir.path, shell.executable)).out) -- closed, not broken
         assert.matches("standard input: Is a directory",
             shell.run(shell.executable .. " chat hi <. 2>$ERR").err)
     end)

@@ -179,6 +179,12 @@ describe("an option of ponder run after the script", function()
 end)
 
 describe("a file that is not a program", function()
+    it("is named without its control characters", function()
+        local dir <close> = shell.directory { ["\27[2Jx"] = "=" }
+        local r = status(1, shell.ponder({ "\27[2Jx" }, { cwd = dir.path }))
+        assert.matches("^ponder: %?%[2Jx:1: unexpected symbol", r.err)
+    end)
+
     it("is said to be for another command", function()
         for code, command in pairs {
             ["return function() end"] = "ponder serve FILE",

@@ -37,6 +37,17 @@ describe("the command", function()
         assert.truthy(s:request():find("it's a prompt", 1, true))
     end)
 
+    it("models ends at Ctrl-C, and takes it for no failure of a server", function()
+        local r = shell.run(([[
+            OPENAI_API_KEY= ANTHROPIC_API_KEY= OLLAMA_HOST=%s/s/delay=60000 %s models >$OUT 2>$ERR &
+            pid=$!
+            until curl -s %s/_counters | grep -q '"in_flight": *1'; do sleep 0.02; done
+            kill -INT $pid; wait $pid]]):format(s.url, shell.quote(shell.executable), s.url))
+        assert.equal(130, r.status, r.err)
+        assert.matches("\nponder: interrupted\n$", r.err)
+        assert.is_nil(r.err:find "ollama")
+    end)
+
     it("chat --json prints the whole reply", function()
         local status, out = run("text=ok", { "chat", "--model", "openai:m", "--json", "Hello" })
         local reply = json.decode(out)

@@ -312,6 +312,8 @@ describe("ponder work", function()
         local wrong = server.url:gsub("//", "//:correcth0rse@", 1)
         for _, case in ipairs {
             { 2, "expected %-%-script FILE", "redis://h" },
+            { 2, "%-%-queue must consist of letters", "redis://h", "--script", "job.lua", "--queue",
+                "\27[2J" },
             { 1, "must return a table of functions", server.url, "--script", "none.lua" },
             { 2, "gone.lua: No such file", server.url, "--script", "gone.lua" },
             { 1, "syntax.lua:1:", server.url, "--script", "syntax.lua" },

@@ -83,6 +83,15 @@ local function name_map(name)
     return store.sha256(("%s\n%s\n%d"):format(uid, name, count)):sub(1, 16)
 end
 
+---Why a text cannot be the name of a queue.
+---@param what string what it is the value of: "--queue"
+---@param name string
+---@return string? problem nil: it can
+function queue.name_problem(what, name)
+    return not name:find(NAME) and ("%s must consist of letters, digits, '.', '_' and '-' (got %s)")
+        :format(what, options.show(name)) or nil
+end
+
 ---Opens a queue; within `task.run`.
 ---@param url string? see ponder.redis.url; default $PONDER_REDIS_URL
 ---@param opts { name: string?, script: string, concurrency: integer?, functions_of: function? }
@@ -93,9 +102,9 @@ end
 ---@return string? code "BAD_URL", "UNREADABLE", "BAD_SCRIPT", and those of ponder.redis.Client
 function queue.open(url, opts)
     opts = options.check("queue.open", opts, OPEN)
-    if not opts.name:find(NAME) then
-        error("queue.open: opts.name must consist of letters, digits, '.', '_' and '-' (got "
-            .. options.show(opts.name) .. ")", 2)
+    local wrong = queue.name_problem("opts.name", opts.name)
+    if wrong then
+        error("queue.open: " .. wrong, 2)
     end
     scheduler.check "queue.open"
     local script, message, code = scripts.load(opts.script, opts.functions_of)

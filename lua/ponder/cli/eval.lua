@@ -23,6 +23,7 @@ local options = require "ponder.options"
 local outputs = require "ponder.cli.shared.outputs"
 local page = require "ponder.report.eval.page"
 local quote = require "ponder.quote"
+local queue = require "ponder.queue"
 local recorded = require "ponder.eval.recorded"
 local remote = require "ponder.eval.remote"
 local scheduler = require "ponder.task.scheduler"
@@ -391,6 +392,7 @@ end
 function command.run(given, operands, list)
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))
+    cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
     read_thresholds(given)
     local to_stdout = outputs.check(given, OUTPUTS)
     cli.refuse(to_stdout and given.json and "--json and a file - are both standard output")

@@ -3,6 +3,7 @@
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local failures = require "ponder.task.failures"
 local grid = require "ponder.report.grid"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -97,6 +98,7 @@ local function list_runs(files, opts)
         if not row then
             number = number + 1
             ok, found, row = pcall(read, file)
+            failures.pass_stop(ok, found)
         end
         if not ok or not found then
             found, row = { name = file.name, path = file.path, bytes = file.bytes,

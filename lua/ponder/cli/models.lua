@@ -1,6 +1,7 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
 local cli = require "ponder.cli"
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -26,7 +27,10 @@ in the form that --model takes. Keys and addresses come from the environment and
 local function list(provider, opts)
     local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,
         max_retries = 0 })
-    if not ok then return nil, found:match("model%.open: (.*)") or found end
+    if not ok then
+        failures.pass_stop(ok, found)
+        return nil, found:match("model%.open: (.*)") or found
+    end
     return found, message
 end
 
@@ -50,7 +54,7 @@ local function gather(providers, opts)
                 all[#all + 1] = one
             end
         else
-            io.stderr:write(("ponder models: %s: %s\n"):format(provider,
+            cli.fail("ponder models", ("%s: %s"):format(provider,
                 (message:gsub("^" .. provider .. ": ", ""))))
         end
     end

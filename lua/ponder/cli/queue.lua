@@ -2,6 +2,7 @@
 
 local cli = require "ponder.cli"
 local json = require "ponder.json"
+local queues = require "ponder.queue"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local status = require "ponder.queue.status"
@@ -216,6 +217,7 @@ end
 function command.run(given, operands)
     local on_letters = given.dead or given.retry or given.drop
     cli.expect(given.queue or not on_letters and not given.purge, "expected --queue NAME")
+    cli.refuse(given.queue and queues.name_problem("--queue", given.queue))
     local client <close> = cli.expect(redis.open(operands[1]))
     if given.purge then
         return purge(client, given)

@@ -248,7 +248,7 @@ function run.run(opts, operands, list, first)
     elseif status == 2 then
         return report_missing(path, message)
     end
-    io.stderr:write("ponder: ", message, "\n")
+    cli.fail("ponder", message)
     return status
 end
 

@@ -7,6 +7,7 @@ local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
+local queue = require "ponder.queue"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local remote = require "ponder.eval.remote"
@@ -99,6 +100,7 @@ function command.run(given, operands, list)
     policies.print_to_stderr()
     cli.expect(given.script, "expected --script FILE, which returns functions")
     confined.check(given, BUDGETS)
+    cli.refuse(queue.name_problem("--queue", given.queue))
     local client = cli.expect(redis.open(operands[1]))
     local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then

@@ -4,6 +4,7 @@
 --- each row is checked as it is read; a bad one raises "FILE: damaged: ..." in one line.
 
 local exists = require("ponder.file").exists
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local private = require "ponder.core.private"
 local schema = require "ponder.log.schema"
@@ -264,6 +265,7 @@ function file.open(path, opts)
     local ok, raised = pcall(prepare, db, path, opts)
     if not ok then
         db:close()
+        failures.pass_stop(ok, raised)
         return nil, line_of(path, raised), "DAMAGED"
     end
     return db

@@ -2,6 +2,7 @@
 
 local directories = require "ponder.core.directory"
 local exists = require("ponder.file").exists
+local failures = require "ponder.task.failures"
 local run_file = require "ponder.log.file"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
@@ -23,6 +24,7 @@ local function start_of(path)
             { started_at = db:row "SELECT started_at FROM runs ORDER BY id LIMIT 1" }).started_at
     end)
     db:close()
+    failures.pass_stop(ok, started_at)
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end
 

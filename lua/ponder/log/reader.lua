@@ -9,6 +9,7 @@
 --- nil. Iterators read one row at a time, and requests and replies only where documented: a log may
 --- hold 100,000 calls.
 
+local failures = require "ponder.task.failures"
 local file = require "ponder.log.file"
 local kept = require "ponder.log.kept"
 local quote = require "ponder.quote"
@@ -77,6 +78,7 @@ function reader.open(what)
     local ok, run = pcall(find_run, self, number)
     if not ok or not run then
         self:close()
+        failures.pass_stop(ok, run)
         if not ok then
             return nil, file.line_of(path, run), "DAMAGED"
         end

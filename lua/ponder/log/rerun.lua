@@ -1,6 +1,7 @@
 --- Opens a log to run it again: ponder resume, replay and fork.
 
 local command = require "ponder.log.command"
+local failures = require "ponder.task.failures"
 local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
@@ -82,6 +83,7 @@ function rerun.open(what, mode, sync)
     local ok, row, texts = pcall(read, db, path, outermost)
     if not ok or not row then
         db:close()
+        failures.pass_stop(ok, row)
         return nil, not ok and file.line_of(path, row) or number
             and ("%s: holds no run %d"):format(path, number)
             or path .. ": holds no run; it was killed before it began", ok and "NOT_FOUND" or nil

@@ -281,6 +281,8 @@ function run.is_played()
     return next_play() ~= nil
 end
 
+local CLOSED = 9 -- EBADF
+
 ---Reads a command's standard input: that of the run being played, or else all of stdin.
 ---@return string? text
 ---@return string? message
@@ -289,8 +291,11 @@ function run.read_input()
     if play then
         return play.input or ""
     end
-    local text, message = file.await(io.read, "a")
-    return text or not message and "" or nil, message and "standard input: " .. message
+    local text, message, number = file.await(io.read, "a")
+    if text or not message or number == CLOSED then
+        return text or ""
+    end
+    return nil, "standard input: " .. message
 end
 
 ---Whether there is input that nobody has to type.

@@ -1,6 +1,7 @@
 --- Checks prompt functions without a model: renders each with sample data and reports problems with
 --- file and line.
 
+local failures = require "ponder.task.failures"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 
@@ -128,6 +129,7 @@ local function render(f, context)
         return text:sub(1, #at) == at and text or at .. ": " .. text
     end, context)
     if not ok then
+        failures.pass_stop(ok, result)
         return nil, result
     end
     local problem = message_problem(result)

@@ -1,5 +1,6 @@
 --- The figures of queues, for people and for monitoring, and their dead letters.
 
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
@@ -46,6 +47,7 @@ local function attempt(f, ...)
     elseif type(results[2]) == "table" then
         return nil, results[2][1], results[2][2]
     end
+    failures.pass_stop(results[1], results[2])
     return nil, "the queue's data in Redis has another format: " .. tostring(results[2]), "PROTOCOL"
 end
 

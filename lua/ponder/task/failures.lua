@@ -224,4 +224,13 @@ function failures.set_report(hook)
     return previous
 end
 
+--- Raises what a protected call has caught if a stop of the run (Ctrl-C, a timeout) raised it.
+---@param ok boolean of the protected call
+---@param err any
+function failures.pass_stop(ok, err)
+    if not ok and core.stop_reason() then
+        error(err, 0)
+    end
+end
+
 return failures

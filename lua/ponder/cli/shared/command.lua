@@ -13,6 +13,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local core = require "ponder.core.task"
+local failures = require "ponder.task.failures"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
@@ -76,6 +77,7 @@ local function make_strategy(self, given, tools)
     end
     local ok, made = pcall(self.strategy.new, opts)
     if not ok then -- names options as flags
+        failures.pass_stop(ok, made)
         local message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
         cli.refuse((message:gsub("opts%.([%w_]+)", args.flag)))
     end

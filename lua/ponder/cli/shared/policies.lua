@@ -4,6 +4,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.cli.shared.confined"
 local converse = require "ponder.strategy.converse"
+local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
@@ -48,6 +49,7 @@ local function strategy_policy(name, given, box)
     opts.model, opts.tools = given.model, box.tools
     opts.max_cost, opts.run_timeout_ms = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
+    failures.pass_stop(ok, made)
     cli.expect_flag(name, ok, (tostring(made):gsub("^.-strategy%.%w+%.new: ", "")))
     cli.need_flag(name, made:open_models()) -- better now than at each request
     return policies.of(name, { run = made, description = library.summary,
