@@ -67,8 +67,8 @@ describe("debug", function()
     } do
         it("refuses " .. call, function()
             assert.equal("false\tstring", out([[
-                local core = require "ponder.core.search".new { initial_state = 1, search = "bfs",
-                    max_depth = 1, max_nodes = 9, beam_width = 1, batch = 1 }
+                local core = require "ponder.core.search".new({ policy = "bfs", max_depth = 1,
+                    max_nodes = 9, batch = 1 }, 1)
                 local ok, message = pcall(function() ]] .. call .. [[ end)
                 print(ok, type(message))
                 assert(core:state(0) == 1)]]))
@@ -77,8 +77,11 @@ describe("debug", function()
 
     it("works in other respects", function()
         assert.equal("5\t6\t7\t8", out [[
-            local a, b = 1, 2
-            debug.setlocal(1, 1, 5)
+            local a, b = (function()
+                local a, b = 1, 2
+                debug.setlocal(1, 1, 5)
+                return a, b
+            end)()
             debug.setupvalue(function() return b end, 1, 6)
             local co = coroutine.create(function() local c = 3 coroutine.yield() return c end)
             coroutine.resume(co)

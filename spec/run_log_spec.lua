@@ -272,7 +272,7 @@ describe("runs within a logged run", function()
         assert.equal(9, w:requests())
         assert.equal(rest.out, w:replay().out)
         local missing = w:ponder { "resume", w.log .. "#9" }
-        assert.same({ 1, "" }, { missing.status, missing.out })
+        assert.same({ 2, "" }, { missing.status, missing.out })
         assert.matches("holds no run 9", missing.err, 1, true)
     end)
 

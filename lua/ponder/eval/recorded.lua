@@ -49,6 +49,19 @@ local function check(path, what, value, rules)
     return value
 end
 
+-- Checks a record. One of version 0.2.0 counted requests, and had its samples under that name.
+local function check_record(path, what, record)
+    if type(record) == "table" and type(record.samples) ~= "number" then
+        record.drawn, record.samples = record.samples, record.calls
+        for _, point in ipairs(type(record.points) == "table" and record.points or {}) do
+            if type(point) == "table" then
+                point.samples = point.calls
+            end
+        end
+    end
+    return check(path, what, record, RECORD)
+end
+
 local function key_of(record)
     return work.key(record.policy, record.id, record.epoch)
 end
@@ -68,7 +81,7 @@ local function from_json(path)
     check(path, "meta", meta, META)
     local records, known = {}, {}
     for i, record in ipairs(result.records) do
-        local key = key_of(check(path, "record " .. i, record, RECORD))
+        local key = key_of(check_record(path, "record " .. i, record))
         records[#records + 1] = not known[key] and record or nil
         known[key] = true
     end
@@ -87,7 +100,7 @@ local function from_log(path)
         if event.name == work.BEGIN then
             meta, by_key = check(path, what, event.data, META), {}
         elseif event.name == work.RECORD and meta then
-            by_key[key_of(check(path, what, event.data, RECORD))] = event.data
+            by_key[key_of(check_record(path, what, event.data))] = event.data
         end
     end
     if not meta then
@@ -111,14 +124,6 @@ function recorded.read(path)
         return nil, meta, "DAMAGED"
     elseif not meta then
         return nil, records, code
-    end
-    for _, record in ipairs(records) do
-        if type(record.samples) ~= "number" then -- of version 0.2.0, which counted requests
-            record.drawn, record.samples = record.samples, record.calls
-            for _, point in ipairs(record.points or {}) do
-                point.samples = point.calls
-            end
-        end
     end
     local policies = {}
     for _, name in ipairs(meta.policies) do
