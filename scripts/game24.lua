@@ -13,6 +13,7 @@ local args = require "ponder.args"
 local search = require "ponder.search"
 
 local EVERY_CHILD = 30 -- six pairs of numbers, five results each
+local HAS_WIDTH = { beam = true, best_first = true }
 local WIDE_BEAM = 1000 -- more than a level of this problem has
 
 local RULES = {
@@ -144,7 +145,8 @@ local function solve(numbers, opts)
         key = left,
         search = opts.search,
         k = opts.k,
-        beam_width = opts.beam_width or opts.search == "beam" and WIDE_BEAM or nil,
+        beam_width = HAS_WIDTH[opts.search] and opts.beam_width
+            or opts.search == "beam" and WIDE_BEAM or nil,
         max_depth = 3,
     }
 end

@@ -13,12 +13,14 @@ local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- use each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
-    { "args", "base64", "builtin", "environment", "file", "notice", "options", "pure", "quote",
-        "redact", "sandbox", "searches", "sequence", "state", "stats", "tally", "template" },
-    { "json", "machine", "parse", "tot", "got", "trm" },
+    { "args", "base64", "builtin", "environment", "file", "json", "notice", "options", "pure",
+        "quote", "redact", "sandbox", "searches", "sequence", "state", "stats", "tally",
+        "template" },
+    { "machine", "parse", "got", "trm" },
     { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
+    { "search", "tot" }, -- nor does a search
     { "model", "prompt" },
-    { "ensemble", "operations", "policy", "search", "strategy" },
+    { "ensemble", "operations", "policy", "strategy" },
     { "eval", "mcp", "queue", "serve" },
     { "untrusted" },
     { "bench", "report", "view" },

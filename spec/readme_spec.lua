@@ -42,7 +42,7 @@ describe("README.md", function()
         local dir <close> = shell.directory { ["first.lua"] = programs[1] }
         local r = run(dir, "ponder first.lua")
         assert.same({ status = 0, err = "",
-            out = "stop\t1 -> 3 -> 6 -> 12 -> 24 -> 48 -> 96\n" }, r)
+            out = "terminal\t1 -> 3 -> 6 -> 12 -> 24 -> 48 -> 96\n" }, r)
     end)
 
     it("has one that searches with a model, which runs offline", function()
@@ -75,7 +75,7 @@ describe("README.md", function()
 
     it("says when to use each search", function()
         local names = require("ponder.searches").NAMES
-        assert.equal(11, #names)
+        assert.equal(13, #names)
         for _, name in ipairs(names) do
             assert.matches("\n| [`%w_, ]*`" .. name .. "`[^|\n]* | %w", readme)
         end

@@ -16,7 +16,7 @@ local function run(opts, concurrency)
 end
 
 -- The first difference between a result and what is expected, or nil.
-local function difference(result, expect, calls)
+local function difference(result, expect, calls, stops_at)
     local nodes = result.tree.nodes
     if #nodes ~= #expect.nodes then
         return ("%d nodes, expected %d"):format(#nodes, #expect.nodes)
@@ -29,6 +29,7 @@ local function difference(result, expect, calls)
             local wanted = row[column]
             if wanted == json.null then
                 wanted = nil
+                got[column] = column ~= 8 and got[column] or nil
             end
             if (got[column] or nil) ~= (wanted or nil) then
                 return ("node %d, column %d: %s, expected %s"):format(i - 1, column,
@@ -38,15 +39,16 @@ local function difference(result, expect, calls)
     end
     local got = { result.ok, result.tree.best_id, result.best_score, result.stop_reason,
         result.iterations, json.encode(result.kept), json.encode(result.islands),
-        json.encode(result.best_path) }
+        json.encode(result.best_path), result.choice or -1 }
     for i, wanted in ipairs { expect.ok, expect.best_id, expect.best_score, expect.stop_reason,
         expect.iterations, json.encode(expect.kept), json.encode(expect.islands),
-        json.encode(expect.best_path) } do
+        json.encode(expect.best_path), expect.choice or -1 } do
         if got[i] ~= wanted then
             return ("%s, expected %s"):format(tostring(got[i]), tostring(wanted))
         end
     end
-    for name, count in pairs(calls) do
+    local was_cut = expect.stop_reason == "max_nodes" or stops_at
+    for name, count in pairs(was_cut and {} or calls) do
         if expect.calls[name] ~= count then
             return ("%d calls of %s, expected %d"):format(count, name, expect.calls[name])
         end
@@ -56,19 +58,23 @@ end
 -- `choose` says whether a case is run.
 local function check_cases(concurrency, choose)
     local seen = {}
-    problems.each("search_cases.jsonl", function(case)
+    local function check(case)
         local name = case.problem.search
         seen[name] = (seen[name] or 0) + 1
         if choose(seen[name]) then
             local opts, calls = problems.options(case.problem)
             local result = run(opts, concurrency)
-            local found = difference(result, case.expect, concurrency == 1 and calls or {})
+            local found = difference(result, case.expect, concurrency == 1 and calls or {},
+                or_nil(case.problem.stop_at))
             if found then
                 error(("%s\n%s"):format(found, json.encode(case.problem)), 0)
             end
         end
-    end)
-    for _, name in ipairs { "uct", "puct", "ab_mcts", "astar", "idastar", "dvts", "evolve" } do
+    end
+    problems.each("search_cases.jsonl", check)
+    problems.each("search_cases2.jsonl", check)
+    for _, name in ipairs { "uct", "puct", "ab_mcts", "astar", "idastar", "dvts", "evolve",
+        "halving", "particles" } do
         assert.is_true(seen[name] > 30, name)
     end
 end
@@ -84,21 +90,44 @@ describe("trees of the reference implementation are reproduced", function()
     end)
 end)
 
--- Rows of a tree: {id, parent, state, visits, value}.
-local function check_tree(result, tree)
-    assert.equal(#tree, #result.tree.nodes)
+-- Rows of a tree: {id, parent, state, visits, value}; with `only_visited` of those with visits.
+local function check_tree(result, tree, only_visited)
+    local nodes = {}
+    for _, node in ipairs(result.tree.nodes) do
+        nodes[#nodes + 1] = (not only_visited or node.visits > 0) and node or nil
+    end
+    assert.equal(#tree, #nodes)
     for i, row in ipairs(tree) do
-        local n = result.tree.nodes[i]
-        assert.equal(row[1], n.id)
-        assert.equal(row[2], n.parent_id or -1)
-        assert.equal(row[3], n.state)
+        local n = nodes[i]
+        assert.same({ row[1], row[2], row[3] }, { n.id, n.parent_id or -1, n.state })
         if row[4] ~= json.null then
-            assert.equal(row[4], n.visits)
+            assert.equal(row[4], n.visits or 0)
         end
         if row[5] ~= json.null and row[4] ~= 0 then
-            assert.equal(row[5], n.value)
+            assert.is_true(math.abs(row[5] - n.value) <= (only_visited and 1e-9 or 0))
         end
     end
+end
+
+-- For each particle after the last resampling the places of the children on its path, from 1.
+local function particle_paths(result)
+    local place_of, count_of, paths = {}, {}, {}
+    for _, node in ipairs(result.tree.nodes) do
+        local parent = node.parent_id
+        if parent then
+            count_of[parent] = (count_of[parent] or 0) + 1
+            place_of[node.id] = count_of[parent]
+        end
+    end
+    for i, id in ipairs(result.kept[#result.kept]) do
+        local path = json.array {}
+        while id ~= 0 do
+            table.insert(path, 1, place_of[id])
+            id = result.tree.nodes[id + 1].parent_id
+        end
+        paths[i] = path
+    end
+    return paths
 end
 
 -- For each subtree the places of the children that were kept, from 1.
@@ -135,8 +164,11 @@ describe("trees of published programs are reproduced", function()
             local result = run(problems.options(line.problem), 1)
             if line.problem.search == "dvts" then
                 assert.equal(json.encode(line.tree), json.encode(places_of(result, line.problem)))
+            elseif line.peer:find "its_hub" then
+                assert.equal(json.encode(line.tree), json.encode(particle_paths(result)))
             else
-                check_tree(result, line.tree)
+                check_tree(result, line.tree, line.peer:find "mctx" ~= nil)
+                assert.equal(line.choice, line.choice and result.choice)
             end
         end)
     end)

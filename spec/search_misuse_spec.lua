@@ -295,39 +295,49 @@ end)
 -- The core, as a script could reach it.
 describe("ponder.core.search", function()
     local function new(strategy)
-        return core_search.new { initial_state = 1, search = strategy, max_depth = 8,
-            max_nodes = 100, beam_width = 2, batch = 1 }
+        return core_search.new({ policy = strategy, max_depth = 8, max_nodes = 100, beam_width = 2,
+            batch = 1 }, 1)
     end
 
-    local function callbacks(changes)
-        local all = { k = 2, wants_node = {}, now = os.clock, expand = returns({ 1, 2 }),
-            evaluate = returns(1), is_terminal = returns(false) }
+    local function begin(core, changes)
+        local all = { now = os.clock, expand = returns({ 1, 2 }), evaluate = returns(1),
+            is_terminal = returns(false), refuse = error }
         for name, value in pairs(changes or {}) do
             all[name] = value or nil
         end
-        return all
+        core:begin { callbacks = all, wants_node = {} }
+        return core
     end
 
     local function finalizer(core)
         return debug.getmetatable(core).__gc
     end
 
-    local METHODS = { "best", "calling", "count", "counts", "finish", "state", "node", "path",
-        "depth", "ask", "begin", "callback", "tell", "fail", "group", "kept_ids", "outcome", "run" }
+    local METHODS = { "begin", "best", "calling", "choice", "count", "counts", "depth",
+        "expandable", "extend", "fail", "finish", "give", "given", "kept_ids", "next_round", "node",
+        "outcome",
+        "parent", "path", "program", "pruned", "round", "run", "score", "set_prior", "set_score",
+        "state", "step", "terminal", "ticket", "value" }
+    local PARTS = { "stop", "expand", "make", "score_all", "score", "prior", "commit" }
     local VALUES = { 0, 1, -1, 1 << 40, math.mininteger, 0.5, "x", {}, print, true }
 
     for _, strategy in ipairs(STRATEGIES) do
         it("survives any sequence of calls, " .. strategy, function()
             math.randomseed(7)
             for _ = 1, 100 do
-                local core = new(strategy)
-                for _ = 1, 40 do
+                local core, programs = begin(new(strategy)), { 0 }
+                for _ = 1, 60 do
                     local method = METHODS[math.random(#METHODS)]
                     local function value()
                         return math.random(3) > 1 and math.random(0, 3)
                             or VALUES[math.random(#VALUES)]
                     end
-                    pcall(core[method], core, value(), value(), value(), value())
+                    local first, second = value(), value()
+                    if method == "step" or method == "give" or method == "fail" then
+                        first, second = programs[math.random(#programs)], PARTS[math.random(#PARTS)]
+                    end
+                    local ok, result = pcall(core[method], core, first, second, value(), value())
+                    programs[#programs + 1] = ok and method == "program" and result or nil
                 end
             end
         end)
@@ -344,10 +354,11 @@ describe("ponder.core.search", function()
                 local function interfering(value)
                     return function() interfere() return value end
                 end
-                pcall(core.run, core, callbacks { expand = interfering({ 1, 2 }),
-                    evaluate = interfering(1), is_terminal = interfering(false),
-                    stop = interfering(false), on_event = interfere,
+                begin(core, { expand = interfering({ 1, 2 }), evaluate = interfering(1),
+                    is_terminal = interfering(false), stop = interfering(false),
+                    expanded = interfere, scored = interfere, pruned = interfere,
                     key = function() interfere() return math.random() end })
+                pcall(core.run, core)
                 core:finish()
                 for id = 0, core:count() - 1 do
                     assert.equal(core:depth(id) + 1, #core:path(id))
@@ -358,15 +369,14 @@ describe("ponder.core.search", function()
         it("can be ended by a callback, " .. strategy, function()
             for _, name in ipairs { "expand", "evaluate", "is_terminal" } do
                 local core, calls = new(strategy), 0
-                local given = callbacks()
-                local original = given[name]
-                given[name] = function()
+                local results = { expand = { 1, 2 }, evaluate = 1, is_terminal = false }
+                begin(core, { [name] = function()
                     calls = calls + 1
                     if calls == 3 then core:finish() end
-                    return original()
-                end
-                local outcome_ = core:run(given)
-                assert(outcome_ == "over" or outcome_ == "max_nodes", outcome_)
+                    return results[name]
+                end })
+                assert.is_true(core:run())
+                assert.equal("failed", core:outcome())
             end
         end)
     end
@@ -375,19 +385,22 @@ describe("ponder.core.search", function()
         local core = new("bfs")
         finalizer(core)(core)
         assert.equal(1, core:state(0))
-        assert.equal("max_nodes", core:run(callbacks { evaluate = function()
+        begin(core, { evaluate = function()
             finalizer(core)(core)
             return 1
-        end }))
+        end })
+        assert.is_true(core:run())
+        assert.equal("max_nodes", core:outcome())
     end)
 
     it("notices changed user values and metatables", function()
         local core = new("bfs")
         local node, index = core:node(0), debug.getmetatable(core:node(0)).__index
+        begin(core)
         debug.setuservalue(core, 5, 1)
         for _, call in ipairs { function() core:state(0) end, function() core:node(0) end,
             function() core:path(0) end,
-            function() core:run(callbacks()) end, function() return node.path end } do
+            function() core:run() end, function() return node.path end } do
             assert.is_false(pcall(call))
         end
         for _, value in ipairs { io.stdout, 5 } do
@@ -403,13 +416,14 @@ describe("ponder.core.search", function()
     end)
 
     it("runs once", function()
-        local core = new("bfs")
-        local again
-        core:run(callbacks { now = function()
-            again = again or table.pack(pcall(core.run, core, callbacks()))
-            return 0
-        end, deadline = 1 })
+        local core, again = new("bfs"), nil
+        begin(core, { stop = function()
+            again = again or table.pack(pcall(core.run, core))
+            return false
+        end })
+        core:run()
         assert.is_false(again[1])
-        assert.is_false(pcall(core.run, core, callbacks()))
+        assert.is_false(pcall(begin, core))
+        assert.is_true(core:run()) -- it is over
     end)
 end)

@@ -33,9 +33,12 @@ local function problem(seed)
         max_depth = random(3, 8),
         max_nodes = random(4, 3) == 0 and random(5, 60) + 1 or 400,
         batch = random(6, 2) == 0 and random(7, 5) + 1 or nil,
-        beam_width = random(8, 2) == 0 and random(9, 6) + 1 or nil,
+        beam_width = random(8, 2) == 0 and random(9, 6) + 1 or nil, -- of beam and best_first
         key = random(10, 3) == 0 and function(s) return s % 50 end or nil,
     }
+    if opts.search == "bfs" or opts.search == "dfs" then
+        opts.beam_width = nil
+    end
     if random(11, 3) == 0 then
         opts.evaluate_all = function(states)
             local scores = {}
@@ -204,7 +207,6 @@ describe("search.run", function()
         assert.equal(#result.tree.nodes, seen)
         assert.has_error(function() result.tree.nodes[1] = {} end, "this list is read-only")
         assert.is_nil(result.tree.nodes[1].parent_id)
-        assert.equal(2, result.tree.beam_width)
         assert.equal("best_first", result.tree.search)
     end)
 
@@ -343,7 +345,7 @@ describe("search.run", function()
                 expand = function(s) return { s + 1 } end,
                 evaluate = function(s) return s end,
                 is_terminal = function(s) return s == 100000 end,
-                search = strategy, max_depth = 100000,
+                search = strategy, max_depth = 100000, k = 1,
             }
             assert.equal(100001, #result.best_path)
             assert.equal(100000, result.best_node.depth)
@@ -555,7 +557,7 @@ describe("a failing callback", function()
             { "evaluate", bad_at(3, {}), "must return a number (got table)" },
             { "evaluate", returns(nil), "must return a number (got nil)" },
             { "is_terminal", returns(1), "must return a boolean (got number 1)" },
-            { "stop", returns(nil), "must return a boolean (got nil)" },
+            { "stop", returns(1), "must return a boolean (got number 1)" },
             { "expand", returns(5), "must return a list of states (got number 5)" },
             { "expand", returns(nil), "must return a list of states (got nil)" },
             { "expand", returns { 1, nil, 3 }, "returned a list with a hole at index 2" },
@@ -629,12 +631,19 @@ describe("search.run's options", function()
         assert.matches("opts.search must be", complaint { search = "best" })
         assert.matches("opts.expand must be a function", complaint { expand = 1 })
         assert.matches("opts.expand", complaint(nil, "expand"))
-        assert.matches("opts.is_terminal", complaint(nil, "is_terminal"))
         assert.matches("opts.initial_state", complaint(nil, "initial_state"))
         assert.matches('unknown option "beamwidth" %(did you mean "beam_width"%?%)',
             complaint { beamwidth = 3 })
-        assert.matches("one of evaluate and evaluate_all %(got neither%)",
+        assert.matches("expand must return a score for each state, since there is no evaluate",
             complaint(nil, "evaluate"))
+        assert.matches('opts.beam_width is for beam, best_first or dvts %(got search = "bfs"%)',
+            complaint { beam_width = 2 })
+        assert.matches("opts.beam_width %(or opts.k%) is required in beam",
+            complaint({ search = "beam" }, "k"))
+        assert.matches('opts.stop must be a function, "terminal" or a number',
+            complaint { stop = "x" })
+        assert.matches("opts.search must be the name of a search or a policy",
+            complaint { search = {} })
         assert.matches("one of evaluate and evaluate_all %(got both%)",
             complaint { evaluate_all = function() end })
         assert.matches("opts.concurrency > 1 needs a task", complaint { concurrency = 2 })
@@ -652,8 +661,7 @@ end)
 describe("the core's nodes", function()
     local core = require "ponder.core.search"
     local function new()
-        return core.new { initial_state = "s", search = "bfs", max_depth = 1, max_nodes = 10,
-            beam_width = 0, batch = 1 }
+        return core.new({ policy = "bfs", max_depth = 1, max_nodes = 10, batch = 1 }, "s")
     end
 
     it("survive wrong ids and wrong arguments", function()
@@ -665,18 +673,22 @@ describe("the core's nodes", function()
             assert.is_false(pcall(c[name], {}, 0))
             assert.is_false(pcall(c[name]))
         end
-        assert.is_false(pcall(c.ask, c))
-        c:begin { expand = print, evaluate = print, is_terminal = print, wants_node = {} }
-        local unit = c:ask()
-        for _, name in ipairs { "callback", "tell", "fail" } do
-            for _, wrong in ipairs { unit + 1, 0, -1, 2 ^ 40 | 0, "x", 0.5 } do
-                assert.is_false(pcall(c[name], c, wrong, 1))
-            end
-        end
         assert.is_false(pcall(c.run, c))
-        assert.is_false(pcall(c.run, c, {}))
+        assert.is_false(pcall(c.next_round, c))
+        c:begin { callbacks = { expand = print, evaluate = print, is_terminal = print,
+            refuse = error }, wants_node = {} }
+        assert.is_false(pcall(c.begin, c, { callbacks = {}, wants_node = {} }))
+        assert.is_true(c:next_round())
+        local program = c:program(0)
+        for _, wrong in ipairs { 1, -1, 2 ^ 40 | 0, "x", 0.5 } do
+            assert.is_false(pcall(c.program, c, wrong))
+            assert.is_false(pcall(c.step, c, wrong, "expand"))
+            assert.is_false(pcall(c.step, c, program, wrong))
+            assert.is_false(pcall(c.ticket, c, wrong))
+        end
+        assert.is_false(pcall(c.set_prior, c, 0, 1))
         assert.is_false(pcall(core.new, {}))
-        assert.is_false(pcall(core.new, { search = "bfs", max_depth = -1 }))
+        assert.is_false(pcall(core.new, { policy = "best" }))
     end)
 
     it("keep their path if the id of a node table is changed", function()

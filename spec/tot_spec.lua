@@ -758,24 +758,6 @@ describe("prompts", function()
 end)
 
 describe("the transitions of the status", function()
-    local function moves_of(list)
-        local moves = {}
-        for i, move in ipairs(list) do
-            moves[i] = move.from .. " -> " .. move.to .. " on " .. move.on
-        end
-        table.sort(moves)
-        return moves
-    end
-
-    it("are those of the table in src/core/tot.h", function()
-        local file = assert(io.open("src/core/tot.h", "rb"))
-        local listed = {}
-        for from, to, on in file:read("a"):gmatch("\n %*     (%l+)%s+(%l+)%s+(%l+)[^\n]*") do
-            listed[#listed + 1] = from ~= "from" and { from = from, to = to, on = on } or nil
-        end
-        file:close()
-        assert.same(moves_of(tot.transitions), moves_of(listed))
-    end)
 
     it("all occur, and no others", function()
         local allowed, taken, before = {}, {}, nil

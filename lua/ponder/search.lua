@@ -1,5 +1,6 @@
 --- Generic tree search over a few callbacks: breadth-first, depth-first, beam and best-first
---- search, Monte Carlo tree search, A*, diverse verifier trees and evolution.
+--- search, Monte Carlo tree search, A*, sequential halving, diverse verifier trees, evolution and
+--- particle filtering; and any search policy that you write.
 ---
 ---     local search = require "ponder.search"
 ---     local result = search.run {
@@ -11,38 +12,41 @@
 ---     }
 ---     print(result.best_node.state, #result.best_path)
 ---
---- The engine (src/core/search.h) decides the order of the search. src/api/search_loop.c runs the
---- callbacks one at a time, lua/ponder/search/concurrent.lua up to `concurrency` of them; the tree,
---- the ids and the answer are the same. Each src/core/search_NAME.c names the paper it follows.
+--- The engine (src/core/search.h) decides the order of the search. src/api/search_program.c runs
+--- the callbacks one at a time, lua/ponder/search/concurrent.lua up to `concurrency` of them; the
+--- tree, the ids and the answer are the same. Each src/core/search_NAME.c, and each file in
+--- lua/ponder/search/policies, names the paper it follows.
 
+local callbacks = require "ponder.search.callbacks"
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
 local failures = require "ponder.task.failures"
 local make_result = require "ponder.search.result"
 local options = require "ponder.options"
+local policy = require "ponder.search.policy"
 local quote = require "ponder.quote"
-local searches = require "ponder.searches"
 local scheduler = require "ponder.task.scheduler"
+local searches = require "ponder.searches"
+local session = require "ponder.search.session"
 local task = require "ponder.task"
 
 local search = {}
 
-local MAX_DEPTH = 500000000
+local MAX_DEPTH = 268435455
 
 local SCHEMA = {
-    name = { type = "string" },
-    label = { type = "callable" },
     initial_state = { type = "any", required = true },
     expand = { type = "callable", required = true },
     evaluate = { type = "callable" },
     evaluate_all = { type = "callable" },
-    is_terminal = { type = "callable", required = true },
-    search = { type = "string", enum = searches.NAMES, default = "bfs" },
+    is_terminal = { type = "callable" },
+    search = { type = { "string", "table" }, default = "bfs" },
+    options = { type = "table" },
     k = { type = "integer", min = 1 },
     beam_width = { type = "integer", min = 1 },
-    max_depth = { type = "integer", min = 0, max = MAX_DEPTH },
-    stop = { type = "callable" },
-    concurrency = { type = "integer", min = 1, default = 1 },
+    max_depth = { type = "integer", min = 0 },
+    stop = { type = { "callable", "number", "string" } },
+    concurrency = { type = "integer", min = 1 },
     batch = { type = "integer", min = 1, default = 1 },
     max_nodes = { type = "integer", min = 1, max = 4000000000, default = 10000000 },
     max_duration_ms = { type = "number", min = 0 },
@@ -59,45 +63,47 @@ local SCHEMA = {
     heuristic = { type = "callable" },
     select = { type = "string", enum = { "weighted", "puct", "best" }, default = "weighted" },
     features = { type = "callable" },
+    name = { type = "string" },
+    label = { type = "callable" },
 }
 options.merge(SCHEMA, searches.RULES)
 
--- Callbacks that only some searches call.
-local SEARCHES_CALLING = {
-    cost = { "astar", "idastar" },
-    heuristic = { "astar", "idastar" },
-    prior = { "uct", "puct" },
-    spent = { "uct", "puct" },
-    features = { "evolve" },
-    simulate = { "uct", "puct", "ab_mcts", "dvts" },
-}
-
-local USES_ALL_CHILDREN = { uct = true, puct = true, astar = true, idastar = true } -- without `k`
+-- Without `k`.
+local USES_ONE_CHILD = { ab_mcts = true, evolve = true, dvts = true, particles = true }
 local HAS_NO_MAX_DEPTH = { astar = true, idastar = true, evolve = true } -- by default
+-- Policies in Lua: a file each.
+local IN_LUA = { ab_mcts = true, dvts = true, evolve = true, particles = true }
 local USES_HEURISTIC = { astar = true, idastar = true }
 
 -- luacheck: push no max line length
 ---@class SearchOptions: ponder.search.UctOptions, ponder.search.AbMctsOptions,
----  ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions
+---  ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions,
+---  ponder.search.HalvingOptions, ponder.search.ParticlesOptions
 ---@field initial_state any anything but nil
----@field expand fun(state: any, k: integer?, node: SearchNode): any[] the next states, of which the
----  first `k` are used; `k` is nil where all are used
+---@field expand fun(state: any, k: integer?, node: SearchNode): any[], (number?)[]? the next
+---  states, of which the first `k` are used (nil: all); and their scores, if it knows them: where
+---  one is nil, `evaluate` is asked
 ---@field evaluate? fun(state: any, node: SearchNode): number higher is better; give it or
----  `evaluate_all`, but neither to astar and idastar, which use `heuristic`
+---  `evaluate_all`, or neither if expand returns all scores (the root's is then 0). Not to astar
+---  and idastar, which use `heuristic`
 ---@field evaluate_all? fun(states: any[], nodes: SearchNode[]): number[] instead of `evaluate`:
 ---  gets all candidates of a level in beam and dvts, the children of one node elsewhere
----@field is_terminal fun(state: any, node: SearchNode): boolean
+---@field is_terminal? fun(state: any, node: SearchNode): boolean default: no node is
 ---@field search? "bfs"|"dfs"|"beam"|"best_first"|"uct"|"puct"|"ab_mcts"|"astar"|"idastar"|"dvts"|
----  "evolve" default "bfs"
----@field k? integer children used per expansion; default 1; uct, puct, astar, idastar: all
+---  "evolve"|"halving"|"particles"|SearchPolicy default "bfs"; a table: a policy of your own
+---@field options? table for a policy of your own
+---@field k? integer children used per expansion; default all; 1 in ab_mcts, evolve, dvts, particles
 ---@field beam_width? integer beam: nodes kept per level, default `k`; dvts: nodes kept per subtree,
 ---  default 1; best_first: a cap on the frontier, only if given
 ---@field max_depth? integer deepest child; default 8, none in astar, idastar and evolve
----@field stop? fun(node: SearchNode): boolean called when a node is selected; return true to stop.
----  Some searches never select a terminal node: see search.run
----@field concurrency? integer callbacks in flight, default 1; more than 1 needs a task
+---@field stop? (fun(node: SearchNode): boolean?)|"terminal"|number a function: called when a node
+---  is selected; return true to stop. Some searches never select a terminal node. "terminal": the
+---  search ends after the first round that made a terminal node; a number: one with at least that
+---  score
+---@field concurrency? integer callbacks in flight, default `batch`; more than 1 needs a task
 ---@field batch? integer nodes per round, default 1; beam and dvts: always a level
----@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve), default 100
+---@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve, halving and policies
+---  of your own), default 100
 ---@field max_nodes? integer including the root; default 10000000
 ---@field max_duration_ms? number default none; the search ends with what it has
 ---@field key? fun(state: any): string|number a state whose key is in the tree is not added again:
@@ -109,12 +115,12 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field reflect? fun(state: any, node: SearchNode): any called for each new terminal node; its
 ---  result is in `node.memory` for all callbacks of later rounds
 ---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
----@field name? string for people: in the log, on the page, in `ponder show`
----@field label? fun(state: any): string how these show a state; default: a text as it is, else JSON.
----  It must not wait
 ---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, of which `children`
 ---  is how many were made; {type = "scored", id, depth, score, terminal, state}; {type = "pruned",
 ---  ids}; {type = "done", stop_reason, stats}
+---@field name? string for people: in the log, on the page, in `ponder show`
+---@field label? fun(state: any): string how these show a state; default: a text as it is, else
+---  JSON. It must not wait
 -- luacheck: pop
 
 ---@class SearchNode a node of the tree; built when it is read
@@ -123,14 +129,16 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field state any
 ---@field path any[] the states from the root to this one; built when it is read
 ---@field depth integer 0 for the root
----@field score? number nil while the node is being scored; astar, idastar: -f
----@field terminal? boolean nil while the node is being scored
----@field visits? integer uct, puct: values backed up through it; ab_mcts: observations of it
----@field value? number uct, puct: the mean (or highest) of these values; dvts, ab_mcts: the result
----  of `simulate`, of a terminal node its score
+---@field score? number nil before the node is scored; astar, idastar: -f
+---@field terminal? boolean nil before the node is scored
+---@field visits? integer uct, puct, halving: values backed up through it; ab_mcts: observations of
+---  it
+---@field value? number uct, puct, halving: the mean (or highest) of these values; in others the
+---  result of `simulate`, of a terminal node its score
 ---@field g? number astar, idastar: the cost of the path to it
 ---@field action? integer ab_mcts: the action that made it, from 1; in `expand`: the one to apply
----@field expansions? integer ab_mcts, evolve: how often it was expanded
+---@field expansions? integer ab_mcts, evolve, particles: how often it was expanded
+---@field ticket? SearchPolicyTicket with a policy in Lua, in `expand`
 ---@field island? integer evolve, in `expand`: the island that the children will join, from 1
 ---@field inspirations? SearchNode[] evolve, in `expand`: the other members of that island, best
 ---  first; built when it is read
@@ -170,9 +178,8 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 
 -- How far an interrupted search got.
 local function progress(core, opts)
-    local expansions = core:counts()
     local line = ("search.run (%s%s) had %s, %d expanded"):format(opts.search,
-        opts.name and ", " .. opts.name or "", quote.count(core:count(), "node"), expansions)
+        opts.name and ", " .. opts.name or "", quote.count(core:count(), "node"), (core:counts()))
     local best_id = core:best()
     if not best_id then
         return line
@@ -188,20 +195,24 @@ local Described = {}
 local raised = setmetatable({}, { __mode = "k" }) -- object -> where a callback raised it
 
 -- Text gets the callback, the node and a traceback added; an object stays as it is (see raised_by).
-local function describe(core, opts, err, callback, id)
+local function describe(core, opts, err, program)
     if getmetatable(err) == Described then
         return err
-    elseif callback == nil then
-        callback, id = core:calling()
     end
     local described = setmetatable({ value = err }, Described)
+    if getmetatable(err) == callbacks.Refused then
+        described.value = err.message
+        return described
+    end
+    local callback, id = core:calling(program)
     if task.stop_reason() then
         described.value = failures.describe(err) .. "\n" .. progress(core, opts)
         return described
     elseif not callback then
-        described.value = tostring(err)
+        described.value = failures.is_object(err) and err or tostring(err)
         return described
     end
+    callback = searches.callback_name(callback, opts)
     local from = { callback = callback, node = id, depth = core:depth(id) }
     from.message = ("search.run: %s raised for node %d at depth %d"):format(callback, id,
         from.depth)
@@ -224,35 +235,41 @@ function search.raised_by(err)
     return raised[err]
 end
 
--- Runs the search to its end; returns an outcome, or "failed", message, code.
+-- One callback at a time.
+local function run_sequentially(core)
+    return core:run()
+end
+
+-- Runs the search to its end; returns true, or nil, message, code of a callback that failed.
 local function drive(core, opts)
-    local function describe_error(err, callback, id)
-        return describe(core, opts, err, callback, id)
+    local function describe_error(err, program)
+        return describe(core, opts, err, program)
     end
-    local run = opts.concurrency == 1 and core.run or concurrent.run
-    local ok, outcome, message, code
+    local run = opts.concurrency == 1 and run_sequentially or concurrent.run
+    local ok, result, message, code
+    core:begin(callbacks.new(core, opts))
     if opts.deadline and task.current() then
         -- Cancels a callback that waits or computes beyond the deadline.
-        ok, outcome, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
+        ok, result, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
             run, describe_error, core, opts, describe_error)
         if ok == nil and message == "TIMEOUT" then
-            core:finish()
-            return "max_duration"
+            core:finish "max_duration"
+            return true
         elseif ok == nil then
             error("search.run: a callback cancelled its task", 0)
         end
     else
-        ok, outcome, message, code = xpcall(run, describe_error, core, opts, describe_error)
-    end
-    if not ok then
-        if getmetatable(outcome) ~= Described then
-            error(outcome, 0)
-        end
-        raised[outcome.value] = outcome.from
-        error(outcome.value, 0)
+        ok, result, message, code = xpcall(run, describe_error, core, opts, describe_error)
     end
     core:finish()
-    return outcome, message, code
+    if not ok then
+        if getmetatable(result) ~= Described then
+            error(result, 0)
+        end
+        raised[result.value] = result.from
+        error(result.value, 0)
+    end
+    return result, message, code
 end
 
 -- The same; if there is a log, records the tree and which node each call is for.
@@ -262,21 +279,9 @@ local function drive_logged(core, opts)
     end
     local tree <close> = require("ponder.log.trees").of_search(core, opts)
     opts.tree = tree
-    local outcome, message, code = task.with_context("asker", { tree = tree }, drive, core, opts)
-    tree.outcome = outcome
-    return outcome, message, code
-end
-
--- Whether a callback has that parameter.
-local function has_parameter(f, position)
-    if f ~= nil and type(f) ~= "function" then
-        f, position = debug.getmetatable(f).__call, position + 1
-        if type(f) ~= "function" then
-            return true
-        end
-    end
-    local info = f and debug.getinfo(f, "u")
-    return info and (info.isvararg or info.nparams >= position) or false
+    local ok, message, code = task.with_context("asker", { tree = tree }, drive, core, opts)
+    tree.outcome = core:outcome()
+    return ok, message, code
 end
 
 local function wrong(level, format, ...)
@@ -288,99 +293,162 @@ local function check_evaluators(checked, level)
         if checked.evaluate or checked.evaluate_all then
             wrong(level + 1, "%s uses opts.heuristic instead of evaluate", checked.search)
         end
-        return
-    end
-    local evaluators = (checked.evaluate and 1 or 0) + (checked.evaluate_all and 1 or 0)
-    if evaluators ~= 1 then
-        wrong(level + 1, "opts must have one of evaluate and evaluate_all (got %s)",
-            evaluators == 2 and "both" or "neither")
+    elseif checked.evaluate and checked.evaluate_all then
+        wrong(level + 1, "opts must have one of evaluate and evaluate_all (got both)")
     end
 end
 
-local function check_callbacks(checked, level)
-    for name, callers in pairs(SEARCHES_CALLING) do
-        local is_called = false
-        for _, caller in ipairs(callers) do
-            is_called = is_called or checked.search == caller
-        end
-        if not is_called and checked[name] ~= nil and type(checked[name]) ~= "string" then
-            wrong(level + 1, "opts.%s is for %s (got search = %q)", name,
-                table.concat(callers, ", "), checked.search)
-        end
+-- Refuses what the search does not read.
+local function check_unread(given, checked, level)
+    local name, readers = searches.unread(given, checked.search)
+    if name then
+        wrong(level + 1, "opts.%s is for %s (got search = %q)", name,
+            options.alternatives(readers), checked.search)
     end
 end
 
 local PRIORS = { none = true, uniform = true, softmax = true }
+local UNVISITED = { infinite = true, parent = true }
+local WEIGHTS = { softmax = true, logit = true }
 
-local function check_rest(checked, level)
-    if type(checked.prior) == "string" and not PRIORS[checked.prior] then
+local function check_names(checked, level)
+    local search_name, stop, prior = checked.search, checked.stop, checked.prior
+    if type(prior) == "string" and not PRIORS[prior] then
         wrong(level + 1,
-            'opts.prior must be a function, "uniform", "softmax" or "none" (got %q)', checked.prior)
-    end
-    if checked.actions and #checked.actions == 0 then
-        wrong(level + 1, "opts.actions must be a list of names (got an empty one)")
-    end
-    for i = 1, checked.actions and #checked.actions or 0 do
-        if type(checked.actions[i]) ~= "string" then
-            wrong(level + 1, "opts.actions must be a list of names (got %s at index %d)",
-                options.show(checked.actions[i]), i)
+            'opts.prior must be a function, "uniform", "softmax" or "none" (got %q)', prior)
+    elseif type(checked.unvisited) == "string" and not UNVISITED[checked.unvisited] then
+        wrong(level + 1, 'opts.unvisited must be "infinite", "parent" or a number (got %q)',
+            checked.unvisited)
+    elseif type(stop) == "string" and stop ~= "terminal" then
+        wrong(level + 1, 'opts.stop must be a function, "terminal" or a number (got %q)', stop)
+    elseif type(checked.weight) == "string" and not WEIGHTS[checked.weight] then
+        wrong(level + 1, 'opts.weight must be a number, or "softmax" or "logit" (got %q)',
+            checked.weight)
+    elseif search_name == "particles" then
+        checked.weight = WEIGHTS[checked.weight] and checked.weight or "softmax"
+        if checked.gibbs > 1 and checked.references >= checked.particles then
+            wrong(level + 1, "opts.references must be less than opts.particles (%d)",
+                checked.particles)
+        elseif checked.gibbs > 1 and checked.resample == "balanced" then
+            wrong(level + 1, 'opts.resample = "balanced" is for gibbs = 1')
         end
     end
-    if checked.retain == "path" then
-        if checked.search ~= "dfs" and checked.search ~= "idastar" then
-            wrong(level + 1, 'opts.retain = "path" is for dfs and idastar (got search = %q)',
-                checked.search)
-        elseif checked.key then
-            wrong(level + 1,
-                'opts.key needs the whole tree: it cannot be given with retain = "path"')
-        end
-    end
-    local label = checked.label and checked.label(checked.initial_state)
-    if checked.label and type(label) ~= "string" then
-        wrong(level + 1, "opts.label must return a string (got %s for initial_state)",
-            options.show(label))
-    end
-    if checked.concurrency > 1 and not task.current() then
-        wrong(level + 1, "opts.concurrency > 1 needs a task: call it within task.run")
-    elseif checked.concurrency > 1 then
-        scheduler.check "search.run"
+    if checked.lazy and (checked.rollout ~= "none" or prior == "softmax") then
+        wrong(level + 1, 'opts.lazy cannot be with rollout or prior = "softmax": children are not '
+            .. "scored when they are made")
+    elseif search_name == "halving" and (prior == "softmax" or prior == "none") then
+        wrong(level + 1, 'opts.prior must be a function or "uniform" in halving (got %q)', prior)
     end
 end
 
-local function check_options(opts)
-    local checked = options.check("search.run", opts, SCHEMA, 3)
-    check_evaluators(checked, 3)
-    check_callbacks(checked, 3)
-    check_rest(checked, 3)
+local function check_actions(checked, level)
+    for i = 1, checked.actions and math.max(#checked.actions, 1) or 0 do
+        if type(checked.actions[i]) ~= "string" then
+            wrong(level + 1, "opts.actions must be a list of names (got %s)",
+                #checked.actions == 0 and "an empty one"
+                or ("%s at index %d"):format(options.show(checked.actions[i]), i))
+        end
+    end
+end
+
+-- A policy of the user's own: its functions, its options, its callbacks.
+local function check_policy(given, checked, level)
+    local rules = checked.search
+    local ok = type(rules.name) == "string" and rules.name ~= ""
+    if not ok or not options.is_callable(rules.select) then
+        wrong(level + 1, "opts.search must be the name of a search or a policy with `name` and "
+            .. "`select` (see `ponder help policies`)")
+    end
+    checked.policy, checked.search = rules, rules.name
+    checked.policy_options = rules.options
+        and options.check("search.run: options of policy " .. rules.name, checked.options,
+            rules.options, level + 1)
+    for name in pairs(searches.READERS) do
+        if given[name] ~= nil and name ~= "simulate" and not (rules.callbacks or {})[name] then
+            wrong(level + 1, "opts.%s is not for policy %s", name, rules.name)
+        end
+    end
+end
+
+-- The options without what only a policy's own rules know.
+local function without_own_callbacks(given)
+    local rules = given.search
+    if type(rules) ~= "table" or type(rules.callbacks) ~= "table" then
+        return given, {}
+    end
+    local rest, own = options.merge({}, given), {}
+    for name in pairs(rules.callbacks) do
+        own[name], rest[name] = given[name], nil
+    end
+    return rest, own
+end
+
+local function check_options(given, where, level)
+    local rest, own = given, {}
+    if type(given) == "table" then
+        rest, own = without_own_callbacks(given)
+    end
+    local checked = options.check(where, rest, SCHEMA, level)
+    if type(checked.search) == "table" then
+        check_policy(rest, checked, level)
+        for name, callback in pairs(own) do
+            checked[name] = options.argument(where, "opts." .. name, callback, "callable", level)
+        end
+    else
+        if not options.has(searches.NAMES, checked.search) then
+            wrong(level, "opts.search must be %s or a policy (got %s%s)",
+                table.concat(searches.NAMES, ", "), options.show(checked.search),
+                options.hint(checked.search, searches.NAMES))
+        end
+        check_unread(rest, checked, level)
+        checked.policy = IN_LUA[checked.search]
+            and require("ponder.search.policies." .. checked.search) or nil
+    end
+    check_evaluators(checked, level)
+    check_names(checked, level)
+    check_actions(checked, level)
+    local label = checked.label and checked.label(checked.initial_state)
+    if checked.label and type(label) ~= "string" then
+        wrong(level, "opts.label must return a string (got %s for initial_state)",
+            options.show(label))
+    end
+    if checked.retain == "path" then
+        if checked.search ~= "dfs" and checked.search ~= "idastar" then
+            wrong(level, 'opts.retain = "path" is for dfs and idastar (got search = %q)',
+                checked.search)
+        elseif checked.key then
+            wrong(level,
+                'opts.key needs the whole tree: it cannot be given with retain = "path"')
+        end
+    end
+    checked.concurrency = checked.concurrency or task.current() and checked.batch or 1
+    if checked.concurrency > 1 and not task.current() then
+        wrong(level, "opts.concurrency > 1 needs a task: call it within task.run")
+    elseif checked.concurrency > 1 then
+        scheduler.check "search.run"
+    end
+    if checked.search == "beam" and not (checked.beam_width or checked.k) then
+        wrong(level, "opts.beam_width (or opts.k) is required in beam")
+    elseif checked.search == "dvts" then
+        checked.beam_width = checked.beam_width or 1
+    elseif checked.search == "evolve" then
+        checked.c = checked.c or 1
+    end
     -- `ponder run` warns only of limits that the caller did not choose.
     checked.cut_by_default = not checked.max_depth
-    if not checked.k and not USES_ALL_CHILDREN[checked.search] then
-        checked.k, checked.cut_by_default = 1, true
+    if USES_ONE_CHILD[checked.search] then
+        checked.cut_by_default = checked.cut_by_default or not checked.k
+        checked.k = checked.k or 1
     end
-    checked.max_depth = checked.max_depth or HAS_NO_MAX_DEPTH[checked.search] and MAX_DEPTH or 8
+    checked.max_depth = math.min(checked.max_depth
+        or HAS_NO_MAX_DEPTH[checked.search] and MAX_DEPTH or 8, MAX_DEPTH)
     return checked
 end
 
 local function new_core(opts)
-    return core_search.new(searches.core_options(opts, {
-        initial_state = opts.initial_state, max_depth = opts.max_depth, max_nodes = opts.max_nodes,
-        batch = opts.batch, concurrency = opts.concurrency, retain_path = opts.retain == "path",
-        has_simulate = opts.simulate ~= nil, memory = opts.memory,
-        actions = opts.actions and #opts.actions, select = opts.select,
-    }))
-end
-
-local NODE_PARAMETER = { expand = 3, evaluate = 2, evaluate_all = 2, is_terminal = 2, simulate = 2,
-    features = 2, reflect = 2, heuristic = 2, cost = 3, prior = 2 }
-
--- Which callbacks take the node: it is built for these only.
-local function find_node_parameters(opts)
-    local wants = {}
-    for name, position in pairs(NODE_PARAMETER) do
-        local callback = opts[name]
-        wants[name] = type(callback) ~= "string" and has_parameter(callback, position)
-    end
-    return wants
+    local core = core_search.new(searches.for_engine(opts), opts.initial_state)
+    opts.hook = opts.policy and policy.hook(core, opts, opts.policy)
+    return core
 end
 
 -- Sends scored nodes to the run's follower: the server streams them to its client.
@@ -400,33 +468,28 @@ end
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
 ---which may overlap, and backs up the results. So `batch` changes the tree; `concurrency` never
----does. `ponder help search` says which search to use when. Settings of other searches, such as
----`max_iterations` for bfs, are ignored, so one table can serve several; callbacks of others are an
----error.
+---does. `ponder help search` says which search to use when, `ponder help policies` how to write
+---one. An option that only other searches read is an error.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends
 ---the search: text gets the callback, the node and its depth added; a table or another object is
 ---raised unchanged (see search.raised_by). A callback that returns `nil, message, code` ends it
 ---with `nil, message, code, partial`.
 ---
----Only astar and idastar end at the first terminal node; use `stop` to end the others there. uct,
----puct (without `revisit`), ab_mcts and evolve never select a terminal node: end them by `reflect =
----function() return true end` and `stop = function(node) return #node.memory > 0 end`.
+---Only astar and idastar end at the first terminal node; `stop = "terminal"` ends the others there.
 ---@param opts SearchOptions
 ---@return SearchResult? result nil if a callback failed
 ---@return string? message
 ---@return string? code
 ---@return SearchResult? partial the result so far, with stop_reason "failed"
 function search.run(opts)
-    opts = check_options(opts)
+    opts = check_options(opts, "search.run", 3)
     local started = task.now()
     local core = new_core(opts)
     add_follower(opts)
-    opts.now = task.now
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
-    opts.wants_node = find_node_parameters(opts)
-    local outcome, message, code = drive_logged(core, opts)
-    local result = make_result(core, opts, outcome, started)
+    local ok, message, code = drive_logged(core, opts)
+    local result = make_result(core, opts, started)
     local hints = result.hint and opts.cut_by_default and task.current() and task.context "hints"
     if hints then
         hints[#hints + 1] = result.hint -- `ponder run` prints it
@@ -434,10 +497,46 @@ function search.run(opts)
     if opts.on_event then
         opts.on_event { type = "done", stop_reason = result.stop_reason, stats = result.stats }
     end
-    if outcome == "failed" then
+    if not ok then
         return nil, message, code, result
     end
     return result
+end
+
+---A search that is stepped from outside: `s:ask(n)` gives pieces of work, `s:tell(piece, states,
+---scores)` takes what `expand` would have returned, in any order. The result is that of search.run.
+---
+---    local s = search.new { initial_state = 1, evaluate = f, search = "uct" }
+---    local pieces = s:ask() -- {{number =, node =, k =}...}; nil, stop_reason at the end
+---    s:tell(pieces[1], { 2, 3 })
+---@param opts SearchOptions without `expand` and `concurrency`; not lazy, halving or rollout, whose
+---  tickets ask twice
+---@return ponder.search.Session
+function search.new(opts)
+    if type(opts) == "table" then
+        for _, name in ipairs { "expand", "concurrency", "lazy", "max_duration_ms" } do
+            if opts[name] then
+                error(("search.new: opts.%s is not for ask and tell"):format(name), 2)
+            end
+        end
+        if opts.search == "halving" or (opts.rollout or "none") ~= "none" then
+            error("search.new: halving and rollout are not for ask and tell: "
+                .. "their tickets ask twice", 2)
+        end
+    end
+    return session.open(opts)
+end
+
+function session.open(opts)
+    if type(opts) == "table" then
+        opts = options.merge({ expand = print }, opts) -- never called
+    end
+    opts = check_options(opts, "search.new", 4)
+    local core, started = new_core(opts), task.now()
+    core:begin(callbacks.new(core, opts))
+    return session.new(core, function()
+        return make_result(core, opts, started)
+    end)
 end
 
 -- What a node votes for, and its weight; nil: it has no answer.

@@ -14,7 +14,7 @@
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- Status transitions (see src/core/tot.h):
+--- Status transitions (see ponder.tot.core):
 ---
 --- | from       | to         | on       |
 --- |------------|------------|----------|
@@ -35,7 +35,7 @@
 --- all others, and is never the best.
 
 local machine = require "ponder.machine"
-local core = require "ponder.core.tot"
+local core = require "ponder.tot.core"
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local parse = require "ponder.parse"
@@ -296,7 +296,7 @@ local function accept(run, turn, call, payload)
         for i = 1, run.options.require_scores and 0 or #payload do
             payload[i] = payload[i] or MISSING_SCORE
         end
-        if run.core:scores(call.id, payload) then
+        if run.core:scores_arrived(call.id, payload) then
             finish_round(run, turn, call)
         end
     elseif #payload == 0 then
@@ -317,7 +317,9 @@ end
 local class = {
     name = "tot",
     core = {
-        new = function(opts) return core.new(tot_options.for_core(opts)) end,
+        new = function(opts)
+            return (opts.search and require "ponder.tot.search" or core).new(opts)
+        end,
         transitions = core.transitions,
     },
     options = tot_options.RULES,
@@ -350,7 +352,9 @@ local class = {
     accept = accept,
     unreadable = unreadable,
     complete_event = views.complete_event,
-    copy = map_of.copy,
+    copy = function(_, copy)
+        copy.contexts = {} -- prompts may cache in them
+    end,
     save = map_of.save,
     load = map_of.load,
 }

@@ -32,7 +32,8 @@ local function run_search(order)
             return tonumber("0." .. ask("evaluate " .. state))
         end,
         is_terminal = function(state) return state:find "7%.%d+$" ~= nil end,
-        search = order, k = 3, beam_width = 3, max_depth = 4, max_nodes = 50,
+        search = order, k = 3, max_depth = 4, max_nodes = 50,
+        beam_width = (order == "beam" or order == "best_first") and 3 or nil,
         concurrency = IN_FLIGHT,
     }
     return { best = result.best_path, score = result.best_score, tree = result.tree:to_table(),

@@ -2,12 +2,16 @@
 --- integer states, made from one linear congruence.
 
 local json = require "ponder.json"
+local searches = require "ponder.searches"
 
 local problems = {}
 
 local NAMES = { "search", "k", "max_depth", "batch", "max_nodes", "max_iterations", "c", "c_init",
     "c_base", "normalize", "backup", "rollout", "revisit", "guide", "weight", "subtrees",
-    "beam_width", "select", "islands", "population", "sharpness", "migrate_every", "migrate" }
+    "beam_width", "select", "islands", "population", "sharpness", "migrate_every", "migrate",
+    "lazy", "unvisited", "considered", "gumbel", "value_scale", "maxvisit_init", "particles",
+    "temperature",
+    "resample", "anneal", "gibbs", "references", "stop" }
 
 local function lcg(s, i)
     return (s * 48271 + i * 69621 + 11) % 2147483647
@@ -31,6 +35,15 @@ local function expand_of(p)
     local function child(s, i)
         return p.space and lcg(s, i) % p.space or lcg(s, i)
     end
+    if p.search == "particles" then
+        return function(s, _, node)
+            local e = node.expansions
+            if p.limited and e + 1 > p.branch + lcg(s, 99) % 3 then
+                return {}
+            end
+            return { child(s, 1 + (p.cycle and e % p.cycle or e)) }
+        end
+    end
     if p.search ~= "ab_mcts" and p.search ~= "evolve" then
         return function(s)
             local list = {}
@@ -48,6 +61,24 @@ local function expand_of(p)
             end
         end
         return list
+    end
+end
+
+-- With `given` it returns scores, too.
+local function with_scores(p, expand)
+    if not p.given then
+        return expand
+    end
+    local is_path = p.search == "astar" or p.search == "idastar"
+    return function(...)
+        local list, scores = expand(...), {}
+        for i, s in ipairs(list) do
+            if lcg(s, 31) % p.given ~= 0 then
+                scores[i] = is_path and (lcg(s, 37) % p.hmod) / 2
+                    or p.off + p.mul * ((lcg(s, 37) % p.mod) / p.div)
+            end
+        end
+        return list, scores
     end
 end
 
@@ -70,14 +101,21 @@ end
 function problems.options(given)
     local p, calls = {}, {}
     for name, value in pairs(given) do
-        p[name] = value ~= json.null and value or nil
+        if value ~= json.null then
+            p[name] = value
+        end
     end
     local opts = { initial_state = p.seed, seed = p.seed_of_draws, posterior = p.model }
     for _, name in ipairs(NAMES) do
-        opts[name] = p[name]
+        local readers = searches.READERS[name]
+        if not readers or table.concat(readers, " "):find(p.search, 1, true) then
+            opts[name] = p[name]
+        end
     end
-    opts.normalize = given.normalize
-    opts.expand = counted(calls, "expand", expand_of(p))
+    if p.search == "particles" and p.gibbs == 1 then
+        opts.references = nil
+    end
+    opts.expand = counted(calls, "expand", with_scores(p, expand_of(p)))
     opts.is_terminal = counted(calls, "is_terminal", function(s) return lcg(s, 5) % p.term == 0 end)
     if p.search == "astar" or p.search == "idastar" then
         add_path_callbacks(opts, p, calls)
@@ -87,7 +125,7 @@ function problems.options(given)
     if p.simulate then
         opts.simulate = counted(calls, "simulate", score_of(p, 13))
     end
-    opts.stop = p.stop_at and function(node) return node.id == p.stop_at end
+    opts.stop = p.stop_at and function(node) return node.id == p.stop_at end or opts.stop
     opts.key = p.key_mod and function(s) return s % p.key_mod end
     opts.prior = p.prior == "function" and counted(calls, "prior", prior) or p.prior
     opts.features = p.cells and function(s) return lcg(s, 29) % p.cells end

@@ -1,15 +1,41 @@
 /*
- * l_search.c -- ponder.core.search: the search tree for Lua.
+ * l_search.c -- ponder.core.search: a search and its tree for Lua.
  *
- * lua/ponder/search.lua checks the options and shapes the result. Two drivers run the callbacks:
- * search_loop.c one at a time, lua/ponder/search/concurrent.lua many at a time, by the methods
- * below.
+ * lua/ponder/search.lua checks the options and shapes the result; the callbacks are called by
+ * search_program.c, most of them through lua/ponder/search/callbacks.lua.
  */
 #include "api/l_search.h"
-#include "api/options.h"
 
-#include <stdarg.h>
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
+
+#include "api/task_stop.h"
+
+const char *const core_callback_names[] = {
+    "expand",       "evaluate", "is_terminal", "simulate",   "cost",        "key",      "stop",
+    "evaluate_all", "prior",    "spent",       "own",        "reflect",     "expanded", "scored",
+    "pruned",       "now",      "refuse",      "add_fields", "begin_round", "select",   "back_up"};
+
+/* What a policy in Lua selects and backs up: search_program.c calls it. */
+static bool back_up_nothing(Search *s)
+{
+    (void)s;
+    return true;
+}
+
+static SearchStatus select_nothing(Search *s)
+{
+    (void)s; /* its tickets are there */
+    return SEARCH_OK;
+}
+
+const SearchPolicy search_lua = {
+    .name = "lua",
+    .back_up = back_up_nothing,
+    .select = select_nothing,
+    .counts_iterations = true,
+};
 
 Core *core_check(lua_State *L)
 {
@@ -18,167 +44,425 @@ Core *core_check(lua_State *L)
     return core;
 }
 
-/* For methods that change the tree. */
-Core *core_check_idle(lua_State *L)
+Core *core_check_started(lua_State *L)
 {
     Core *core = core_check(L);
+    luaL_argcheck(L, core->started, 1, "the search has not begun");
     luaL_argcheck(L, !core->running, 1, "the search is running");
     return core;
 }
 
-int core_raise(lua_State *L, Core *core, const char *format, ...)
+int core_no_memory(lua_State *L)
 {
-    va_list arguments;
-    core->ask.call = SEARCH_WAIT;
-    va_start(arguments, format);
-    lua_pushvfstring(L, format, arguments);
-    va_end(arguments);
+    lua_pushliteral(L, "search.run: not enough memory");
     return lua_error(L);
 }
 
-int core_no_memory(lua_State *L, Core *core)
+/* ---- nodes ---- */
+
+void core_push_table(lua_State *L, int index, int which)
 {
-    return core_raise(L, core, "search.run: not enough memory");
+    if (lua_getiuservalue(L, index, which) != LUA_TTABLE)
+        luaL_error(L, "search.run: the search has lost its states (debug.setuservalue?)");
 }
 
-void core_store_state(lua_State *L, int states, uint32_t id)
+void core_push_chunk(lua_State *L, int states, uint32_t id)
+{
+    lua_Integer index = (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1;
+    if (lua_rawgeti(L, states, index) == LUA_TTABLE)
+        return;
+    lua_pop(L, 1);
+    lua_createtable(L, index == 1 ? 0 : SEARCH_CHUNK, 0); /* most searches are small */
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, states, index);
+}
+
+void core_push_state(lua_State *L, int states, uint32_t id)
 {
     core_push_chunk(L, states, id);
-    lua_insert(L, -2); /* chunk, state */
-    lua_rawseti(L, -2, core_slot(id));
+    lua_rawgeti(L, -1, core_slot(id));
+    lua_remove(L, -2);
+}
+
+void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_Integer ticket,
+                    bool terminal_known)
+{
+    const SearchNode *node = search_node(&core->search, id);
+    self = lua_absindex(L, self);
+    lua_createtable(L, 0, 6);
+    api_set_integer(L, "id", id);
+    if (node->parent != SEARCH_NO_NODE)
+        api_set_integer(L, "parent_id", node->parent);
+    core_push_table(L, self, CORE_STATES);
+    core_push_state(L, lua_gettop(L), id);
+    lua_setfield(L, -3, "state");
+    lua_pop(L, 1);
+    api_set_integer(L, "depth", node->depth);
+    bool has_score = node->scored || !core->search.options.lazy || terminal_known;
+    if (!isnan(node->score) && has_score)
+        api_set_number(L, "score", node->score);
+    if (node->scored || (terminal_known && has_score))
+        api_set_boolean(L, "terminal", node->terminal);
+    SearchFacts facts = search_facts(&core->search, id);
+    if (facts.has_visits)
+        api_set_integer(L, "visits", (lua_Integer)facts.visits);
+    if (!isnan(facts.value))
+        api_set_number(L, "value", facts.value);
+    if (facts.has_g)
+        api_set_number(L, "g", facts.g);
+    if (core->asks[CALL_ADD_FIELDS]) {
+        core_push_table(L, self, CORE_CALLBACKS);
+        lua_rawgeti(L, -1, CALL_ADD_FIELDS + 1);
+        lua_replace(L, -2);
+        lua_pushvalue(L, -2);
+        lua_pushinteger(L, id);
+        lua_pushinteger(L, ticket);
+        lua_call(L, 3, 0);
+    }
+    lua_getiuservalue(L, self, CORE_NODE_META);
+    lua_setmetatable(L, -2);
+}
+
+static void push_path(lua_State *L, const Core *core, int states, uint32_t id)
+{
+    uint32_t depth = search_node(&core->search, id)->depth, chunk = id >> SEARCH_CHUNK_BITS;
+    lua_createtable(L, (int)depth + 1, 0);
+    core_push_chunk(L, states, id);
+    for (lua_Integer i = (lua_Integer)depth + 1; i >= 1; i--) {
+        if (id >> SEARCH_CHUNK_BITS != chunk) {
+            lua_pop(L, 1);
+            core_push_chunk(L, states, id);
+            chunk = id >> SEARCH_CHUNK_BITS;
+        }
+        lua_rawgeti(L, -1, core_slot(id)); /* path, chunk, state */
+        lua_rawseti(L, -3, i);
+        id = search_node(&core->search, id)->parent;
+    }
     lua_pop(L, 1);
 }
 
-/* ---- methods ---- */
-
-static int push_optional_id(lua_State *L, uint32_t id)
+/* __index of a node table: makes `path`. Upvalue 1 is the search. */
+static int core_node_index(lua_State *L)
 {
-    if (id == SEARCH_NO_NODE)
+    const Core *core = luaL_testudata(L, lua_upvalueindex(1), CORE_TYPE);
+    lua_settop(L, 2);
+    if (core == NULL || !lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING ||
+        strcmp(lua_tostring(L, 2), "path") != 0)
         return 0;
-    lua_pushinteger(L, id);
+    lua_pushliteral(L, "id");
+    lua_rawget(L, 1);
+    lua_Integer id = lua_tointeger(L, -1);
+    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count ||
+        !search_has(&core->search, (uint32_t)id))
+        return 0;
+    core_push_table(L, lua_upvalueindex(1), CORE_STATES);
+    push_path(L, core, lua_gettop(L), (uint32_t)id);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 1);
     return 1;
 }
 
-static uint32_t check_id(lua_State *L, const Core *core, int arg)
+void core_push_places(lua_State *L, int self, uint32_t ticket)
 {
-    lua_Integer id = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, id >= 0 && id < core->search.count, arg, "no such node");
-    luaL_argcheck(L, search_has(&core->search, (uint32_t)id), arg, "the node is gone");
-    return (uint32_t)id;
+    core_push_table(L, self, CORE_PLACES);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, (lua_Integer)ticket + 1);
+    lua_remove(L, -2);
 }
 
-/* ---- options: lua/ponder/search.lua has checked them ---- */
+/* ---- options: lua/ponder/search/options.lua has checked them ---- */
 
-static uint32_t field(lua_State *L, const char *name, uint32_t max)
+typedef enum Kind { KIND_COUNT, KIND_LONG, KIND_NUMBER, KIND_FLAG } Kind;
+
+/* A count that is nil or larger: all ones, which means no limit. */
+#define OPTION(kind, name)                                                                         \
+    {                                                                                              \
+#name, kind, offsetof(SearchOptions, name)                                                 \
+    }
+static const struct {
+    const char *name;
+    Kind kind;
+    size_t at;
+} options[] = {
+    OPTION(KIND_COUNT, k),
+    OPTION(KIND_COUNT, max_depth),
+    OPTION(KIND_COUNT, max_nodes),
+    OPTION(KIND_COUNT, beam_width),
+    OPTION(KIND_COUNT, batch),
+    OPTION(KIND_LONG, max_iterations),
+    OPTION(KIND_LONG, considered),
+    OPTION(KIND_NUMBER, stop_score),
+    OPTION(KIND_NUMBER, c),
+    OPTION(KIND_NUMBER, c_init),
+    OPTION(KIND_NUMBER, c_base),
+    OPTION(KIND_NUMBER, guide),
+    OPTION(KIND_NUMBER, weight),
+    OPTION(KIND_NUMBER, unvisited_value),
+    OPTION(KIND_NUMBER, gumbel),
+    OPTION(KIND_NUMBER, value_scale),
+    OPTION(KIND_NUMBER, maxvisit_init),
+    OPTION(KIND_FLAG, stops_at_terminal),
+    OPTION(KIND_FLAG, retain_path),
+    OPTION(KIND_FLAG, simulates),
+    OPTION(KIND_FLAG, reflects),
+    OPTION(KIND_FLAG, scores_levels),
+    OPTION(KIND_FLAG, lazy),
+    OPTION(KIND_FLAG, is_puct),
+    OPTION(KIND_FLAG, normalize),
+    OPTION(KIND_FLAG, backs_up_max),
+    OPTION(KIND_FLAG, greedy),
+    OPTION(KIND_FLAG, revisit),
+    OPTION(KIND_FLAG, asks_spent),
+};
+
+static int choice(lua_State *L, const char *name, const char *const names[])
 {
-    return (uint32_t)options_integer(L, 1, name, max);
+    lua_getfield(L, 1, name);
+    int i = luaL_checkoption(L, -1, names[0], names);
+    lua_pop(L, 1);
+    return i;
 }
 
-static uint32_t at_least_one(uint32_t n)
-{
-    return n > 0 ? n : 1;
-}
-
-/* Those of uct, puct, ab_mcts and evolve. */
-static void read_statistics(lua_State *L, SearchOptions *o)
+static SearchOptions read_options(lua_State *L)
 {
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
-    static const char *const posteriors[] = {"gaussian", "beta", "mixed", NULL};
-    static const char *const parents[] = {"weighted", "puct", "best", NULL};
-    o->c = options_number(L, 1, "c", 0);
-    o->c_init = options_number(L, 1, "c_init", 0);
-    o->c_base = options_number(L, 1, "c_base", 1);
-    o->guide = options_number(L, 1, "guide", NAN);
-    o->prior = (SearchPrior)options_name(L, 1, "prior", priors);
-    o->normalize = options_flag(L, 1, "normalize");
-    o->backs_up_max = options_flag(L, 1, "backs_up_max");
-    o->greedy = options_flag(L, 1, "greedy");
-    o->revisit = options_flag(L, 1, "revisit");
-    o->posterior = (SearchPosterior)options_name(L, 1, "posterior", posteriors);
-    o->actions = field(L, "actions", UINT32_MAX);
-    o->select = (SearchParent)options_name(L, 1, "select", parents);
-    o->islands = at_least_one(field(L, "islands", UINT32_MAX));
-    o->population = field(L, "population", UINT32_MAX);
-    o->migrate = field(L, "migrate", UINT32_MAX);
-    o->migrate_every = options_integer(L, 1, "migrate_every", UINT64_MAX);
-    o->sharpness = options_number(L, 1, "sharpness", 0);
+    static const char *const unvisited[] = {"infinite", "parent", "number", NULL};
+    static const SearchPolicy *const policies[] = {
+        &search_bfs,     &search_dfs,   &search_beam,    &search_best_first, &search_uct,
+        &search_halving, &search_astar, &search_idastar, &search_lua};
+    SearchOptions o = {.prior = (SearchPrior)choice(L, "prior", priors),
+                       .unvisited = (SearchUnvisited)choice(L, "unvisited", unvisited)};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char *at = (char *)&o + options[i].at;
+        lua_getfield(L, 1, options[i].name);
+        double x = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : NAN;
+        bool flag = lua_toboolean(L, -1);
+        uint64_t most = options[i].kind == KIND_COUNT ? UINT32_MAX : UINT64_MAX;
+        uint64_t n = x < (double)most && x >= 0 ? (uint64_t)x : most;
+        uint32_t count = (uint32_t)n;
+        switch (options[i].kind) {
+        case KIND_COUNT: memcpy(at, &count, sizeof count); break;
+        case KIND_LONG: memcpy(at, &n, sizeof n); break;
+        case KIND_NUMBER: memcpy(at, &x, sizeof x); break;
+        case KIND_FLAG: memcpy(at, &flag, sizeof flag); break;
+        }
+        lua_pop(L, 1);
+    }
     lua_getfield(L, 1, "seed"); /* any integer */
-    o->seed = (uint64_t)luaL_optinteger(L, -1, 0);
-    lua_pop(L, 1);
-}
-
-SearchOptions search_read_options(lua_State *L)
-{
-    const char *strategies[SEARCH_STRATEGIES + 1] = {NULL};
-    for (int i = 0; i < SEARCH_STRATEGIES; i++)
-        strategies[i] = search_strategy_name((SearchStrategy)i);
-    SearchOptions o = {.strategy = (SearchStrategy)options_name(L, 1, "search", strategies)};
-    o.k = field(L, "k", SEARCH_ALL - 1);
-    o.k = o.k == 0 ? SEARCH_ALL : o.k;
-    o.max_depth = field(L, "max_depth", SEARCH_MAX_DEPTH);
-    o.max_nodes = field(L, "max_nodes", SEARCH_NO_NODE);
-    o.beam_width = field(L, "beam_width", UINT32_MAX);
-    o.batch = at_least_one(field(L, "batch", UINT32_MAX));
-    o.window = at_least_one(field(L, "concurrency", UINT32_MAX));
-    o.max_iterations = options_integer(L, 1, "max_iterations", UINT64_MAX);
-    o.retain_path = options_flag(L, 1, "retain_path");
-    o.expandable_only = options_flag(L, 1, "expandable_only");
-    o.asks[SEARCH_SIMULATE] = options_flag(L, 1, "has_simulate");
-    o.weight = options_number(L, 1, "weight", 1);
-    o.subtrees = at_least_one(field(L, "subtrees", UINT32_MAX));
-    read_statistics(L, &o);
+    o.seed = (uint64_t)luaL_optinteger(L, -1, 0);
+    lua_getfield(L, 1, "policy");
+    const char *name = luaL_checkstring(L, -1);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        if (strcmp(name, policies[i]->name) == 0)
+            o.policy = policies[i];
+    luaL_argcheck(L, o.policy != NULL, 1, "no such policy");
+    lua_pop(L, 2);
     return o;
 }
 
-/* core.new{initial_state, search, max_depth, max_nodes...} -> core with its root. */
+/* core.new(options, initial_state) -> core with its root. */
 static int core_new(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 1);
-    SearchOptions options = search_read_options(L);
+    lua_settop(L, 2);
+    SearchOptions o = read_options(L);
+    lua_getfield(L, 1, "is_beta");
+    bool is_beta = lua_toboolean(L, -1);
     Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
-    core->ask.call = SEARCH_WAIT;
-    core->memory_size = (lua_Integer)options_integer(L, 1, "memory", UINT32_MAX);
-    bool ready = search_init(&core->search, api_alloc(L), &options);
+    core->program.calling = CALL_NONE;
+    core->is_beta = is_beta;
+    bool ready = search_init(&core->search, api_alloc(L), &o);
     luaL_setmetatable(L, CORE_TYPE);
-    if (!ready)
-        return core_no_memory(L, core);
+    lua_replace(L, 1); /* core, initial state */
+    lua_settop(L, 2);
+    SearchTicket root = {.node = SEARCH_NO_NODE};
+    if (!ready || search_add(&core->search, &root, 1) != SEARCH_OK)
+        return core_no_memory(L);
     for (int value = CORE_STATES; value <= CORE_VALUES; value++) {
         lua_newtable(L);
-        lua_setiuservalue(L, 2, value);
+        lua_setiuservalue(L, 1, value);
     }
-    lua_getiuservalue(L, 2, CORE_NODE_META);
-    lua_pushvalue(L, 2);
+    lua_getiuservalue(L, 1, CORE_NODE_META);
+    lua_pushvalue(L, 1);
     lua_pushcclosure(L, core_node_index, 1);
     lua_setfield(L, -2, "__index");
     api_set_string(L, "__name", "ponder.search.node");
-    if (search_add(&core->search, SEARCH_NO_NODE, 1) != SEARCH_OK)
-        return core_no_memory(L, core);
-    core_push_table(L, 2, CORE_STATES);
-    lua_getfield(L, 1, "initial_state");
-    core_store_state(L, 4, 0);
-    lua_settop(L, 2);
+    core_push_table(L, 1, CORE_STATES);
+    core_push_chunk(L, lua_gettop(L), 0);
+    lua_pushvalue(L, 2);
+    lua_rawseti(L, -2, core_slot(0));
+    lua_settop(L, 1);
     return 1;
+}
+
+/* core:begin{callbacks = {name = function}, wants_node = {name = boolean}, deadline}. */
+static int core_begin(lua_State *L)
+{
+    Core *core = core_check(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, !core->started && !core->search.ended, 1, "runs once");
+    lua_settop(L, 2);
+    lua_getfield(L, 2, "callbacks");
+    lua_getfield(L, 2, "wants_node");
+    luaL_checktype(L, 3, LUA_TTABLE);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    lua_createtable(L, CALL_NONE, 0);
+    for (int i = 0; i < CALL_NONE; i++) {
+        lua_getfield(L, 4, core_callback_names[i]);
+        core->wants_node[i] = lua_toboolean(L, -1);
+        core->asks[i] = lua_getfield(L, 3, core_callback_names[i]) != LUA_TNIL;
+        lua_rawseti(L, 5, i + 1);
+        lua_settop(L, 5);
+    }
+    lua_setiuservalue(L, 1, CORE_CALLBACKS);
+    lua_getfield(L, 2, "deadline");
+    core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
+    core->stopped_before = task_stop_reason() != STOP_NONE;
+    core->started = true;
+    return 0;
 }
 
 static int core_gc(lua_State *L)
 {
     Core *core = luaL_checkudata(L, 1, CORE_TYPE);
-    if (api_is_collected(L)) {
-        Alloc alloc = core->search.alloc;
+    if (api_is_collected(L))
         search_free(&core->search);
-        vec_free(&core->units, &alloc);
-    }
     return 0;
 }
 
-/* core:depth(id) -> the node's depth. */
-static int core_depth(lua_State *L)
+/* Nil for SEARCH_NO_NODE. */
+static int push_id(lua_State *L, uint32_t id)
 {
-    const Core *core = core_check(L);
-    lua_pushinteger(L, search_node(&core->search, check_id(L, core, 2))->depth);
+    if (id == SEARCH_NO_NODE)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, id);
     return 1;
+}
+
+/* ---- the concurrent driver, ask and tell ---- */
+
+/* core:finish(outcome): ends a running search. Of the ticket in turn those nodes count that are
+ * scored as they would be one at a time. */
+static int core_finish(lua_State *L)
+{
+    Core *core = luaL_checkudata(L, 1, CORE_TYPE);
+    Search *s = &core->search;
+    bool late = strcmp(luaL_optstring(L, 2, ""), "max_duration") == 0;
+    core->running = false;
+    if (s->ended)
+        return 0;
+    const SearchTicket *t = s->turn < s->tickets.count ? &s->tickets.items[s->turn] : NULL;
+    while (t != NULL && !s->options.lazy && s->committed >= t->first && s->committed < t->end &&
+           s->committed < s->count && search_node(s, s->committed)->scored)
+        search_consider(s, s->committed);
+    search_end(s, late ? OUTCOME_MAX_DURATION : OUTCOME_FAILED);
+    return 0;
+}
+
+/* core:fail(program, child): a callback about one of its nodes failed. Those before it count. */
+static int core_fail(lua_State *L)
+{
+    Search *s = &core_check_started(L)->search;
+    const Program *p = luaL_checkudata(L, 2, PROGRAM_TYPE);
+    lua_Integer child = luaL_checkinteger(L, 3);
+    luaL_argcheck(L, p->ticket < s->tickets.count, 2, "its round is over");
+    SearchTicket *t = &s->tickets.items[p->ticket];
+    t->full = false;
+    if (child >= t->first && child < t->end)
+        t->end = (uint32_t)child;
+    return 0;
+}
+
+/* core:outcome() -> "over", "stop"...; nil: it is running. */
+static int core_outcome(lua_State *L)
+{
+    static const char *const outcomes[] = {NULL,           "over",           "stop",  "max_nodes",
+                                           "max_duration", "max_iterations", "failed"};
+    const Search *s = &core_check(L)->search;
+    lua_pushstring(L, s->ended ? outcomes[s->outcome] : NULL);
+    return 1;
+}
+
+/* core:pruned() -> the ids that the last round dropped. */
+static int core_pruned(lua_State *L)
+{
+    const IdList *pruned = &core_check(L)->search.pruned;
+    lua_createtable(L, (int)pruned->count, 0);
+    for (size_t i = 0; i < pruned->count; i++) {
+        lua_pushinteger(L, pruned->items[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* core:round() -> number of tickets, ticket in turn (from 0). */
+static int core_round(lua_State *L)
+{
+    const Search *s = &core_check(L)->search;
+    lua_pushinteger(L, (lua_Integer)s->tickets.count);
+    lua_pushinteger(L, s->turn);
+    return 2;
+}
+
+/* core:extend(max) -> whether it added tickets to the running round. */
+static int core_extend(lua_State *L)
+{
+    Core *core = core_check_started(L);
+    lua_pushboolean(L, search_extend(&core->search, (uint32_t)luaL_checkinteger(L, 2)));
+    return 1;
+}
+
+/* core:ticket(i) -> its node (nil: it scores the root or a level), whether it expands, k, its first
+ * node to score, its first and the one after its last, the length of expand's list, ids by place.
+ */
+static int core_ticket(lua_State *L)
+{
+    const Search *s = &core_check(L)->search;
+    lua_Integer i = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, i >= 0 && (size_t)i < s->tickets.count, 2, "no such ticket");
+    const SearchTicket *t = &s->tickets.items[i];
+    lua_settop(L, 2);
+    push_id(L, t->node);
+    lua_pushboolean(L, t->expands);
+    push_id(L, t->k); /* SEARCH_ALL: nil */
+    lua_pushinteger(L, core_first_to_score(s, t));
+    lua_pushinteger(L, t->first);
+    lua_pushinteger(L, t->end);
+    lua_pushinteger(L, t->expands ? (lua_Integer)(t->last + t->dropped) : 0);
+    core_push_table(L, 1, CORE_PLACES);
+    lua_rawgeti(L, -1, i + 1);
+    lua_remove(L, -2);
+    return 8;
+}
+
+/* core:calling([program]) -> name of the callback that runs, id and depth of its node; or nil. */
+static int core_calling(lua_State *L)
+{
+    const Core *core = luaL_checkudata(L, 1, CORE_TYPE);
+    const Program *p = lua_isnoneornil(L, 2) ? &core->program : luaL_checkudata(L, 2, PROGRAM_TYPE);
+    if (p->calling == CALL_NONE || p->node >= core->search.count)
+        return 0;
+    lua_pushstring(L, core_callback_names[p->calling]);
+    lua_pushinteger(L, p->node);
+    lua_pushinteger(L, search_node(&core->search, p->node)->depth);
+    return 3;
+}
+
+/* ---- the tree ---- */
+
+static uint32_t check_id(lua_State *L, const Core *core)
+{
+    lua_Integer id = luaL_checkinteger(L, 2);
+    if (id < 0 || id >= core->search.count) { /* without a position: that is the library's */
+        lua_pushfstring(L, "no node %I", (LUAI_UACINT)id);
+        lua_error(L);
+    }
+    luaL_argcheck(L, search_has(&core->search, (uint32_t)id), 2, "the node is gone");
+    return (uint32_t)id;
 }
 
 static int core_count(lua_State *L)
@@ -190,20 +474,95 @@ static int core_count(lua_State *L)
 /* core:best() -> id, or nil if nothing is scored. */
 static int core_best(lua_State *L)
 {
-    return push_optional_id(L, search_best(&core_check(L)->search));
+    const Search *s = &core_check(L)->search;
+    uint32_t best = s->answer < s->count ? s->answer : s->best;
+    return push_id(L, best < s->count ? best : SEARCH_NO_NODE);
+}
+
+/* core:choice() -> halving: the child of the root to choose. */
+static int core_choice(lua_State *L)
+{
+    return push_id(L, halving_choice(&core_check(L)->search));
+}
+
+static int core_score(lua_State *L)
+{
+    const Core *core = core_check(L);
+    lua_pushnumber(L, search_node(&core->search, check_id(L, core))->score);
+    return 1;
+}
+
+static int core_value(lua_State *L)
+{
+    const Core *core = core_check(L);
+    lua_pushnumber(L, search_value(&core->search, check_id(L, core)));
+    return 1;
+}
+
+static int core_depth(lua_State *L)
+{
+    const Core *core = core_check(L);
+    return push_id(L, search_node(&core->search, check_id(L, core))->depth);
+}
+
+static int core_parent(lua_State *L)
+{
+    const Core *core = core_check(L);
+    return push_id(L, search_node(&core->search, check_id(L, core))->parent);
+}
+
+static int core_terminal(lua_State *L)
+{
+    const Core *core = core_check(L);
+    lua_pushboolean(L, search_node(&core->search, check_id(L, core))->terminal);
+    return 1;
+}
+
+/* core:expandable(id): whether it is neither terminal nor at max_depth. */
+static int core_expandable(lua_State *L)
+{
+    const Core *core = core_check(L);
+    lua_pushboolean(L, search_expandable(&core->search, check_id(L, core)));
+    return 1;
+}
+
+/* core:given(id) -> whether its score came from expand. */
+static int core_given(lua_State *L)
+{
+    const Core *core = core_check(L);
+    lua_pushboolean(L, search_node(&core->search, check_id(L, core))->given);
+    return 1;
+}
+
+/* For evaluate_all and prior, which have checked them. */
+static int core_set_score(lua_State *L)
+{
+    Core *core = core_check(L);
+    search_node(&core->search, check_id(L, core))->score = luaL_checknumber(L, 3);
+    return 0;
+}
+
+static int core_set_prior(lua_State *L)
+{
+    Core *core = core_check(L);
+    const SearchPolicy *policy = core->search.policy;
+    uint32_t id = check_id(L, core);
+    luaL_argcheck(L, policy == &search_uct || policy == &search_halving, 1, "has no priors");
+    *search_prior_of(&core->search, id) = luaL_checknumber(L, 3);
+    return 0;
 }
 
 /* core:state(id) -> the node's state. */
 static int core_state(lua_State *L)
 {
-    const Core *core = core_check(L);
-    uint32_t id = check_id(L, core, 2);
+    uint32_t id = check_id(L, core_check(L));
     core_push_table(L, 1, CORE_STATES);
     core_push_state(L, lua_gettop(L), id);
     return 1;
 }
 
-/* core:node(id) -> the node as a table; nil if it was freed. */
+/* core:node(id, terminal_known, ticket) -> the node as a table, for expand with a ticket (from 1);
+ * nil if it was freed. */
 static int core_node(lua_State *L)
 {
     const Core *core = core_check(L);
@@ -211,7 +570,7 @@ static int core_node(lua_State *L)
     luaL_argcheck(L, id >= 0 && id < core->search.count, 2, "no such node");
     if (!search_has(&core->search, (uint32_t)id))
         return 0;
-    core_push_node(L, core, 1, (uint32_t)id, NULL, false);
+    core_push_node(L, core, 1, (uint32_t)id, luaL_optinteger(L, 4, 0), lua_toboolean(L, 3));
     return 1;
 }
 
@@ -224,8 +583,8 @@ static int core_kept_ids(lua_State *L)
         return 0;
     lua_newtable(L);
     for (uint64_t id = 0; id < s->count; id++) {
-        if (s->chunks.items[id >> SEARCH_CHUNK_BITS] == NULL) {
-            id |= SEARCH_CHUNK_SIZE - 1;
+        if (search_chunk(s, (uint32_t)id) == NULL) {
+            id |= SEARCH_CHUNK - 1;
         } else if (search_has(s, (uint32_t)id)) {
             lua_pushinteger(L, (lua_Integer)id);
             lua_rawseti(L, -2, ++count);
@@ -234,42 +593,14 @@ static int core_kept_ids(lua_State *L)
     return 1;
 }
 
-/* core:group(i) -> the ids of a level of `kept`, or of an island, or nil. */
-static int core_group(lua_State *L)
-{
-    const Search *s = &core_check(L)->search;
-    lua_Integer i = luaL_checkinteger(L, 2);
-    const uint32_t *ids = NULL;
-    size_t count = 0;
-    if (i < 1 || i > UINT32_MAX || s->data == NULL ||
-        !search_group(s, (uint32_t)(i - 1), &ids, &count))
-        return 0;
-    core_push_ids(L, ids, count);
-    return 1;
-}
-
 /* core:path(id) -> the states from the root to the node. */
 static int core_path(lua_State *L)
 {
     const Core *core = core_check(L);
-    uint32_t id = check_id(L, core, 2);
+    uint32_t id = check_id(L, core);
     core_push_table(L, 1, CORE_STATES);
-    core_push_path(L, core, lua_gettop(L), id);
+    push_path(L, core, lua_gettop(L), id);
     return 1;
-}
-
-/* core:calling() -> name of the running callback, id and depth of its node; or nil. */
-static int core_calling(lua_State *L)
-{
-    const Core *core = core_check(L);
-    const SearchAsk *ask = &core->ask;
-    const char *name = core_call_name(core, ask->call);
-    if (name == NULL || ask->node >= core->search.count)
-        return 0;
-    lua_pushstring(L, name);
-    lua_pushinteger(L, ask->node);
-    lua_pushinteger(L, search_node(&core->search, ask->node)->depth);
-    return 3;
 }
 
 /* core:counts() -> expansions, duplicates, pruned, depth_limited, children_dropped, iterations. */
@@ -284,36 +615,115 @@ static int core_counts(lua_State *L)
     return n;
 }
 
+/* ---- random numbers ---- */
+
+#define DRAW_TYPE "ponder.search.draw"
+
+/* core.draw(seed, i, v, a) -> random numbers of ticket i, node v, arm a. */
+static int new_draw(lua_State *L)
+{
+    uint64_t at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint64_t)luaL_checkinteger(L, i + 1);
+    SearchDraw draw = search_draw(at[0], at[1], at[2], at[3]);
+    *(SearchDraw *)lua_newuserdatauv(L, sizeof draw, 0) = draw;
+    luaL_setmetatable(L, DRAW_TYPE);
+    return 1;
+}
+
+static SearchDraw *check_draw(lua_State *L)
+{
+    return luaL_checkudata(L, 1, DRAW_TYPE);
+}
+
+static int draw_u(lua_State *L)
+{
+    lua_pushnumber(L, search_uniform(check_draw(L)));
+    return 1;
+}
+
+static int draw_normal(lua_State *L)
+{
+    lua_pushnumber(L, search_normal(check_draw(L)));
+    return 1;
+}
+
+/* A parameter must be finite, else the draws would not end. */
+static double check_positive(lua_State *L, int argument)
+{
+    double x = luaL_checknumber(L, argument);
+    luaL_argcheck(L, x > 0 && x <= 1e300, argument, "must be > 0 and finite");
+    return x;
+}
+
+static int draw_student(lua_State *L)
+{
+    lua_pushnumber(L, search_student(check_draw(L), check_positive(L, 2)));
+    return 1;
+}
+
+static int draw_gamma(lua_State *L)
+{
+    lua_pushnumber(L, search_gamma(check_draw(L), check_positive(L, 2)));
+    return 1;
+}
+
+static int draw_beta(lua_State *L)
+{
+    lua_pushnumber(L, search_beta(check_draw(L), check_positive(L, 2), check_positive(L, 3)));
+    return 1;
+}
+
 PONDER_MODULE(luaopen_ponder_core_search)
 {
-    static const luaL_Reg methods[] = {
-        {"ask", core_ask},
-        {"begin", core_begin},
-        {"best", core_best},
-        {"callback", core_callback},
-        {"calling", core_calling},
-        {"count", core_count},
-        {"counts", core_counts},
-        {"depth", core_depth},
-        {"fail", core_fail},
-        {"group", core_group},
-        {"kept_ids", core_kept_ids},
-        {"node", core_node},
-        {"outcome", core_get_outcome},
-        {"path", core_path},
-        {"run", core_run},
-        {"finish", core_finish},
-        {"state", core_state},
-        {"tell", core_tell_result},
-        {NULL, NULL},
-    };
+    static const luaL_Reg draws[] = {{"beta", draw_beta},     {"gamma", draw_gamma},
+                                     {"normal", draw_normal}, {"student", draw_student},
+                                     {"u", draw_u},           {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"begin", core_begin},
+                                       {"best", core_best},
+                                       {"calling", core_calling},
+                                       {"choice", core_choice},
+                                       {"count", core_count},
+                                       {"counts", core_counts},
+                                       {"depth", core_depth},
+                                       {"expandable", core_expandable},
+                                       {"extend", core_extend},
+                                       {"fail", core_fail},
+                                       {"finish", core_finish},
+                                       {"give", core_give},
+                                       {"given", core_given},
+                                       {"kept_ids", core_kept_ids},
+                                       {"next_round", core_next_round},
+                                       {"node", core_node},
+                                       {"outcome", core_outcome},
+                                       {"parent", core_parent},
+                                       {"path", core_path},
+                                       {"program", core_new_program},
+                                       {"pruned", core_pruned},
+                                       {"round", core_round},
+                                       {"run", core_run},
+                                       {"score", core_score},
+                                       {"set_prior", core_set_prior},
+                                       {"set_score", core_set_score},
+                                       {"state", core_state},
+                                       {"step", core_step},
+                                       {"terminal", core_terminal},
+                                       {"ticket", core_ticket},
+                                       {"value", core_value},
+                                       {NULL, NULL}};
+    luaL_newmetatable(L, DRAW_TYPE);
+    luaL_newlib(L, draws);
+    lua_setfield(L, -2, "__index");
+    luaL_newmetatable(L, PROGRAM_TYPE);
     luaL_newmetatable(L, CORE_TYPE);
     lua_pushcfunction(L, core_gc);
     lua_setfield(L, -2, "__gc");
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");
-    lua_createtable(L, 0, 1);
+    lua_createtable(L, 0, 2);
     lua_pushcfunction(L, core_new);
     lua_setfield(L, -2, "new");
+    lua_pushcfunction(L, new_draw);
+    lua_setfield(L, -2, "draw");
     return 1;
 }

@@ -179,9 +179,9 @@ static bool best_unexpanded(Got *got, uint32_t *best)
     for (; got->seen < g->node_count; got->seen++)
         if (got->seen != g->root && g->nodes[got->seen].depth < got->options.max_depth)
             frontier_push(f, (FrontierEntry){got_rank(got, got->seen), got->seen});
-    while (f->count > 0 && !graph_is_leaf(g, frontier_first(f)->id))
+    while (f->count > 0 && !graph_is_leaf(g, f->items[0].id))
         frontier_pop(f);
-    *best = f->count > 0 ? frontier_first(f)->id : GRAPH_NONE;
+    *best = f->count > 0 ? f->items[0].id : GRAPH_NONE;
     return true;
 }
 
@@ -196,13 +196,12 @@ static bool choose_sources(Got *got)
         return false;
     for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1))
         if (chain || i != g->root)
-            vec_push(&leaves, ((FrontierEntry){chain ? 0 : got_rank(got, i), i}));
+            frontier_push(&leaves, (FrontierEntry){chain ? 0 : got_rank(got, i), i});
     uint32_t limit = got->options.max_aggregated;
     uint32_t count = limit < leaves.count ? limit : (uint32_t)leaves.count;
-    frontier_sort(&leaves, count);
     bool ok = got_set_pending(got, 0, count);
     for (uint32_t i = 0; i < count && ok; i++)
-        got->pending[i].node = leaves.items[i].id;
+        got->pending[i].node = frontier_pop(&leaves).id;
     vec_free(&leaves, alloc);
     return ok;
 }

@@ -1,58 +1,25 @@
 /*
- * search.c -- the engine of all searches: the tree, its rounds, its best node and its end; search.h
- * says how a driver uses it. The other parts:
- *
- *     search_work.c         the order of the work on a round: what is asked next
- *     search_tell.c         the results of callbacks
- *     search_keys.c         the keys of the states in the tree
- *     search_bfs.c...       one policy each: what a round selects, and how it backs up
- *     search_draw.c         random numbers of the policies
- *
- * Nodes are 16 bytes, in chunks of 4,096, together with the policy's data for each node.
+ * search.c -- the tree of a search, its rounds, its best node and its end; see search.h.
  */
 #include "core/search_policy.h"
 
 #include <string.h>
-
-static const struct {
-    const char *name;
-    const SearchPolicy *policy;
-} strategies[SEARCH_STRATEGIES] = {
-    [SEARCH_BFS] = {"bfs", &search_bfs},
-    [SEARCH_DFS] = {"dfs", &search_dfs},
-    [SEARCH_BEAM] = {"beam", &search_beam},
-    [SEARCH_BEST_FIRST] = {"best_first", &search_best_first},
-    [SEARCH_UCT] = {"uct", &search_uct},
-    [SEARCH_PUCT] = {"puct", &search_uct},
-    [SEARCH_AB_MCTS] = {"ab_mcts", &search_ab_mcts},
-    [SEARCH_ASTAR] = {"astar", &search_astar},
-    [SEARCH_IDASTAR] = {"idastar", &search_idastar},
-    [SEARCH_DVTS] = {"dvts", &search_dvts},
-    [SEARCH_EVOLVE] = {"evolve", &search_evolve},
-};
-
-const char *search_strategy_name(SearchStrategy strategy)
-{
-    return strategies[strategy].name;
-}
 
 bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
 {
     memset(s, 0, sizeof *s);
     s->alloc = alloc;
     s->options = *options;
-    s->policy = strategies[options->strategy].policy;
+    s->policy = options->policy;
     s->best = s->answer = SEARCH_NO_NODE;
     s->best_score = -INFINITY;
-    s->keys.has_nodes = s->policy->makes_duplicate != NULL;
-    s->node_size = s->policy->node_size;
+    s->extra_size = s->policy->extra_size;
     if (options->prior >= PRIOR_SOFTMAX || !isnan(options->guide))
-        s->node_size += s->policy->more_size;
-    s->value_offset = SEARCH_CHUNK_SIZE * (sizeof(SearchNode) + s->node_size);
-    s->refs_offset = s->value_offset + (options->asks[SEARCH_SIMULATE] ? SEARCH_CHUNK_SIZE * 8 : 0);
-    s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);
-    s->has_more_than_nodes = s->node_size > 0 || options->retain_path;
-    s->has_policy_score = s->policy->score != NULL;
+        s->extra_size += s->policy->more_size;
+    s->values_at = SEARCH_CHUNK * (sizeof(SearchNode) + s->extra_size);
+    s->references_at = s->values_at + (options->simulates ? SEARCH_CHUNK * sizeof(double) : 0);
+    s->chunk_size =
+        s->references_at + (options->retain_path ? (SEARCH_CHUNK + 1) * sizeof(uint32_t) : 0);
     if (s->policy->data_size == 0)
         return true;
     s->data = alloc_resize(&alloc, NULL, 0, s->policy->data_size);
@@ -66,125 +33,97 @@ void search_free(Search *s)
     if (s->data != NULL && s->policy->free != NULL)
         s->policy->free(s);
     for (size_t i = 0; i < s->chunks.count; i++)
-        alloc_free(&s->alloc, s->chunks.items[i],
-                   s->room < SEARCH_CHUNK_SIZE ? s->room * sizeof(SearchNode) : s->chunk_size);
+        alloc_free(&s->alloc, s->chunks.items[i], s->chunk_size);
     vec_free(&s->chunks, &s->alloc);
     if (s->data != NULL)
         alloc_free(&s->alloc, s->data, s->policy->data_size);
     s->data = NULL;
     s->count = s->room = 0;
     s->ended = true;
-    search_keys_free(&s->keys, &s->alloc);
     vec_free(&s->tickets, &s->alloc);
-    vec_free(&s->ready, &s->alloc);
     vec_free(&s->pruned, &s->alloc);
     vec_free(&s->freed, &s->alloc);
 }
 
 /* ---- nodes ---- */
 
-/* Makes room for the node `id`. Thousands of small searches may live at once, so the first chunk
- * grows, unless more than nodes is in it. */
-static bool add_room(Search *s, uint32_t id)
+static bool add_chunk(Search *s)
 {
-    size_t index = id >> SEARCH_CHUNK_BITS;
-    bool is_new = index == s->chunks.count;
-    bool grows = index == 0 && s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode);
-    uint32_t room = !grows ? (uint32_t)(index + 1) << SEARCH_CHUNK_BITS : id == 0 ? 16 : id * 4;
-    if (!vec_reserve(&s->chunks, &s->alloc, is_new))
+    if (!vec_reserve(&s->chunks, &s->alloc, 1))
         return false;
-    SearchNode *chunk = alloc_resize(&s->alloc, is_new ? NULL : s->chunks.items[index],
-                                     is_new ? 0 : id * sizeof(SearchNode),
-                                     grows ? room * sizeof(SearchNode) : s->chunk_size);
+    char *chunk = alloc_resize(&s->alloc, NULL, 0, s->chunk_size);
     if (chunk == NULL)
         return false;
-    s->chunks.items[index] = chunk;
-    s->chunks.count += is_new;
-    s->room = room;
-    if (s->options.retain_path)
-        memset((char *)chunk + s->refs_offset, 0, (SEARCH_CHUNK_SIZE + 1) * 4);
+    if (s->chunk_size > SEARCH_CHUNK * sizeof(SearchNode))
+        memset(chunk + SEARCH_CHUNK * sizeof(SearchNode), 0,
+               s->chunk_size - SEARCH_CHUNK * sizeof(SearchNode));
+    vec_push(&s->chunks, chunk);
+    s->room += SEARCH_CHUNK;
     return true;
 }
 
-/* References: one until its policy releases it, and one from each child. */
-static void note_added(Search *s, uint32_t id)
+SearchStatus search_add(Search *s, SearchTicket *t, uint32_t count)
 {
-    uint32_t parent = search_node(s, id)->parent;
-    if (s->node_size > 0)
-        memset(search_extra(s, id), 0, s->node_size);
-    search_hold(s, id);
-    if (parent != SEARCH_NO_NODE)
-        search_hold(s, parent);
-}
-
-SearchStatus search_add(Search *s, uint32_t parent, uint32_t count)
-{
-    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
+    uint32_t depth = t->node == SEARCH_NO_NODE ? 0 : search_node(s, t->node)->depth + 1u;
     for (; count > 0; count--) {
         uint32_t id = s->count;
-        if (id >= s->options.max_nodes || s->ended)
+        if (id >= s->options.max_nodes || s->ended) {
+            t->full = true;
             return SEARCH_FULL;
-        if (id == s->room && !add_room(s, id))
+        }
+        if (id == s->room && !add_chunk(s))
             return SEARCH_NO_MEMORY;
         *search_node(s, id) =
-            (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
+            (SearchNode){.score = NAN, .parent = t->node, .depth = depth & SEARCH_MAX_DEPTH};
         s->count = id + 1;
-        if (s->has_more_than_nodes)
-            note_added(s, id);
+        /* References: one until its policy releases it, and one from each child. */
+        search_hold(s, id);
+        if (t->node != SEARCH_NO_NODE)
+            search_hold(s, t->node);
+        if (s->policy->add != NULL)
+            s->policy->add(s, t, id);
     }
     return SEARCH_OK;
 }
 
-SearchStatus search_make(Search *s, SearchTicket *t)
+bool search_makes_duplicate(const Search *s, const SearchTicket *t, uint32_t holder)
 {
-    bool is_asked = s->options.asks[SEARCH_KEY] || s->options.asks[SEARCH_COST];
-    uint32_t first = s->count;
-    SearchStatus status = search_add(s, t->node, is_asked ? 1 : t->last - t->next);
-    if (status == SEARCH_FULL)
-        t->full = s->refused = true;
-    for (uint32_t id = first; id < s->count && s->policy->add != NULL; id++)
-        s->policy->add(s, t, id, t->next + (id - first));
-    search_set_next(t, t->next + (s->count - first));
-    return status;
+    return s->policy->makes_duplicate != NULL && s->policy->makes_duplicate(s, t, holder);
 }
 
 /* ---- retain_path ---- */
 
-static uint32_t *refs_of(const Search *s, uint32_t id)
+/* A chunk's references, and as the last of them the number of its freed nodes. */
+static uint32_t *references_of(const Search *s, uint32_t id)
 {
-    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
-    return (uint32_t *)(void *)(chunk + s->refs_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
-}
-
-/* The number of freed nodes in its chunk. */
-static uint32_t *freed_of(const Search *s, uint32_t id)
-{
-    char *chunk = (char *)s->chunks.items[id >> SEARCH_CHUNK_BITS];
-    return (uint32_t *)(void *)(chunk + s->refs_offset) + SEARCH_CHUNK_SIZE;
+    return (uint32_t *)(void *)(search_chunk(s, id) + s->references_at);
 }
 
 bool search_has(const Search *s, uint32_t id)
 {
     return !s->options.retain_path ||
-           (s->chunks.items[id >> SEARCH_CHUNK_BITS] != NULL && *refs_of(s, id) > 0);
+           (search_chunk(s, id) != NULL && references_of(s, id)[id & (SEARCH_CHUNK - 1)] > 0);
 }
 
 void search_hold(Search *s, uint32_t id)
 {
     if (s->options.retain_path)
-        ++*refs_of(s, id);
+        references_of(s, id)[id & (SEARCH_CHUNK - 1)]++;
 }
 
 /* Frees a chunk once all its nodes are gone. Without memory for `freed` the driver only keeps a
  * state longer than necessary. */
 void search_release(Search *s, uint32_t id)
 {
-    while (s->options.retain_path && id != SEARCH_NO_NODE && --*refs_of(s, id) == 0) {
+    while (s->options.retain_path && id != SEARCH_NO_NODE) {
+        uint32_t *references = references_of(s, id);
+        if (--references[id & (SEARCH_CHUNK - 1)] > 0)
+            return;
         uint32_t parent = search_node(s, id)->parent;
         if (vec_reserve(&s->freed, &s->alloc, 1))
             vec_push(&s->freed, id);
-        if (++*freed_of(s, id) == SEARCH_CHUNK_SIZE) {
-            alloc_free(&s->alloc, s->chunks.items[id >> SEARCH_CHUNK_BITS], s->chunk_size);
+        if (++references[SEARCH_CHUNK] == SEARCH_CHUNK) {
+            alloc_free(&s->alloc, search_chunk(s, id), s->chunk_size);
             s->chunks.items[id >> SEARCH_CHUNK_BITS] = NULL;
         }
         id = parent;
@@ -204,152 +143,136 @@ static bool is_better(const Search *s, uint32_t a, uint32_t b)
     return x->score > y->score || (x->score == y->score && a < b);
 }
 
-void search_update_best(Search *s, uint32_t end)
+void search_consider(Search *s, uint32_t id)
 {
-    for (; s->considered < end && s->promising; s->considered++) {
-        uint32_t id = s->considered;
-        const SearchNode *node = search_node(s, id);
-        bool promising = node->terminal || node->score >= s->best_score;
-        if (!promising || (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best)))
-            continue;
-        search_hold(s, id);
-        if (s->best != SEARCH_NO_NODE)
-            search_release(s, s->best);
-        s->best = id;
-        if (s->policy->better == NULL)
-            s->best_score = node->terminal ? INFINITY : node->score;
-    }
-    s->considered = end;
-    s->promising = end < s->count;
-}
-
-/* Whether max_depth alone keeps an evaluated node from being expanded. */
-static bool is_depth_limited(const Search *s, const SearchNode *node)
-{
-    return node->evaluated && node->depth == s->options.max_depth && !node->terminal;
-}
-
-void search_advance_prefix(Search *s)
-{
-    while (s->evaluated_prefix < s->count && search_node(s, s->evaluated_prefix)->evaluated)
-        s->evaluated_prefix++;
-}
-
-uint32_t search_best(const Search *s)
-{
-    if (s->answer < s->count)
-        return s->answer;
-    uint32_t best = s->best;
-    for (uint32_t id = s->considered; id < s->count && id < s->evaluated_prefix; id++)
-        if (best == SEARCH_NO_NODE || is_better(s, id, best))
-            best = id;
-    return best;
+    const SearchNode *node = search_node(s, id);
+    if (!s->options.lazy)
+        s->committed = id + 1;
+    s->depth_limited += !node->terminal && node->depth == s->options.max_depth;
+    s->hit |= node->terminal && node->score >= s->options.stop_score;
+    if (!node->terminal && node->score < s->best_score)
+        return;
+    if (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best))
+        return;
+    search_hold(s, id);
+    if (s->best != SEARCH_NO_NODE)
+        search_release(s, s->best);
+    s->best = id;
+    if (s->policy->better == NULL)
+        s->best_score = node->terminal ? INFINITY : node->score;
 }
 
 /* ---- rounds ---- */
 
 SearchTicket *search_select(Search *s, uint32_t node)
 {
+    if (!vec_reserve(&s->tickets, &s->alloc, 1))
+        return NULL;
     SearchTicket *t = &s->tickets.items[s->tickets.count++];
-    memset(t, 0, sizeof *t); /* in place: copying would stall on the stores just made */
+    memset(t, 0, sizeof *t);
     t->node = node;
-    t->width = s->options.k;
-    t->failed_from = SEARCH_NO_NODE;
-    t->expands = search_expandable(s, node);
+    t->k = s->options.k;
+    t->cost = 1;
+    t->expands = node != SEARCH_NO_NODE && search_expandable(s, node);
     return t;
-}
-
-/* The ticket of the first round; the driver has made the root. */
-static bool add_root_ticket(Search *s)
-{
-    if (!search_reserve_tickets(s, 1))
-        return false;
-    SearchTicket ticket = {.node = SEARCH_NO_NODE, .failed_from = SEARCH_NO_NODE, .end = 1};
-    vec_push(&s->tickets, ticket);
-    return true;
-}
-
-void search_note_root(Search *s)
-{
-    if (s->policy->add != NULL)
-        s->policy->add(s, &s->tickets.items[0], 0, 0);
-}
-
-bool search_start_round(Search *s, uint32_t count)
-{
-    s->tickets.count = 0;
-    s->round_children = s->count;
-    s->rounds++;
-    return search_reserve_tickets(s, count);
-}
-
-bool search_next_wave(Search *s, SearchStatus *status)
-{
-    return s->rounds > 0 && s->policy->wave != NULL && s->policy->wave(s, status);
 }
 
 SearchStatus search_next_round(Search *s)
 {
-    if (s->ended)
-        return SEARCH_OVER;
-    SearchStatus status = SEARCH_OK;
-    if (s->rounds == 0) {
-        s->round_children = 0;
-        status = add_root_ticket(s) ? SEARCH_OK : SEARCH_NO_MEMORY;
-    } else {
-        s->tickets.count = 0;
-        s->round_children = s->count;
+    s->tickets.count = 0;
+    s->maker = s->turn = 0;
+    s->round_children = s->rounds == 0 ? 0 : s->count;
+    SearchStatus status;
+    if (s->rounds == 0)
+        status = search_select(s, SEARCH_NO_NODE) != NULL ? SEARCH_OK : SEARCH_NO_MEMORY;
+    else
         status = s->policy->select(s);
-    }
     if (status == SEARCH_OK && s->tickets.count == 0)
         status = SEARCH_OVER;
     s->rounds++;
     s->selected = (uint32_t)s->tickets.count;
-    if (status == SEARCH_NO_MEMORY)
-        s->ended = true;
     return status;
+}
+
+/* The children of a level are scored by a ticket of their own, once they are all made. */
+static SearchStatus add_level(Search *s)
+{
+    uint32_t first = s->round_children;
+    if (s->tickets.count > s->selected || first == s->count)
+        return SEARCH_OVER;
+    SearchTicket *t = search_select(s, SEARCH_NO_NODE);
+    if (t == NULL)
+        return SEARCH_NO_MEMORY;
+    t->first = first;
+    t->end = s->count;
+    t->full = t[-1].full;
+    return SEARCH_OK;
+}
+
+SearchStatus search_more(Search *s)
+{
+    if (s->rounds == 1)
+        return SEARCH_OVER;
+    if (s->options.scores_levels)
+        return add_level(s);
+    return s->policy->wave != NULL ? s->policy->wave(s) : SEARCH_OVER;
+}
+
+bool search_extend(Search *s, uint32_t max)
+{
+    return s->rounds > 1 && s->policy->extend != NULL && s->policy->extend(s, max);
+}
+
+void search_commit(Search *s)
+{
+    const SearchTicket *t = &s->tickets.items[s->turn];
+    bool waits_for_level = s->options.scores_levels && t->node != SEARCH_NO_NODE;
+    if (s->options.lazy && t->end > s->committed)
+        s->committed = t->end;
+    s->expansions += t->expands;
+    s->duplicates += t->duplicates;
+    s->children_dropped += t->dropped;
+    if (t->full && waits_for_level && s->count > s->round_children)
+        s->tickets.count = s->selected = s->turn + 1; /* later tickets do not count */
+    else if (t->full)
+        search_end(s, OUTCOME_MAX_NODES);
+    s->turn++;
 }
 
 bool search_back_up(Search *s)
 {
     s->pruned.count = 0;
-    if (!s->policy->back_up(s)) {
-        s->ended = true; /* the statistics are incomplete */
+    if (!s->policy->back_up(s))
         return false;
-    }
     s->pruned_total += s->pruned.count;
     if (s->policy->counts_iterations && s->rounds > 1)
         s->iterations += s->selected;
+    if (s->hit)
+        search_end(s, s->options.stops_at_terminal ? OUTCOME_OVER : OUTCOME_STOP);
     return true;
 }
 
-/* ---- the end ---- */
-
-void search_end(Search *s, SearchOutcome outcome, uint32_t keep)
+/* A frontier may still list dropped nodes, and a lazy node may have been scored ahead of its turn.
+ */
+void search_end(Search *s, SearchOutcome outcome)
 {
-    if (keep > s->evaluated_prefix)
-        keep = s->evaluated_prefix;
-    for (uint32_t id = keep; id < s->count; id++)
-        s->depth_limited -= search_has(s, id) && is_depth_limited(s, search_node(s, id));
-    if (keep < s->count)
-        s->count = keep;
-    s->ended = true; /* a frontier may still list dropped nodes */
+    for (size_t i = s->turn + 1u; i < s->tickets.count; i++)
+        if (s->tickets.items[i].scores && s->tickets.items[i].node < s->count)
+            search_node(s, s->tickets.items[i].node)->scored = false;
+    if (s->committed < s->count)
+        s->count = s->committed;
+    s->ended = true;
     if (s->outcome == OUTCOME_NONE)
         s->outcome = outcome;
 }
 
-void search_facts(const Search *s, uint32_t id, SearchFacts *facts)
+SearchFacts search_facts(const Search *s, uint32_t id)
 {
-    bool known = search_node(s, id)->evaluated;
-    memset(facts, 0, sizeof *facts);
-    facts->value = s->options.asks[SEARCH_SIMULATE] && known ? search_value(s, id) : NAN;
+    bool scored = search_node(s, id)->scored;
+    SearchFacts facts = {.value = s->options.simulates && scored ? search_value(s, id) : NAN};
     if (s->policy->facts != NULL)
-        s->policy->facts(s, id, facts);
-    if (!known)
-        facts->value = NAN;
-}
-
-bool search_group(const Search *s, uint32_t i, const uint32_t **ids, size_t *count)
-{
-    return s->policy->group != NULL && s->policy->group(s, i, ids, count);
+        s->policy->facts(s, id, &facts);
+    if (!scored)
+        facts.value = NAN;
+    return facts;
 }

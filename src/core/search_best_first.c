@@ -3,11 +3,32 @@
  * which may be capped to its best `beam_width` nodes.
  *
  * A capped frontier is two heaps of the same nodes, best first and worst first. A node popped from
- * one of them is no longer `open`, and the other heap drops it on reaching it.
+ * one of them is no longer `open`, and the other drops it on reaching it.
  */
-#include "core/search_best_first.h"
+#include "core/search_policy.h"
 
-#include "core/frontier.h"
+typedef struct OpenNode {
+    double score;
+    uint32_t id;
+} OpenNode;
+
+typedef struct Frontier {
+    VEC_OF(OpenNode);
+    bool worst_first;
+} Frontier;
+
+/* Of two nodes with the same score the older is better. */
+static bool comes_before(const Frontier *f, OpenNode a, OpenNode b)
+{
+    bool better = a.score != b.score ? a.score > b.score : a.id < b.id;
+    return better != f->worst_first;
+}
+
+#define HEAP_TYPE   Frontier
+#define HEAP_ENTRY  OpenNode
+#define HEAP_BEFORE comes_before
+#define HEAP(name)  frontier_##name
+#include "core/heap.h"
 
 typedef struct BestFirst {
     Frontier best, worst;
@@ -17,13 +38,14 @@ typedef struct BestFirst {
 /* Drops the entries of nodes that are no longer open, once they are most of the heap. */
 static void drop_closed(const Search *s, Frontier *f, size_t open_count)
 {
+    size_t kept = 0;
     if (f->count < 2 * open_count + 64)
         return;
-    size_t kept = 0;
     for (size_t i = 0; i < f->count; i++)
         if (search_node(s, f->items[i].id)->open)
             f->items[kept++] = f->items[i];
-    frontier_keep(f, kept);
+    f->count = kept;
+    frontier_restore(f);
 }
 
 static uint32_t pop_open(Search *s, Frontier *f)
@@ -40,29 +62,22 @@ static uint32_t pop_open(Search *s, Frontier *f)
     }
 }
 
-bool best_first_open(Search *s, uint32_t id)
-{
-    BestFirst *b = s->data;
-    SearchNode *node = search_node(s, id);
-    size_t cap = s->options.beam_width;
-    b->worst.worst_first = true;
-    if (!vec_reserve(&b->best, &s->alloc, 1) || (cap > 0 && !vec_reserve(&b->worst, &s->alloc, 1)))
-        return false;
-    node->open = true;
-    b->open_count++;
-    frontier_push(&b->best, (FrontierEntry){node->score, id});
-    if (cap > 0)
-        frontier_push(&b->worst, (FrontierEntry){node->score, id});
-    return true;
-}
-
 static bool back_up(Search *s)
 {
     BestFirst *b = s->data;
-    size_t cap = s->options.beam_width;
-    for (uint32_t id = s->round_children; id < s->count; id++)
-        if ((!s->options.expandable_only || search_expandable(s, id)) && !best_first_open(s, id))
-            return false;
+    size_t cap = s->options.beam_width, count = s->count - s->round_children;
+    b->worst.worst_first = true;
+    if (!vec_reserve(&b->best, &s->alloc, count) ||
+        (cap > 0 && !vec_reserve(&b->worst, &s->alloc, count)))
+        return false;
+    for (uint32_t id = s->round_children; id < s->count; id++) {
+        OpenNode entry = {search_node(s, id)->score, id};
+        search_node(s, id)->open = true;
+        frontier_push(&b->best, entry);
+        if (cap > 0)
+            frontier_push(&b->worst, entry);
+    }
+    b->open_count += count;
     if (cap == 0 || b->open_count <= cap)
         return true;
     if (!vec_reserve(&s->pruned, &s->alloc, b->open_count - cap))
@@ -78,48 +93,10 @@ static SearchStatus select_next(Search *s)
 {
     BestFirst *b = s->data;
     size_t count = b->open_count < s->options.batch ? b->open_count : s->options.batch;
-    if (!search_reserve_tickets(s, count))
-        return SEARCH_NO_MEMORY;
     for (; count > 0; count--)
-        search_select(s, pop_open(s, &b->best));
+        if (search_select(s, pop_open(s, &b->best)) == NULL)
+            return SEARCH_NO_MEMORY;
     return SEARCH_OK;
-}
-
-uint32_t best_first_count(const Search *s)
-{
-    const BestFirst *b = s->data;
-    return (uint32_t)b->open_count;
-}
-
-bool best_first_list(const Search *s, uint32_t *ids)
-{
-    const BestFirst *b = s->data;
-    Frontier copy = {0};
-    if (!vec_reserve(&copy, &s->alloc, b->best.count))
-        return false;
-    for (size_t i = 0; i < b->best.count; i++)
-        if (search_node(s, b->best.items[i].id)->open)
-            frontier_push(&copy, b->best.items[i]);
-    while (copy.count > 0)
-        *ids++ = frontier_pop(&copy).id;
-    vec_free(&copy, &s->alloc);
-    return true;
-}
-
-bool best_first_remove(Search *s, const uint32_t *ids, uint32_t count)
-{
-    BestFirst *b = s->data;
-    uint32_t removed = 0;
-    for (; removed < count; removed++) {
-        if (ids[removed] >= s->count || !search_node(s, ids[removed])->open)
-            break;
-        search_node(s, ids[removed])->open = false; /* refuses a repeated id */
-    }
-    if (removed < count)
-        while (removed > 0)
-            search_node(s, ids[--removed])->open = true;
-    b->open_count -= removed;
-    return removed == count;
 }
 
 static void free_data(Search *s)
@@ -130,6 +107,7 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_best_first = {
+    .name = "best_first",
     .data_size = sizeof(BestFirst),
     .back_up = back_up,
     .select = select_next,

@@ -1,7 +1,7 @@
 /*
  * search_bfs.c -- breadth-first search: the oldest node is next.
  *
- * New nodes do not change the order, so a round grows while nodes are evaluated.
+ * New nodes do not change the order, so a round may grow while its nodes are scored.
  */
 #include "core/search_policy.h"
 
@@ -17,38 +17,43 @@ static bool back_up(Search *s)
     return true;
 }
 
-/* Adds up to `max` tickets for nodes that are evaluated; false: no memory. */
-static bool add_tickets(Search *s, uint32_t max)
+static bool extend(Search *s, uint32_t max)
 {
     Bfs *bfs = s->data;
-    for (; max > 0 && bfs->next < s->evaluated_prefix; max--) {
-        if (!search_reserve_tickets(s, 1))
-            return false;
-        search_select(s, bfs->next++);
-    }
-    return true;
-}
-
-/* Adds all evaluated nodes, except with reflect, whose results count from the next round on. */
-static SearchStatus select_next(Search *s)
-{
-    uint32_t max = s->options.asks[SEARCH_REFLECT] ? s->options.batch : MAX_ROUND;
-    return add_tickets(s, max) ? SEARCH_OK : SEARCH_NO_MEMORY;
-}
-
-static bool extend(Search *s, SearchStatus *status)
-{
     size_t before = s->tickets.count;
-    if (before >= MAX_ROUND)
-        return false;
-    if (!add_tickets(s, s->options.window))
-        *status = SEARCH_NO_MEMORY;
+    for (; max > 0 && bfs->next < s->count && search_node(s, bfs->next)->scored; max--) {
+        if (s->tickets.count == MAX_ROUND || search_select(s, bfs->next) == NULL)
+            break;
+        bfs->next++;
+        s->selected++;
+    }
     return s->tickets.count > before;
 }
 
+/* Rounds have `batch` tickets where their end counts: results of reflect join the memory,
+ * stop_score is looked at. */
+static bool has_rounds(const Search *s)
+{
+    return s->options.reflects || !isnan(s->options.stop_score);
+}
+
+static SearchStatus select_next(Search *s)
+{
+    const Bfs *bfs = s->data;
+    bool found = extend(s, has_rounds(s) ? s->options.batch : MAX_ROUND);
+    s->selected = 0; /* counted by search_next_round */
+    return !found && bfs->next < s->count ? SEARCH_NO_MEMORY : SEARCH_OK;
+}
+
+static bool extend_running(Search *s, uint32_t max)
+{
+    return !has_rounds(s) && extend(s, max);
+}
+
 const SearchPolicy search_bfs = {
+    .name = "bfs",
     .data_size = sizeof(Bfs),
     .back_up = back_up,
     .select = select_next,
-    .extend = extend,
+    .extend = extend_running,
 };

@@ -23,11 +23,11 @@ static bool back_up(Search *s)
 static SearchStatus select_next(Search *s)
 {
     Dfs *dfs = s->data;
-    size_t count = dfs->stack.count < s->options.batch ? dfs->stack.count : s->options.batch;
-    if (!search_reserve_tickets(s, count))
-        return SEARCH_NO_MEMORY;
-    for (; count > 0; count--)
-        search_select(s, dfs->stack.items[--dfs->stack.count]);
+    while (dfs->stack.count > 0 && s->tickets.count < s->options.batch) {
+        if (search_select(s, dfs->stack.items[dfs->stack.count - 1]) == NULL)
+            return SEARCH_NO_MEMORY;
+        dfs->stack.count--;
+    }
     return SEARCH_OK;
 }
 
@@ -38,6 +38,7 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_dfs = {
+    .name = "dfs",
     .data_size = sizeof(Dfs),
     .back_up = back_up,
     .select = select_next,

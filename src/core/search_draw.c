@@ -54,10 +54,10 @@ double search_student(SearchDraw *d, double nu)
     return a * sqrt(nu * (pow(w, -2 / nu) - 1) / w);
 }
 
-static double draw_gamma(SearchDraw *d, double x)
+double search_gamma(SearchDraw *d, double x)
 {
     if (x < 1) {
-        double g = draw_gamma(d, x + 1);
+        double g = search_gamma(d, x + 1);
         return g * pow(search_uniform(d), 1 / x);
     }
     double e = x - 1.0 / 3, c = 1 / sqrt(9 * e);
@@ -74,6 +74,6 @@ static double draw_gamma(SearchDraw *d, double x)
 
 double search_beta(SearchDraw *d, double x, double y)
 {
-    double p = draw_gamma(d, x), q = draw_gamma(d, y);
+    double p = search_gamma(d, x), q = search_gamma(d, y);
     return p + q == 0 ? 0.5 : p / (p + q);
 }

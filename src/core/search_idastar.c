@@ -75,9 +75,8 @@ static bool fill_round(Search *s)
             ida->stack.count++; /* for a round of its own */
             return true;
         } else {
-            if (!search_reserve_tickets(s, 1))
+            if (search_select(s, id) == NULL)
                 return false;
-            search_select(s, id);
             if (terminal)
                 return true;
         }
@@ -110,14 +109,15 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_idastar = {
-    .node_size = sizeof(IdastarNode),
+    .name = "idastar",
+    .extra_size = sizeof(IdastarNode),
     .data_size = sizeof(Idastar),
     .back_up = back_up,
     .select = select_next,
     .free = free_data,
     .add = path_add,
     .score = path_score,
-    .makes_duplicate = path_is_cheaper,
+    .makes_duplicate = path_makes_duplicate,
     .better = path_better,
     .facts = path_facts,
     .terminal_ends = true,

@@ -28,9 +28,9 @@ static inline bool path_is_stale(const Search *s, uint32_t id)
     return !search_node(s, id)->open;
 }
 
-void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t index);
+void path_add(Search *s, const SearchTicket *t, uint32_t id);
 void path_score(Search *s, uint32_t id, double h);
-bool path_is_cheaper(const Search *s, const SearchTicket *ticket);
+bool path_makes_duplicate(const Search *s, const SearchTicket *t, uint32_t holder);
 bool path_better(const Search *s, uint32_t a, uint32_t b);
 void path_facts(const Search *s, uint32_t id, SearchFacts *facts);
 

@@ -4,7 +4,7 @@
  * UCT after Kocsis and Szepesvari 2006, PUCT as in AlphaZero (Silver et al. 2018). A ticket is
  * a descent to an open leaf; pending descents count as visits but not as values (WU-UCT, Liu et al.
  * 2020). With `guide` the balance shifts from width to depth as the budget runs out (BG-MCTS,
- * 2026).
+ * 2026). With `lazy` a child is scored when it is first selected, as in AlphaZero.
  *
  * A node is closed while it is the leaf of a ticket of this round, and for good once nothing below
  * it can be expanded. Each node counts its open children, so that closing walks up only as far as
@@ -35,7 +35,7 @@ typedef struct Uct {
     uint64_t terminals, terminal_depths;
     uint32_t deepest;
     bool counts_pending; /* several tickets a round: their descents see each other */
-    uint32_t extended;   /* greedy: tickets of this round that the next wave has continued */
+    uint32_t extended;   /* tickets of this round that the next wave has continued */
 } Uct;
 
 static UctNode *stats_of(const Search *s, uint32_t id)
@@ -67,21 +67,22 @@ static bool may_be_open(const Search *s, uint32_t id)
     const UctNode *u = stats_of(s, id);
     if (u->child_count > 0)
         return u->open_children > 0;
+    if (!search_node(s, id)->scored)
+        return true;
     return s->options.revisit || (!u->expanded && search_expandable(s, id));
 }
 
 /* ---- select ---- */
 
-static double q_value(const Search *s, const UctNode *u, uint32_t id)
+static double mean_of(const Search *s, const UctNode *u)
 {
-    if (u->visits == 0)
-        return search_value(s, id);
     return s->options.backs_up_max ? u->sum : u->sum / u->visits;
 }
 
 /* The terms that the children of a node share. */
 typedef struct Terms {
     double log_visits, root_visits, prior;
+    double unvisited; /* lazy: Q of a child without visits */
 } Terms;
 
 static Terms shared_terms(const Search *s, const UctNode *v)
@@ -89,9 +90,10 @@ static Terms shared_terms(const Search *s, const UctNode *v)
     const SearchOptions *o = &s->options;
     double t = (double)v->visits + v->pending;
     return (Terms){
-        .log_visits = log(o->strategy == SEARCH_UCT ? t : (t + o->c_base + 1) / o->c_base),
+        .log_visits = log(!o->is_puct ? t : (t + o->c_base + 1) / o->c_base),
         .root_visits = sqrt(t),
         .prior = o->prior == PRIOR_UNIFORM ? 1.0 / v->child_count : 1,
+        .unvisited = o->unvisited == UNVISITED_PARENT ? mean_of(s, v) : o->unvisited_value,
     };
 }
 
@@ -100,10 +102,18 @@ static double bound_of(const Search *s, const Terms *terms, const UctNode *u, ui
     const SearchOptions *o = &s->options;
     const Uct *uct = s->data;
     double prior = o->prior >= PRIOR_SOFTMAX ? u->more->prior : terms->prior;
-    double n = (double)u->visits + u->pending, q = q_value(s, u, id), e;
+    double n = (double)u->visits + u->pending, q, e;
+    if (u->visits > 0)
+        q = mean_of(s, u);
+    else if (!o->lazy)
+        q = search_value(s, id);
+    else if (o->unvisited == UNVISITED_INFINITE)
+        return INFINITY;
+    else
+        q = terms->unvisited;
     if (o->normalize)
         q = uct->high > uct->low ? (q - uct->low) / (uct->high - uct->low) : 0.5;
-    if (o->strategy == SEARCH_UCT)
+    if (!o->is_puct)
         e = (o->c * prior) * sqrt(terms->log_visits / (n > 1 ? n : 1));
     else
         e = ((terms->log_visits + o->c_init) * (terms->root_visits / (n + 1))) * prior;
@@ -113,6 +123,25 @@ static double bound_of(const Search *s, const Terms *terms, const UctNode *u, ui
     return (q + (o->guide * uct->rho) * (d / uct->mean_depth)) + (1 - uct->rho) * e;
 }
 
+/* The open child with the highest bound, ties to the oldest. */
+static uint32_t select_child(const Search *s, const UctNode *u)
+{
+    Terms terms = shared_terms(s, u);
+    uint32_t best = SEARCH_NO_NODE;
+    double highest = 0;
+    for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
+        const UctNode *child = stats_of(s, id);
+        if (!child->open)
+            continue;
+        double bound = bound_of(s, &terms, child, id);
+        if (best == SEARCH_NO_NODE || bound > highest) {
+            best = id;
+            highest = bound;
+        }
+    }
+    return best;
+}
+
 /* The leaf of a descent; o counts along its path. */
 static uint32_t descend(Search *s)
 {
@@ -120,29 +149,12 @@ static uint32_t descend(Search *s)
     uint32_t v = 0;
     for (;;) {
         UctNode *u = stats_of(s, v);
-        if (u->child_count == 0)
-            break;
-        Terms terms = shared_terms(s, u);
-        uint32_t best = SEARCH_NO_NODE;
-        double highest = 0;
+        uint32_t child = u->child_count > 0 ? select_child(s, u) : SEARCH_NO_NODE;
         u->pending += uct->counts_pending;
-        for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
-            const UctNode *child = stats_of(s, id);
-            if (!child->open)
-                continue;
-            double bound = bound_of(s, &terms, child, id);
-            if (best == SEARCH_NO_NODE || bound > highest) {
-                best = id;
-                highest = bound;
-                /* Makes this a branch, too: predicted, the next level does not wait for it. */
-                if (child->child_count > 0)
-                    __builtin_prefetch(stats_of(s, child->first));
-            }
-        }
-        v = best;
+        if (child == SEARCH_NO_NODE)
+            return v;
+        v = child;
     }
-    stats_of(s, v)->pending += uct->counts_pending;
-    return v;
 }
 
 static void begin_round(Search *s, uint64_t tickets)
@@ -151,11 +163,10 @@ static void begin_round(Search *s, uint64_t tickets)
     double depth = uct->terminals > 0 ? (double)uct->terminal_depths / (double)uct->terminals
                                       : (double)uct->deepest;
     uct->mean_depth = depth > 1 ? depth : 1;
-    uct->rho = s->options.asks[SEARCH_SPENT]
-                   ? s->spent
-                   : (double)s->iterations / (double)s->options.max_iterations;
+    uct->rho = s->options.asks_spent ? s->spent
+                                     : (double)s->iterations / (double)s->options.max_iterations;
     uct->extended = 0;
-    uct->counts_pending = tickets > 1;
+    uct->counts_pending = tickets > 1 || s->options.lazy;
 }
 
 static SearchStatus select_leaves(Search *s)
@@ -167,54 +178,19 @@ static SearchStatus select_leaves(Search *s)
         return SEARCH_LIMIT;
     begin_round(s, limit);
     for (; limit > 0 && stats_of(s, 0)->open; limit--) {
-        if (!search_reserve_tickets(s, 1))
-            return SEARCH_NO_MEMORY;
         uint32_t leaf = descend(s);
         SearchTicket *t = search_select(s, leaf);
-        t->expands = t->expands && !stats_of(s, leaf)->expanded;
+        if (t == NULL)
+            return SEARCH_NO_MEMORY;
+        t->scores = !search_node(s, leaf)->scored;
+        t->expands = t->expands && !t->scores && !stats_of(s, leaf)->expanded;
         t->arm = leaf;
         set_open(s, leaf, false);
     }
     return SEARCH_OK;
 }
 
-/* ---- greedy rollouts: waves ---- */
-
-static uint32_t best_child(const Search *s, const SearchTicket *t)
-{
-    uint32_t best = SEARCH_NO_NODE;
-    for (uint32_t id = t->first; id < t->end; id++)
-        if (best == SEARCH_NO_NODE || search_value(s, id) > search_value(s, best))
-            best = id;
-    return best;
-}
-
-/* A ticket of a wave keeps in `arm` which ticket began its path, as those of the first wave keep
- * their path's last node. */
-static bool next_wave(Search *s, SearchStatus *status)
-{
-    Uct *uct = s->data;
-    uint32_t from = uct->extended, end = (uint32_t)s->tickets.count;
-    if (!s->options.greedy || s->rounds == 1)
-        return false;
-    if (!search_reserve_tickets(s, end - from)) {
-        *status = SEARCH_NO_MEMORY;
-        return false;
-    }
-    uct->extended = end;
-    for (uint32_t i = from; i < end; i++) {
-        const SearchTicket *t = &s->tickets.items[i];
-        uint32_t origin = i < s->selected ? i : t->arm, child = best_child(s, t);
-        if (child == SEARCH_NO_NODE)
-            continue;
-        s->tickets.items[origin].arm = child;
-        if (search_expandable(s, child))
-            search_select(s, child)->arm = origin;
-    }
-    return s->tickets.count > end;
-}
-
-/* ---- back up ---- */
+/* ---- new children ---- */
 
 /* PRIOR_SOFTMAX: sets the priors of a ticket's new, scored children. */
 static void set_priors(Search *s, const SearchTicket *t)
@@ -246,6 +222,53 @@ static void link_children(Search *s, const SearchTicket *t)
         u->open_children += child->open;
     }
 }
+
+/* ---- waves ---- */
+
+static uint32_t best_child(const Search *s, const SearchTicket *t)
+{
+    uint32_t best = SEARCH_NO_NODE;
+    for (uint32_t id = t->first; id < t->end; id++)
+        if (best == SEARCH_NO_NODE || search_value(s, id) > search_value(s, best))
+            best = id;
+    return best;
+}
+
+/* Greedy: each ticket continues with its best new child. Lazy: the child of a new expansion with
+ * the highest bound is scored. A ticket of a wave keeps in `arm` which ticket began its path, as
+ * those of the first wave keep their path's last node. */
+static SearchStatus next_wave(Search *s)
+{
+    Uct *uct = s->data;
+    uint32_t from = uct->extended, end = (uint32_t)s->tickets.count;
+    bool lazy = s->options.lazy;
+    if (!s->options.greedy && !lazy)
+        return SEARCH_OVER;
+    uct->extended = lazy ? UINT32_MAX : end;
+    for (uint32_t i = from; i < end; i++) {
+        const SearchTicket *t = &s->tickets.items[i];
+        uint32_t origin = i < s->selected ? i : t->arm, child;
+        if (lazy && t->expands)
+            link_children(s, t);
+        child = !lazy                             ? best_child(s, t)
+                : t->first < t->end && t->expands ? select_child(s, stats_of(s, t->node))
+                                                  : SEARCH_NO_NODE;
+        if (child == SEARCH_NO_NODE)
+            continue;
+        s->tickets.items[origin].arm = child;
+        if (!lazy && !search_expandable(s, child))
+            continue;
+        SearchTicket *next = search_select(s, child);
+        if (next == NULL)
+            return SEARCH_NO_MEMORY;
+        next->arm = origin;
+        next->scores = lazy;
+        next->expands = !lazy;
+    }
+    return s->tickets.count > end ? SEARCH_OK : SEARCH_OVER;
+}
+
+/* ---- back up ---- */
 
 /* Adds the values of `count` paths that end at `depth`. */
 static void add_values(const Search *s, UctNode *u, const double *x, uint32_t count, double depth)
@@ -294,24 +317,23 @@ static bool back_up_children(Search *s, const SearchTicket *t)
 static void back_up_path(Search *s, uint32_t last)
 {
     double x = search_value(s, last);
-    if (last != 0)
+    if (last != 0 || s->options.lazy)
         add_to_path(s, last, &x, 1, search_node(s, last)->depth);
 }
 
-static void update_totals(Search *s)
+/* Takes in a node that was scored in the round. */
+static void update_totals(Search *s, uint32_t id)
 {
     Uct *uct = s->data;
-    for (uint32_t id = s->round_children; id < s->count; id++) {
-        const SearchNode *node = search_node(s, id);
-        double x = search_value(s, id);
-        uct->terminals += node->terminal;
-        uct->terminal_depths += node->terminal ? node->depth : 0;
-        uct->deepest = node->depth > uct->deepest ? node->depth : uct->deepest;
-        if (id == 0)
-            continue;
-        uct->low = x < uct->low ? x : uct->low;
-        uct->high = x > uct->high ? x : uct->high;
-    }
+    const SearchNode *node = search_node(s, id);
+    double x = search_value(s, id);
+    uct->terminals += node->terminal;
+    uct->terminal_depths += node->terminal ? node->depth : 0;
+    uct->deepest = node->depth > uct->deepest ? node->depth : uct->deepest;
+    if (id == 0 && !s->options.lazy)
+        return;
+    uct->low = x < uct->low ? x : uct->low;
+    uct->high = x > uct->high ? x : uct->high;
 }
 
 /* Ends a descent: it is no longer pending. */
@@ -325,15 +347,31 @@ static void end_descent(Search *s, const SearchTicket *t)
         set_open(s, t->node, true);
 }
 
+/* Lazy: a child that joined may turn out to be closed. Its parent, the leaf of a ticket, still is.
+ */
+static void close_scored(Search *s, uint32_t id)
+{
+    UctNode *u = stats_of(s, id);
+    if (u->open && !may_be_open(s, id)) {
+        u->open = false;
+        stats_of(s, u->parent)->open_children--;
+    }
+}
+
 static bool back_up_tickets(Search *s)
 {
-    for (size_t i = s->tickets.count; i-- > 0;)
-        link_children(s, &s->tickets.items[i]);
+    for (size_t i = s->tickets.count; i-- > 0;) {
+        const SearchTicket *t = &s->tickets.items[i];
+        if (!s->options.lazy)
+            link_children(s, t);
+        else if (i >= s->selected)
+            close_scored(s, t->node);
+    }
     for (uint32_t i = 0; i < s->selected; i++)
         end_descent(s, &s->tickets.items[i]);
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
-        if (s->options.greedy || !t->expands)
+        if (s->options.greedy || s->options.lazy || !t->expands)
             back_up_path(s, t->arm);
         else if (!back_up_children(s, t))
             return false;
@@ -345,14 +383,25 @@ static bool back_up(Search *s)
 {
     Uct *uct = s->data;
     if (s->rounds == 1) {
+        double x = search_value(s, 0);
         uct->low = INFINITY;
         uct->high = -INFINITY;
         stats_of(s, 0)->parent = SEARCH_NO_NODE;
         stats_of(s, 0)->open = may_be_open(s, 0);
+        if (s->options.lazy)
+            add_values(s, stats_of(s, 0), &x, 1, 0);
     } else if (!back_up_tickets(s)) {
         return false;
     }
-    update_totals(s);
+    if (!s->options.lazy)
+        for (uint32_t id = s->round_children; id < s->count; id++)
+            update_totals(s, id);
+    else if (s->rounds == 1)
+        update_totals(s, 0);
+    else
+        for (size_t i = 0; i < s->tickets.count; i++)
+            if (s->tickets.items[i].scores)
+                update_totals(s, s->tickets.items[i].node);
     return true;
 }
 
@@ -367,16 +416,17 @@ static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
     const UctNode *u = stats_of(s, id);
     facts->has_visits = true;
     facts->visits = u->visits;
-    facts->value = q_value(s, u, id);
+    facts->value = u->visits > 0 ? mean_of(s, u) : search_value(s, id);
 }
 
-void search_tell_prior(Search *s, uint32_t node, double prior)
+double *search_prior_of(const Search *s, uint32_t id)
 {
-    stats_of(s, node)->more->prior = prior;
+    return s->policy == &search_halving ? halving_prior_of(s, id) : &stats_of(s, id)->more->prior;
 }
 
 const SearchPolicy search_uct = {
-    .node_size = sizeof(UctNode),
+    .name = "uct",
+    .extra_size = sizeof(UctNode),
     .more_size = sizeof(UctMore),
     .data_size = sizeof(Uct),
     .back_up = back_up,

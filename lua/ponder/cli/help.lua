@@ -11,6 +11,7 @@ local styles = require "ponder.report.style"
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
     { "search", "which search to choose, and what each needs" },
+    { "policies", "how to write a search policy of your own" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
     { "prompt-files", "your own prompts" },

@@ -119,7 +119,7 @@ end
 
 ---Returns the row, node and purpose of a call that is asked now; writes the nodes so far.
 ---@param recorder ponder.log.Recorder
----@param asker {node: any, purpose: string?}
+---@param asker {node: any, purpose: string?, place: (fun(): any, string?)?}
 ---@return integer search
 ---@return any node
 ---@return string? purpose
@@ -127,8 +127,9 @@ function Tree:asks(recorder, asker)
     self:row(recorder)
     write_nodes(self, recorder)
     local node, purpose = asker.node, asker.purpose
-    if self.place and node == nil then
-        node, purpose = self.place()
+    local place = asker.place or self.place
+    if place and node == nil then
+        node, purpose = place()
     end
     return self.id, node, purpose
 end
@@ -258,7 +259,7 @@ function trees.of_search(core, opts)
         node = function(i) return node_of(core, i, opts.label) end,
         place = function()
             local callback, id = core:calling()
-            return id, callback
+            return id, callback and searches.callback_name(callback, opts)
         end,
         final = function()
             local best, outcome = core:best(), tree.outcome

@@ -2,7 +2,7 @@
 error("a description for editors, not a module")
 
 -- Which search to use. All take `expand`, `is_terminal`, `batch`, `concurrency`, `key`, `stop` and
--- the limits.
+-- the limits. See also `ponder help search`.
 --
 -- | search     | use it when                         | guarantees
 -- |------------|-------------------------------------|-----------------------------------------
@@ -16,6 +16,8 @@ error("a description for editors, not a module")
 -- | idastar    | the same, tree does not fit memory  | as astar; flat with retain = "path"
 -- | dvts       | many samples and a verifier         | independent subtrees: diverse answers
 -- | evolve     | whole solutions improve gradually   | islands that exchange their best
+-- | halving    | few calls, one decision at the root | halves the children that are tried
+-- | particles  | a model goes on step by step        | a fair sample, by the scores
 --
 -- Requirements: evaluate, or heuristic and cost (astar, idastar); scores in 0..1 (ab_mcts). A
 -- heuristic must never exceed the remaining cost.
@@ -43,6 +45,11 @@ error("a description for editors, not a module")
 ---@field spent? fun(): number with guide: the spent share 0..1 of a budget, called once per round
 ---@field simulate? fun(state: any, node: SearchNode): number a node's value, instead of its score
 ---@field max_iterations? integer tickets; default 100
+---@field lazy? boolean a child is scored when it is first selected, as in AlphaZero: `evaluate`,
+---  `is_terminal` and `simulate` are asked then; a prior function finds nodes without a score. Not
+---  with rollout and prior = "softmax". Default false
+---@field unvisited? "infinite"|"parent"|number with lazy: the value of a child without visits;
+---  default uct infinite, puct parent
 
 ---Options for ab_mcts (Inoue et al. 2025): Thompson sampling decides at each node whether to
 ---generate another child or to descend to an existing one. `expand` can read `node.expansions`, and
@@ -95,12 +102,50 @@ error("a description for editors, not a module")
 ---@field seed? integer default 0
 ---@field max_iterations? integer tickets; default 100
 
+---Options for halving (Danihelka et al. 2022: Gumbel noise and sequential halving at the root, as
+---in mctx). Children are scored when they are selected, as with `lazy`. `result.choice` is the id
+---of the root's child to choose.
+---@class ponder.search.HalvingOptions
+---@field max_iterations? integer the number of simulations, which the schedule divides; default 100
+---@field considered? integer children of the root that are tried; default 16
+---@field gumbel? number scale of the noise at the root, 0: none; default 1
+---@field value_scale? number how much values count beside priors; default 0.1
+---@field maxvisit_init? number the same, before there are visits; default 50
+---@field prior? "uniform"|fun(states: any[], nodes: SearchNode[], parent: SearchNode): number[]
+---  default uniform
+---@field seed? integer default 0
+
+---Options for particles: particle filtering and particle Gibbs (Puri et al. 2025), REBASE (Wu et
+---al. 2024). All particles begin at the root; each round every particle that is not finished makes
+---one child, with k = 1, and particles are drawn anew by their nodes' weights. `result.kept` has
+---the nodes of the particles after each round; `search.vote` chooses among the last.
+---@class ponder.search.ParticlesOptions
+---@field particles? integer default 4
+---@field weight? "softmax"|"logit" of a value; logit is for values 0..1; default softmax
+---@field temperature? number of the softmax; default 1
+---@field resample? "systematic"|"multinomial"|"balanced" balanced (REBASE): places in proportion to
+---  weight, without chance; default systematic
+---@field anneal? number raises the temperature early on while the effective share of particles is
+---  below this (entropic particle filtering: 0.5); default none
+---@field gibbs? integer iterations; default 1
+---@field references? integer particles that the next iteration of Gibbs keeps, default 1
+---@field seed? integer default 0
+
 ---The engine behind search.run; scripts use ponder.search.
 local search = {}
 
 ---A search with its root.
----@param opts table the checked options of search.run
+---@param opts table as ponder.searches makes them
+---@param initial_state any
 ---@return userdata core
-function search.new(opts) end
+function search.new(opts, initial_state) end
+
+---A stream of random numbers that depends only on these four.
+---@param seed integer
+---@param ticket integer
+---@param node integer
+---@param arm integer
+---@return userdata draw with methods u, normal, student(nu), gamma(x), beta(x, y)
+function search.draw(seed, ticket, node, arm) end
 
 return search

@@ -22,7 +22,7 @@ function Tree:to_table()
             plain[name] = value
         end
         plain.path = nil
-        plain.score = tally.finite(node.score)
+        plain.score = node.score and tally.finite(node.score)
         copy.nodes[i] = plain
     end
     return copy
@@ -42,17 +42,6 @@ local function lazy_nodes(core)
     end, function(i)
         return node_of(kept and kept[i] or i - 1)
     end), node_of
-end
-
--- Lists of ids: the levels of dvts, the islands of evolve.
-local function groups_of(core, has_groups)
-    local groups = json.array {}
-    local ids = has_groups and core:group(1)
-    while ids do
-        groups[#groups + 1] = json.array(ids)
-        ids = core:group(#groups + 1)
-    end
-    return groups
 end
 
 -- Which limits cut the tree.
@@ -83,27 +72,43 @@ local function stats_of(core, started)
     }
 end
 
----@param core userdata of ponder.core.search, after its search
+-- Lists of ids are lists in JSON too.
+local function ids_of(lists)
+    local copy = json.array {}
+    for i, ids in ipairs(lists or {}) do
+        copy[i] = json.array(table.move(ids, 1, #ids, 1, {}))
+    end
+    return copy
+end
+
+local function stop_reason(core, found)
+    local outcome = core:outcome()
+    if outcome == "over" then
+        return found and "terminal" or "exhausted"
+    end
+    return outcome
+end
+
+---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
----@param outcome string as a driver returns it
 ---@param started number task.now() when it began
 ---@return SearchResult
-return function(core, opts, outcome, started)
+return function(core, opts, started)
     local nodes, node_of = lazy_nodes(core)
     local best_id = core:best()
     local best = best_id and node_of(best_id)
-    local ok = best ~= nil and best.terminal
-    local stats = stats_of(core, started)
-    return {
-        ok = ok,
+    local found = best ~= nil and best.terminal or false
+    local stats, hook = stats_of(core, started), opts.hook
+    local own = hook and hook.result() or {}
+    local result = {
+        ok = found,
         best_path = best and core:path(best_id) or json.array {},
         best_score = best and best.score,
         best_node = best,
-        stop_reason = outcome ~= "over" and outcome or ok and "terminal" or "exhausted",
-        hint = not ok and hint_of(opts, stats) or nil,
-        iterations = select(6, core:counts()),
-        kept = groups_of(core, opts.search == "dvts"),
-        islands = groups_of(core, opts.search == "evolve"),
+        stop_reason = stop_reason(core, found),
+        hint = not found and hint_of(opts, stats) or nil,
+        iterations = hook and hook.iterations() or not hook and select(6, core:counts()) or 0,
+        choice = core:choice(),
         tree = setmetatable({
             root_id = 0,
             best_id = best_id,
@@ -111,8 +116,15 @@ return function(core, opts, outcome, started)
             search = opts.search,
             k = opts.k,
             max_depth = opts.max_depth,
-            beam_width = opts.beam_width or opts.search == "dvts" and 1 or opts.k,
+            beam_width = opts.beam_width or opts.search == "beam" and opts.k or nil,
         }, Tree),
         stats = stats,
     }
+    for name, value in pairs(own) do
+        if result[name] == nil then
+            result[name] = value
+        end
+    end
+    result.kept, result.islands = ids_of(own.kept), ids_of(own.islands)
+    return result
 end

@@ -20,7 +20,8 @@ function map_of.save(run, map)
     } do
         map[name] = views.fields[name](run)
     end
-    map.expansions = run.core:expansions()
+    map.expansions = run.core.expansions and array(table.move(run.core.expansions, 1,
+        #run.core.expansions, 1, {}))
     local answer = run.core:answer()
     map.answer_id = answer and "n" .. answer
 end
@@ -146,21 +147,6 @@ function map_of.load(run, reader)
     if not fits then
         reader:refuse("round", "must be the nodes that the open calls are about")
     end
-end
-
----Completes a clone: core:clone() copies only the calls.
-function map_of.copy(run, copy)
-    copy.contexts = {} -- prompts may cache in them
-    local from, to = run.core, copy.core
-    for node = 1, from:node_count() do
-        to:load_node(from:node(node))
-    end
-    for slot = 1, from:slot_count() do
-        to:load_slot(from:slot(slot))
-    end
-    to:load_frontier(from:frontier())
-    local generation, evaluation = from:retries()
-    assert(to:load_end(from:answer(), generation, evaluation, from:recent(), from:expansions()))
 end
 
 return map_of

@@ -1,6 +1,5 @@
---- The options of Tree of Thoughts machines: their rules, and their form for the core.
+--- The options of Tree of Thoughts machines.
 
-local options = require "ponder.options"
 local searches = require "ponder.searches"
 
 local tot_options = {}
@@ -10,11 +9,11 @@ local tot_options = {}
 ---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
 ---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
 ---@field search? string any search of `search.run` instead, with its options (c, prior, rollout,
----posterior, seed, subtrees, islands...; see ponder.searches): branching_factor is its `k`, a score
----its value. astar and idastar: each thought costs 1, and the heuristic is (1 - score) * max_depth.
----A machine is data between messages and asks only for thoughts and scores, so callbacks and the
----`actions` of search.run have no place in it: for these call the model within search.run, as
----scripts/game24_mcts.lua and scripts/refine.lua do. evolve draws its parents as "weighted" does
+---posterior, seed, subtrees, islands...; see ponder.searches): branching_factor is its `k`, a
+---score its value. astar and idastar: each thought costs 1, and the heuristic is (1 - score) *
+---max_depth. A machine is data between messages and asks only for thoughts and scores, so callbacks
+---and the `actions` of search.run have no place in it: for these call the model within search.run,
+---as scripts/game24_mcts.lua and scripts/refine.lua do. evolve draws its parents as "weighted" does
 ---@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
 ---@field top_k? integer candidates in the result, default 3
 ---@field min_depth? integer a score ends the run only from this depth on, default 2
@@ -42,6 +41,15 @@ local tot_options = {}
 
 local COUNT = 1000000000
 
+-- A machine asks for thoughts and their scores: what scores a node when it is selected is not for
+-- it.
+local NOT_HERE = { lazy = true, unvisited = true, considered = true, gumbel = true,
+    value_scale = true, maxvisit_init = true }
+local NAMES = {}
+for _, name in ipairs(searches.NAMES) do
+    NAMES[#NAMES + 1] = name ~= "halving" and name or nil
+end
+
 ---@type table<string, OptionRule>
 tot_options.RULES = {
     branching_factor = { type = "integer", min = 1, max = COUNT, default = 3,
@@ -50,7 +58,7 @@ tot_options.RULES = {
         help = "depth of the deepest thoughts" },
     traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
         help = "which open thought is expanded next (default: best_first)" },
-    search = { type = "string", enum = searches.NAMES,
+    search = { type = "string", enum = NAMES,
         help = "use a search of search.run instead" },
     prior = { type = "string", enum = { "none", "uniform", "softmax" },
         help = "uct, puct: prior of each thought (default: none; puct: uniform)" },
@@ -92,7 +100,11 @@ tot_options.RULES = {
     parse_scores = { type = "function",
         help = "replaces the parser of scores" },
 }
-options.merge(tot_options.RULES, searches.RULES)
+for name, rule in pairs(searches.RULES) do
+    if not NOT_HERE[name] then
+        tot_options.RULES[name] = rule
+    end
+end
 
 local TRAVERSALS = { best_first = true, bfs = true, dfs = true } -- their frontier can be read
 
@@ -109,24 +121,6 @@ function tot_options.normalize(opts)
     end
     opts.traversal_strategy = TRAVERSALS[search] and search or nil
     opts.search = not TRAVERSALS[search] and search or nil
-end
-
-local CORE_OPTIONS = { "max_depth", "min_depth", "max_nodes", "batch",
-    "convergence_window", "convergence_measure", "min_score_improvement", "early_success_threshold",
-    "stop_at_max_depth", "max_duration_ms", "max_parse_retries" }
-
----@param opts TotOptions normalized
----@return table for ponder.core.tot
-function tot_options.for_core(opts)
-    local order = opts.traversal_strategy
-    local own = { k = opts.branching_factor, order = order or "search",
-        expandable_only = order ~= nil }
-    if order then
-        own.search = "best_first"
-        own.beam_width = order == "best_first" and opts.beam_width or 0
-    end
-    local core_options = searches.core_options(setmetatable(own, { __index = opts }), own)
-    return options.merge(core_options, options.pick(opts, CORE_OPTIONS))
 end
 
 return tot_options

@@ -75,7 +75,7 @@ function views.node(run, node)
         parent_id = parent and "n" .. parent,
         content = run.contents[node],
         score = score,
-        children = ids_of(run.core:children(node)),
+        children = ids_of(run.core:children_of(node)),
         depth = depth,
         visits = visits,
         value = value,
@@ -344,7 +344,7 @@ views.methods = {
     ---@return TotNode[]
     get_children = function(run, id)
         local node = node_number(run, id)
-        return nodes_of(run, node and run.core:children(node) or {})
+        return nodes_of(run, node and run.core:children_of(node) or {})
     end,
     ---@return TotNode[] from the root to the node
     get_path_to_node = function(run, id)
@@ -355,7 +355,7 @@ views.methods = {
     find_leaves = function(run)
         local leaves = {}
         for node = 1, run.core:node_count() do
-            if #run.core:children(node) == 0 then
+            if #run.core:children_of(node) == 0 then
                 leaves[#leaves + 1] = views.node(run, node)
             end
         end

@@ -1,0 +1,283 @@
+--- Runs a search policy that is written in Lua: checks its tickets, shows it the tree, and keeps
+--- its fields of nodes. See `ponder help policies`.
+
+local callbacks = require "ponder.search.callbacks"
+local core_search = require "ponder.core.search"
+local options = require "ponder.options"
+
+local policy = {}
+
+---@class SearchPolicy
+---@field name string
+---@field select fun(state: any, tree: SearchPolicyTree): SearchPolicyTicket[]? the tickets of a
+---  round; nil or an empty list ends the search
+---@field start? fun(tree: SearchPolicyTree): any makes the policy's state, default {}
+---@field back_up? fun(state: any, tree: SearchPolicyTree, tickets: SearchPolicyTicket[]):
+---  integer[]? takes in the round; may return the ids of nodes that it drops (event "pruned")
+---@field repeats? boolean whether a node may be expanded more than once, default false
+---@field options? table<string, OptionRule> rules for `opts.options`; without them that table is
+---  passed as it is
+---@field max_iterations? false no limit but what `select` says
+---@field level? boolean `evaluate_all` gets all new nodes of the round
+---@field describe? fun(state: any, ticket: SearchPolicyTicket): table?, table? fields of the node
+---  that `expand` sees, and of the nodes made (default: the same)
+---@field annotate? fun(state: any, id: integer): table? fields of a node of the result
+---@field result? fun(state: any): table? fields of the result
+---@field callbacks? table<string, "integer"|"number"|"string"|"boolean"|"any"> callbacks of its
+---  own, which are called with each new node's state and node, and what they return
+
+---@class SearchPolicyTicket
+---@field node integer the id of the node to process
+---@field k? integer children asked for, default `opts.k`
+---@field number integer set: of the ticket, from 0 over the whole search
+---@field children integer[] set after the work: the ids of the nodes made, in order
+---@field returned integer set after the work: the length of expand's list
+---@field places (integer|false)[] set after the work: by place of expand's list the id made, that
+---  of the node with the same key, or false (beyond `k`, or no room)
+
+---@class SearchPolicyTree read-only; methods score, value, depth, state, terminal, expansions,
+---  parent, children, expandable, node (all by id), count(), results(name, id) and draw(i, v, a)
+---@field round integer from 0
+---@field tickets integer so far; in back_up with this round's
+---@field room integer tickets left
+---@field batch integer
+---@field options table
+
+-- The message of a policy's error: without the place in this file.
+local function wrong(name, format, ...)
+    error(setmetatable({ message = ("search.run: policy %s: "):format(name) .. format:format(...) },
+        callbacks.Refused), 0)
+end
+
+-- Calls a function of the policy.
+local function call(rules, name, ...)
+    local ok, result, more = pcall(rules[name], ...)
+    if ok then
+        return result, more
+    elseif type(result) ~= "string" then
+        error(result, 0)
+    elseif result:find("attempt to yield", 1, true) then
+        wrong(rules.name, "%s must not wait (a model call, a sleep)", name)
+    end
+    wrong(rules.name, "%s: %s", name, result)
+end
+
+local CHECKS = { integer = math.tointeger }
+
+-- The callbacks of its own that the caller gave: by name, sorted.
+local function own_callbacks(rules, opts)
+    local names = {}
+    for name in pairs(rules.callbacks or {}) do
+        if opts[name] ~= nil then
+            names[#names + 1] = name
+        end
+    end
+    table.sort(names)
+    return names
+end
+
+local function check_tickets(list, core, rules, iterations)
+    if list ~= nil and type(list) ~= "table" then
+        wrong(rules.name, "select must return a list of tickets or nil (got %s)", type(list))
+    elseif list and #list == 0 and next(list) ~= nil then
+        wrong(rules.name, "select must return a list of tickets (got a table without element 1)")
+    end
+    local count, first = core:count(), iterations - 1
+    for i, ticket in ipairs(list or {}) do
+        if type(ticket) ~= "table" then
+            wrong(rules.name, "ticket %d: expected a table with a node (got %s)", i,
+                options.show(ticket))
+        end
+        local id, k, number = ticket.node, ticket.k, ticket.number
+        if math.type(id) ~= "integer" or id < 0 or id >= count then
+            wrong(rules.name, "ticket %d: no node %s", i, options.show(id))
+        elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
+            wrong(rules.name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
+        elseif number and number > first and number < first + i
+            and list[number - first] == ticket then
+            wrong(rules.name, "ticket %d: the same table as ticket %d", i, number - first)
+        end
+        ticket.number = first + i
+    end
+    return list or {}
+end
+
+---Makes the functions with which the engine asks the policy.
+---@param core userdata of ponder.core.search
+---@param opts table the checked options of search.run
+---@param rules SearchPolicy
+---@return table hook select, back_up, own, add_fields; result() and iterations()
+function policy.hook(core, opts, rules)
+    local limit = rules.max_iterations ~= false and opts.max_iterations
+    local repeats, name = rules.repeats or false, rules.name
+    local iterations, round, state, tickets = 0, 0, nil, {}
+    local expansions, pending, barren, children_of = {}, {}, {}, {}
+    local described, of_made, fields = {}, {}, {} -- fields by ticket; by ticket; by node
+    local results = {}
+    local hook = {}
+
+    local function expandable(id)
+        if not core:expandable(id) then
+            return false
+        elseif repeats then
+            return not barren[id]
+        end
+        return not expansions[id] and not pending[id]
+    end
+
+    local view = { round = 0, tickets = 0, room = 0, batch = opts.batch,
+        options = rules.options and opts.policy_options or opts.options or opts }
+    for _, method in ipairs { "count", "score", "value", "depth", "state", "terminal", "parent" } do
+        local get = core[method]
+        view[method] = function(_, id) return get(core, id) end
+    end
+    function view.expandable(_, id) return expandable(id) end
+    function view.node(_, id) return core:node(id, true) end
+    function view.results(_, callback, id) return results[callback] and results[callback][id] end
+    function view.draw(_, i, v, a) return core_search.draw(opts.seed, i, v, a) end
+    function view.expansions(_, id)
+        return core:depth(id) and expansions[id] or 0 -- depth raises for an unknown id
+    end
+    function view.children(_, id)
+        local list = core:depth(id) and children_of[id] or {}
+        return table.move(list, 1, #list, 1, {})
+    end
+    local tree = setmetatable({}, { __index = view, __metatable = false,
+        __newindex = function() error("the tree is read-only", 2) end })
+
+    local function describe(i, ticket)
+        if rules.describe then
+            local for_expand, for_made = call(rules, "describe", state, ticket)
+            described[i], of_made[i] = for_expand, for_made or for_expand
+        end
+    end
+
+    -- Returns the tickets, whether each expands its node, whether max_iterations ends the search.
+    function hook.select()
+        local room = limit and limit - iterations or math.maxinteger
+        view.round, view.tickets, view.room = round, iterations, math.max(room, 1)
+        if state == nil then
+            state = rules.start and call(rules, "start", tree) or not rules.start and {} or nil
+            if state == nil then
+                wrong(name, "start must return the policy's state (got nil)")
+            end
+        end
+        local list = check_tickets(call(rules, "select", state, tree), core, rules, iterations)
+        if room == 0 then
+            return {}, {}, #list > 0
+        end
+        local expands = {}
+        tickets = table.move(list, 1, math.min(#list, room), 1, {})
+        pending = {}
+        for i, ticket in ipairs(tickets) do
+            local id = ticket.node
+            expands[i] = expandable(id)
+            hook.earlier[i] = (expansions[id] or 0) + (pending[id] or 0)
+            if expands[i] then
+                pending[id] = (pending[id] or 0) + 1
+            end
+            describe(i, ticket)
+        end
+        round = round + 1
+        return tickets, expands, false
+    end
+
+    -- Tells each ticket what came of it; returns the ids that are dropped.
+    function hook.back_up()
+        local became_barren = {}
+        for i, ticket in ipairs(tickets) do
+            local id, expands, _, _, first, last, returned, places = core:ticket(i - 1)
+            local children, all = {}, children_of[id] or {}
+            for child = first, last - 1 do
+                children[#children + 1], all[#all + 1] = child, child
+                fields[child] = of_made[i]
+            end
+            for place = 1, returned do
+                places[place] = places[place] or false
+            end
+            children_of[id] = all
+            if expands then
+                expansions[id] = (expansions[id] or 0) + 1
+                became_barren[id] = returned == 0 or became_barren[id]
+            end
+            ticket.children, ticket.returned, ticket.places = children, returned, places
+        end
+        for id, is_barren in pairs(became_barren) do
+            barren[id] = is_barren or barren[id]
+        end
+        pending, described, of_made = {}, {}, {}
+        iterations = iterations + #tickets
+        view.tickets = iterations
+        return rules.back_up and call(rules, "back_up", state, tree, tickets)
+    end
+
+    -- The fields of a node: one of this round has those of the ticket that made it.
+    local function fields_of(id)
+        if fields[id] or not next(of_made) then
+            return fields[id]
+        end
+        for i, made in pairs(of_made) do
+            local _, _, _, _, first, last = core:ticket(i - 1)
+            if id >= first and id < last then
+                return made
+            end
+        end
+    end
+
+    hook.earlier = {}
+    function hook.add_fields(node, id, i)
+        options.merge(node, fields_of(id) or {})
+        if repeats then
+            node.expansions = i > 0 and hook.earlier[i] or expansions[id] or 0
+        end
+        if i > 0 then
+            options.merge(node, described[i] or {})
+            node.ticket = tickets[i]
+        end
+        if rules.annotate and state ~= nil then
+            options.merge(node, call(rules, "annotate", state, id) or {})
+        end
+    end
+
+    local own = own_callbacks(rules, opts)
+    for _, callback in ipairs(own) do
+        results[callback] = {}
+    end
+    hook.own = own[1] and function(id)
+        for _, callback in ipairs(own) do
+            hook.calling = callback
+            local kind, node = rules.callbacks[callback], nil
+            if callbacks.has_parameter(opts[callback], 2) then
+                node = core:node(id, true)
+            end
+            local result, message, code = opts[callback](core:state(id), node)
+            if callbacks.has_failed(result, message) then
+                return nil, message, code
+            end
+            local check = CHECKS[kind]
+            local value = result
+            if check then
+                value = type(result) == "number" and check(result) or nil
+            end
+            if kind ~= "any" and (value == nil or not check and type(value) ~= kind) then
+                callbacks.refuse(core, opts, "own",
+                    (kind == "integer" and "an " or "a ") .. kind, result, id)
+            end
+            results[callback][id] = value
+        end
+        return true
+    end or nil
+
+    function hook.result()
+        return state ~= nil and rules.result and call(rules, "result", state) or {}
+    end
+
+    ---Tickets of rounds that were backed up.
+    function hook.iterations()
+        return limit and iterations or 0
+    end
+
+    return hook
+end
+
+return policy

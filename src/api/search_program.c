@@ -1,0 +1,840 @@
+/*
+ * search_program.c -- the program of a ticket: which callbacks are asked, in which order.
+ *
+ *     TICKET     what it is: a node to expand, the root or a level to score
+ *     STOP       stop(node), in its turn
+ *     EXPAND     expand(state, k, node) -> a list of states
+ *     ITEM       for each of them: COST, KEY, MAKE the child
+ *     EXPANDED   event
+ *     SCORE_ALL  evaluate_all
+ *     CHILD      for each child: EVALUATE, IS_TERMINAL, SIMULATE, OWN (callbacks of a policy),
+ *                REFLECT, then it is scored, and the SCORED event
+ *     PRIOR      prior
+ *     STOP_LAST  stop(node) where the ticket scored its node (lazy)
+ *     COMMIT     its nodes count
+ *
+ * `core:run` runs all tickets one after the other, and the steps between rounds. The concurrent
+ * driver (lua/ponder/search/concurrent.lua) and ask and tell run parts of the same program ahead of
+ * its turn (core:step); then, in its turn, STOP, the events and COMMIT.
+ *
+ * A callback may yield (a model call, a sleep): Lua then calls `advance` again, with the callback's
+ * three results on top of the stack.
+ */
+#include <math.h>
+
+#include "api/l_search.h"
+#include "api/task_stop.h"
+
+typedef enum Step {
+    /* between rounds */
+    STEP_MORE,
+    STEP_BACK_UP,
+    STEP_PRUNED,
+    STEP_SPENT,
+    STEP_SELECT,
+    /* of a ticket */
+    STEP_TICKET,
+    STEP_STOP,
+    STEP_EXPAND,
+    STEP_ITEM,
+    STEP_COST,
+    STEP_KEY,
+    STEP_MAKE,
+    STEP_EXPANDED,
+    STEP_SCORE_ALL,
+    STEP_CHILD,
+    STEP_EVALUATE,
+    STEP_IS_TERMINAL,
+    STEP_SIMULATE,
+    STEP_OWN,
+    STEP_REFLECT,
+    STEP_SCORED,
+    STEP_PRIOR,
+    STEP_STOP_LAST,
+    STEP_COMMIT,
+    STEP_END
+} Step;
+
+/* The stack. */
+enum {
+    SELF = 1,
+    PROGRAM, /* a userdata, unless the program runs all */
+    STATES,
+    CALLBACKS,
+    KEYS,
+    EXPAND_FN,
+    EVALUATE_FN,
+    IS_TERMINAL_FN,
+    CHUNK,  /* the table with the current child's state */
+    PARENT, /* the same for the node that is expanded */
+    LIST,   /* what expand returned */
+    SCORES, /* its second result, or nil */
+    PLACES, /* for a policy in Lua: by place the id */
+    STATE,  /* the next child's */
+    TOP = STATE,
+    CHILD_STATE,        /* of the child that is scored */
+    KEPT = STATE - LIST /* slots from LIST on are user values of a program of one ticket */
+};
+
+/* The index of the first of a callback's three results. */
+#define RESULT (-3)
+
+static int advance(lua_State *L, int status, lua_KContext context);
+
+/* Raises an error that names the callback, what was expected, what it returned, and the node. */
+static void refuse(lua_State *L, Program *p, const char *expected, int index)
+{
+    index = lua_absindex(L, index);
+    int calling = p->calling;
+    p->calling = CALL_NONE;
+    lua_rawgeti(L, CALLBACKS, CALL_REFUSE + 1);
+    lua_pushstring(L, core_callback_names[calling]);
+    lua_pushstring(L, expected);
+    lua_pushvalue(L, index);
+    lua_pushinteger(L, p->node);
+    lua_call(L, 4, 0);
+}
+
+/* ---- calls ---- */
+
+/* Puts the table with a node's state into the slot `slot`, unless it is there. */
+static inline void load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
+{
+    if (id >> SEARCH_CHUNK_BITS == *loaded)
+        return;
+    core_push_chunk(L, STATES, id);
+    lua_replace(L, slot);
+    *loaded = id >> SEARCH_CHUNK_BITS;
+}
+
+static inline void call(lua_State *L, Program *p, int arguments)
+{
+    lua_callk(L, arguments, 3, (lua_KContext)p, advance);
+}
+
+/* Calls one of the functions that get ids. */
+static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t id, uint32_t more)
+{
+    lua_settop(L, TOP);
+    p->calling = (uint8_t)callback;
+    p->node = id;
+    lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
+    lua_pushinteger(L, id);
+    lua_pushinteger(L, more);
+    call(L, p, 2);
+}
+
+/* Calls cost(state, child_state, node) or key(child_state). */
+static void call_for_item(lua_State *L, Core *core, Program *p, Callback callback, uint32_t node)
+{
+    bool is_root = node == SEARCH_NO_NODE, wants_node = core->wants_node[callback];
+    lua_settop(L, TOP);
+    p->calling = (uint8_t)callback;
+    p->node = is_root ? 0 : node;
+    lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
+    if (callback == CALL_COST || is_root)
+        core_push_state(L, STATES, p->node);
+    if (!is_root)
+        lua_pushvalue(L, STATE);
+    if (wants_node)
+        core_push_node(L, core, SELF, p->node, 0, true);
+    call(L, p, lua_gettop(L) - TOP - 1);
+}
+
+/* Calls a callback about the child that is scored, whose state is at CHILD_STATE. */
+static inline void call_for_child(lua_State *L, Core *core, Program *p, Callback callback)
+{
+    bool wants_node = core->wants_node[callback];
+    lua_settop(L, CHILD_STATE);
+    p->calling = (uint8_t)callback;
+    p->node = p->child;
+    if (callback == CALL_SIMULATE)
+        lua_rawgeti(L, CALLBACKS, CALL_SIMULATE + 1);
+    else
+        lua_pushvalue(L, callback == CALL_EVALUATE ? EVALUATE_FN : IS_TERMINAL_FN);
+    lua_pushvalue(L, CHILD_STATE);
+    if (wants_node)
+        core_push_node(L, core, SELF, p->child, 0, callback == CALL_SIMULATE);
+    call(L, p, 1 + wants_node);
+}
+
+static void call_expand(lua_State *L, Core *core, Program *p, const SearchTicket *t)
+{
+    lua_settop(L, TOP);
+    p->calling = CALL_EXPAND;
+    p->node = t->node;
+    if (p->is_given) {
+        lua_pushvalue(L, LIST);
+        lua_pushvalue(L, SCORES);
+        lua_pushnil(L);
+        return;
+    }
+    lua_pushvalue(L, EXPAND_FN);
+    load_chunk(L, PARENT, &p->parent_chunk, t->node);
+    lua_rawgeti(L, PARENT, core_slot(t->node));
+    if (t->k == SEARCH_ALL)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, t->k);
+    if (core->wants_node[CALL_EXPAND])
+        core_push_node(L, core, SELF, t->node, (lua_Integer)p->ticket + 1, true);
+    call(L, p, 2 + core->wants_node[CALL_EXPAND]);
+}
+
+/* Whether the results on the stack are those of a callback that failed: nil, message. */
+static inline bool has_failed(lua_State *L)
+{
+    return lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING;
+}
+
+static bool is_late(lua_State *L, const Core *core)
+{
+    if (isinf(core->deadline))
+        return false;
+    lua_rawgeti(L, CALLBACKS, CALL_NOW + 1);
+    lua_call(L, 0, 1);
+    double now = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return now >= core->deadline;
+}
+
+/* ---- results ---- */
+
+static double take_score(lua_State *L, const Core *core, Program *p, int index)
+{
+    double score = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : NAN;
+    if (isnan(score))
+        refuse(L, p, lua_type(L, index) == LUA_TNUMBER ? "a number that is not NaN" : "a number",
+               index);
+    if (core->is_beta && !(score >= 0 && score <= 1))
+        refuse(L, p, "a number from 0 to 1 (posterior = \"beta\")", index);
+    return score;
+}
+
+static bool take_boolean(lua_State *L, Program *p)
+{
+    if (!lua_isboolean(L, RESULT))
+        refuse(L, p, "a boolean", RESULT);
+    return lua_toboolean(L, RESULT);
+}
+
+/* The length of a list of states at `index`, which is checked for holes where that matters. */
+static lua_Integer take_length(lua_State *L, Program *p, int index, lua_Integer used)
+{
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        refuse(L, p, "a list of states", index);
+    if (luaL_getmetafield(L, index, "__len") != LUA_TNIL) { /* a proxy: its own rules */
+        int is_integer;
+        lua_len(L, index);
+        lua_Integer proxied = lua_tointegerx(L, -1, &is_integer);
+        if (!is_integer)
+            refuse(L, p, "a list of states", index);
+        lua_pop(L, 2);
+        return proxied < 0 ? 0 : proxied;
+    }
+    lua_Integer length = (lua_Integer)lua_rawlen(L, index);
+    if (length >= used)
+        return length;
+    /* The key after the last element, in the order of `next`, must not be another index. */
+    if (length == 0)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, length);
+    while (lua_next(L, index)) {
+        bool is_state = length == 0 && lua_type(L, -2) == LUA_TSTRING &&
+                        strcmp(lua_tostring(L, -2), "n") != 0; /* "n": of table.pack() */
+        if (is_state || (lua_isinteger(L, -2) && lua_tointeger(L, -2) > length))
+            refuse(L, p, "a list of states", index);
+        lua_pop(L, 1);
+    }
+    return length;
+}
+
+/* Between the parts of a ticket's program. */
+static void keep_slot(lua_State *L, const Program *p, int slot)
+{
+    if (p->runs_all)
+        return;
+    lua_pushvalue(L, slot);
+    lua_setiuservalue(L, PROGRAM, slot - LIST + 1);
+}
+
+/* The list and scores that expand returned become those of the ticket. */
+static void take_list(lua_State *L, Program *p, SearchTicket *t)
+{
+    lua_Integer length = take_length(L, p, RESULT, t->k);
+    if (!lua_isnil(L, RESULT + 1) && !lua_istable(L, RESULT + 1))
+        refuse(L, p, "a list of scores, or nil, as its second result", RESULT + 1);
+    lua_copy(L, RESULT, LIST);
+    lua_copy(L, RESULT + 1, SCORES);
+    keep_slot(L, p, LIST);
+    keep_slot(L, p, SCORES);
+    t->next = 0;
+    t->last = length < t->k ? (uint32_t)length : t->k;
+    t->dropped = (uint64_t)(length - t->last);
+    t->first = t->end = SEARCH_NO_NODE;
+}
+
+static void fetch_state(lua_State *L, Program *p, lua_Integer place)
+{
+    if (lua_geti(L, LIST, place) == LUA_TNIL) {
+        p->calling = CALL_EXPAND;
+        lua_pushinteger(L, place);
+        refuse(L, p, "a list without holes", -1);
+    }
+}
+
+static void note_place(lua_State *L, lua_Integer place, uint32_t id)
+{
+    if (lua_isnil(L, PLACES))
+        return;
+    lua_pushinteger(L, id);
+    lua_rawseti(L, PLACES, place);
+}
+
+/* Makes the next child, or all that are left if no callback is asked about each of them. */
+static void make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one)
+{
+    Search *s = &core->search;
+    uint32_t id = s->count;
+    bool has_scores = !lua_isnil(L, SCORES);
+    bool needs_score =
+        !core->asks[CALL_EVALUATE] && !core->asks[CALL_EVALUATE_ALL] && s->policy->score == NULL;
+    p->node = t->node;
+    if (search_add(s, t, one ? 1 : t->last - t->next) == SEARCH_NO_MEMORY) {
+        p->calling = CALL_NONE;
+        core_no_memory(L);
+    }
+    for (; id < s->count; id++) {
+        lua_Integer place = (lua_Integer)t->next++ + 1;
+        if (one)
+            lua_pushvalue(L, STATE);
+        else
+            fetch_state(L, p, place);
+        load_chunk(L, CHUNK, &p->child_chunk, id);
+        lua_rawseti(L, CHUNK, core_slot(id));
+        note_place(L, place, id);
+        if (!has_scores && !needs_score)
+            continue;
+        lua_settop(L, TOP);
+        p->calling = CALL_EXPAND;
+        if (has_scores && lua_geti(L, SCORES, place) != LUA_TNIL) {
+            search_node(s, id)->score = take_score(L, core, p, -1);
+            search_node(s, id)->given = true;
+        } else if (needs_score) {
+            lua_pushvalue(L, SCORES);
+            refuse(L, p, "a score for each state, since there is no evaluate", -1);
+        }
+        lua_settop(L, TOP);
+    }
+    t->end = s->count;
+}
+
+/* The key that was returned: whether the next child is made. */
+static bool take_key(lua_State *L, Core *core, Program *p, SearchTicket *t)
+{
+    Search *s = &core->search;
+    int type = lua_type(L, RESULT);
+    bool is_root = t->node == SEARCH_NO_NODE;
+    if (type != LUA_TSTRING && (type != LUA_TNUMBER || isnan(lua_tonumber(L, RESULT))))
+        refuse(L, p, "a string or a number", RESULT);
+    lua_settop(L, TOP + 1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, KEYS) != LUA_TNIL &&
+        !search_makes_duplicate(s, t, (uint32_t)lua_tointeger(L, -1))) {
+        note_place(L, (lua_Integer)++t->next, (uint32_t)lua_tointeger(L, -1));
+        t->duplicates++;
+        return false;
+    }
+    lua_settop(L, TOP + 1);
+    lua_pushinteger(L, is_root ? 0 : (lua_Integer)s->count);
+    if (is_root || s->count < s->options.max_nodes)
+        lua_rawset(L, KEYS);
+    return true;
+}
+
+static void set_score(Search *s, uint32_t id, double x)
+{
+    if (s->policy->score != NULL)
+        s->policy->score(s, id, x);
+    else
+        search_node(s, id)->score = x;
+}
+
+/* ---- the program ---- */
+
+/* The children of a level have a ticket of their own; lazy ones are scored when they are selected.
+ */
+uint32_t core_first_to_score(const Search *s, const SearchTicket *t)
+{
+    bool later =
+        (t->node != SEARCH_NO_NODE && s->options.scores_levels) || (s->options.lazy && t->expands);
+    return later ? t->end : t->first;
+}
+
+/* The next step of a program that runs all: a ticket, or what is between rounds. */
+static void go_on(const Core *core, Program *p)
+{
+    const Search *s = &core->search;
+    p->step = s->ended ? STEP_END : s->turn < s->tickets.count ? STEP_TICKET : STEP_MORE;
+    p->ticket = s->turn;
+    p->asked_stop = false;
+}
+
+/* The first step of a ticket. */
+static Step begin_ticket(lua_State *L, Core *core, const Program *p, SearchTicket *t)
+{
+    Search *s = &core->search;
+    if (s->policy == &search_lua && p->runs_all) {
+        core_push_places(L, SELF, p->ticket);
+        lua_replace(L, PLACES);
+    }
+    if (s->rounds == 1) {
+        t->end = 1;
+        return core->asks[CALL_KEY] ? STEP_KEY : STEP_SCORE_ALL;
+    }
+    if (t->node == SEARCH_NO_NODE)
+        return STEP_SCORE_ALL; /* a level */
+    return STEP_STOP;
+}
+
+/* What a policy in Lua selects: a list of {node =, k =}, whether each expands; or whether
+ * max_iterations ends the search. */
+static SearchStatus select_in_lua(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    lua_settop(L, TOP);
+    lua_rawgeti(L, CALLBACKS, CALL_SELECT + 1);
+    lua_call(L, 0, 3);
+    lua_Integer count = lua_istable(L, TOP + 1) ? (lua_Integer)lua_rawlen(L, TOP + 1) : 0;
+    SearchStatus status = search_next_round(s);
+    if (lua_toboolean(L, TOP + 3))
+        return SEARCH_LIMIT;
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_settop(L, TOP + 3);
+        lua_rawgeti(L, TOP + 1, i);
+        lua_getfield(L, -1, "node");
+        SearchTicket *t = search_select(s, (uint32_t)lua_tointeger(L, -1));
+        if (t == NULL)
+            return SEARCH_NO_MEMORY;
+        if (lua_getfield(L, -2, "k") != LUA_TNIL)
+            t->k = lua_tointeger(L, -1) < SEARCH_ALL ? (uint32_t)lua_tointeger(L, -1) : SEARCH_ALL;
+        lua_rawgeti(L, TOP + 2, i);
+        t->expands = lua_toboolean(L, -1);
+        s->selected++;
+    }
+    return count > 0 ? SEARCH_OK : status;
+}
+
+static void back_up_in_lua(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    lua_settop(L, TOP);
+    lua_rawgeti(L, CALLBACKS, CALL_BACK_UP + 1);
+    lua_call(L, 0, 1);
+    size_t count = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
+    if (!vec_reserve(&s->pruned, &s->alloc, count))
+        core_no_memory(L);
+    for (size_t i = 1; i <= count; i++) {
+        lua_rawgeti(L, -1, (lua_Integer)i);
+        vec_push(&s->pruned, (uint32_t)lua_tointeger(L, -1));
+        lua_pop(L, 1);
+    }
+    s->pruned_total += count;
+}
+
+/* Drops the states of freed nodes. */
+static void drop_states(lua_State *L, Core *core, Program *p)
+{
+    Search *s = &core->search;
+    for (size_t i = 0; i < s->freed.count; i++) {
+        uint32_t id = s->freed.items[i];
+        bool whole = search_chunk(s, id) == NULL;
+        if (!whole)
+            core_push_chunk(L, STATES, id);
+        lua_pushboolean(L, false);
+        lua_rawseti(L, whole ? STATES : -2,
+                    whole ? (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1 : core_slot(id));
+        lua_settop(L, TOP);
+    }
+    s->freed.count = 0;
+    p->child_chunk = p->parent_chunk = UINT32_MAX;
+}
+
+/* NULL: there is none yet. */
+static SearchTicket *ticket_of(lua_State *L, Search *s, const Program *p)
+{
+    if (s->tickets.count == 0)
+        return NULL;
+    if (p->ticket >= s->tickets.count && p->step >= STEP_TICKET)
+        luaL_error(L, "search.run: a callback has changed the search");
+    return &s->tickets.items[p->ticket];
+}
+
+/* A step's callback: the call, unless Lua has come back from it; then its results are on the stack.
+ */
+#define AWAIT(call)                                                                                \
+    do {                                                                                           \
+        if (!returned)                                                                             \
+            call;                                                                                  \
+        returned = false;                                                                          \
+        if (has_failed(L))                                                                         \
+            goto failed;                                                                           \
+        t = ticket_of(L, s, p);                                                                    \
+    } while (0)
+
+/* Runs it as far as `until`; Lua calls it again after a callback that yielded. Returns true, or the
+ * nil, message, code of a callback that failed. */
+static int advance(lua_State *L, int status, lua_KContext context)
+{
+    Program *p = (Program *)context;
+    Core *core = lua_touserdata(L, SELF);
+    Search *s = &core->search;
+    const bool *asks = core->asks;
+    bool returned = status == LUA_YIELD;
+    SearchStatus found;
+    if (s->chunks.items == NULL) { /* a finalizer calls it as the Lua state closes */
+        lua_pushliteral(L, "search.run: the search is closed");
+        return lua_error(L);
+    }
+    while (p->step < p->until && !(s->ended && p->step >= STEP_TICKET)) {
+        SearchTicket *t = ticket_of(L, s, p);
+        switch ((Step)p->step) {
+        case STEP_MORE:
+            found = s->rounds == 0 ? SEARCH_OVER : search_more(s);
+            if (found == SEARCH_NO_MEMORY)
+                return core_no_memory(L);
+            p->step = s->rounds == 0 ? STEP_SELECT : STEP_BACK_UP;
+            if (found == SEARCH_OK)
+                go_on(core, p);
+            break;
+        case STEP_BACK_UP:
+            if (!search_back_up(s))
+                return core_no_memory(L);
+            if (asks[CALL_BACK_UP] && s->rounds > 1)
+                back_up_in_lua(L, core);
+            if (s->freed.count > 0)
+                drop_states(L, core, p);
+            p->step = STEP_PRUNED;
+            break;
+        case STEP_PRUNED:
+            if (asks[CALL_PRUNED] && s->pruned.count > 0)
+                AWAIT(call_with_ids(L, p, CALL_PRUNED, 0, 0));
+            p->step = s->ended ? STEP_END : STEP_SPENT;
+            break;
+        case STEP_SPENT:
+            if (asks[CALL_SPENT]) {
+                AWAIT(call_with_ids(L, p, CALL_SPENT, 0, 0));
+                s->spent = lua_tonumber(L, RESULT);
+            }
+            p->step = STEP_SELECT;
+            break;
+        case STEP_SELECT:
+            p->calling = CALL_NONE;
+            found =
+                asks[CALL_SELECT] && s->rounds > 0 ? select_in_lua(L, core) : search_next_round(s);
+            if (found == SEARCH_NO_MEMORY)
+                return core_no_memory(L);
+            if (found != SEARCH_OK)
+                search_end(s, found == SEARCH_LIMIT ? OUTCOME_MAX_ITERATIONS : OUTCOME_OVER);
+            if (asks[CALL_BEGIN_ROUND]) {
+                lua_rawgeti(L, CALLBACKS, CALL_BEGIN_ROUND + 1);
+                lua_call(L, 0, 0);
+            }
+            go_on(core, p);
+            break;
+
+        case STEP_TICKET: p->step = begin_ticket(L, core, p, t); break;
+        case STEP_STOP:
+            if (asks[CALL_STOP] && !t->scores && !p->asked_stop) {
+                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
+                p->asked_stop = true;
+                if (lua_toboolean(L, RESULT))
+                    search_end(s, OUTCOME_STOP);
+            }
+            if (!s->ended && s->policy->terminal_ends && search_node(s, t->node)->terminal) {
+                s->answer = t->node;
+                search_end(s, OUTCOME_OVER);
+            }
+            p->step = p->ahead ? STEP_EXPANDED : STEP_EXPAND;
+            break;
+
+        case STEP_EXPAND:
+            if (!t->expands) {
+                t->first = t->scores ? t->node : s->count;
+                t->end = t->first + t->scores;
+                p->step = STEP_SCORE_ALL;
+                break;
+            }
+            if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
+                task_stop_raise(L); /* even if a callback has caught its error */
+            if (!returned && p->runs_all && is_late(L, core)) {
+                search_end(s, OUTCOME_MAX_DURATION);
+                break;
+            }
+            AWAIT(call_expand(L, core, p, t));
+            take_list(L, p, t);
+            p->step = STEP_ITEM;
+            break;
+        case STEP_ITEM:
+            if (t->first == SEARCH_NO_NODE)
+                t->first = t->end = s->count;
+            p->step = STEP_EXPANDED;
+            if (t->next == t->last || t->full)
+                break;
+            if (!asks[CALL_COST] && !asks[CALL_KEY]) {
+                make_children(L, core, p, t, false);
+                break;
+            }
+            fetch_state(L, p, (lua_Integer)t->next + 1);
+            lua_replace(L, STATE);
+            p->step = STEP_COST;
+            break;
+        case STEP_COST:
+            if (asks[CALL_COST]) {
+                AWAIT(call_for_item(L, core, p, CALL_COST, t->node));
+                t->cost = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : -1;
+                if (!(t->cost >= 0))
+                    refuse(L, p, "a number >= 0", RESULT);
+            }
+            p->step = STEP_KEY;
+            break;
+        case STEP_KEY:
+            p->step = STEP_MAKE;
+            if (asks[CALL_KEY]) {
+                p->step = STEP_KEY;
+                AWAIT(call_for_item(L, core, p, CALL_KEY, t->node));
+                bool is_made = take_key(L, core, p, t);
+                p->step = t->node == SEARCH_NO_NODE ? STEP_SCORE_ALL
+                          : is_made                 ? STEP_MAKE
+                                                    : STEP_ITEM;
+            }
+            break;
+        case STEP_MAKE:
+            make_children(L, core, p, t, true);
+            p->step = STEP_ITEM;
+            break;
+
+        case STEP_EXPANDED:
+            if (asks[CALL_EXPANDED] && t->expands)
+                AWAIT(call_with_ids(L, p, CALL_EXPANDED, t->node, t->end - t->first));
+            p->child = core_first_to_score(s, t);
+            p->step = p->ahead ? STEP_CHILD : STEP_SCORE_ALL;
+            break;
+        case STEP_SCORE_ALL:
+            p->child = core_first_to_score(s, t);
+            if (asks[CALL_EVALUATE_ALL] && p->child < t->end)
+                AWAIT(call_with_ids(L, p, CALL_EVALUATE_ALL, t->first, t->end - 1));
+            p->step = STEP_CHILD;
+            break;
+        case STEP_CHILD:
+            if (p->child >= t->end) {
+                p->step = p->ahead ? STEP_STOP_LAST : STEP_PRIOR;
+                break;
+            }
+            if (p->ahead) {
+                p->step = STEP_SCORED;
+                break;
+            }
+            lua_settop(L, TOP);
+            load_chunk(L, CHUNK, &p->child_chunk, p->child);
+            lua_rawgeti(L, CHUNK, core_slot(p->child));
+            p->step = STEP_EVALUATE;
+            /* fall through */
+        case STEP_EVALUATE: {
+            const SearchNode *node = search_node(s, p->child);
+            if (asks[CALL_EVALUATE] && !node->given) {
+                AWAIT(call_for_child(L, core, p, CALL_EVALUATE));
+                set_score(s, p->child, take_score(L, core, p, RESULT));
+            } else if (node->given || !asks[CALL_EVALUATE_ALL]) {
+                set_score(s, p->child, node->given ? node->score : 0);
+            }
+            p->step = STEP_IS_TERMINAL;
+        }
+            /* fall through */
+        case STEP_IS_TERMINAL:
+            if (asks[CALL_IS_TERMINAL]) {
+                AWAIT(call_for_child(L, core, p, CALL_IS_TERMINAL));
+                if (take_boolean(L, p))
+                    search_node(s, p->child)->terminal = true;
+            }
+            p->step = STEP_SIMULATE;
+            /* fall through */
+        case STEP_SIMULATE:
+            if (asks[CALL_SIMULATE] && p->child != 0 && !search_node(s, p->child)->terminal) {
+                AWAIT(call_for_child(L, core, p, CALL_SIMULATE));
+                *search_simulated(s, p->child) = take_score(L, core, p, RESULT);
+            }
+            p->step = STEP_OWN;
+            /* fall through */
+        case STEP_OWN:
+            if (asks[CALL_OWN])
+                AWAIT(call_with_ids(L, p, CALL_OWN, p->child, 0));
+            p->step = STEP_REFLECT;
+            /* fall through */
+        case STEP_REFLECT:
+            if (asks[CALL_REFLECT] && search_node(s, p->child)->terminal)
+                AWAIT(call_with_ids(L, p, CALL_REFLECT, p->child, 0));
+            search_node(s, p->child)->scored = true;
+            p->step = STEP_SCORED;
+            break;
+        case STEP_SCORED:
+            if (!returned)
+                search_consider(s, p->child);
+            if (asks[CALL_SCORED])
+                AWAIT(call_with_ids(L, p, CALL_SCORED, p->child, 0));
+            p->child++;
+            p->step = STEP_CHILD;
+            break;
+
+        case STEP_PRIOR:
+            if (asks[CALL_PRIOR] && t->expands && t->end > t->first)
+                AWAIT(call_with_ids(L, p, CALL_PRIOR, t->first, t->end - 1));
+            p->step = STEP_STOP_LAST;
+            break;
+        case STEP_STOP_LAST:
+            if (asks[CALL_STOP] && t->scores) {
+                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
+                if (lua_toboolean(L, RESULT))
+                    search_end(s, OUTCOME_STOP);
+            }
+            p->step = STEP_COMMIT;
+            break;
+        case STEP_COMMIT:
+            search_commit(s);
+            p->calling = CALL_NONE;
+            if (p->runs_all)
+                go_on(core, p);
+            else
+                p->step = STEP_END;
+            break;
+        case STEP_END: break;
+        }
+    }
+    core->running = core->running && !p->runs_all;
+    lua_pushboolean(L, true);
+    return 1;
+failed:
+    p->calling = CALL_NONE;
+    if (p->runs_all || p->ahead)
+        search_end(s, OUTCOME_FAILED);
+    return 3;
+}
+
+/* ---- methods ---- */
+
+/* Fills the stack of a program from SELF, PROGRAM. */
+static int start(lua_State *L, Program *p, Step step, Step until)
+{
+    luaL_checkstack(L, TOP + LUA_MINSTACK, NULL);
+    lua_settop(L, PROGRAM);
+    core_push_table(L, SELF, CORE_STATES);
+    core_push_table(L, SELF, CORE_CALLBACKS);
+    core_push_table(L, SELF, CORE_KEYS);
+    lua_rawgeti(L, CALLBACKS, CALL_EXPAND + 1);
+    lua_rawgeti(L, CALLBACKS, CALL_EVALUATE + 1);
+    lua_rawgeti(L, CALLBACKS, CALL_IS_TERMINAL + 1);
+    lua_settop(L, TOP);
+    for (int i = 0; i < KEPT && lua_isuserdata(L, PROGRAM); i++) {
+        lua_getiuservalue(L, PROGRAM, i + 1);
+        lua_replace(L, LIST + i);
+    }
+    p->child_chunk = p->parent_chunk = UINT32_MAX;
+    p->step = step;
+    p->until = until;
+    return advance(L, LUA_OK, (lua_KContext)p);
+}
+
+/* core:run() -> true; or nil, message, code of a callback that failed: all of a search. */
+int core_run(lua_State *L)
+{
+    Core *core = core_check_started(L);
+    core->running = true;
+    core->program = (Program){.runs_all = true, .calling = CALL_NONE};
+    lua_settop(L, SELF);
+    return start(L, &core->program, STEP_MORE, STEP_END);
+}
+
+/* core:next_round() -> true; or nil, message, code: backs up the round that is over and selects the
+ * next, or adds tickets to it that follow from the others. */
+int core_next_round(lua_State *L)
+{
+    Core *core = core_check_started(L);
+    core->program = (Program){.ahead = true, .calling = CALL_NONE};
+    lua_settop(L, SELF);
+    return start(L, &core->program, STEP_MORE, STEP_TICKET);
+}
+
+static Program *check_program(lua_State *L, const Core *core)
+{
+    Program *p = luaL_checkudata(L, PROGRAM, PROGRAM_TYPE);
+    luaL_argcheck(L, p->ticket < core->search.tickets.count, 2, "its round is over");
+    return p;
+}
+
+/* core:program(ticket[, child]) -> the program of a ticket of the round, from 0; or of one of the
+ * nodes that it scores. */
+int core_new_program(lua_State *L)
+{
+    const Search *s = &core_check_started(L)->search;
+    lua_Integer ticket = luaL_checkinteger(L, 2), child = luaL_optinteger(L, 3, -1);
+    luaL_argcheck(L, ticket >= 0 && (size_t)ticket < s->tickets.count, 2, "no such ticket");
+    luaL_argcheck(L, child >= -1 && child < s->count, 3, "no such node");
+    Program *p = lua_newuserdatauv(L, sizeof *p, KEPT);
+    *p = (Program){.ticket = (uint32_t)ticket, .child = (uint32_t)child, .calling = CALL_NONE};
+    p->step = child >= 0 ? STEP_CHILD : STEP_TICKET;
+    luaL_setmetatable(L, PROGRAM_TYPE);
+    if (s->policy == &search_lua && child < 0) {
+        core_push_places(L, SELF, p->ticket);
+        lua_setiuservalue(L, -2, PLACES - LIST + 1);
+    }
+    return 1;
+}
+
+/* core:step(program, part) -> true; or nil, message, code of a callback that failed. Parts of a
+ * ticket's program, in order: "stop" (only in its turn), "expand", "make" (after the tickets before
+ * it), "score_all", then of each child's "score", then "prior", "commit" (in its turn). */
+int core_step(lua_State *L)
+{
+    static const char *const names[] = {"stop",  "expand", "make",   "score_all",
+                                        "score", "prior",  "commit", NULL};
+    enum { STOP, EXPAND, MAKE, SCORE_ALL, SCORE, PRIOR, COMMIT };
+    static const uint8_t ends[] = {STEP_EXPAND, STEP_ITEM,      STEP_EXPANDED, STEP_CHILD,
+                                   STEP_SCORED, STEP_STOP_LAST, STEP_END};
+    Core *core = core_check_started(L);
+    Search *s = &core->search;
+    Program *p = check_program(L, core);
+    int part = luaL_checkoption(L, 3, NULL, names);
+    const SearchTicket *t = &s->tickets.items[p->ticket];
+    Step step = p->step;
+    if (part == STOP && t->node == SEARCH_NO_NODE) {
+        lua_pushboolean(L, true);
+        return 1;
+    }
+    if (part == STOP && step > STEP_STOP)
+        step = STEP_STOP;
+    else if (part == EXPAND && t->node != SEARCH_NO_NODE)
+        step = STEP_EXPAND;
+    else if (part == SCORE_ALL)
+        step = STEP_SCORE_ALL;
+    else if (part == PRIOR)
+        step = STEP_PRIOR;
+    else if (part == COMMIT) {
+        p->ahead = true;
+        p->child = core_first_to_score(s, t);
+        step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
+    }
+    return start(L, p, step, ends[part]);
+}
+
+/* core:give(program, list, scores): what its expand would have returned (ask and tell). */
+int core_give(lua_State *L)
+{
+    Program *p = check_program(L, core_check_started(L));
+    lua_settop(L, 4);
+    lua_setiuservalue(L, PROGRAM, 2);
+    lua_setiuservalue(L, PROGRAM, 1);
+    p->is_given = true;
+    return 0;
+}
