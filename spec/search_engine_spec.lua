@@ -3,6 +3,7 @@
 local linear = require "linear"
 local problems = require "search_problem"
 local search = require "ponder.search"
+local size = require "size"
 local task = require "ponder.task"
 
 local function options(changes)
@@ -330,12 +331,13 @@ describe("evolve's inspirations", function()
 end)
 
 it("evolve draws parents in linear time, whatever their scores", function()
+    local count = size.SANITIZED and 1000 or 4000
     for name, score in pairs { ["one score"] = function() return 0.5 end,
         ["two scores"] = function(n) return n % 2 end, ["a few"] = function(n) return n % 7 end } do
         linear(function()
             local n = 0
-            search.run { initial_state = 0, search = "evolve", islands = 1, population = 4000,
-                max_nodes = 4000, max_iterations = 4000, evaluate = score,
+            search.run { initial_state = 0, search = "evolve", islands = 1, population = count,
+                max_nodes = count, max_iterations = count, evaluate = score,
                 is_terminal = function() return false end,
                 expand = function()
                     n = n + 1

@@ -365,12 +365,14 @@ int isolate_main(int argc, char **argv)
                   .directory = argv[4],
                   .program = argv + 5,
                   .tree = -1};
+    char directory[MAX_PATH];
     bool is_root = geteuid() == 0;
     if (close_range(3, ~0U, 0) != 0 || (is_root && setgroups(0, NULL) != 0))
         fail("descriptors and groups");
     if (*p.directory != '\0') {
-        if (chdir(p.directory) != 0 || (p.directory = realpath(".", NULL)) == NULL)
+        if (chdir(p.directory) != 0 || getcwd(directory, sizeof directory) == NULL)
             fail(argv[4]);
+        p.directory = directory;
         if (strcmp(p.directory, "/") == 0) {
             fputs("ponder: cannot isolate the program: cwd is /, which holds all files\n", stderr);
             return ISOLATE_FAILED;

@@ -261,6 +261,8 @@ void search_end(Search *s, SearchOutcome outcome)
             search_node(s, s->tickets.items[i].node)->scored = false;
     if (s->committed < s->count)
         s->count = s->committed;
+    if (s->round_children > s->count) /* core:finish at a time of its caller's choice */
+        s->round_children = s->count;
     s->ended = true;
     if (s->outcome == OUTCOME_NONE)
         s->outcome = outcome;
