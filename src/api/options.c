@@ -140,14 +140,6 @@ uint64_t options_integer(lua_State *L, int arg, const char *name, uint64_t max)
     return (uint64_t)value < max ? (uint64_t)value : max;
 }
 
-double options_number(lua_State *L, int arg, const char *name, double absent)
-{
-    lua_getfield(L, arg, name);
-    double value = luaL_optnumber(L, -1, absent);
-    lua_pop(L, 1);
-    return value;
-}
-
 bool options_flag(lua_State *L, int arg, const char *name)
 {
     lua_getfield(L, arg, name);

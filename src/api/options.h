@@ -29,9 +29,8 @@ typedef struct Option {
 void options_read(lua_State *L, int arg, const char *where, const Option *options, void *out);
 
 /* Fields of a table at `arg` that Lua has already checked: an integer >= 0 (nil: 0), at most `max`;
- * a number; a boolean; the index of a name (nil: 0). */
+ * a boolean; the index of a name (nil: 0). */
 uint64_t options_integer(lua_State *L, int arg, const char *name, uint64_t max);
-double options_number(lua_State *L, int arg, const char *name, double absent);
 bool options_flag(lua_State *L, int arg, const char *name);
 int options_name(lua_State *L, int arg, const char *name, const char *const *names);
 
