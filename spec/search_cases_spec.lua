@@ -109,9 +109,9 @@ local function check_tree(result, tree, only_visited)
     end
 end
 
--- For each particle after the last resampling the places of the children on its path, from 1.
-local function particle_paths(result)
-    local place_of, count_of, paths = {}, {}, {}
+-- The place of each node but the root among its parent's children, from 1, by the node's id.
+local function child_places(result)
+    local place_of, count_of = {}, {}
     for _, node in ipairs(result.tree.nodes) do
         local parent = node.parent_id
         if parent then
@@ -119,6 +119,12 @@ local function particle_paths(result)
             place_of[node.id] = count_of[parent]
         end
     end
+    return place_of
+end
+
+-- For each particle after the last resampling the places of the children on its path, from 1.
+local function particle_paths(result)
+    local place_of, paths = child_places(result), {}
     for i, id in ipairs(result.kept[#result.kept]) do
         local path = json.array {}
         while id ~= 0 do
@@ -136,18 +142,11 @@ local function places_of(result, p)
     for subtree = 1, p.subtrees do
         places[subtree] = json.array {}
     end
-    local index_of, count_of = {}, {}
-    for _, node in ipairs(result.tree.nodes) do
-        local parent = node.parent_id
-        if parent then
-            count_of[parent] = (count_of[parent] or 0) + 1
-            index_of[node.id] = count_of[parent]
-        end
-    end
+    local place_of = child_places(result)
     local subtree_of = {}
     for level, ids in ipairs(result.kept) do
         for _, id in ipairs(ids) do
-            local parent, place = result.tree.nodes[id + 1].parent_id, index_of[id]
+            local parent, place = result.tree.nodes[id + 1].parent_id, place_of[id]
             subtree_of[id] = level == 1 and (place - 1) // p.k + 1 or subtree_of[parent]
             local list = places[subtree_of[id]]
             list[#list + 1] = place

@@ -117,7 +117,7 @@ error("a description for editors, not a module")
 
 ---Options for particles: particle filtering and particle Gibbs (Puri et al. 2025), REBASE (Wu et
 ---al. 2024). All particles begin at the root; each round every particle that is not finished makes
----one child, with k = 1, and particles are drawn anew by their nodes' weights. `result.kept` has
+---one child, with k = 1, and particles are resampled by their nodes' weights. `result.kept` has
 ---the nodes of the particles after each round; `search.vote` chooses among the last.
 ---@class ponder.search.ParticlesOptions
 ---@field particles? integer default 4

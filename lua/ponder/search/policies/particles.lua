@@ -1,5 +1,5 @@
 --- particles: particle filtering, particle Gibbs and REBASE. A particle is at a node; each round
---- all that are not finished make one child, then particles are drawn anew by the weights of their
+--- all that are not finished make one child, then particles are resampled by the weights of their
 --- nodes.
 ---
 --- After Puri et al. 2025 (filtering, Gibbs; its_hub), Wu et al. 2024 ("balanced": REBASE) and
