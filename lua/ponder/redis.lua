@@ -37,6 +37,7 @@ local MIN_VERSION = 7 -- major
 ---@field name string its URL without the password
 ---@field on_denied fun(message: string)? called when Redis refuses a command for a missing right
 ---@field version string? of the server, once known
+---@field connections integer how often it has connected
 ---@field private core ponder.redis.CoreConnection? nil: the next call connects
 ---@field private ready boolean signed in
 ---@field private unsent ponder.redis.Slot[] to send after signing in
@@ -228,6 +229,7 @@ end
 
 local function connect(self)
     local place = self.place
+    self.connections = self.connections + 1
     self.core = core.connect(place.base_url, place.socket_path, place.ca_file,
         self.connect_timeout_ms)
     self.source = { port = self.core:port(), pending = function() return self.waiting > 0 end,
@@ -374,7 +376,8 @@ function redis.open(url, opts)
         return nil, message, "BAD_URL"
     end
     return setmetatable({ place = place, name = place.name, timeout_ms = opts.timeout_ms,
-        connect_timeout_ms = opts.connect_timeout_ms, ready = false, unsent = {}, slots = {},
+        connect_timeout_ms = opts.connect_timeout_ms, connections = 0, ready = false,
+        unsent = {}, slots = {},
         first = 1, last = 0, waiting = 0 }, Client)
 end
 

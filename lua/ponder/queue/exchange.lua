@@ -321,11 +321,7 @@ end
 -- Reads the results since the last read. After an outage Redis may have lost jobs: enqueues those
 -- again.
 local function read(self)
-    local was_away = false
-    local reply, message, code = redis.persist(function(...)
-        was_away = true
-        self.on_trouble(...)
-    end, function()
+    local reply, message, code = redis.persist(self.on_trouble, function()
         return self.reader:send(BLOCK_MS + self.reader.timeout_ms, { "XREAD", "COUNT", 200, "BLOCK",
             BLOCK_MS, "STREAMS", self:key("results:" .. self.map), self.last })
     end)
@@ -336,7 +332,7 @@ local function read(self)
         self.last = entry[1]
         dispatch(self, entry[1], moves.fields(entry[2]))
     end
-    if was_away then
+    if self.connections ~= self.reader.connections and self.connections then
         self.renewed_at = 0 -- Redis may have lost what budgets have come to
         for _, slot in pairs(self.slots) do
             if not slot.status then
@@ -344,6 +340,7 @@ local function read(self)
             end
         end
     end
+    self.connections = self.reader.connections
     return reply ~= false
 end
 
