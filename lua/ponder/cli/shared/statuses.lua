@@ -19,5 +19,6 @@ return {
     { 124, "timeout", "The time of --timeout is up." },
     { 129, "hang-up", "SIGHUP: the terminal was closed." },
     { 130, "Ctrl-C", "Ctrl-C, or SIGINT." },
+    { 141, "closed pipe", "SIGPIPE: what reads the output has ended, as head does." },
     { 143, "SIGTERM", "SIGTERM. Of ponder serve: when requests had to be cancelled." },
 }
