@@ -16,9 +16,9 @@ local LUA_FLOORS = {
     { "args", "base64", "builtin", "environment", "file", "json", "notice", "options", "pure",
         "quote", "redact", "sandbox", "searches", "sequence", "state", "stats", "tally",
         "template" },
-    { "machine", "parse", "got", "trm" },
+    { "parse" },
     { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
-    { "search", "tot" }, -- nor does a search
+    { "search", "machine", "tot", "got", "trm" }, -- nor do searches and machines
     { "model", "prompt" },
     { "ensemble", "operations", "policy", "strategy" },
     { "eval", "mcp", "queue", "serve" },

@@ -24,7 +24,7 @@
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
 --- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
---- src/core/got.h describes a whole run. Status transitions:
+--- ponder.got.core describes a whole run. Status transitions:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
@@ -70,12 +70,11 @@
 ---     round.
 ---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
-local core = require "ponder.core.got"
+local core = require "ponder.got.core"
 local builtin = require "ponder.builtin"
 local connections = require "ponder.parse.connections"
 local add_directives = require "ponder.got.asks"
 local graph = require "ponder.got.graph"
-local ids = require "ponder.core.machine"
 local machine = require "ponder.machine"
 local map_of = require "ponder.got.map"
 local options = require "ponder.options"
@@ -92,9 +91,7 @@ end
 
 --- Adds the directives that follow a step of the core, or ends the run.
 local function follow(run, turn, call_id, step, reason)
-    if step == "no_memory" then
-        error("not enough memory", 0)
-    elseif step == "asked" then
+    if step == "asked" then
         add_directives(run, turn)
     elseif reason == "error" then
         run:fail(turn, call_id, "no thought was generated")
@@ -433,7 +430,7 @@ local got = machine.class {
 ---An id for a node, unique in the process.
 ---@return string
 function got.generate_node_id()
-    return ids.unique_id("node_")
+    return machine.unique_id("node_")
 end
 
 ---The status of a machine: `machine.status`.

@@ -9,11 +9,11 @@
 --- next (each has the id of a call, which the reply must carry), and events, which say what
 --- happened (for telemetry).
 ---
---- The C core of a class (`ponder.core.NAME`, a userdata) owns the state: status and transitions,
---- call ids, open calls, nodes, frontier. Lua owns text and policy: contents, parsers, prompts,
---- messages and directives. Users hold a read-only handle; behind it is a Run, a plain table:
+--- The core of a class (ponder.machine.core) owns the state: status and transitions, call ids, open
+--- calls, nodes. The class owns text and policy: contents, parsers, prompts, messages and
+--- directives. Users hold a read-only handle; behind it is a Run, a plain table:
 ---
----     run.class     the class description (below)      run.core     the C core
+---     run.class     the class description (below)      run.core     the core
 ---     run.options   the checked options                run.prompts  the user's prompt functions
 ---     run.prompt    the question, from `start`         run.usage    the sum of token counts
 ---     run.streams   chunks by call id                  run.reason   termination_reason
@@ -31,11 +31,11 @@
 --- `turn` is one call of update: `{now, env, directives, events}`. An error in one of the user's
 --- functions (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
 
-local core = require "ponder.core.machine"
 local Run = require "ponder.machine.run"
 local map_of = require "ponder.machine.map"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
+local scheduler = require "ponder.task.scheduler"
 local tally = require "ponder.tally"
 
 local machine = {}
@@ -63,7 +63,7 @@ local show = options.show
 
 ---@class MachineClass
 ---@field name string `"tot"`
----@field core table the library of the C core: `new(options)`, `transitions`
+---@field core table the library of the core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
 ---@field check_options? fun(checked): string? checks the options together: what is wrong; it may
 ---change them
@@ -86,10 +86,10 @@ local show = options.show
 ---@field unreadable? fun(run, turn, call, text) if `parse` may return nil
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
----@field copy? fun(run, copy) clone: completes the copy, which has a clone of the C core and copies
+---@field copy? fun(run, copy) clone: completes the copy, which has a clone of the core and copies
 ---of the run's tables, one level deep
 ---@field save fun(run, map) to_map: adds the class's fields
----@field load fun(run, reader) from_map: reads them, after the C core has loaded its calls
+---@field load fun(run, reader) from_map: reads them, after the core has loaded its calls
 
 -------------------------------------------------------------------------------
 -- Messages
@@ -228,7 +228,8 @@ local NO_ENV = {}
 local function update(run, msg, env)
     check_arguments(run, msg, env)
     env = env or NO_ENV
-    local turn = { now = env.now_ms or core.clock_ms(), env = env, directives = {}, events = {} }
+    local turn = { now = env.now_ms or scheduler.now() * 1000, env = env, directives = {},
+        events = {} }
     if msg.type == "start" then
         start(run, turn, msg)
     elseif msg.type == "llm_partial" then
@@ -443,6 +444,16 @@ local function index_replies(class)
     end
 end
 
+local last_id = 0
+
+---An id that is unique in this Lua state.
+---@param prefix string
+---@return string
+function machine.unique_id(prefix)
+    last_id = last_id + 1
+    return prefix .. last_id
+end
+
 ---Makes a class of machines, and its library of public functions. The description becomes the
 ---class.
 ---@param class MachineClass
@@ -480,7 +491,7 @@ function machine.class(class)
         ---A call id, unique in this process.
         ---@return string
         generate_call_id = function()
-            return core.unique_id("call_")
+            return machine.unique_id("call_")
         end,
         ---The status transitions of the core: a list of {from, to, on}.
         transitions = class.core.transitions,

@@ -43,9 +43,7 @@ local quote = require "ponder.quote"
 local map_of = require "ponder.tot.map"
 local tot_options = require "ponder.tot.options"
 local views = require "ponder.tot.views"
-local machine_core = require "ponder.core.machine"
 
-local new_list = machine_core.new_list
 local numbered, thought_ids = views.numbered, views.thought_ids
 
 local MAX_STEPS_SHOWN = 16 -- of the path to a node, in a prompt
@@ -201,7 +199,7 @@ local function read_thoughts(list, where)
     if type(list) ~= "table" then
         return nil, ("%s must be a list of thoughts (got %s)"):format(where, options.show(list))
     end
-    local texts = new_list(#list)
+    local texts = {}
     for i = 1, #list do
         local thought = list[i]
         local text = type(thought) == "table" and thought.content or thought
@@ -224,7 +222,7 @@ local function read_scores(map, where, count)
         return nil, ("%s must be a table of scores by thought id (got %s)")
             :format(where, options.show(map))
     end
-    local list, found = new_list(count), 0
+    local list, found = {}, 0
     for i = 1, count do
         local score = map[thought_ids[i]]
         if score ~= nil and type(score) ~= "number" then
@@ -364,7 +362,7 @@ local tot = machine.class(class)
 ---A node id, unique in this process.
 ---@return string
 function tot.generate_node_id()
-    return machine_core.unique_id("node_")
+    return machine.unique_id("node_")
 end
 
 ---The instructions of the built-in prompt for thoughts. Pass an edited copy as `prompts.generate`

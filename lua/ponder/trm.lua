@@ -16,7 +16,7 @@
 --- |                                             | the text has no grade                          |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- Status transitions (src/api/l_machine.c); one call is open while the machine is busy:
+--- Status transitions; one call is open while the machine is busy:
 ---
 --- | from        | to          | on          |
 --- |-------------|-------------|-------------|
@@ -45,14 +45,31 @@
 --- ponder.machine).
 
 local act = require "ponder.trm.act"
-local core = require "ponder.core.trm"
 local critique = require "ponder.parse.critique"
 local latent = require "ponder.trm.latent"
 local machine = require "ponder.machine"
+local machine_core = require "ponder.machine.core"
 local options = require "ponder.options"
 local views = require "ponder.trm.views"
 
 local show = options.show
+
+local core = machine_core.class {
+    name = "trm",
+    statuses = { "reasoning", "supervising", "improving" },
+    calls = { "reason", "supervise", "improve" },
+    transitions = {
+        { "idle", "reasoning", "start" },
+        { "reasoning", "supervising", "reasoning" },
+        { "supervising", "improving", "supervision" },
+        { "supervising", "completed", "supervision" },
+        { "improving", "reasoning", "improvement" },
+        { "improving", "completed", "improvement" },
+        { "reasoning", "error", "error" },
+        { "supervising", "error", "error" },
+        { "improving", "error", "error" },
+    },
+}
 
 ---@class TrmOptions
 ---@field max_supervision_steps? integer default 5

@@ -1,6 +1,6 @@
 --- The public graph of a Graph of Thoughts machine: nodes and edges as tables, by id.
 ---
---- The C core identifies nodes and edges by index (1 is the oldest) and keeps scores, depths and
+--- The core identifies nodes and edges by index (1 is the oldest) and keeps scores, depths and
 --- edges. The run keeps the texts:
 ---
 ---     run.ids[index]         id of a node           run.indexes[id]        index of a node
@@ -136,7 +136,6 @@ local function add_edge(run, from, to, kind)
     end
     local key = from << 32 | to
     if from ~= to and not run.links[key] then
-        run.links[key] = false -- makes room, so that noting the edge cannot fail
         run.links[key] = run.core:add_edge(from, to, kind)
         return run.links[key]
     end
@@ -287,28 +286,28 @@ end
 
 local function edges_at(direction)
     return function(run, index)
-        local edges = run.core:edges(index, direction)
-        for i, edge in ipairs(edges) do
+        local edges = {}
+        for i, edge in ipairs(run.core:edges(index, direction)) do
             edges[i] = graph.edge(run, edge)
         end
         return edges
     end
 end
 
-local function ids_by(name, direction, ends)
+local function ids_by(name, direction)
     return function(run, index)
-        return graph.ids_at(run, run.core[name](run.core, index, direction, ends))
+        return graph.ids_at(run, run.core[name](run.core, index, direction))
     end
 end
 
 -- Edges of a node, oldest first.
 add_query("get_outgoing_edges", edges_at "out")
-add_query("get_incoming_edges", edges_at "in")
+add_query("get_incoming_edges", edges_at "into")
 -- Ids at the other ends of a node's edges, newest edge first, one for each edge.
-add_query("get_children", ids_by("edges", "out", true))
-add_query("get_parents", ids_by("edges", "in", true))
+add_query("get_children", ids_by("neighbors", "out"))
+add_query("get_parents", ids_by("neighbors", "into"))
 -- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
-add_query("get_ancestors", ids_by("reach", "in"))
+add_query("get_ancestors", ids_by("reach", "into"))
 add_query("get_descendants", ids_by("reach", "out"))
 -- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
 -- without incoming edges, or one seen before.

@@ -133,14 +133,15 @@ function map_of.load(run, reader)
     local indexes, votes = load_pending(run, reader)
     run.parse_retries = reader:get("parse_retries", COUNT) or 0
     run.unread = map.unread ~= nil and reader:text("unread", map.unread) or nil
-    local wrong = run.core:restore_state(
-        load_index(run, reader, "root_id", map.root_id),
-        load_index(run, reader, "current_node_id", map.current_node_id),
-        load_index(run, reader, "result_node_id", map.result_node_id),
-        reader:get("generation_count", COUNT) or 0,
-        reader:get("refinements", COUNT) or 0,
-        load_thoughts(run, reader),
-        indexes, votes)
+    local wrong = run.core:restore_state {
+        root = load_index(run, reader, "root_id", map.root_id),
+        current = load_index(run, reader, "current_node_id", map.current_node_id),
+        result = load_index(run, reader, "result_node_id", map.result_node_id),
+        generation_count = reader:get("generation_count", COUNT) or 0,
+        refinements = reader:get("refinements", COUNT) or 0,
+        thoughts_in = load_thoughts(run, reader),
+        pending = indexes, votes = votes,
+    }
     if wrong then
         reader:refuse(wrong, ("does not fit the status %q"):format(run.core:status()))
     end

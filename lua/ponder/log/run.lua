@@ -11,7 +11,6 @@ local core = require "ponder.core.task"
 local file = require "ponder.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
-local machine = require "ponder.core.machine"
 local random = require "ponder.core.random"
 local quote = require "ponder.quote"
 local runs = require "ponder.run"
@@ -107,9 +106,6 @@ local function install_clocks()
     end
     os.clock = function() -- luacheck: ignore 122
         return read("cpu", cpu_time)
-    end
-    machine.clock_ms = function()
-        return scheduler.now() * 1000
     end
     math.randomseed = function(...) -- luacheck: ignore 122
         if select("#", ...) > 0 then

@@ -108,7 +108,7 @@ function Core:start(call_id, now)
     add_call(self, call_id, self._kind.calls[1], 0)
 end
 
-core.start = Core.start -- for classes whose own does more
+core.start, core.open_calls = Core.start, Core.open_calls -- for classes whose own do more
 
 ---Changes the status; `completed` and `error` close all calls at the time `now`.
 function Core:move(status, now)

@@ -9,7 +9,7 @@ local show = options.show
 
 ---@class MachineRun
 ---@field class MachineClass
----@field core userdata the C core
+---@field core MachineCore
 ---@field options table<string, any> checked
 ---@field prompts table<string, function|string> the user's
 ---@field prompt string? the question, from `start`

@@ -17,8 +17,8 @@
 --- | answering | error     | llm_result that failed or holds nothing       |
 
 local answers = require "ponder.parse.answer"
-local core = require "ponder.core.cot"
 local machine = require "ponder.machine"
+local machine_core = require "ponder.machine.core"
 local strategy = require "ponder.strategy"
 
 local function begin(run, turn, msg)
@@ -36,7 +36,13 @@ end
 
 local class = machine.class {
     name = "cot",
-    core = core,
+    core = machine_core.class {
+        name = "cot",
+        statuses = { "answering" },
+        calls = { "answer" },
+        transitions = { { "idle", "answering", "start" }, { "answering", "completed", "answer" },
+            { "answering", "error", "error" } },
+    },
     options = {},
     prompts = { generate = "generation_prompt" },
     replies = { llm_result = { "answer" } },

@@ -26,7 +26,7 @@ local views = {}
 ---@field path_ids string[] from the root
 ---@field path_text string their texts, one per line
 
-local array, new_list = json.array, require("ponder.core.machine").new_list
+local array = json.array
 
 ---The name of the search.
 ---@return string
@@ -52,7 +52,7 @@ views.thought_ids = thought_ids
 
 ---The thoughts of a slot as {id, content}, numbered from 1.
 function views.numbered(texts)
-    local thoughts = new_list(#texts)
+    local thoughts = {}
     for i = 1, #texts do
         thoughts[i] = { id = thought_ids[i], content = texts[i] }
     end
