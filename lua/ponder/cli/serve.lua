@@ -100,8 +100,9 @@ raises is only logged:
 
 With --log, GET / is the page of its runs (ponder view); its URL, with a token, is printed at start.
 ponder replay FILE#3 and ponder fork FILE#3 answer the request of run 3 again. Answers have an
-x-request-id, but for those to what is not valid HTTP (a wrong Content-Length, a URL that is too long). Without --key-file
-the server accepts connections from this machine only. For TLS, use a proxy and --key-file:
+x-request-id, but for those to what is not valid HTTP (a wrong Content-Length, a URL that is too
+long). Without --key-file the server accepts connections from this machine only. For TLS, use a
+proxy and --key-file:
 
   Caddyfile   example.com { reverse_proxy 127.0.0.1:8321 { flush_interval -1 } }
   nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off;
