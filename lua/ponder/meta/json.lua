@@ -22,8 +22,8 @@ json.null = nil
 ---@field max_depth? integer nesting depth, 1 to 10000; default 1000
 
 ---The JSON text of a value, the same bytes for equal values: an object's keys are sorted bytewise,
----numbers have their shortest text that reads back as the same number, and nothing is spaced out
----unless `indent` says so.
+---numbers have the fewest digits that read back as the same number (at least 15 if they are
+---subnormal), and nothing is spaced out unless `indent` says so.
 ---
 ---A table is an object if all its keys are strings, or it has none, and a list if its keys are
 ---1..n; `json.array` and `json.object` decide where that is ambiguous. A table or userdata whose
