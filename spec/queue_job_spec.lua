@@ -17,6 +17,15 @@ return {
     echo = function(x) return x end,
     ask = function(x) return (require("ponder.model").open "script:model.lua":complete(x)) end,
     late = function() return require "late" end,
+    hidden = function() return require(("other")) end,
+    wordy = function(x)
+        local sha256, words = require("ponder.core.store").sha256, {}
+        for i = 1, x do
+            words[i] = sha256(tostring(i))
+        end
+        require("ponder.log").event("words", { text = table.concat(words) })
+        return require("ponder.model").open("script:model.lua"):complete "?"
+    end,
     nap = function(x) task.sleep(x) return x end,
     draw = function()
         note(("%d %d"):format(math.random(0), math.random(0)))
@@ -33,6 +42,7 @@ describe("a job", function()
 
     setup(function()
         lab = workers.lab { ["job.lua"] = JOB, ["late.lua"] = "return 'mine'",
+            ["other.lua"] = "return 'hidden'",
             ["model.lua"] = "return function() return 'yes' end" }
         worker = lab:worker()
     end)
@@ -143,6 +153,29 @@ describe("a job", function()
         local resumed = lab:ponder { "resume", "main.db" }
         assert.same({ 0, out }, { resumed.status, resumed.out }, resumed.err)
         assert.is_nil(io.open(lab.dir.path .. "/owned"))
+    end)
+
+    it("fails in a replay that lacks one of its files, and names the file", function()
+        assert.equal("hidden\n", run [[print(q:call(1, "hidden"))]])
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.same({ 1, "nil\tponder/log/files.lua" }, { replay.status, replay.out:sub(1, 24) })
+        assert.matches("run 2 had completed, and failed now: .*/other%.lua: not in the log, which "
+            .. "has what the program itself has read", replay.err)
+    end)
+
+    it("loses its rows, not its result, if they are too many", function()
+        local done = lab:coordinate [[print(q:call(280000, "wordy"))]]
+        assert.same({ 0, "yes\n" }, { done.status, done.out }, done.err)
+        local why = "record, 3 rows of 17.1 MiB, is more than a queue takes"
+        assert.matches("ponder: queue t: wordy%[1%]: what the worker recorded is lost: its " .. why,
+            done.err)
+        assert.matches("ponder work: wordy%[1%]: its " .. why, worker:output())
+        assert.equal("queue.lost", lab:sql "SELECT name FROM events")
+        assert.equal("0", lab:sql "SELECT count(*) FROM calls")
+        for _, command in ipairs { "replay", "resume" } do
+            local again = lab:ponder { command, "main.db" }
+            assert.same({ 0, "yes\n", "" }, { again.status, again.out, again.err })
+        end
     end)
 
     it("becomes a dead letter that says why, if it cannot be read", function()

@@ -350,6 +350,13 @@ describe("a worker that is killed", function()
         end
         assert.same({ 3, 4 }, { died, crew })
         assert.equal(4, together) -- the third time it ran alone, after the others
+        coordinator = lab:begin [[
+            print(q:map({ "die" }, "nap_or_die", { max_attempts = 1 })[1])]]
+        eventually("it is over", function()
+            keep_working()
+            return not coordinator:runs()
+        end)
+        assert.equal(5, crew) -- its only attempt ended one
     end)
 
     it("counts against a job that runs alone, even if it waits", function()

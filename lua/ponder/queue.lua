@@ -138,15 +138,14 @@ end
 -- One job
 
 -- Adds the worker's recording to this run: rows, no files. Code comes from this side alone.
-local function adopt(self, run, rows)
+local function adopt(self, slot, run, rows)
     if rows == "" or not run.session then
         return
     end
-    local ok, message = require("ponder.log.carry").unpack(run.session, rows)
-    if ok == nil and message then
-        self.exchange.say(message)
+    slot.recorded, slot.lost = require("ponder.log.carry").unpack(run.session, rows)
+    if slot.lost then
+        self.exchange.say(("%s: %s"):format(run.name, slot.lost))
     end
-    return ok
 end
 
 -- Shares the budgets around the job with the workers, outermost first.
@@ -168,7 +167,7 @@ local function budgets_around(self)
 end
 
 local CANCELLED = "the job was cancelled"
-local OUTCOME = "queue.outcome" -- a failure, of which no worker has sent a recording
+local OUTCOME = "queue.outcome" -- of a job without a worker's recording
 
 -- Calls the function here, to play a worker's recording.
 local function play(self, slot)
@@ -191,9 +190,12 @@ local function play(self, slot)
 end
 
 local function run_here(self, slot)
-    local failure = slot.failure
-    if failure or log.has_record(OUTCOME) then
-        return log.record(OUTCOME, nil, table.unpack, failure, 1, failure and failure.n)
+    local outcome = slot.outcome
+    if outcome or log.has_record(OUTCOME) then
+        if slot.lost then
+            log.event("queue.lost", { message = slot.lost })
+        end
+        return log.record(OUTCOME, nil, table.unpack, outcome, 1, outcome and outcome.n)
     end
     return play(self, slot)
 end
@@ -215,7 +217,7 @@ local function await_worker(self, slot, run)
         and type(value.message) == "string") then
         return nil, "the job's result in Redis is damaged", "PROTOCOL"
     end
-    slot.recorded = adopt(self, run, rows)
+    adopt(self, slot, run, rows)
     if slot.status == "ok" then
         return value
     end
@@ -223,13 +225,11 @@ local function await_worker(self, slot, run)
 end
 
 -- Results for Run:call_elsewhere.
-local function judge(slot, value, message, ...)
-    if not message then
-        return true, value
-    elseif slot.recorded then
-        return true, value, message, ...
+local function judge(slot, ...)
+    if slot.recorded then
+        return true, ...
     end
-    slot.failure = table.pack(value, message, ...)
+    slot.outcome = table.pack(...)
     return false
 end
 

@@ -7,6 +7,7 @@
 
 local host = require "ponder.core.host"
 local holds = require "ponder.task.hold"
+local quote = require "ponder.quote"
 local run_file = require "ponder.log.file"
 local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
@@ -17,8 +18,10 @@ local carry = {}
 local FORM = 2
 local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, start time, seed
 local MAX_BYTES, MAX_ROWS = 1 << 26, 1 << 18 -- uncompressed: they take the other side up to 2 s
+local MAX_SENT = 8 << 20 -- compressed
 local MIN_COMPRESSED = 512 -- bytes: smaller data is not compressed
 local PLAIN = "\xff\xff\xff\xff" -- in place of the size with which compressed bytes begin
+local LOST = PLAIN .. "\0\0" -- before the reason why there are no rows
 
 local RUN = { "uid", "within", "name", "labels", "command", "script", "seed", "started_at",
     "ended_at", "status", "exit_status", "answer", "error" }
@@ -111,7 +114,8 @@ end
 
 ---Packs the rows of an inner run, once `run:call` has returned.
 ---@param session ponder.log.Session of that run
----@return string? bytes nil if the run is not logged or has no file; or if it has too many rows
+---@return string? bytes nil if the run is not logged or has no file
+---@return string? excess why the bytes hold no rows: there are too many
 function carry.pack(session)
     local file = session.root.recorder and session.root.recorder.writer
     if not file or not file.db then
@@ -126,10 +130,15 @@ function carry.pack(session)
         put(out, nil)
     end
     local text = table.concat(out)
-    if #text > MAX_BYTES or out.rows > MAX_ROWS then
-        return nil
+    if #text <= MAX_BYTES and out.rows <= MAX_ROWS then
+        local bytes = #text > MIN_COMPRESSED and zlib.compress(text) or PLAIN .. text
+        if #bytes <= MAX_SENT then
+            return bytes
+        end
     end
-    return #text > MIN_COMPRESSED and zlib.compress(text) or PLAIN .. text
+    local excess = ("its record, %s of %.1f MiB, is more than a queue takes"):format(
+        quote.count(out.rows, "row"), #text / (1 << 20))
+    return LOST .. excess, excess
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -271,14 +280,16 @@ local CANNOT_READ = "cannot read what a worker recorded: "
 ---@param session ponder.log.Session of that run
 ---@param bytes string from carry.pack
 ---@return boolean? stored nil if nothing is logged here or the bytes are damaged
----@return string? message if they are damaged
+---@return string? message if they are damaged, or were too many to send
 function carry.unpack(session, bytes)
     local recorder = session.recorder
     if not recorder then
         return nil
     end
     local text, message
-    if bytes:sub(1, #PLAIN) == PLAIN then
+    if bytes:sub(1, #LOST) == LOST then
+        return nil, "what the worker recorded is lost: " .. quote.utf8(bytes:sub(#LOST + 1))
+    elseif bytes:sub(1, #PLAIN) == PLAIN then
         text = bytes:sub(#PLAIN + 1)
     else
         text, message = zlib.decompress(bytes, MAX_BYTES)

@@ -14,6 +14,7 @@ local files = {}
 ---@field piped boolean it cannot be read again
 
 local BUILT_IN = "built in: "
+local ABSENT = "not in the log, which has what the program itself has read, no files of workers"
 
 local read_by_path = {} -- files of this run, in order and by path
 local recorded = {} -- files of the replayed run, by path
@@ -55,7 +56,7 @@ function files.read(path, kind, hash)
     elseif past then
         return nil, ("%s: in the log it is of the kind %s, not %s"):format(path, past.kind, kind)
     elseif offline then
-        return nil, path .. ": not in the log"
+        return nil, ("%s: %s"):format(path, ABSENT)
     end
     local file, message = io.stdin, nil
     if path ~= "-" then
@@ -208,7 +209,7 @@ local function find_recorded(name)
             end
         end
     end
-    return "no such module in the log"
+    return ABSENT
 end
 
 ---Records the modules that the script requires, and finds those of a replayed run.

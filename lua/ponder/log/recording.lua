@@ -20,6 +20,7 @@ local BATCH = 256 -- rows of the tape read at once
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
 ---@field seed integer? of a run
+---@field completed boolean? of a run
 ---@field answered boolean
 ---@field within integer? the effect inside which it was asked
 
@@ -109,7 +110,7 @@ local function keep_runs(self, rows)
     for _, row in ipairs(rows) do
         local key = ("%s %s"):format(self.ordered and row.within or "", row.identity)
         local known = known_of(self, "run", row.id, row.status, nil, row.within)
-        known.seed = row.seed
+        known.seed, known.completed = row.seed, row.status == "ok"
         self.runs[key] = self.runs[key] or {}
         table.insert(self.runs[key], known)
     end

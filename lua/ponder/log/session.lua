@@ -332,7 +332,11 @@ function Session:finish_within(status, answer, message, exit_status)
         self.tape.recorder = nil
     end
     self.outer.tape:end_run(self.what)
-    local root = self.root
+    local root, known = self.root, self.what.known
+    if status == "failed" and self.past and self.past.ordered and known.completed then
+        root.tape.diverged = root.tape.diverged or ("run %d had completed, and failed now: %s")
+            :format(known.id, quote.line(message or "?"))
+    end
     if self.outer == root then
         rotate.note_end(root)
     end

@@ -6,7 +6,7 @@ local zlib = require "ponder.core.zlib"
 
 local payload = {}
 
---- Limit of an item, and of a result with its record.
+--- Limit of an item, and of a result as JSON.
 payload.MAX_BYTES = 8 << 20
 
 local WORTH_IT = 1024 -- bytes; shorter texts are not compressed
@@ -130,7 +130,7 @@ end
 
 ---Encodes the result of a function.
 ---@param value any
----@param rows? string of its run, from ponder.log.carry; left out if there are too many
+---@param rows? string of its run, from ponder.log.carry
 ---@return string? bytes
 ---@return string? message
 function payload.value(value, rows)
@@ -142,8 +142,7 @@ function payload.value(value, rows)
         return nil, ("the result has %s, more than the %s that a queue takes"):format(
             mebibytes(#text), mebibytes(payload.MAX_BYTES))
     end
-    local bytes = pack(text, rows)
-    return #bytes <= payload.MAX_BYTES and bytes or pack(text)
+    return pack(text, rows)
 end
 
 ---Converts an error value or a message to text.
@@ -165,12 +164,11 @@ function payload.failure(message, code, partial, rows)
     local what = { message = payload.text(message):sub(1, MAX_MESSAGE_BYTES),
         code = code and tostring(code), partial = partial }
     local ok, text = pcall(json.encode, what)
-    local bytes = ok and pack(text, rows)
-    if not ok or #bytes > payload.MAX_BYTES then
+    if not ok or #text > payload.MAX_BYTES then
         what.partial = nil
-        bytes = pack(json.encode(what))
+        text = json.encode(what)
     end
-    return bytes
+    return pack(text, rows)
 end
 
 ---Decodes the stored outcome of a job.

@@ -8,8 +8,9 @@
 ---
 --- If a lease cannot be renewed for half of its time, another worker may soon take the job: it is
 --- cancelled here, so that nothing is paid twice; its journal has the replies paid for. While a job
---- computes that has come back from a dead worker, Redis knows it: if it ends this worker too, that
---- is an attempt of this job, and of no other. From its third attempt on a job runs alone.
+--- computes that has come back from a dead worker, or has one attempt only, Redis knows it: if it
+--- ends this worker, that is an attempt of this job, and of no other. From its third attempt on a job
+--- runs alone.
 
 local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
@@ -164,8 +165,15 @@ local function conclude(self, job, status, value)
 end
 
 -- What the run of a job has recorded.
-local function rows_of(job)
-    return job.run.session and carry.pack(job.run.session)
+local function rows_of(self, job)
+    local rows, excess
+    if job.run.session then
+        rows, excess = carry.pack(job.run.session)
+    end
+    if excess then
+        self.opts.say(("%s: %s: only the result is sent"):format(job.run.name, excess))
+    end
+    return rows
 end
 
 -- Makes a dead letter of a job; one without an id is named after its entry.
@@ -204,7 +212,7 @@ local work_on
 local function again(self, job)
     local message = payload.text(job.run.error)
     if job.attempt >= job.spec.max_attempts then
-        bury(self, job, message, rows_of(job))
+        bury(self, job, message, rows_of(self, job))
         return
     end
     local deliveries = persist(self, function()
@@ -250,7 +258,8 @@ local function perform(self, job)
     end
     job.run = runs.unchecked({ name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
         labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt },
-        watch = job.spared and not self.alone and function(begins) watch(self, job, begins) end },
+        watch = (job.spared or spec.max_attempts == 1) and not self.alone
+            and function(begins) watch(self, job, begins) end },
         self.opts.budget)
     if job.lost then
         return nil, "lost", "CANCELLED"
@@ -268,7 +277,7 @@ local function finish(self, job, value, message, code, partial)
     elseif run.status == "failed" and run.error ~= nil then
         return again(self, job)
     end
-    local rows = rows_of(job)
+    local rows = rows_of(self, job)
     local text, problem
     if run.status == "completed" then
         text, problem = payload.value(value, rows)
