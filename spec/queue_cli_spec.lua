@@ -189,6 +189,16 @@ describe("a Redis that anybody may have written to", function()
         lab.server:cli "SET 'ponder:1:{t}:workers' 1"
         assert.matches("^ponder queue: [^\n]*WRONGTYPE[^\n]*\n$", queue().err)
     end)
+
+    it("ends a worker, with a message, by an answer that Redis cannot give", function()
+        local lab <close> = workers.lab({ ["job.lua"] = JOB }, { "--rename-command", "XLEN", "",
+            "--rename-command", "ECHO", "XLEN" })
+        lab.server:cli "HSET 'ponder:1:{t}:codes' other {}"
+        local worker = lab:worker()
+        assert.equal("1", worker:wait(10))
+        assert.matches("an impossible answer of Redis: .*attempt to compare", worker:output())
+        assert.matches("attempt to compare", lab.server:cli "HVALS 'ponder:1:{t}:workers'")
+    end)
 end)
 
 describe("jobs for a version of the script that no worker has", function()

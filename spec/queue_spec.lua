@@ -350,6 +350,7 @@ describe("a worker that is killed", function()
         end
         assert.same({ 3, 4 }, { died, crew })
         assert.equal(4, together) -- the third time it ran alone, after the others
+        os.execute(("rm %s/main.db*"):format(lab.dir.path))
         coordinator = lab:begin [[
             print(q:map({ "die" }, "nap_or_die", { max_attempts = 1 })[1])]]
         eventually("it is over", function()

@@ -485,8 +485,8 @@ function Worker:work()
         for _, work in ipairs { keeper.keep, store_all, read_all } do
             task.spawn(function()
                 local ok, problem = pcall(work, self)
-                if not ok then -- Redis has answered what no queue holds
-                    fail(payload.text(problem))
+                if not ok then
+                    fail("an impossible answer of Redis: " .. payload.text(problem))
                 end
             end)
         end
