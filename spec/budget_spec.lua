@@ -1,7 +1,9 @@
 -- task.with_budget: reservations, charges, and what happens when a budget is spent.
 
+local budgets = require "ponder.task.budget"
 local fake = require "model_fake"
 local help = require "task_help"
+local holds = require "ponder.task.hold"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local quote = require "ponder.quote"
@@ -126,7 +128,9 @@ describe("a budget of tokens", function()
                 assert.is_true(with_cap > 100 and with_cap < 200)
                 ask(m)
                 assert.is_true(task.spent().tokens > with_cap + 1024)
-                assert.equal(task.spent().tokens, task.spent().estimated_tokens)
+                local spent = task.spent()
+                assert.same({ spent.tokens, spent.cost },
+                    { spent.estimated_tokens, spent.estimated_cost })
                 assert.same({}, task.spent().usage)
             end)
         end)
@@ -240,8 +244,9 @@ describe("a budget of money", function()
                 return ({ HOME = "/home/me", OPENAI_API_KEY = "sk-1234567890" })[variable]
             end })
             local m = client.open("openai:new", { base_url = "http://localhost:1/v1" })
-            local _, message, code = task.with_budget({ max_cost = 3 }, ask, m)
-            assert.equal("NO_PRICE", code)
+            local asked = budgets.new {}
+            local _, message, code = budgets.asking(asked, task.with_budget, { max_cost = 3 }, ask, m)
+            assert.same({ "NO_PRICE", 0 }, { code, asked.calls })
             assert.equal("max_cost needs the price of http://localhost:1/v1/new, which is unknown: "
                 .. "give it in /home/me/.config/ponder/prices.lua, as "
                 .. '{ ["http://localhost:1/v1/new"] = { input = USD, output = USD } } '
@@ -250,6 +255,19 @@ describe("a budget of money", function()
                 assert.truthy(ask(m))
                 assert.is_nil(task.spent().cost)
             end)
+        end)
+    end)
+
+    it("has all of its room again when no call is in flight", function()
+        help.run(function()
+            local max_cost = 0.1 + 0.2 + 0.3
+            local one, begun = budgets.new { max_cost = max_cost }, {}
+            for i, cost in ipairs { 0.1, 0.2, 0.3 } do
+                begun[i] = holds.new(one, nil, { tokens = 0, cost = cost }):reserve()
+            end
+            for _, hold in ipairs(begun) do hold:settle(nil, 0) end
+            local last = holds.new(one, nil, { tokens = 0, cost = max_cost })
+            assert.is_true(task.timeout(1, last.reserve, last) == last)
         end)
     end)
 
@@ -426,8 +444,18 @@ describe("a reply that did not come from the network", function()
                 assert.equal("the budget of 3 calls is spent", message)
             end)
             task.with_budget({ max_calls = 0 }, function()
-                model_budget.charge(request, nil, "as it was said", "BUDGET")
+                task.with_budget({}, function()
+                    model_budget.charge(request, nil, "as it was said", "BUDGET")
+                    assert.is_nil(task.spent().spent)
+                end)
                 assert.equal("as it was said", task.spent().spent)
+            end)
+            draft.origin = nil
+            task.with_budget({}, function()
+                model_budget.charge(request, draft, nil, nil, nil, 2, 1)
+                local spent = task.spent()
+                assert.same({ 2, 1 }, { spent.calls, spent.failed })
+                assert.equal(3 * (spent.estimated_tokens // 3), spent.tokens - 500)
             end)
         end)
     end)
@@ -571,7 +599,9 @@ describe("attempts", function()
             task.with_budget({ max_calls = 5 }, function()
                 local reply = ask(m, { max_tokens = 24, on_delta = function() end })
                 assert.is_true(reply.truncated)
-                assert.is_true(task.spent().tokens > 24 + 10)
+                local spent = task.spent()
+                assert.is_true(spent.tokens > 24 + 10)
+                assert.equal(spent.tokens - 10, spent.estimated_tokens)
                 assert.same({ input_tokens = 9, output_tokens = 1, total_tokens = 10 },
                     reply.usage)
             end)

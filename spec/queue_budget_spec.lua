@@ -92,6 +92,15 @@ describe("a budget of several machines", function()
         end)
     end)
 
+    it("is spent everywhere after a call that can never fit", function()
+        with(2, { max_cost = 1 }, function(a, b)
+            a.backing:renew() -- connects
+            assert.is_nil((reserve(a, { tokens = 1, cost = 2 })))
+            task.sleep(0.05)
+            assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 })))
+        end)
+    end)
+
     it("charges a dead machine's reservations in full", function()
         with(2, { max_tokens = 100 }, function(a, b)
             local hold = assert(reserve(a, { tokens = 60, cost = 0 }))

@@ -101,9 +101,6 @@ local function begin_in(one, hold)
     local reserved = hold.reserved
     one.calls = one.calls + (hold.again and 0 or 1)
     one.samples = one.samples + hold.samples
-    if one.clock and one.in_flight == 0 then
-        one.busy_since = one.clock()
-    end
     one.in_flight = one.in_flight + 1
     if reserved then
         one.reserved_tokens = one.reserved_tokens + reserved.tokens
@@ -283,9 +280,6 @@ local function end_in(one, hold)
         one.calls, one.samples = one.calls - 1, one.samples - hold.samples
     end
     one.in_flight = one.in_flight - 1
-    if one.clock and one.in_flight == 0 then
-        one.busy = one.busy + one.clock() - one.busy_since
-    end
     if reserved then
         one.reserved_tokens = one.reserved_tokens - reserved.tokens
         -- Setting 0 removes the accumulated rounding error.
@@ -372,23 +366,19 @@ function holds.charge(need, usage, cost, failed, partial)
     end
 end
 
----Counts an attempt of such a call that failed, but may have been billed.
+---Counts an attempt of such a call that failed, but may have been billed, in the budgets in force.
 ---@param need ponder.task.Need its upper bound
 function holds.charge_attempt(need)
-    local innermost = budget.current()
-    if innermost then
-        local hold = holds.new(innermost, nil, need)
-        hold.again = true
-        begin(hold):settle(nil, nil)
-    end
+    local hold = holds.new(budget.current(), nil, need)
+    hold.again = true
+    begin(hold):settle(nil, nil)
 end
 
 ---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need its upper bound
 ---@param message string
 function holds.refuse_again(need, message)
-    local innermost = budget.current()
-    local full = innermost and obstacle(holds.new(innermost, nil, need))
+    local full = obstacle(holds.new(budget.current(), nil, need))
     if full then
         budget.exhaust(full, message)
     end
