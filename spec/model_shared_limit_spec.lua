@@ -78,8 +78,19 @@ describe("limits in Redis", function()
         local refused = { status = 429, body = "{}", headers = { ["retry-after"] = "30" } }
         machines(server.url, { { refused }, { fake.reply("x") } }, function(a, b)
             try(a, {}, 1, 0.2)
+            local hash = server:cli "KEYS '*limits*'"
+            local s, us = server:cli("TIME"):match "(%d+)%s+(%d+)"
+            local left = server:cli("HGET '" .. hash .. "' paused_until") - s * 1000 - us / 1000
+            assert.is_true(left > 29500 and left < 30000, left)
             try(b, {}, 1, 0.2)
             assert.same({ 1, 0 }, { #a.transport.sent, #b.transport.sent })
+            server:cli(("HINCRBYFLOAT '%s' paused_until %g"):format(hash, 800 - left))
+            task.spawn(function() -- another machine extends it while b waits
+                task.sleep(0.2)
+                server:cli(("HINCRBYFLOAT '%s' paused_until 30000"):format(hash))
+            end)
+            try(b, {}, 1, 1)
+            assert.equal(0, #b.transport.sent)
         end)
     end)
 
