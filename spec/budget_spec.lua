@@ -352,6 +352,18 @@ describe("calls in flight when a budget is spent", function()
         end)
     end)
 
+    it("count for the time that an account measures, once where they overlap", function()
+        help.run(function()
+            local m, account = open(slow(2)), budgets.new {}
+            account.clock = task.now
+            budgets.asking(account, task.map, { 0, 1, 5 }, function(at)
+                task.sleep(at)
+                ask(m)
+            end)
+            assert.same({ 3, 5, 7 }, { account.calls, account.busy, task.now() })
+        end)
+    end)
+
     it("are cancelled if asked to, with the same code", function()
         help.run(function()
             local closed = {}

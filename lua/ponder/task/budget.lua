@@ -61,6 +61,8 @@ budget.LIMITS = {
 ---@field late boolean? it timed out
 ---@field unpriced_call string? the message to a call whose price is unknown
 ---@field on_change fun()? called when a call starts or ends
+---@field clock (fun(): number)? if set, the clock of `busy`
+---@field busy number seconds while at least one call was in flight
 ---@field samples integer asked by its calls, where they say so
 ---@field reserved_tokens integer by calls in flight
 ---@field reserved_cost number
@@ -69,7 +71,7 @@ budget.LIMITS = {
 ---@field room ponder.task.Waiters? tasks that wait for reservations
 local Budget = { calls = 0, failed = 0, tokens = 0, estimated_tokens = 0, cost = 0,
     estimated_cost = 0, unpriced = 0, in_flight = 0, reserved_tokens = 0, reserved_cost = 0,
-    samples = 0 }
+    busy = 0, samples = 0 }
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
 

@@ -101,6 +101,9 @@ local function begin_in(one, hold)
     local reserved = hold.reserved
     one.calls = one.calls + (hold.again and 0 or 1)
     one.samples = one.samples + hold.samples
+    if one.clock and one.in_flight == 0 then
+        one.busy_since = one.clock()
+    end
     one.in_flight = one.in_flight + 1
     if reserved then
         one.reserved_tokens = one.reserved_tokens + reserved.tokens
@@ -280,6 +283,9 @@ local function end_in(one, hold)
         one.calls, one.samples = one.calls - 1, one.samples - hold.samples
     end
     one.in_flight = one.in_flight - 1
+    if one.clock and one.in_flight == 0 then
+        one.busy = one.busy + one.clock() - one.busy_since
+    end
     if reserved then
         one.reserved_tokens = one.reserved_tokens - reserved.tokens
         -- Setting 0 removes the accumulated rounding error.
