@@ -245,7 +245,8 @@ describe("a budget of money", function()
             end })
             local m = client.open("openai:new", { base_url = "http://localhost:1/v1" })
             local asked = budgets.new {}
-            local _, message, code = budgets.asking(asked, task.with_budget, { max_cost = 3 }, ask, m)
+            local _, message, code = budgets.asking(asked, task.with_budget, { max_cost = 3 }, ask,
+                m)
             assert.same({ "NO_PRICE", 0 }, { code, asked.calls })
             assert.equal("max_cost needs the price of http://localhost:1/v1/new, which is unknown: "
                 .. "give it in /home/me/.config/ponder/prices.lua, as "

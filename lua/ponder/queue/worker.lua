@@ -9,8 +9,8 @@
 --- If a lease cannot be renewed for half of its time, another worker may soon take the job: it is
 --- cancelled here, so that nothing is paid twice; its journal has the replies paid for. While a job
 --- computes that has come back from a dead worker, or has one attempt only, Redis knows it: if it
---- ends this worker, that is an attempt of this job, and of no other. From its third attempt on a job
---- runs alone.
+--- ends this worker, that is an attempt of this job, and of no other. From its third attempt on a
+--- job runs alone.
 
 local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
