@@ -53,6 +53,39 @@ describe("the vectors of ponder.stats", function()
     end
 end)
 
+describe("decide", function()
+    it("reproduces the vectors", function()
+        local count = 0
+        for line in io.lines "spec/fixtures/sampling/decided.jsonl" do
+            local vector = json.decode(line)
+            local margin = vector.options.margin
+            local got = stats.decide(vector.differences, { alpha = vector.options.alpha,
+                margin = margin ~= json.null and margin or nil })
+            for name, want in pairs(vector.out) do
+                assert(type(want) == "number" and math.abs(got[name] - want) <= 1e-9
+                    or got[name] == want, ("%s: %s: got %s"):format(vector.id, name, got[name]))
+            end
+            count = count + 1
+        end
+        assert.equal(60, count)
+    end)
+
+    it("has an interval that holds everything without differences", function()
+        local got = stats.decide {}
+        assert.same({ "undecided", 0, -1.0, 1.0 }, { got.verdict, got.at, got.lower, got.upper })
+    end)
+
+    it("refuses differences and levels out of range", function()
+        for message, call in pairs { ["differences%[2%] must be a finite number from %-1 to 1"] = { { 0, 1.5 } },
+            ["alpha must be a number above 0"] = { {}, { alpha = 1 } },
+            ["margin must be a number above 0"] = { {}, { margin = 0 } } } do
+            local ok, problem = pcall(stats.decide, call[1], call[2])
+            assert.is_false(ok)
+            assert.matches("stats.decide: " .. message, problem)
+        end
+    end)
+end)
+
 describe("majority_at_k", function()
     it("has the same values for several k as for each", function()
         for _, counts in ipairs { { 1 }, { 3, 3, 3 }, { 8, 0, 1, 7 }, { 20, 1, 1, 2, 5, 5, 9 },

@@ -10,6 +10,7 @@
 --- confidence level, default 0.95. Random draws use splitmix64 with the given seed, so that every
 --- figure can be reproduced in any language.
 
+local decide = require "ponder.stats.decide"
 local moments = require "ponder.stats.moments"
 local proportions = require "ponder.stats.proportions"
 local random = require "ponder.stats.random"
@@ -42,6 +43,8 @@ return {
     bootstrap_cluster = random.bootstrap_cluster,
     splitmix64 = random.splitmix64,
     splitmix64_below = random.splitmix64_below,
+
+    decide = decide.decide,
 
     holm = proportions.holm,
     benjamini_hochberg = proportions.benjamini_hochberg,
