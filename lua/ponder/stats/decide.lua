@@ -1,6 +1,6 @@
---- Decides between two policies while their differences come in, at any time, by betting: Waudby-
---- Smith and Ramdas 2024, "Estimating means of bounded random variables by betting", J. R. Stat.
---- Soc. B 86:1. A mixture over fixed bets replaces their plug-in bets, so that the order of the
+--- Decides between two policies while their differences come in, at any time, by betting
+--- (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting", J. R.
+--- Stat. Soc. B 86:1). A mixture of fixed bets replaces their plug-in bets, so that the order of the
 --- differences does not matter:
 ---
 ---     K+(m) = mean over k of prod_t (1 + lambda_k (d_t - m) / (1 + m)),  lambda_k = k/16, k = 1..15
@@ -143,6 +143,19 @@ function Deciding:result()
         margin = self.margin, log_e_higher = log_mean_exp(self.tests[1].sums),
         log_e_lower = log_mean_exp(self.tests[2].sums), lower = lower_bound(self.counts, 1, half),
         upper = -lower_bound(self.counts, -1, half) }
+end
+
+---The interval that holds a mean at all times at once.
+---@param xs number[] each from -1 to 1
+---@param alpha number the probability that it ever misses
+---@return number lower
+---@return number upper
+function decide.interval(xs, alpha)
+    local counts = {}
+    for _, x in ipairs(xs) do
+        counts[x] = (counts[x] or 0) + 1
+    end
+    return lower_bound(counts, 1, alpha / 2), -lower_bound(counts, -1, alpha / 2)
 end
 
 ---Whether the mean of differences is above or below 0, tested after each of them: looking often
