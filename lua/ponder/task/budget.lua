@@ -58,6 +58,7 @@ budget.LIMITS = {
 ---@field unpriced integer calls whose price is unknown
 ---@field usage table<string, number>? sums of the replies' usage
 ---@field spent string? the message of the first refusal
+---@field cut string? the message of the last call within it that a budget around it refused
 ---@field late boolean? it timed out
 ---@field unpriced_call string? the message to a call whose price is unknown
 ---@field on_change fun()? called when a call starts or ends
@@ -177,7 +178,7 @@ function budget.exhaust(self, message)
         for _, number in ipairs(options.names(self.holds or {})) do
             local hold = self.holds[number]
             if hold then
-                hold:cancel(message)
+                hold:cancel(message, self)
             end
         end
     end

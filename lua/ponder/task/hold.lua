@@ -160,7 +160,16 @@ local function release_shares(hold)
     end
 end
 
+-- Tells the budgets within `full` that it has refused or cancelled one of their calls.
+local function cut(hold, full, message)
+    local one = hold.innermost
+    while one and one ~= full do
+        one.cut, one = message, one.outer
+    end
+end
+
 local function refuse(hold, full, message)
+    cut(hold, full, message)
     if full.backing and not full.spent then
         full.backing:refuse(need_of(hold))
     end
@@ -239,7 +248,9 @@ function Hold:run(f, ...)
 end
 
 ---@param message string for the caller
-function Hold:cancel(message)
+---@param full ponder.task.Budget
+function Hold:cancel(message, full)
+    cut(self, full, message)
     self.stopped = message
     if self.task then
         scheduler.cancel(self.task)
@@ -380,12 +391,29 @@ function holds.charge_attempt(need)
     begin(hold):settle(nil, nil)
 end
 
+-- The innermost budget that refuses calls with this message, whatever it has counted so far: calls
+-- in flight when it did may be played later.
+local function refused_by(one, message)
+    while one do
+        for what, limit in pairs { calls = one.limits.max_calls or false,
+            tokens = one.limits.max_tokens or false, cost = one.limits.max_cost or false } do
+            local start = limit and budget.refusal(what, limit, 0, 0):match "^.- is spent"
+            if start and message:sub(1, #start) == start then
+                return one
+            end
+        end
+        one = one.outer
+    end
+end
+
 ---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need its upper bound
 ---@param message string
 function holds.refuse_again(need, message)
-    local full = obstacle(holds.new(budget.current(), nil, need))
+    local hold = holds.new(budget.current(), nil, need)
+    local full = refused_by(hold.innermost, message) or obstacle(hold)
     if full then
+        cut(hold, full, message)
         budget.exhaust(full, message)
     end
 end
