@@ -22,6 +22,7 @@ local args = {}
 ---@field type? "string"|"integer"|"number"|"duration"|"list" of the value; "string" if absent. A
 ---  list is comma-separated strings
 ---@field unit? "s"|"ms" of a duration's value, and of a number given without a unit; "s" if absent
+---@field implied? any the value of a flag without one: `--decide`, `--decide=0.01`
 ---@field files? boolean the value is a path (in completion, too)
 ---@field many? boolean may be repeated; the value is a list of all
 ---@field alias? string another name, which the help does not list
@@ -204,7 +205,10 @@ local function read_option(list, i, rules, opts, others)
         opts[name] = true
         return not text and i or nil, flag .. " does not take a value"
     end
-    if not text then
+    if not text and rule.implied ~= nil then
+        opts[name] = rule.implied
+        return i
+    elseif not text then
         i = i + 1
         text = list[i]
     end
@@ -330,7 +334,8 @@ function args.help(rules, order, columns)
     local rows = {}
     for i, name in ipairs(order or options.names(rules)) do
         local rule = rules[name]
-        rows[i] = { args.flag(name) .. (rule.value and " " .. rule.value or ""), rule.help or "" }
+        local value = rule.value and (rule.implied ~= nil and "[=%s]" or " %s"):format(rule.value)
+        rows[i] = { args.flag(name) .. (value or ""), rule.help or "" }
     end
     return args.list(rows, columns)
 end

@@ -149,7 +149,7 @@ local function offers(words)
     end
     local flag = last:match "^(%-%-[^=]+)=" or before
     for name, rule in pairs(command.rules) do
-        if rule.value and args.flag(name) == flag then
+        if rule.value and rule.implied == nil and args.flag(name) == flag then
             local values = rule.enum or MODELS[name] and models()
                 or name == "models" and roles(words[1]) or {}
             return values, rule.files, flag ~= before and flag .. "=" or ""
