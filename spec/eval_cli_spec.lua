@@ -314,6 +314,71 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
     end)
 
+    it("measures only what a budget, a timeout or Ctrl-C left whole, and can go on", function()
+        dir:write("sums.lua", (EVAL:gsub("\n} }%]?$", [[
+
+    four = function(item)
+        local m = require("ponder.model").open "script:model.lua"
+        for i = 1, 4 do
+            local ok, message, code = m:complete(item.target .. "+" .. i)
+            if not ok then return nil, message, code end
+        end
+        return item.target
+    end,
+} }]])))
+        local words = { "--log", "a.db", "sums.lua" }
+        for flags, reason in pairs { ["4 --max-calls 24"] = "budget",
+            ["1 --timeout 500ms"] = "timeout", ["1"] = "interrupted" } do
+            dir:write("asked", "")
+            os.remove(dir.path .. "/a.db")
+            local stop = reason == "interrupted" and "until [ $(wc -l <asked) -ge 19 ]; do "
+                .. "sleep 0.02; done; kill -INT $pid;" or ""
+            local result = shell.run(("cd %s; SLOW=0.02 XDG_STATE_HOME=$PWD/state %s eval "
+                .. "--concurrency %s %s >$OUT 2>$ERR & pid=$!; %s wait $pid; exit $?"):format(
+                shell.quote(dir.path), shell.quote(shell.executable), flags,
+                table.concat(words, " "), stop))
+            assert.equal(reason == "interrupted" and 130 or 0, result.status, result.err)
+            local n, accuracy = result.out:match "\nio +(%d+) +([%d.]+ %%)"
+            assert.is_true(tonumber(n) >= 3 and tonumber(n) < 20, result.out)
+            local rest = (" items of 20 unfinished: %s\n"):format(reason)
+            assert.truthy(result.out:find(rest, 1, true), result.out)
+            local again = ponder { "--rescore", "a.db", "sums.lua" }
+            assert.same({ n, accuracy }, { again.out:match "\nio +(%d+) +([%d.]+ %%)" })
+            assert.truthy(again.out:find(rest, 1, true), again.out)
+            if reason == "interrupted" then
+                again = shell.ponder({ "resume", "a.db" }, { cwd = dir.path, env = environment {
+                    XDG_STATE_HOME = dir.path .. "/state" } })
+            else
+                again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+                assert.same({ 0, result.out }, { again.status, again.out }, again.err)
+                again = ponder { "--retry-errors", table.unpack(words) }
+            end
+            assert.matches("\nio +20 +75%.0 %%", again.out, again.err)
+            assert.is_true(asked() <= 20 + 80 + 4 * 5, asked())
+        end
+    end)
+
+    it("ends with --decide once it is decided, also in a replay", function()
+        local result = ponder { "--decide", "--log", "a.db", "--json", "--threshold",
+            "lower(difference(io)) > 0", "sums.lua" }
+        assert.equal(0, result.status, result.err)
+        local got = json.decode(result.out)
+        local io_policy = got.policies[2]
+        assert.same({ "higher", 0.05 }, { io_policy.decision.verdict, io_policy.decision.alpha })
+        assert.is_true(io_policy.n < 20 and io_policy.n == got.policies[1].n)
+        local again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+        assert.same({ 0, result.out }, { again.status, again.out }, again.err)
+        local text = ponder({ "--rescore", "a.db", "sums.lua" }).out
+        assert.truthy(text:find(("\nio is better than const: decided after %d items\n"):format(
+            io_policy.n), 1, true), text)
+        for words, message in pairs { ["--decide=1"] = "--decide must be between 0 and 1",
+            ["--margin 0.1"] = "--margin needs --decide" } do
+            local refused = ponder(shell.lines((words .. " sums.lua"):gsub(" ", "\n") .. "\n"))
+            assert.equal(2, refused.status)
+            assert.truthy(refused.err:find(message, 1, true), refused.err)
+        end
+    end)
+
     it("leaves the log where it is if it cannot retry", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         dir:write("ask.lua", "require('ponder.model').open('script:model.lua'):complete('5')")

@@ -373,6 +373,22 @@ describe("statistics of a result", function()
         assert.same({ 0, 10 }, { policy.scores.zero.value, policy.outcomes.partial })
     end)
 
+    it("have variances within and between items, and the correlation of pairs", function()
+        local result = run({ data = items(6), score = "numeric", policies = {
+            a = function(item, r) return (item.target <= 3 or r.epoch == 2) and item.target end,
+            b = function(item) return item.target <= 3 and item.target end,
+        } }, { epochs = 2 })
+        local a, b = policy_of(result, "a"), policy_of(result, "b")
+        -- Item means 1, 1, 1, .5, .5, .5: a variance of .075; within an item 0 or .5.
+        assert.same({ 6, 12, 6, 12 }, { a.n, a.runs, b.difference.n, b.difference.runs })
+        local function near(want, got) assert.is_true(math.abs(want - got) < 1e-12, got) end
+        near(0.25, a.variance.within)
+        near(0, a.variance.between) -- .075 - .25 / 2 is below it
+        near(0, b.variance.within)
+        near(0.3, b.variance.between)
+        near(1, b.difference.correlation)
+    end)
+
     it("have the cost of a right answer, and their seed", function()
         local m = open(function(n) return tostring(n % 4 == 0 and n or 0) end)
         local result = run({ data = items(40), score = "numeric", policies = {
@@ -639,13 +655,193 @@ describe("budgets", function()
         assert.equal(3, result.policies[1].outcomes.right)
     end)
 
-    it("of all runs let no further run begin", function()
+    -- A policy that asks n times, and answers whatever came back.
+    local function asking(m, n)
+        return function(item)
+            for _ = 1, n do
+                m:chat { max_tokens = 1, messages = { { role = "user",
+                    content = tostring(item.target) } } }
+            end
+            return n > 1 and item.target % 2 or item.target
+        end
+    end
+
+    -- What a budget left of runs that ask once and 8 times.
+    local function cut(opts)
+        local m = open(function(n) task.sleep(0.001) return tostring(n) end)
+        local result = run({ data = items(40), score = "numeric", policies = {
+            eight = asking(m, 8), one = asking(m, 1) } }, opts)
+        local eight, one = policy_of(result, "eight"), policy_of(result, "one")
+        assert.is_true(eight.n > 0 and eight.n < 40 and math.abs(one.n - eight.n) <= 2)
+        assert.same({ 8, 1, 1.0 }, { eight.calls.mean, one.calls.mean, one.accuracy.value })
+        assert.same({ eight.n, one.n }, { 40 - eight.dropped, 40 - one.dropped })
+        local both = 40 - result.unfinished.items
+        assert.same({ 40, both }, { result.unfinished.of, one.difference.n })
+        assert.is_true(both <= math.min(eight.n, one.n) and both >= eight.n - 2)
+        assert.equal(80, #result.records + result.skipped)
+        return result, eight
+    end
+
+    it("of all runs measure only what they did not cut", function()
+        for name, limit in pairs { max_cost = 1.8, max_calls = 180, max_total_tokens = 2000 } do
+            local result = cut { [name] = limit, concurrency = 2 }
+            assert.equal("budget", result.unfinished.reason)
+            assert.is_true(result.meta.left_out.runs > 0)
+            local calls = result.meta.left_out.calls
+            for _, record in ipairs(result.records) do
+                calls = calls + record.calls
+            end
+            assert.is_true(calls <= 180 and calls > 160, calls)
+        end
+    end)
+
+    it("of time, too", function()
+        assert.equal("timeout", cut { timeout_ms = 200, concurrency = 2 }.unfinished.reason)
+    end)
+
+    it("that refuse a scorer's call leave its run out", function()
         local m = open(function(n) return tostring(n) end)
-        local result = run({ data = items(50), score = "numeric", policies = {
-            io = { model = m, prompt = "{{target}}", max_tokens = 1 } } },
-            { max_cost = 0.2, concurrency = 2 })
-        assert.is_true(result.skipped > 0)
-        assert.is_true(result.policies[1].cost.total <= 0.2)
-        assert.equal(50, #result.records + result.skipped)
+        local result = run({ data = items(9), policies = { p = function() return 1 end },
+            score = function(item) return asking(m, 1)(item) and 1 end }, { max_calls = 4,
+            concurrency = 1 })
+        assert.same({ 4, 5, 1.0 }, { result.policies[1].n, result.unfinished.items,
+            result.policies[1].accuracy.value })
+    end)
+end)
+
+describe("blocks", function()
+    it("are items, all epochs and policies of one, then the next; a cluster is one", function()
+        local list, data = {}, items(12)
+        data[3].cluster, data[9].cluster, data[10].cluster = "c", "c", "d"
+        local function note(item) list[#list + 1] = item.id end
+        local result = run({ data = data, score = "exact", policies = { a = note, b = note,
+            c = note } }, { epochs = 2, concurrency = 1 })
+        local seen = {}
+        for i = 1, #list, 6 do
+            for j = i + 1, i + 5 do
+                assert.equal(list[i], list[j])
+            end
+            seen[#seen + 1] = list[i]
+        end
+        assert.equal(12, #seen)
+        local order = table.concat(seen, " ")
+        assert.truthy(order:find "003 009")
+        assert.not_equal(table.concat(seen, " ", 1, 3), "001 002 003")
+        local record = record_of(result, "a", "009", 2)
+        assert.same({ record_of(result, "c", "003").block, 2 },
+            { record.block, record.block_items })
+    end)
+end)
+
+describe("decide", function()
+    -- Policies that are right on items whose numbers are drawn below a limit.
+    local function decided(limits, opts, data)
+        local policies, calls = {}, 0
+        for name, limit in pairs(limits) do
+            local draws = stats.splitmix64_below(#name, 100, 300 * 4)
+            policies[name] = function(item, r)
+                calls = calls + 1
+                task.sleep(draws[item.target] / 1e6)
+                return draws[(item.target - 1) * 4 + r.epoch] < limit and item.target or 0
+            end
+        end
+        opts.decide, opts.baseline = opts.decide or 0.05, "b"
+        return run({ data = data or items(300), score = "numeric", policies = policies }, opts),
+            calls
+    end
+
+    -- The differences from the baseline by block.
+    local function differences(result, name)
+        local list, sizes = {}, {}
+        for _, record in ipairs(result.records) do
+            if record.policy == name or record.policy == "b" then
+                local sign = record.policy == "b" and -1 or 1
+                list[record.block] = (list[record.block] or 0) + sign * record.score
+                sizes[record.block] = (sizes[record.block] or 0) + 0.5
+            end
+        end
+        for block, size in pairs(sizes) do
+            list[block] = list[block] / size
+        end
+        return list
+    end
+
+    it("ends a policy once it is decided, and all when all are", function()
+        local limits, data = { b = 30, better = 70, worse0 = 5, ["same"] = 30 }, items(300)
+        for i = 1, 300, 5 do
+            data[i].cluster, data[i + 1].cluster = i, i
+        end
+        for _, epochs in ipairs { 1, 3 } do
+            local whole = run({ data = data, score = "numeric", policies = { b = function() end } })
+            assert.equal(300, whole.policies[1].n)
+            local result, calls = decided(limits, { epochs = epochs, margin = 0.3 }, data)
+            local last = 0
+            for _, name in ipairs { "better", "worse0", "same" } do
+                local policy = policy_of(result, name)
+                local want = stats.decide(differences(result, name), { alpha = 0.05 / 3,
+                    margin = 0.3 })
+                for field, value in pairs(want) do
+                    local got = policy.decision[field]
+                    assert(got == value or math.abs(got - value) < 1e-9, field)
+                end
+                local difference = policy.difference
+                assert.same({ policy.decision.lower, policy.decision.upper, want.verdict,
+                    "betting" }, { difference.lower, difference.upper, difference.verdict,
+                    difference.method })
+                assert.equal(0, policy.dropped)
+                last = math.max(last, policy.n)
+            end
+            assert.same({ "higher", "lower" }, { policy_of(result, "better").decision.verdict,
+                policy_of(result, "worse0").decision.verdict })
+            assert.same({ last, 0, 0 }, { policy_of(result, "b").n, result.unfinished.items,
+                result.skipped })
+            assert.is_true(calls < 4 * 300 * epochs * 0.8, calls)
+            assert.equal("betting", policy_of(result, "b").accuracy.method)
+            assert.equal(3, #result.pairs)
+        end
+    end)
+
+    it("does not depend on the concurrency", function()
+        local function figures(concurrency)
+            local result = decided({ b = 30, other = 60, second = 45 },
+                { concurrency = concurrency, seed = 3 })
+            local list = {}
+            for i, policy in ipairs(result.policies) do
+                list[i] = { policy.name, policy.n, policy.accuracy, policy.decision }
+            end
+            return list
+        end
+        local alone = figures(1)
+        assert.is_true(alone[2][2] < 200)
+        assert.same(alone, figures(16))
+        assert.same(alone, figures(1000))
+    end)
+
+    it("cancels what is no longer needed", function()
+        local begun, started = 0, os.time()
+        local result = run({ data = items(100), score = "exact", baseline = "b", policies = {
+            a = function(item)
+                begun = begun + 1
+                task.sleep(begun > 8 and 60 or 0) -- 8 wins decide
+                return item.target
+            end,
+            b = function() return 0 end } }, { decide = 0.05, concurrency = 50 })
+        assert.is_true(os.time() - started < 30 and begun > 10)
+        assert.same({ 8, 8, 0 }, { result.policies[1].n, result.policies[2].n, result.skipped })
+        assert.is_true(result.meta.left_out.runs >= begun - 8)
+    end)
+
+    it("needs another policy, and scores from 0 to 1", function()
+        assert.has_error(function() decided({ b = 1 }, {}) end)
+        local notice, lines = require "ponder.notice", {}
+        notice.forget()
+        local before = notice.listen(function(line) lines[#lines + 1] = line end)
+        local result = run({ data = items(20), score = function(_, answer) return answer end,
+            policies = { a = function() return 0 end, b = function() return 5 end } },
+            { decide = 0.05 })
+        notice.listen(before)
+        assert.matches("scores are not from 0 to 1", lines[1])
+        assert.same({ "undecided", 20 }, { policy_of(result, "b").decision.verdict,
+            policy_of(result, "b").n })
     end)
 end)

@@ -76,7 +76,7 @@ describe("decide", function()
     end)
 
     it("refuses differences and levels out of range", function()
-        for message, call in pairs { ["differences%[2%] must be a finite number from"] = { { 0, 1.5 } },
+        for message, call in pairs { ["differences%[2%] must be a finite"] = { { 0, 1.5 } },
             ["alpha must be a number above 0"] = { {}, { alpha = 1 } },
             ["margin must be a number above 0"] = { {}, { margin = 0 } } } do
             local ok, problem = pcall(stats.decide, call[1], call[2])

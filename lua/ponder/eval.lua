@@ -33,7 +33,10 @@
 ---
 --- Every item of every policy and epoch is a separate run: one that fails, or spends its budget,
 --- does not affect others. A policy may report intermediate answers with `run:report(answer)`.
+--- All policies run on an item, then on the next one. What the evaluation's own budget or timeout
+--- cuts is not measured: rates and differences are those of complete items.
 
+local blocks = require "ponder.eval.blocks"
 local definition = require "ponder.eval.definition"
 local log = require "ponder.log"
 local matrix = require "ponder.eval.matrix"
@@ -55,16 +58,21 @@ local RULES = {
     max_total_tokens = { type = "integer", min = 0 },
     max_cost_per_item = { type = "number", min = 0, finite = true },
     timeout_ms_per_item = { type = "number", min = 0, finite = true },
+    timeout_ms = { type = "number", min = 0, finite = true },
+    decide = { type = "number" },
+    margin = { type = "number" },
     exclude_errors = { type = "boolean", default = false },
     on_progress = { type = "function" },
     perform = { type = "function" },
     is_spent = { type = "function" },
     known = { type = "table" },
+    on_begin = { type = "function" },
 }
 options.merge(RULES, definition.CHOICE)
 
 local LOGGED = { "epochs", "seed", "call_seed", "limit", "sample", "exclude_errors", "concurrency",
-    "max_cost", "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item" }
+    "max_cost", "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item",
+    "timeout_ms", "decide", "margin" }
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
@@ -81,7 +89,7 @@ end
 
 -- One seed for all items makes their errors alike, and the intervals too narrow.
 local function notice_equal_seeds(meta, records)
-    local by_policy = summary.group(records, meta.policies)
+    local by_policy = blocks.complete(records, meta).by_policy
     for _, name in ipairs(meta.policies) do
         local list = by_policy[name]
         local seed, is_constant, more = list[1] and list[1].own_seed, true, false
@@ -111,6 +119,11 @@ end
 ---@field max_total_tokens? integer of all runs
 ---@field max_cost_per_item? number USD, of one run
 ---@field timeout_ms_per_item? number of one run, whether it waits or computes
+---@field timeout_ms? number of the whole evaluation, likewise
+---@field decide? number alpha, above 0 and below 1: a policy ends once its difference from the
+---  baseline is decided, at any time, with this probability of any wrong side or missing interval
+---  among all policies (ponder.stats.decide); scores must be from 0 to 1
+---@field margin? number above 0 and below 1: differences below it are "same", which decides, too
 ---@field baseline? string the policy that others are compared with
 ---@field exclude_errors? boolean default false: failed runs count as wrong
 ---@field directory? string the base of relative names of data files
@@ -118,6 +131,8 @@ end
 ---@field perform? function replaces ponder.eval.attempt.perform (see ponder.eval.remote)
 ---@field is_spent? fun(): boolean replaces the check of budgets (likewise)
 ---@field known? table<string, table> records to reuse instead of running again, by key
+---@field on_begin? fun(stop: fun(why: "interrupted"): ponder.eval.Result) called before the first
+---  run; `stop`, called once eval.run has raised, returns the result of what was complete
 
 ---Runs an evaluation. An invalid definition raises; invalid data do not.
 ---@param given table the evaluation
@@ -139,14 +154,42 @@ function eval.run(given, opts)
         error(problem, 2)
     end
     local meta = meta_of(evaluation, opts)
+    for _, name in ipairs { "decide", "margin" } do
+        local value = opts[name]
+        if value and not (value > 0 and value < 1) then
+            error(("eval.run: %s must be above 0 and below 1 (got %s)"):format(name, value), 2)
+        end
+    end
+    if opts.decide and (not evaluation.baseline or not evaluation.policies[2]) then
+        error("eval.run: decide needs a baseline among the policies, and another policy", 2)
+    end
     log.event(work.BEGIN, meta)
-    local records, skipped
-    budgets.within(budgets.new { max_cost = opts.max_cost, max_calls = opts.max_calls,
-        max_tokens = opts.max_total_tokens }, function()
-        records, skipped = work.run(evaluation, opts)
-    end)
-    notice_equal_seeds(meta, records)
-    return summary.new(meta, records, skipped)
+    local running = work.new(evaluation, meta, opts)
+    local function result_of()
+        local records = running:list()
+        meta.cut, meta.left_out = running.cut, running.left_out
+        notice_equal_seeds(meta, records)
+        return summary.new(meta, records)
+    end
+    if opts.on_begin then
+        opts.on_begin(function(why)
+            running:stop(why)
+            return result_of()
+        end)
+    end
+    local budget = budgets.new { max_cost = opts.max_cost, max_calls = opts.max_calls,
+        max_tokens = opts.max_total_tokens, timeout_ms = opts.timeout_ms }
+    budgets.within(budget, running.run, running)
+    if budget.late then
+        running:stop "timeout"
+    end
+    if running.decisions and running.decisions.out_of_range then
+        notice.once "eval: decide: scores are not from 0 to 1, so that nothing is decided"
+    end
+    -- What was in flight when its run was cut: unknown to a replay.
+    running.left_out = log.record("eval.left_out", nil, function() return running.left_out end)
+    log.event(work.END, { cut = running.cut, left_out = running.left_out })
+    return result_of()
 end
 
 ---Policies for all combinations of options: `eval.matrix{ model = {"a", "b"}, k = {1, 5} }`.

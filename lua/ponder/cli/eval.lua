@@ -71,7 +71,7 @@ local command = cli.command({ files = true }, {
             help = "run on workers (ponder work redis://... --script FILE)" },
         { "queue", value = "NAME", help = "queue of the workers (default: default)" },
         { "retry_errors", modes = { "run" },
-            help = "rerun the failed and stopped runs in the log of --log" },
+            help = "rerun what failed, was stopped or is missing in the log of --log" },
         { "watch", modes = { "watch" },
             help = "run again whenever FILE or its data change; no log" },
     }),
@@ -84,11 +84,17 @@ local command = cli.command({ files = true }, {
             help = "dollars of each run" },
         { "timeout_per_item", value = "TIME", type = "duration", unit = "ms", min = 1,
             help = "time of each run: 30s, 500ms, 2m" },
+        { "timeout", value = "TIME", type = "duration", unit = "ms", min = 1,
+            help = "time of all runs; what it cuts is not measured" },
         limits.RULES.cache,
     }),
     counting(SCORES, { title = "Scoring",
         { "baseline", value = "POLICY", help = "compare the others with this one" },
         { "exclude_errors", help = "exclude failed runs from accuracy (else they count as wrong)" },
+        { "decide", value = "ALPHA", type = "number", min = 0, max = 1, implied = 0.05,
+            modes = RUNS, help = "end each policy once it is decided (default: 0.05)" },
+        { "margin", value = "D", type = "number", min = 0, max = 1, modes = RUNS,
+            help = "with --decide: a difference below D is decided, too" },
         { "threshold", value = "COND", many = true, modes = ALL,
             help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
     }),
@@ -144,11 +150,11 @@ end
 
 -- Flags that eval.run takes under the same names.
 local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "max_cost", "max_calls",
-    "max_total_tokens", "max_cost_per_item", "baseline", "exclude_errors" }
+    "max_total_tokens", "max_cost_per_item", "baseline", "exclude_errors", "decide", "margin" }
 
 local function run_options(given, path)
     return options.merge(options.pick(given, RUN), { timeout_ms_per_item = given.timeout_per_item,
-        directory = cli.directory_of(path) or "." })
+        timeout_ms = given.timeout, directory = cli.directory_of(path) or "." })
 end
 
 -- Runs the evaluation, here or on the workers.
@@ -265,9 +271,10 @@ local function rescore(given, path)
         options.show(given.baseline), options.hint(given.baseline, meta.policies),
         table.concat(meta.policies, ", ")))
     given.seed = meta.seed -- as FILE had it
-    local evaluation, missing = cli.need(recorded.rescore(load_file(path, given),
+    local evaluation, missing, gone = cli.need(recorded.rescore(load_file(path, given),
         cli.directory_of(path) or ".", records, meta.call_seed, 1))
     if missing > 0 then
+        meta.items = (meta.items or 0) - gone
         io.stderr:write(("ponder eval: skipped %s not in %s\n"):format(quote.count(missing,
             "record whose item is", "records whose items are"), path))
     end
@@ -320,6 +327,9 @@ local function evaluate(given, path)
     local shown <close> = err.live and not given.is_quiet
         and live.start(io.stderr, err, scheduler.clock) or nil
     opts.on_progress = shown and shown.take
+    function opts.on_begin(stop)
+        given.stop = stop
+    end
     return run_with(given, path, file, opts)
 end
 
@@ -334,13 +344,21 @@ local function guarded(f, ...)
     return cli.report_error(status)
 end
 
--- Gets a result, `mode(given, path)`, and shows it; returns the exit status, and a message.
+-- Gets a result, `mode(given, path)`, and shows it, also that of an evaluation that a signal ended;
+-- returns the exit status, and a message.
 local function measure(given, path, mode)
-    return guarded(function()
-        local result = mode(given, path)
+    local function show_result(result)
         log_run.answer { name = result.meta.name, policies = result.policies }
         return show(given, result)
+    end
+    local status, message = guarded(function()
+        return show_result(mode(given, path))
     end)
+    local result = task.interrupted() and given.stop and given.stop "interrupted"
+    if result and summary.is_measured(result) then
+        guarded(show_result, result)
+    end
+    return status, message
 end
 
 -- When the file, or anything in its directory, was last changed.
@@ -392,6 +410,11 @@ end
 function command.run(given, operands, list)
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))
+    for _, name in ipairs { "decide", "margin" } do
+        cli.refuse((given[name] == 0 or given[name] == 1)
+            and ("--%s must be between 0 and 1"):format(name))
+    end
+    cli.refuse(given.margin and not given.decide and "--margin needs --decide")
     cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
     read_thresholds(given)
     local to_stdout = outputs.check(given, OUTPUTS)

@@ -19,6 +19,10 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field policy ponder.eval.Policy
 ---@field item ponder.eval.Item
 ---@field epoch integer
+---@field block integer number of the item's block, in the order in which they are begun
+---@field block_items integer? items of the block, if several
+---@field run ponder.eval.Run? once it has begun, here
+---@field task ponder.task.Handle? that runs it, if it may be cancelled
 
 ---@class ponder.eval.Point an intermediate answer and what had been asked
 ---@field answer any only in a log, for --rescore
@@ -40,6 +44,8 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field id string of the item
 ---@field policy string
 ---@field epoch integer
+---@field block integer as in its job, with `block_items`
+---@field block_items integer?
 ---@field cluster any? of the item
 ---@field outcome ponder.eval.Outcome
 ---@field score number? 0 without an answer; nil if it failed
@@ -147,6 +153,7 @@ local function new_run(job, limits)
     run.note_report, run.report, run.samples = run.report, report, report_samples
     run.on_samples = on_samples
     run.asked, run.place = new_account(), samples.new(id, job.epoch, limits.call_seed)
+    job.run = run
     return run
 end
 
@@ -175,7 +182,8 @@ end
 ---@field points ponder.eval.Point[]
 ---@field drawn table[]?
 ---@field own_seed integer? of its first call that gave one
----@field skipped boolean? not started because a budget is spent; no other field is set
+---@field skipped boolean? not measured, because a budget around it was spent before its start or
+---  refused one of its calls; no other field but `spent` is set
 
 -- The answer; or a partial answer and {message=, code=, stopped=}.
 local function answer_of(run, evaluation, job)
@@ -204,6 +212,9 @@ end
 function attempt.perform(evaluation, job, limits)
     local run = new_run(job, limits)
     local answer, failure = answer_of(run, evaluation, job)
+    if run.budget.cut then
+        return { skipped = true, spent = options.pick(run:spent(), budgets.FIGURES) }
+    end
     local asked, ensemble = figures_of(run.asked), run.ensemble
     -- The policy returned the ensemble's choice and made no other calls.
     if ensemble and ensemble.chosen == answer and ensemble.calls == asked.calls then
@@ -288,8 +299,9 @@ end
 ---@param item ponder.eval.Item
 ---@param performed {points: ponder.eval.Point[]?, drawn: table[]?}
 ---@param call_seed integer? from which the seeds of a scorer's calls are derived
+---@return boolean complete false: a budget refused a call of a scorer
 function attempt.score(record, evaluation, item, performed, call_seed)
-    local account = budgets.new {}
+    local account, own = budgets.new {}, budgets.new {}
     local function score_all()
         local target = evaluation.target(item)
         local rate = cached_scorer(evaluation, item, target)
@@ -301,8 +313,8 @@ function attempt.score(record, evaluation, item, performed, call_seed)
             score_curve(record, performed.points, performed.drawn, rate)
         end
     end
-    local ok, message = xpcall(budgets.asking, failures.with_traceback, account, samples.within,
-        samples.new(item.id, record.epoch, call_seed), score_all)
+    local ok, message = xpcall(budgets.asking, failures.with_traceback, account, budgets.within,
+        own, samples.within, samples.new(item.id, record.epoch, call_seed), score_all)
     if not ok then
         record.outcome, record.message, record.code = "failed", text.of(message), "ERROR"
     end
@@ -310,6 +322,7 @@ function attempt.score(record, evaluation, item, performed, call_seed)
     if asked.calls > 0 then
         record.score_calls, record.score_cost = asked.calls, asked.cost
     end
+    return not own.cut
 end
 
 -- Whether what was paid differs from what was asked, but for rounding.
@@ -324,15 +337,17 @@ end
 ---@param limits {seed: integer, call_seed: integer?, max_cost_per_item: number?,
 ---  timeout_ms_per_item: number?, perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped
+---@return table? spent by a run that a budget cut, as in ponder.eval.Performed
 function attempt.run(evaluation, job, limits)
     local item = job.item
     local performed = (limits.perform or attempt.perform)(evaluation, job, limits)
     if performed.skipped then
-        return nil
+        return nil, performed.spent
     end
     local asked, spent, failure = performed.asked, performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
-        cluster = item.cluster, seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
+        block = job.block, block_items = job.block_items, cluster = item.cluster,
+        seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
         question = performed.question, answer = performed.answer,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }
     options.merge(record, asked)
@@ -344,7 +359,9 @@ function attempt.run(evaluation, job, limits)
         record.outcome = "no_answer"
     end
     record.score = record.outcome ~= "failed" and 0 or nil
-    attempt.score(record, evaluation, item, performed, limits.call_seed)
+    if not attempt.score(record, evaluation, item, performed, limits.call_seed) then
+        return nil, spent
+    end
     return record
 end
 

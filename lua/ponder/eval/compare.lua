@@ -1,6 +1,7 @@
 --- Compares two evaluations of the same items: which runs are fixed or broken, and how significant
 --- the difference is.
 
+local blocks = require "ponder.eval.blocks"
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
 local summary = require "ponder.eval.summary"
@@ -15,7 +16,8 @@ local compare = {}
 ---@field unchanged {right: integer, wrong: integer}
 ---@field only_before integer runs without a counterpart
 ---@field only_after integer
----@field n integer runs in both
+---@field n integer items in both
+---@field runs integer likewise
 ---@field binary boolean
 ---@field accuracy ponder.eval.Figure after
 ---@field accuracy_before ponder.eval.Figure
@@ -84,7 +86,7 @@ local function change_of(names, before, after, meta)
         first[i], second[i] = two[1], two[2]
     end
     local change = { policy = names[2], before = names[1], fixed = json.array {},
-        broken = json.array {}, unchanged = { right = 0, wrong = 0 }, n = #matched,
+        broken = json.array {}, unchanged = { right = 0, wrong = 0 }, runs = #matched,
         only_before = #before - #matched, only_after = #after - #matched, outcomes = {} }
     count_changes(change, matched)
     local binary_before
@@ -92,6 +94,7 @@ local function change_of(names, before, after, meta)
     change.accuracy_before, binary_before = figure(second)
     change.binary = change.binary and binary_before
     change.difference = summary.difference(matched)
+    change.n = change.difference.n
     change.cost_difference = cost_difference(matched)
     for _, record in ipairs(after) do
         change.outcomes[record.outcome] = (change.outcomes[record.outcome] or 0) + 1
@@ -104,8 +107,8 @@ end
 ---@param after {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
 ---@return ponder.eval.Change[] changes empty: no policy is in both
 function compare.new(before, after)
-    local old = summary.group(before.records, before.meta.policies)
-    local new, changes = summary.group(after.records, after.meta.policies), {}
+    local old = blocks.complete(before.records, before.meta).by_policy
+    local new, changes = blocks.complete(after.records, after.meta).by_policy, {}
     for i, names in ipairs(pairs_of(before.meta, after.meta)) do
         changes[i] = change_of(names, old[names[1]], new[names[2]], after.meta)
     end

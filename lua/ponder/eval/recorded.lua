@@ -13,8 +13,9 @@ local recorded = {}
 local META = {
     name = { type = "string" }, baseline = { type = "string" }, items = { type = "integer" },
     epochs = { type = "integer" }, seed = { type = "integer" },
-    exclude_errors = { type = "boolean" },
-    policies = { type = "table", texts = true, required = true },
+    exclude_errors = { type = "boolean" }, cut = { type = "string" },
+    decide = { type = "number", min = 0, max = 1 }, margin = { type = "number", min = 0, max = 1 },
+    left_out = { type = "table" }, policies = { type = "table", texts = true, required = true },
     scorers = { type = "table", texts = true },
 }
 local RECORD = { id = { type = "string", required = true }, epoch = { type = "integer",
@@ -24,11 +25,20 @@ for _, name in ipairs { "score", "samples", "calls", "tokens", "estimated_tokens
     "estimated_cost", "seconds", "critical_seconds", "score_calls", "score_cost" } do
     RECORD[name] = { type = "number", finite = true }
 end
+for _, name in ipairs { "block", "block_items" } do
+    RECORD[name] = { type = "integer", min = 1 }
+end
 for _, name in ipairs { "message", "code", "why" } do
     RECORD[name] = { type = "string" }
 end
 for _, name in ipairs { "scores", "paid", "points", "drawn" } do
     RECORD[name] = { type = "table" }
+end
+
+local END = { cut = META.cut, left_out = META.left_out }
+local LEFT_OUT = {} -- of META and of the event at the end
+for _, name in ipairs { "runs", "calls", "tokens", "cost" } do
+    LEFT_OUT[name] = { type = "number", finite = true, required = true }
 end
 
 -- Raises a line unless a value from a file has the fields of an evaluation or a record.
@@ -79,6 +89,9 @@ local function from_json(path)
             problem and ": " .. problem or "")
     end
     check(path, "meta", meta, META)
+    if meta.left_out then
+        check(path, "meta.left_out", meta.left_out, LEFT_OUT)
+    end
     local records, known = {}, {}
     for i, record in ipairs(result.records) do
         local key = key_of(check_record(path, "record " .. i, record))
@@ -94,17 +107,25 @@ local function from_log(path)
     if not log then
         return nil, message, code
     end
-    local meta, by_key = nil, {}
+    local meta, by_key, has_ended = nil, {}, false
     for event in log:events() do
         local what = ("event %d, %s"):format(event.id, event.name)
         if event.name == work.BEGIN then
-            meta, by_key = check(path, what, event.data, META), {}
+            meta, by_key, has_ended = check(path, what, event.data, META), {}, false
         elseif event.name == work.RECORD and meta then
             by_key[key_of(check_record(path, what, event.data))] = event.data
+        elseif event.name == work.END and meta then
+            meta.cut, has_ended = check(path, what, event.data, END).cut, true
+            meta.left_out = event.data.left_out
+                and check(path, what, event.data.left_out, LEFT_OUT)
         end
     end
     if not meta then
         return nil, path .. ": has no evaluation", "NOT_FOUND"
+    end
+    if not has_ended then -- only a budget could cut those of 0.2.0, which have no end
+        local state = log:state()
+        meta.cut = state == "completed" and "budget" or state ~= "running" and "interrupted" or nil
     end
     local records = {}
     for i, key in ipairs(options.names(by_key)) do
@@ -166,13 +187,14 @@ end
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded
 ---@return string|integer missing how many records have no item; or a message
+---@return integer? items that these records have
 function recorded.rescore(given, directory, records, call_seed, level)
     local evaluation, message = definition.new(given, { scores = true, directory = directory },
         level + 1)
     if not evaluation then
         return nil, message
     end
-    local items, missing = {}, 0
+    local items, missing, gone = {}, 0, {}
     for _, item in ipairs(evaluation.items) do
         items[item.id] = item
     end
@@ -183,7 +205,7 @@ function recorded.rescore(given, directory, records, call_seed, level)
         local record = records[i]
         local item = items[record.id]
         if not item then
-            missing = missing + 1
+            missing, gone[record.id] = missing + 1, true
             table.remove(records, i)
         else
             if record.answer ~= nil then
@@ -195,7 +217,7 @@ function recorded.rescore(given, directory, records, call_seed, level)
             work.strip(record)
         end
     end
-    return evaluation, missing
+    return evaluation, missing, #options.names(gone)
 end
 
 return recorded

@@ -1,7 +1,9 @@
 --- Computes the result of an evaluation from its records: counts, accuracies, differences, amounts.
 --- The result has all seeds, so that each figure can be reproduced.
 
+local blocks = require "ponder.eval.blocks"
 local curves = require "ponder.eval.curves"
+local deciding = require "ponder.stats.decide"
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
 local stats = require "ponder.stats"
@@ -23,10 +25,20 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field curves boolean? false: it has none
 ---@field exclude_errors boolean?
 ---@field scorers string[]
+---@field decide number? see ponder.eval.run, with `margin`
+---@field margin number?
+---@field cut "budget"|"timeout"|"interrupted"|nil why it ended early
+---@field left_out {runs: integer, calls: integer, tokens: integer, cost: number}? runs that were
+---  begun but are not measured, and what was paid for them
 
 ---@class ponder.eval.PolicyResult
 ---@field name string
----@field n integer number of scores in the accuracy
+---@field n integer items in the accuracy
+---@field runs integer likewise
+---@field dropped integer items that are not measured, because they are not complete
+---@field variance {within: number?, between: number?} of scores: within an item, if there are
+---  several epochs, and of the items' expected scores; with one epoch of both together
+---@field decision ponder.stats.Decision? of its difference from the baseline, with `decide`
 ---@field outcomes table<ponder.eval.Outcome, integer>
 ---@field stopped_right integer? runs that a budget stopped, but whose last answer was right
 ---@field failure string? why the first of the failed runs failed
@@ -57,7 +69,9 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field pairs table[] {first, second, difference, p_holm}
 ---@field curves table? see ponder.eval.curves
 ---@field records ponder.eval.Record[]
----@field skipped integer runs that did not start because the budget was spent
+---@field unfinished {items: integer, of: integer, reason: string?} items that are not complete for
+---  each policy that should have them, and why: "budget", "timeout", "interrupted"
+---@field skipped integer runs that these lack
 
 -- Whether the record is part of the accuracy.
 local function counts(record, meta)
@@ -71,24 +85,6 @@ local function counted(records, meta)
         list[#list + 1] = counts(record, meta) and record or nil
     end
     return list
-end
-
----The records of each policy.
----@param records ponder.eval.Record[]
----@param names string[]
----@return table<string, ponder.eval.Record[]> by_policy
-function summary.group(records, names)
-    local by_policy = {}
-    for _, name in ipairs(names) do
-        by_policy[name] = {}
-    end
-    for _, record in ipairs(records) do
-        local list = by_policy[record.policy]
-        if list then
-            list[#list + 1] = record
-        end
-    end
-    return by_policy
 end
 
 -- The values of one field.
@@ -190,12 +186,37 @@ local function count_unpriced_scores(records)
     return n
 end
 
+-- The number of items of records, and the variances of their scores within and between items: those
+-- of a one-way analysis of variance.
+local function variance_of(records)
+    local index_of, sums, squares, sizes = {}, {}, {}, {}
+    for _, record in ipairs(records) do
+        local i, x = index_of[record.id], record.score or 0
+        if not i then
+            i = #sizes + 1
+            index_of[record.id], sums[i], squares[i], sizes[i] = i, 0.0, 0.0, 0
+        end
+        sums[i], squares[i], sizes[i] = sums[i] + x, squares[i] + x * x, sizes[i] + 1
+    end
+    local within, share = 0.0, 0.0
+    for i, size in ipairs(sizes) do
+        within, share = within + squares[i] - sums[i] ^ 2 / size, share + 1 / size / #sizes
+        sums[i] = sums[i] / size
+    end
+    local se, repeats = stats.se_clt(sums), #records - #sizes
+    within = repeats > 0 and math.max(0, within / repeats) or nil
+    return #sizes, { within = within,
+        between = se and math.max(0, se * se * #sizes - (within or 0) * share) }
+end
+
 local function describe(name, records, meta)
-    local xs, clusters = estimate.scores(counted(records, meta))
+    local in_accuracy = counted(records, meta)
+    local xs, clusters = estimate.scores(in_accuracy)
+    local items, variance = variance_of(in_accuracy)
     local outcomes, stopped_right, failure = count_outcomes(records)
     local costs = column(records, "cost")
-    return { name = name, n = #xs, outcomes = outcomes, stopped_right = stopped_right,
-        failure = failure,
+    return { name = name, n = items, runs = #xs, variance = variance,
+        outcomes = outcomes, stopped_right = stopped_right, failure = failure,
         binary = estimate.is_binary(xs), accuracy = estimate.mean(xs, clusters),
         scores = by_scorer(records, meta),
         samples = estimate.amounts(column(records, "samples")),
@@ -243,7 +264,59 @@ function summary.difference(matched, comparisons)
         first[i], second[i] = two[1], two[2]
     end
     local xs, clusters = estimate.scores(first)
-    return estimate.difference(xs, (estimate.scores(second)), clusters, comparisons)
+    local ys = estimate.scores(second)
+    local result = estimate.difference(xs, ys, clusters, comparisons)
+    local index_of, sums = {}, { {}, {} }
+    for i, record in ipairs(first) do
+        local item = index_of[record.id] or #sums[1] + 1
+        index_of[record.id] = item
+        sums[1][item], sums[2][item] = (sums[1][item] or 0) + xs[i], (sums[2][item] or 0) + ys[i]
+    end
+    result.n, result.runs = #sums[1], #matched
+    result.correlation = stats.paired_clustered(sums[1], sums[2], sums[1])[6]
+    return result
+end
+
+-- The difference from the baseline as it was decided: the interval holds at any time.
+local function decided_difference(one)
+    local result = one:result()
+    return { value = one.at > 0 and one.mean or nil, lower = result.lower, upper = result.upper,
+        method = "betting", verdict = result.verdict,
+        p = math.min(1, 2 * math.exp(-math.max(result.log_e_higher, result.log_e_lower))) }
+end
+
+-- The pairs with the baseline, and the accuracies, where one looked at any time.
+local function decide(result, found)
+    local decisions, meta = found.decisions, result.meta
+    for _, policy in ipairs(result.policies) do
+        local one = decisions.by_policy[policy.name]
+        if one then
+            local difference, matched = decided_difference(one), summary.difference(summary.match(
+                found.by_policy[policy.name], found.by_policy[meta.baseline], meta))
+            for _, name in ipairs { "n", "runs", "correlation" } do
+                difference[name] = matched[name]
+            end
+            policy.decision = one:result()
+            result.pairs[#result.pairs + 1] = { first = policy.name, second = meta.baseline,
+                difference = difference,
+                p_holm = math.min(1, difference.p * (#meta.policies - 1)) }
+        end
+        local sums, sizes, xs = {}, {}, {}
+        for _, record in ipairs(counted(found.by_policy[policy.name], meta)) do
+            local block = record.block or record.id
+            sums[block] = (sums[block] or 0) + (record.score or 0)
+            sizes[block] = (sizes[block] or 0) + 1
+        end
+        local mean = 0.0
+        for block, size in pairs(sizes) do
+            xs[#xs + 1], mean = 2 * sums[block] / size - 1, mean + sums[block] / size
+        end
+        if xs[1] and not decisions.out_of_range then
+            local lower, upper = deciding.interval(xs, 1 - estimate.CONFIDENCE)
+            policy.accuracy = { value = mean / #xs, lower = (lower + 1) / 2,
+                upper = (upper + 1) / 2, method = "betting" }
+        end
+    end
 end
 
 local function compare_pairs(by_policy, meta)
@@ -276,14 +349,17 @@ end
 ---Computes the result.
 ---@param meta ponder.eval.Meta
 ---@param records ponder.eval.Record[]
----@param skipped? integer
 ---@return ponder.eval.Result
-function summary.new(meta, records, skipped)
-    local by_policy = summary.group(records, meta.policies)
-    local result = { meta = meta, policies = json.array {},
-        records = json.array(records), skipped = skipped or 0 }
+function summary.new(meta, records)
+    local found = blocks.complete(records, meta)
+    local by_policy = found.by_policy
+    local result = { meta = meta, policies = json.array {}, pairs = json.array {},
+        records = json.array(records), skipped = found.runs, unfinished = {
+            items = found.unfinished, of = meta.items,
+            reason = found.unfinished > 0 and meta.cut or nil } }
     for i, name in ipairs(meta.policies) do
         result.policies[i] = describe(name, by_policy[name], meta)
+        result.policies[i].dropped = found.dropped[name]
     end
     for _, policy in ipairs(result.policies) do
         result.binary = result.binary ~= false and policy.binary
@@ -291,7 +367,11 @@ function summary.new(meta, records, skipped)
     for _, policy in ipairs(result.policies) do
         policy.binary = result.binary -- all columns of a table show the same kind of score
     end
-    result.pairs = compare_pairs(by_policy, meta)
+    if found.decisions then
+        decide(result, found)
+    else
+        result.pairs = compare_pairs(by_policy, meta)
+    end
     for _, pair in ipairs(result.pairs) do
         if pair.second == meta.baseline then
             for _, policy in ipairs(result.policies) do
@@ -303,7 +383,11 @@ function summary.new(meta, records, skipped)
         end
     end
     if meta.curves ~= false then
-        result.curves = curves.new(meta, summary.group(counted(records, meta), meta.policies))
+        local counting = {}
+        for name, list in pairs(by_policy) do
+            counting[name] = counted(list, meta)
+        end
+        result.curves = curves.new(meta, counting)
     end
     return result
 end

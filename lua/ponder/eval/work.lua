@@ -1,17 +1,20 @@
---- Runs all jobs of an evaluation (every item of every policy and epoch), concurrently and in
---- random order, until they are done or the budget is spent.
+--- Runs all jobs of an evaluation (every item of every policy and epoch), concurrently, block by
+--- block (ponder.eval.blocks), until they are done or decided, or the budget is spent.
 
 local attempt = require "ponder.eval.attempt"
+local blocks = require "ponder.eval.blocks"
 local budgets = require "ponder.task.budget"
 local data = require "ponder.eval.data"
 local log = require "ponder.log"
+local scheduler = require "ponder.task.scheduler"
+local scopes = require "ponder.task.scope"
 local task = require "ponder.task"
 local text = require "ponder.eval.text"
 
 local work = {}
 
---- Names of events in a run log: one BEGIN, then a RECORD for each record.
-work.BEGIN, work.RECORD = "eval.begin", "eval.record"
+--- Names of events in a run log: one BEGIN, a RECORD for each record, one END unless interrupted.
+work.BEGIN, work.RECORD, work.END = "eval.begin", "eval.record", "eval.end"
 
 ---@class ponder.eval.Tally of one policy, while the evaluation runs
 ---@field name string
@@ -41,24 +44,51 @@ function work.key(policy, id, epoch)
     return ("%s\0%s\0%d"):format(policy, id, epoch)
 end
 
----All jobs, in the order in which they start.
----@param evaluation ponder.eval.Evaluation
----@param epochs integer
+---The items in the order of their blocks, drawn from the seed.
+---@param items ponder.eval.Item[]
 ---@param seed integer
----@return ponder.eval.Job[]
-function work.jobs(evaluation, epochs, seed)
-    local jobs, ordered = {}, {}
-    for epoch = 1, epochs do
-        for _, item in ipairs(evaluation.items) do
-            for _, policy in ipairs(evaluation.policies) do
-                jobs[#jobs + 1] = { policy = policy, item = item, epoch = epoch }
-            end
+---@return {item: ponder.eval.Item, place: integer, block: integer, block_items: integer?}[] list
+---  place: in `items`
+function work.order(items, seed)
+    local by_cluster, keys, ordered = {}, {}, {}
+    for place, item in ipairs(items) do
+        local key = item.cluster ~= nil and item.cluster or item -- an item is no other's cluster
+        if not by_cluster[key] then
+            by_cluster[key], keys[#keys + 1] = {}, key
+        end
+        table.insert(by_cluster[key], place)
+    end
+    for block, index in ipairs(data.shuffled(#keys, seed)) do
+        local places = by_cluster[keys[index]]
+        for _, place in ipairs(places) do
+            ordered[#ordered + 1] = { item = items[place], place = place, block = block,
+                block_items = #places > 1 and #places or nil }
         end
     end
-    for i, place in ipairs(data.shuffled(#jobs, seed)) do
-        ordered[i] = jobs[place]
-    end
     return ordered
+end
+
+-- A function that returns the next job, the place of its policy, and that of its record among the
+-- policy's; nil after the last. Each policy comes first in turn.
+local function jobs_of(evaluation, epochs, seed)
+    local ordered, policies = work.order(evaluation.items, seed), evaluation.policies
+    local index, epoch, turn, first = 1, 1, 0, 0
+    return function()
+        turn = turn + 1
+        if turn > #policies then
+            turn, epoch = 1, epoch + 1
+            if epoch > epochs then
+                epoch, index = 1, index + 1
+            end
+            first = first + 1
+        end
+        local one = ordered[index]
+        if one then
+            local policy = (turn + first) % #policies + 1
+            return { policy = policies[policy], item = one.item, epoch = epoch, block = one.block,
+                block_items = one.block_items }, policy, (one.place - 1) * epochs + epoch
+        end
+    end
 end
 
 -------------------------------------------------------------------------------
@@ -115,63 +145,160 @@ local function log_record(record)
     work.strip(record)
 end
 
-local function in_order(by_key, evaluation, epochs)
-    local records = {}
-    for _, policy in ipairs(evaluation.policies) do
-        for _, item in ipairs(evaluation.items) do
-            for epoch = 1, epochs do
-                records[#records + 1] = by_key[work.key(policy.name, item.id, epoch)]
-            end
-        end
-    end
-    return records
-end
+---@class ponder.eval.Work an evaluation that runs
+---@field cut "budget"|"timeout"|"interrupted"|nil why it ended early
+---@field left_out {runs: integer, calls: integer, tokens: integer, cost: number} begun, but cut, or
+---  no longer needed; the amounts are what was paid
+---@field decisions ponder.eval.Decisions?
+---@field private records (ponder.eval.Record|false)[][] by policy; by item and epoch
+---@field private in_flight (ponder.eval.Job|false)[] by worker
+local Work = {}
+Work.__index = Work
 
----Runs the jobs.
+---Prepares the runs of an evaluation.
 ---@param evaluation ponder.eval.Evaluation
+---@param meta ponder.eval.Meta
 ---@param opts table seed, epochs, concurrency, max_cost_per_item, timeout_ms_per_item, known
 ---  (records to reuse, by key), on_progress; is_spent: whether the budget of the evaluation is
 ---  spent
----@return ponder.eval.Record[] records of the jobs that were run, in the order of the items
----@return integer skipped jobs that did not start because the budget was spent
-function work.run(evaluation, opts)
-    local jobs = work.jobs(evaluation, opts.epochs, opts.seed)
-    local progress, by_key, skipped = new_progress(evaluation, #jobs), {}, 0
-    local function finish(record)
-        by_key[work.key(record.policy, record.id, record.epoch)] = record
-        log_record(record)
-        count(progress, record)
-        if opts.on_progress then
-            opts.on_progress(progress)
+---@return ponder.eval.Work
+function work.new(evaluation, meta, opts)
+    local self = setmetatable({ evaluation = evaluation, opts = opts, records = {}, in_flight = {},
+        left_out = { runs = 0, calls = 0, tokens = 0, cost = 0.0 },
+        decisions = meta.decide and blocks.decisions(meta) or nil,
+        progress = new_progress(evaluation, #evaluation.items * #evaluation.policies
+            * opts.epochs) }, Work)
+    for i = 1, #evaluation.policies do
+        local list = {}
+        for place = 1, #evaluation.items * opts.epochs do
+            list[place] = false -- an array, not a hash table
+        end
+        self.records[i] = list
+    end
+    return self
+end
+
+-- Whether a run counts, as far as is known.
+local function is_needed(self, job)
+    local last = self.decisions and self.decisions:end_of(job.policy.name)
+    return not last or job.block <= last
+end
+
+local function finish(self, record, policy, place)
+    self.records[policy][place] = record
+    log_record(record)
+    count(self.progress, record)
+    if self.opts.on_progress then
+        self.opts.on_progress(self.progress)
+    end
+    if self.decisions and self.decisions:add(record) then
+        for _, job in ipairs(self.in_flight) do
+            if job and job.task and not is_needed(self, job) then
+                scheduler.cancel(job.task)
+            end
         end
     end
-    local open = {}
-    for _, job in ipairs(jobs) do
+end
+
+-- Counts a run that was begun, but is not measured.
+local function leave_out(self, job, spent)
+    spent = spent or job.run and job.run:spent()
+    if not spent then
+        return -- a queue has it, or it had not begun
+    end
+    self.left_out.runs = self.left_out.runs + 1
+    for _, name in ipairs { "calls", "tokens", "cost" } do
+        self.left_out[name] = self.left_out[name] + (spent[name] or 0)
+    end
+end
+
+-- Runs a policy on an item; where it may be decided meanwhile, in a task that can be cancelled.
+local function attempt_of(self, job)
+    if not self.decisions then
+        return attempt.run(self.evaluation, job, self.opts)
+    end
+    return scopes.timeout(math.huge, function()
+        job.task = scheduler.current()
+        return is_needed(self, job) and attempt.run(self.evaluation, job, self.opts) or nil
+    end)
+end
+
+-- Whether the budget is spent. The log records it, since runs may be played in another order.
+local function is_budget_spent()
+    local budget = budgets.current()
+    return budget and budget.limited and log.record("eval.budget", nil, budgets.spent)
+end
+
+-- Takes jobs until none is left: a worker.
+local function work_off(self, worker, next_job)
+    local opts, progress = self.opts, self.progress
+    local is_spent = opts.is_spent or is_budget_spent
+    for job, policy, place in next_job do
         local known = opts.known and opts.known[work.key(job.policy.name, job.item.id, job.epoch)]
-        if known then
-            finish(known)
+        if not is_needed(self, job) then
+            if self.decisions.open == 0 then
+                return true
+            end
+        elseif known then
+            known.block, known.block_items = job.block, job.block_items
+            finish(self, known, policy, place)
+        elseif is_spent() then
+            self.cut = "budget"
+            if not opts.known then
+                return true
+            end
         else
-            open[#open + 1] = job
+            local tally = progress.by_name[job.policy.name]
+            progress.running, tally.running = progress.running + 1, tally.running + 1
+            self.in_flight[worker] = job
+            local record, spent = attempt_of(self, job)
+            self.in_flight[worker] = false
+            progress.running, tally.running = progress.running - 1, tally.running - 1
+            if record and is_needed(self, job) then
+                finish(self, record, policy, place)
+            else
+                self.cut = is_needed(self, job) and "budget" or self.cut
+                leave_out(self, job, type(spent) == "table" and spent or record and record.paid
+                    or record)
+            end
         end
     end
-    local is_spent = opts.is_spent or budgets.spent
-    task.map(open, function(job)
-        if is_spent() then
-            skipped = skipped + 1
-            return true
+    return true
+end
+
+---Runs the jobs.
+function Work:run()
+    local next_job, workers = jobs_of(self.evaluation, self.opts.epochs, self.opts.seed), {}
+    for i = 1, math.min(self.opts.concurrency, self.progress.total) do
+        workers[i], self.in_flight[i] = i, false
+    end
+    task.map(workers, function(worker)
+        return work_off(self, worker, next_job)
+    end, { concurrency = self.opts.concurrency })
+end
+
+---Ends it early: what is in flight is left out.
+---@param why "timeout"|"interrupted"
+function Work:stop(why)
+    self.cut = why
+    for worker, job in ipairs(self.in_flight) do
+        if job then
+            self.in_flight[worker] = false
+            leave_out(self, job)
         end
-        local tally = progress.by_name[job.policy.name]
-        progress.running, tally.running = progress.running + 1, tally.running + 1
-        local record = attempt.run(evaluation, job, opts)
-        progress.running, tally.running = progress.running - 1, tally.running - 1
-        if record then
-            finish(record)
-        else
-            skipped = skipped + 1
+    end
+end
+
+---The records so far, in the order of the policies, items and epochs.
+---@return ponder.eval.Record[]
+function Work:list()
+    local list = {}
+    for _, records in ipairs(self.records) do
+        for _, record in ipairs(records) do
+            list[#list + 1] = record or nil
         end
-        return true
-    end, { concurrency = opts.concurrency })
-    return in_order(by_key, evaluation, opts.epochs), skipped
+    end
+    return list
 end
 
 return work

@@ -1,9 +1,9 @@
 --- Decides between two policies while their differences come in, at any time, by betting
---- (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting", J. R.
---- Stat. Soc. B 86:1). A mixture of fixed bets replaces their plug-in bets, so that the order of the
---- differences does not matter:
+--- (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting",
+--- J. R. Stat. Soc. B 86:1). A mixture of fixed bets replaces their plug-in bets, so that the order
+--- of the differences does not matter:
 ---
----     K+(m) = mean over k of prod_t (1 + lambda_k (d_t - m) / (1 + m)),  lambda_k = k/16, k = 1..15
+---     K+(m) = mean over k of prod_t (1 + lambda_k (d_t - m) / (1 + m)), lambda_k = k/16, k = 1..15
 ---
 --- is an e-process for "the mean is at most m": it exceeds 1/alpha with a probability of at most
 --- alpha, however often one looks. K-(m) is the same of -d and -m.

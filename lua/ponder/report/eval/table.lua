@@ -73,6 +73,9 @@ local function dollars(policy, cost)
         unpriced = policy.unpriced }
 end
 
+-- Beside N, where items are run several times.
+local RUNS = { "RUNS", right = true, drop = 13 }
+
 local function row_of(policy, is_baseline)
     local difference, binary = policy.difference, policy.binary
     local color = difference and difference.p and difference.p < 0.05
@@ -142,6 +145,14 @@ local function note_pair(lines, pair)
         return
     end
     local first, second = text.line(pair.first), text.line(pair.second)
+    if d.verdict then
+        lines[#lines + 1] = d.verdict == "undecided"
+            and ("%s or %s: undecided after %s"):format(first, second, amount.of(d.n, "item"))
+            or ("%s is %s %s: decided after %s"):format(first, d.verdict == "higher"
+                and "better than" or d.verdict == "lower" and "worse than"
+                or "within the margin of", second, amount.of(d.n, "item"))
+        return
+    end
     if p < 0.05 then
         lines[#lines + 1] = ("%s is %s than %s (p %s over all pairs)"):format(first,
             d.value > 0 and "better" or "worse", second, tables.p_value(p))
@@ -170,9 +181,15 @@ function tables.notes(result)
         end
         note_pair(lines, pair)
     end
-    if result.skipped > 0 then
-        lines[#lines + 1] = ("%s did not begin, since the budget was spent"):format(
-            amount.of(result.skipped, "run"))
+    local unfinished, left_out = result.unfinished, meta.left_out
+    if unfinished.items > 0 then
+        lines[#lines + 1] = ("%s of %s unfinished%s"):format(amount.of(unfinished.items, "item"),
+            unfinished.of or "?", unfinished.reason and ": " .. text.line(unfinished.reason) or "")
+    end
+    if left_out and left_out.runs > 0 then
+        lines[#lines + 1] = ("%s begun but not measured: %s, %s, %s"):format(
+            amount.of(left_out.runs, "run"), amount.of(left_out.calls, "request"),
+            amount.of(left_out.tokens, "token"), amount.money(left_out.cost))
     end
     lines[#lines + 1] = ("%s, %s, seed %d"):format(amount.of(meta.items, "item"),
         amount.of(meta.epochs, "epoch"), meta.seed)
@@ -184,11 +201,17 @@ end
 ---@param style ponder.report.Style
 ---@return string[]
 function tables.lines(result, style)
-    local rows = {}
+    local rows, columns_shown = {}, table.move(COLUMNS, 1, #COLUMNS, 1, {})
     for i, policy in ipairs(result.policies) do
         rows[i] = row_of(policy, policy.name == result.meta.baseline)
+        if (result.meta.epochs or 1) > 1 then
+            table.insert(rows[i], 3, tostring(policy.runs))
+        end
     end
-    local lines = grid.new(COLUMNS, rows, style):lines(rows)
+    if (result.meta.epochs or 1) > 1 then
+        table.insert(columns_shown, 3, RUNS)
+    end
+    local lines = grid.new(columns_shown, rows, style):lines(rows)
     lines[#lines + 1] = ""
     local columns = style.is_terminal and style:size() - 1 or math.huge
     for _, line in ipairs(tables.notes(result)) do
