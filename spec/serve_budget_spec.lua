@@ -75,6 +75,16 @@ describe("a server", function()
     end
 end)
 
+it("a server has no endless budget, and no other that is not one", function()
+    for _, wrong in ipairs { math.huge, -1, 0 / 0, "x" } do
+        for _, name in ipairs { "max_cost", "max_cost_per_request", "max_calls_per_request" } do
+            local ok, message = pcall(serve.new, { policies = { buys = buys }, [name] = wrong })
+            assert.is_false(ok)
+            assert.matches(name .. " must be", message)
+        end
+    end
+end)
+
 describe("the commands", function()
     local function directory()
         return shell.directory { ["ponder/prices.lua"] =

@@ -32,6 +32,7 @@ local waiters = require "ponder.task.waiters"
 
 local serve = {}
 
+local USD = { type = "number", min = 0, finite = true }
 local COUNT = { type = "integer", min = 1 }
 local OPTIONS = {
     policies = { type = "table", required = true },
@@ -51,8 +52,8 @@ local OPTIONS = {
     log = { type = "function", default = function(text)
         io.stderr:write("ponder serve: ", text, "\n")
     end },
-    max_cost = { type = "number", min = 0, finite = true },
-    max_cost_per_request = { type = "number", min = 0, finite = true },
+    max_cost = USD,
+    max_cost_per_request = USD,
     max_calls_per_request = COUNT,
     max_kept_answers = { type = "integer", min = 0, default = 1000 },
     max_kept_bytes = { type = "integer", min = 0, default = 16 << 20 },
