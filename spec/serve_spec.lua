@@ -2,7 +2,9 @@
 
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
+local help = require "task_help"
 local models = require "ponder.model"
+local outlet = require "ponder.serve.outlet"
 local search = require "ponder.search"
 local serve = require "ponder.serve"
 local served = require "served"
@@ -579,6 +581,23 @@ describe("limits", function()
             handle:cancel()
             repeat task.sleep(0.001) until upstream:counters().aborted == 1
             assert.is_nil(next(server.running))
+        end)
+    end)
+
+    it("keep silent streams open with comments", function()
+        help.run(function()
+            local written, server = {}, serve.new { policies = { echo = print } }
+            server.streams.x = outlet.new({ write = function(_, id, text)
+                written[#written + 1] = { task.now(), id, text }
+                return true
+            end }, 7)
+            local tending = task.spawn(server.tend, server)
+            task.sleep(7)
+            server.streams.x:send "x"
+            task.sleep(36)
+            tending:cancel()
+            assert.same({ { 7, 7, "x" }, { 25, 7, ": waiting\n\n" }, { 40, 7, ": waiting\n\n" } },
+                written)
         end)
     end)
 
