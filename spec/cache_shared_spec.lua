@@ -98,6 +98,8 @@ describe("a cache in Redis", function()
             server:cli("SET 'ponder:1:{cache}:flight:" .. key .. "' dead PX 300")
             assert.equal("yes 1", a.ask().text)
             assert.equal(2, #a.sent)
+            assert.equal(server:cli "HVALS 'ponder:1:{cache}:sizes'",
+                server:cli "GET 'ponder:1:{cache}:bytes'")
         end)
     end)
 
@@ -114,6 +116,9 @@ describe("a cache in Redis", function()
             local bytes = tonumber(server:cli "GET 'ponder:1:{cache}:bytes'")
             assert.is_true(bytes > 800000 and bytes <= 1 << 20)
             assert.is_true(a.ask({ sample = 5 }).cached)
+            local b <close> = machine(server.url, function() return { text = big:rep(22) } end)
+            b.ask { sample = 6 }
+            assert.equal("2", server:cli "ZCARD 'ponder:1:{cache}:ages'")
             local key = server:cli("KEYS '*reply*'"):match "%S+"
             local ttl = tonumber(server:cli("TTL '" .. key .. "'"))
             assert.is_true(ttl > 49 * 3600 and ttl <= 50 * 3600)

@@ -316,6 +316,36 @@ describe("the file", function()
             { result.status, result.err })
     end)
 
+    it("is awaited while another process makes it of an empty file", function()
+        local dir <close> = shell.directory { ["new.db"] = "" }
+        task.run(function()
+            task.spawn(function() task.sleep(0.1) os.remove(dir.path .. "/new.db") end)
+            assert(cache.open(dir.path .. "/new.db")):close()
+        end)
+    end)
+
+    it("is done without if its disk or memory fails, not if it is another's", function()
+        local open <close> = setmetatable({ store.open }, { __close = function(of)
+            store.open = of[1]
+        end })
+        for code, passes in pairs { EXISTS = true, FULL = true, IO = true, LOCKED = true,
+            MEMORY = true, READ_ONLY = true, DAMAGED = false, NEWER = false } do
+            store.open = function() return nil, "x.db: no", code end
+            local warning
+            local opened = cache.open("x.db", function(line) warning = line end)
+            assert.equal(passes, opened ~= nil, code)
+            assert.equal(passes and "x.db: no; replies are no longer kept in the cache", warning or
+                false)
+        end
+    end)
+
+    it("does not wait for itself where a request could not be released", function()
+        local db <close> = assert(store.open(":memory:", { mode = "create", application_id = 7 }))
+        assert(db:execute(flights.SCHEMA))
+        local holder = flights.holder()
+        for _ = 1, 2 do assert.is_nil(flights.claim(db, "key", holder, print)) end
+    end)
+
     it("is only read if it cannot be written, with one warning", function()
         with_cache(nil, function(m, sent, path, _, _, warnings)
             local blocker = assert(store.open(path, { mode = "write", lock = false }))
