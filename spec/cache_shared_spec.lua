@@ -51,6 +51,7 @@ describe("a cache in Redis", function()
             assert.equal("yes 2", b.ask({ sample = 2 }).text)
             assert.same({ { 1 }, { 2 } }, { a.sent, b.sent })
         end)
+        assert.equal("1", server:cli "CLIENT LIST | grep -c id=") -- that of this command
     end)
 
     it("has one machine ask, and the others wait", function()
@@ -73,6 +74,7 @@ describe("a cache in Redis", function()
 
     it("lets the next one ask when the first gets no reply or is cancelled", function()
         task.run(function()
+            local began = task.now()
             local a <close> = machine(server.url, function() return nil, "no", "SERVER" end)
             local b <close> = machine(server.url)
             local first = task.spawn(a.ask)
@@ -85,6 +87,7 @@ describe("a cache in Redis", function()
             cancelled:cancel()
             assert.equal("yes 7", b.ask({ sample = 7 }).text)
             assert.same({ 1, 7 }, b.sent)
+            assert.is_true(task.now() - began < 15) -- not when the lease is over
             assert.equal("", server:cli "KEYS '*flight*'")
         end)
     end)
@@ -132,6 +135,7 @@ describe("a cache in Redis", function()
             assert.equal("BAD_URL", code)
             assert.is_string(message)
         end
+        assert(cache.open(server.url .. "?max_age=1s&max_mb=1")):close()
         local locked <close> = redis_server.start({ "--requirepass", "right1" }, {
             cli = "-a right1 --no-auth-warning" })
         local opened, message, code = cache.open(locked.url:gsub("//", "//:wrong7@", 1))
