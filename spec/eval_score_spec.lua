@@ -8,6 +8,7 @@ describe("ponder.eval.score", function()
         { "exact", "24", 24, true }, { "exact", 24.0, "24", true }, { "exact", "24 ", "24", false },
         { "exact", "x", { "y", "x" }, true }, { "exact", { a = 1 }, { a = 1 }, true },
         { "normalized", "The answer is **Paris**.", "paris", true },
+        { "normalized", "The answer is Paris.", "the answer is Paris", true },
         { "normalized", "$1,200.", "1200", true }, { "normalized", "London", "Paris", false },
         { "numeric", "so it is 1,234.5", "1234.5", true }, { "numeric", "x = -3", -3, true },
         { "numeric", "3/4", 0.75, true }, { "numeric", "10-3", 3, false },
