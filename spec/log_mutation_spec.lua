@@ -172,7 +172,7 @@ describe("a log that was changed", function()
             { "export", "--format", "json", path } } do
             local result = ponder(command)
             assert.same({ 0, "" }, { result.status, result.err })
-            assert.matches('"score":-1.7976931348623157e308', result.out, 1, true)
+            assert.matches('"score":-1.7976931348623157e+308', result.out, 1, true)
         end
         local result = ponder { "diff", "whole.db", path }
         assert.equal("", result.err)

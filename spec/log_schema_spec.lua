@@ -1,5 +1,5 @@
--- Compares the tables in ponder help logs with a real log; and which files count as run logs by
--- their schema.
+-- The tables of a log: those in ponder help logs, their indexes, and which files count as run logs
+-- by their schema.
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"
@@ -133,4 +133,84 @@ describe("a file with the tables of a run log", function()
             assert.same({ false, DAMAGED, "DAMAGED" }, { open(sql) })
         end
     end)
+end)
+
+describe("the tables of a log", function()
+    local dir, db
+
+    setup(function()
+        dir = shell.directory {}
+        db = assert(store.open(dir.path .. "/run.db", { mode = "create", schema = schema.SQL }))
+    end)
+    teardown(function()
+        db:close()
+        dir:__close()
+    end)
+
+    it("are strict, and belong to a run", function()
+        for _, name in ipairs(schema.TABLES) do
+            assert.equal(1, (db:row("SELECT strict FROM pragma_table_list WHERE name = ?", name)))
+            assert.is_true(name == "runs" or db:row("SELECT count(*) FROM pragma_table_info(?) "
+                .. "WHERE name = 'run'", name) == 1, name)
+        end
+    end)
+
+    -- The statements in a file. What a %s stands for may be missing, or is a table.
+    local function statements_of(path)
+        local text, list = shell.read(path), {}
+        text = text:gsub("%-%-[^\n]*\n", "\n"):gsub('"%s*%.%.%s*"', ""):gsub("%$live", "1")
+        for _, verb in ipairs { "SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE" } do
+            for _, form in ipairs { '"(%s [^"]*)"', "%%[%%[%%s*(%s .-)%%]%%]" } do
+                for statement in text:gmatch(form:format(verb)) do
+                    list[#list + 1] = statement:gsub("%%s", "")
+                    list[#list + 1] = statement:find "%%s" and statement:gsub("%%s", "calls") or nil
+                end
+            end
+        end
+        return list
+    end
+
+    -- How SQLite runs a statement, with numbers for its parameters; raises for a part of one.
+    local function plan_of(sql)
+        local found = {}
+        for row in db:columns("EXPLAIN QUERY PLAN " .. sql:gsub("%?%d*", "1")) do
+            found[#found + 1] = row.detail
+        end
+        return found
+    end
+
+    -- What may be read from its start: runs, what a statement makes itself, and the schema.
+    local function scans(plan)
+        local name = plan:match "^SCAN (%w+)"
+        return name and name ~= "runs" and name ~= "r" and name ~= "CONSTANT"
+            and not plan:find "^SCAN sqlite_schema" and not plan:find "^SCAN pragma_table_info"
+    end
+
+    it("have an index for every statement", function()
+        local count = 0
+        for path in shell.output("ls lua/ponder/log/*.lua lua/ponder/report/*.lua "
+            .. "lua/ponder/report/*/*.lua"):gmatch "%S+" do
+            for _, sql in ipairs(statements_of(path)) do
+                local complete, plan = pcall(plan_of, sql)
+                for _, detail in ipairs(complete and plan or {}) do
+                    assert.is_falsy(scans(detail), ("%s: %s: %s"):format(path, sql, detail))
+                end
+                count = count + (complete and 1 or 0)
+            end
+        end
+        assert.is_true(count > 100, count)
+    end)
+end)
+
+it("a log of ponder 0.1.0 is refused by its version", function()
+    local dir <close> = shell.directory()
+    local path = dir.path .. "/old.db"
+    assert(store.open(path, { mode = "create", version = 1, schema = "CREATE TABLE calls (id)",
+        application_id = schema.APPLICATION_ID })):close()
+    for _, mode in ipairs { "read", "write" } do
+        local db, message = file.open(path, { mode = mode })
+        assert.is_nil(db)
+        assert.equal(path .. ": written by ponder 0.1.0, whose logs this version cannot read",
+            message)
+    end
 end)

@@ -1,7 +1,6 @@
 -- Only logs that this user's ponder wrote are resumed and forked. Where keys are sent.
 
 local help = require "log_help"
-local shell = require "shell"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 
@@ -195,22 +194,4 @@ describe("HMAC-SHA256", function()
         assert.equal("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
             trust.hmac("Jefe", "what do ya want for nothing?"))
     end)
-end)
-
-it("a log of version 1 needs --trust", function()
-    local fixtures = shell.root .. "/spec/fixtures/log/version1"
-    local dir <close> = shell.directory { ["script.lua"] = shell.read(fixtures .. "_script.lua"),
-        ["model.lua"] = shell.read(fixtures .. "_model.lua") }
-    local path = dir.path .. "/run.db"
-    assert(store.open(path, { mode = "create", version = 1, application_id = 0x706e6472,
-        schema = shell.read(fixtures .. ".sql"):gsub("@DIRECTORY@", dir.path) })):close()
-    local function resume(...)
-        return shell.ponder({ "resume", path, ... }, { cwd = dir.path,
-            env = { XDG_STATE_HOME = dir.path .. "/state" } })
-    end
-    local refused = resume()
-    assert.equal(1, refused.status)
-    assert.matches("model.lua (model), script.lua (script)", refused.err, 1, true)
-    assert.equal(0, resume("--trust").status)
-    assert.equal(0, resume().status)
 end)

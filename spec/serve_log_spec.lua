@@ -1,6 +1,5 @@
 -- Requests in the log of ponder serve: each can be rerun alone.
 
-local schema = require "ponder.log.schema"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
@@ -143,16 +142,6 @@ describe("a request on the log of a server", function()
         assert.matches("^re a, ann, %d+\n1\n2\nhello\n1\n$", r.out)
         assert.matches("^ponder serve: run.db: another run is writing it\n"
             .. "ponder serve: text: not a run log\nponder serve: run.db: damaged: [^\n]+\n$", r.err)
-    end)
-
-    it("is added to a log of version 1, of which a copy stays", function()
-        local fixture = shell.read(shell.root .. "/spec/fixtures/log/version1.sql")
-        assert(store.open(directory.path .. "/run.db", { mode = "create", version = 1,
-            application_id = schema.APPLICATION_ID, schema = fixture })):close()
-        local r = run "serve; ask a ann; stop; $ponder replay run.db#3; $ponder log run.db | wc -l"
-        assert.matches("^(re a, ann, %d+)\n%1\n4\n$", r.out)
-        local copy <close> = assert(store.open(directory.path .. "/run.db.version1"))
-        assert.equal(1, (copy:row "PRAGMA user_version"))
     end)
 
     it("must be named: the server itself is not run again", function()

@@ -9,7 +9,7 @@
  *   PONDER_FAIL_LOG=FILE     gets a line for each call that writes: "write a.db-wal", "failed ..."
  *
  * Those calls are write, pwrite, fsync, fdatasync, ftruncate and fallocate on files whose names end
- * in .db, .db-new, .db-wal, .db-journal or .db-shm.
+ * in .db, .db-wal, .db-journal or .db-shm.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ static bool ends_with(const char *text, const char *end)
 
 static bool is_database(int fd, char *path, size_t size)
 {
-    static const char *const ends[] = {".db", ".db-new", ".db-wal", ".db-journal", ".db-shm"};
+    static const char *const ends[] = {".db", ".db-wal", ".db-journal", ".db-shm"};
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, size - 1);

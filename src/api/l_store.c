@@ -89,15 +89,6 @@ static int store_l_rollback(lua_State *L)
     return no_values(L, 1, store_rollback(s, &e), &e);
 }
 
-static int store_l_publish(lua_State *L)
-{
-    Store *s = store_self(L, "publish");
-    StoreError e;
-    if (!s->staged)
-        return luaL_error(L, "store.publish: the file is already published");
-    return no_values(L, 1, store_publish(s, &e), &e);
-}
-
 /* self -> pages left in the WAL | nil, message, code */
 static int store_l_checkpoint(lua_State *L)
 {
@@ -201,7 +192,6 @@ static StoreOptions read_options(lua_State *L, int arg)
         {"mode", OPTION_CHOICE, AT(mode), 0, 0, modes},
         {"sync", OPTION_CHOICE, AT(full_sync), 0, 0, syncs},
         {"lock", OPTION_BOOLEAN, AT(lock), 0, 0, NULL},
-        {"staged", OPTION_BOOLEAN, AT(staged), 0, 0, NULL},
         {"check", OPTION_BOOLEAN, AT(check), 0, 0, NULL},
         {"application_id", OPTION_INTEGER, AT(application_id), 0, INT32_MAX, NULL},
         {"version", OPTION_INTEGER, AT(version), 0, INT32_MAX, NULL},
@@ -299,12 +289,8 @@ static const luaL_Reg store_methods[] = {
     {"begin", store_l_begin},
     {"commit", store_l_commit},
     {"rollback", store_l_rollback},
-    {"publish", store_l_publish},
     {"checkpoint", store_l_checkpoint},
     {"hide", store_l_hide},
-    {"hold_back", store_l_hold_back},
-    {"take_back", store_l_take_back},
-    {"hold_commit", store_l_hold_commit},
     {"close", store_l_close},
     {NULL, NULL},
 };

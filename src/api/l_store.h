@@ -32,9 +32,6 @@ int store_l_execute(lua_State *L);
 int store_l_rows(lua_State *L);
 int store_l_columns(lua_State *L);
 int store_l_row(lua_State *L);
-int store_l_hold_back(lua_State *L);
-int store_l_take_back(lua_State *L);
-int store_l_hold_commit(lua_State *L);
 
 /* Replaces the texts that the store at `store` hides in the strings from `first` to the top. */
 void store_hide_values(lua_State *L, int store, int first);

@@ -4,9 +4,6 @@
 #include <math.h>
 
 #include "api/l_store.h"
-#include "store/held.h"
-
-enum { MAX_HELD_BACK = 64 /* values */ };
 
 /* The iterator of rows() and columns(). Its owner and user value is the store. */
 typedef struct Rows {
@@ -150,52 +147,11 @@ int store_l_execute(lua_State *L)
     store_release(s, statement);
     if (status != STORE_OK)
         return store_push_failure(L, 1, &e);
-    store_bound_wal(s);
     lua_pushinteger(L, changes);
     return 1;
 }
 
-/* ---- rows that are held back ---- */
-
-/* self, sql, values... -> ticket | nil, message, code */
-int store_l_hold_back(lua_State *L)
-{
-    StoreValue values[MAX_HELD_BACK];
-    StoreError e;
-    int64_t ticket;
-    store_self(L, "hold_back");
-    const char *sql = store_text(L, 2, "hold_back", "sql", NULL);
-    store_hide_values(L, 1, 3);
-    Store *s = store_self(L, "hold_back");
-    int count = lua_gettop(L) - 2;
-    if (!s->writable)
-        return luaL_error(L, "store.hold_back: the store is open for reading");
-    if (count > MAX_HELD_BACK)
-        return luaL_error(L, "store.hold_back: more than %d values", MAX_HELD_BACK);
-    check_values(L, s, "hold_back", 3);
-    for (int i = 0; i < count; i++)
-        values[i] = to_value(L, i + 3);
-    if (store_hold_back(s, sql, values, count, &ticket, &e) != STORE_OK)
-        return store_push_failure(L, 1, &e);
-    lua_pushinteger(L, ticket);
-    return 1;
-}
-
-/* self, ticket -> whether the statement was withdrawn before it was run */
-int store_l_take_back(lua_State *L)
-{
-    Store *s = store_self(L, "take_back");
-    lua_pushboolean(L, store_take_back(s, luaL_checkinteger(L, 2)));
-    return 1;
-}
-
-int store_l_hold_commit(lua_State *L)
-{
-    store_hold_commit(store_self(L, "hold_commit"), true);
-    return 0;
-}
-
-/* ---- rows ---- */
+/* ---- iterators ---- */
 
 static void close_rows(void *held)
 {

@@ -25,16 +25,11 @@ typedef struct Claim {
     bool locked; /* one of them is the writer */
 } Claim;
 
-#define CLAIM_STAGING "-new" /* suffix of a file that is being created */
-
-/* Opens a regular file. With `create` creates it, replacing what a killed process left unfinished.
- */
+/* Opens a regular file; with `create` it must not exist, and becomes an empty one of our own. */
 StoreStatus claim_open(const char *path, bool create, Claim **out, StoreError *e);
 
 /* Makes the caller the only writer; STORE_LOCKED if there is another, in any process. */
 StoreStatus claim_lock(Claim *claim, StoreError *e);
-
-void claim_unlock(Claim *claim);
 
 /* Releases the claim, and the lock if `locked`. Call it after SQLite has closed the file. */
 void claim_close(Claim *claim, bool locked);

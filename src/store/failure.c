@@ -98,8 +98,8 @@ StoreStatus store_fail_sqlite(StoreError *e, sqlite3 *db, int rc)
     switch (rc & 0xff) {
     case SQLITE_FULL: return store_fail(e, STORE_FULL, "the disk is full");
     case SQLITE_NOMEM: return store_fail(e, STORE_MEMORY, "not enough memory");
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return store_fail(e, STORE_DAMAGED, "damaged: %s", sqlite3_errstr(rc));
+    case SQLITE_NOTADB: return store_fail(e, STORE_NOT_A_LOG, "not an SQLite database");
+    case SQLITE_CORRUPT: return store_fail(e, STORE_DAMAGED, "damaged: %s", sqlite3_errstr(rc));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL: return store_fail(e, STORE_LOCKED, "another process is using it");

@@ -1,8 +1,5 @@
 /*
  * store.c -- statements, transactions, checkpoints; see store.h.
- *
- * The thread of held.c may use the connection too, but not while a statement is acquired nor
- * between store_enter and store_leave.
  */
 #include "store/store.h"
 
@@ -10,7 +7,6 @@
 #include <string.h>
 
 #include "core/json.h"
-#include "store/held.h"
 
 /* ---- statements ---- */
 
@@ -67,8 +63,7 @@ static StoreStatus check_transaction(const Store *s, StoreError *e)
     return store_fail(e, s->lost.status, "%s", s->lost.detail);
 }
 
-static StoreStatus acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
-                           StoreError *e)
+StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
 {
     if (check_transaction(s, e) != STORE_OK)
         return s->lost.status;
@@ -91,16 +86,7 @@ static StoreStatus acquire(Store *s, const char *sql, size_t size, sqlite3_stmt 
     return STORE_OK;
 }
 
-StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
-{
-    store_enter(s);
-    StoreStatus status = acquire(s, sql, size, out, e);
-    s->acquired += status == STORE_OK && *out != NULL;
-    store_leave(s);
-    return status;
-}
-
-static void release(Store *s, sqlite3_stmt *statement)
+void store_release(Store *s, sqlite3_stmt *statement)
 {
     sqlite3_reset(statement);
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
@@ -111,14 +97,6 @@ static void release(Store *s, sqlite3_stmt *statement)
         }
     }
     sqlite3_finalize(statement);
-}
-
-void store_release(Store *s, sqlite3_stmt *statement)
-{
-    store_enter(s);
-    release(s, statement);
-    s->acquired--;
-    store_leave(s);
 }
 
 /* Some errors make SQLite roll the transaction back: notes that, for the following statements. */
@@ -165,14 +143,10 @@ StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, Store
 
 StoreStatus store_script(Store *s, const char *sql, StoreError *e)
 {
-    store_enter(s);
     StoreStatus status = check_transaction(s, e);
     int rc = status == STORE_OK ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_OK;
     if (rc != SQLITE_OK)
         status = note_rollback(s, store_fail_sqlite(e, s->db, rc), e);
-    else if (status == STORE_OK)
-        store_bound_wal(s);
-    store_leave(s);
     return status;
 }
 
@@ -194,7 +168,6 @@ StoreStatus store_begin(Store *s, StoreError *e)
 {
     int moved = 0;
     StoreStatus status;
-    store_enter(s);
     if (s->writable && sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == 0 &&
         moved) /* writes would be lost silently */
         status = store_fail(e, STORE_IO, "was removed or renamed while it was open");
@@ -202,33 +175,24 @@ StoreStatus store_begin(Store *s, StoreError *e)
         status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
     s->in_transaction = status == STORE_OK;
     s->lost.status = STORE_OK;
-    store_leave(s);
     return status;
 }
 
 StoreStatus store_rollback(Store *s, StoreError *e)
 {
-    store_enter(s);
     s->in_transaction = false;
     StoreStatus status = sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
-    store_hold_commit(s, false);
-    store_leave(s);
     return status;
 }
 
 StoreStatus store_commit(Store *s, StoreError *e)
 {
-    store_enter(s);
     StoreStatus status = check_transaction(s, e);
     s->in_transaction = false;
     if (status == STORE_OK)
         status = run(s, "COMMIT", e);
     if (status != STORE_OK)
         store_rollback(s, NULL);
-    else
-        store_bound_wal(s);
-    store_hold_commit(s, false);
-    store_leave(s);
     return status;
 }
 
@@ -240,35 +204,11 @@ StoreStatus store_checkpoint(Store *s, int *left, StoreError *e)
     *left = 0;
     if (!s->writable)
         return store_fail(e, STORE_READ_ONLY, "it is open for reading");
-    store_enter(s);
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
     StoreStatus status =
         rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
-    store_leave(s);
     if (status != STORE_OK)
         return status;
     *left = pages > moved ? pages - moved : 0;
     return STORE_OK;
-}
-
-static void bound_wal(Store *s)
-{
-    int left;
-    if (s->wal_pages < s->checkpoint_at || !sqlite3_get_autocommit(s->db))
-        return;
-    /* Readers or a full disk may leave pages in the WAL: try again some pages later. */
-    if (store_checkpoint(s, &left, NULL) == STORE_OK && left == 0)
-        s->checkpoint_at = STORE_WAL_PAGES;
-    else
-        s->checkpoint_at = s->wal_pages + STORE_WAL_PAGES / 4;
-    s->wal_pages = left;
-}
-
-void store_bound_wal(Store *s)
-{
-    if (!s->writable)
-        return;
-    store_enter(s);
-    bound_wal(s);
-    store_leave(s);
 }

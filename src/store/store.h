@@ -1,11 +1,10 @@
 /*
  * store.h -- a log on disk: one SQLite file, one writer, any number of readers.
  *
- *   open      checks the file before anything is written to it (header.h, open.c)
- *   create    writes FILE-new and renames it once complete, so that a kill leaves no partial log
- *             under that name
+ *   open      checks the file, and writes the schema into an empty one, in one transaction: a file
+ *             without a schema is a log with nothing in it, whenever its creation was killed
  *   write     in WAL mode: commits survive the process (with full_sync, the machine) and do not
- *             block readers; checkpoints on request, or once the WAL has STORE_WAL_PAGES
+ *             block readers
  *   close     leaves a single file in rollback mode, which can be copied, and read where nothing
  *             can be written
  */
@@ -27,11 +26,10 @@ typedef struct StoreOptions {
     int full_sync;          /* 1: commits survive a power failure */
     bool lock;              /* refuse other writers */
     bool check;             /* STORE_READ: look for damage at once, as writers do */
-    bool staged;            /* STORE_CREATE: leave the renaming to store_publish */
     int64_t application_id; /* -1: any */
     int64_t version;        /* the greatest user_version accepted; -1: any */
     const char *kind;       /* "run log" */
-    const char *schema;     /* STORE_CREATE: SQL, or NULL */
+    const char *schema;     /* SQL for an empty file; NULL: it is refused unless just created */
 } StoreOptions;
 
 typedef struct CachedStatement {
@@ -55,27 +53,18 @@ typedef struct StoreValue {
 typedef struct Store {
     sqlite3 *db; /* NULL: closed */
     Claim *claim;
-    bool writable, locked, full_sync;
-    bool staged;           /* its name still ends in CLAIM_STAGING */
-    bool in_transaction;   /* store_begin was called */
-    StoreError lost;       /* why SQLite has rolled that transaction back, if it has */
-    int wal_pages;         /* in the WAL after the last commit */
-    int checkpoint_at;     /* wal_pages for the next checkpoint */
-    struct HeldRows *held; /* see held.h; NULL: none yet */
-    int acquired;          /* statements in use */
-    uint64_t clock;        /* counts acquisitions, for the cache */
+    bool writable, locked;
+    bool in_transaction; /* store_begin was called */
+    StoreError lost;     /* why SQLite has rolled that transaction back, if it has */
+    uint64_t clock;      /* counts acquisitions, for the cache */
     CachedStatement cache[STORE_CACHED];
 } Store;
 
 /* On failure the store is closed, and an existing file is unchanged. */
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e);
 
-/* Renames a file that was created `staged`, once its initial content is committed. On failure the
- * store is closed and the file removed, unless a statement or transaction is open. */
-StoreStatus store_publish(Store *s, StoreError *e);
-
-/* Rolls back an open transaction, and removes a file that was not published. The store is closed
- * even on failure: then committed data is still in the -wal. */
+/* Rolls back an open transaction. The store is closed even on failure: then committed data is still
+ * in the -wal. */
 StoreStatus store_close(Store *s, StoreError *e);
 
 /* ---- statements ---- */
@@ -103,10 +92,8 @@ StoreStatus store_begin(Store *s, StoreError *e);
 StoreStatus store_commit(Store *s, StoreError *e);
 StoreStatus store_rollback(Store *s, StoreError *e);
 
-/* Copies WAL pages into the file without waiting for readers; *left pages remain. */
+/* Copies WAL pages into the file without waiting for readers; *left pages remain. SQLite does it
+ * too, at a commit after STORE_WAL_PAGES. */
 StoreStatus store_checkpoint(Store *s, int *left, StoreError *e);
-
-/* Checkpoints if the WAL has grown too long; does nothing in a transaction. */
-void store_bound_wal(Store *s);
 
 #endif

@@ -35,9 +35,6 @@ local call = {}
 
 ---@class ponder.log.Call: ponder.log.Operation
 ---@field asked ponder.log.Asked
----@field ticket integer? of its row, if the insert is held back
----@field update_ticket integer? of the row's update, if the call is asked again
----@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
 
@@ -46,9 +43,8 @@ Call.__index = Call
 function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
     return setmetatable({ asked = asked, identity = store.sha256(identity), -- fields set later:
-        within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, session = nil,
-        asked_at = nil, ticket = nil, update_ticket = nil, search = nil, node = nil,
-        purpose = nil }, Call)
+        within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, search = nil,
+        node = nil, purpose = nil }, Call)
 end
 
 --- The operation in a few words, for people.
@@ -89,49 +85,20 @@ local function insertion(columns)
 end
 
 local ASK = insertion(ASKED)
-local ASK_AND_ANSWER = insertion(table.move(ANSWERED, 1, #ANSWERED, #ASKED + 1,
-    table.move(ASKED, 1, #ASKED, 1, {})))
-local ASK_AGAIN = "UPDATE calls SET session = ?, asked_at = ?, status = NULL "
-    .. "WHERE run = ? AND id = ?"
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
--- Values for ASKED, followed by the given ones.
-local function asked_values(self, ...)
-    local asked = self.asked
-    return self.run, self.id, self.session, self.identity, self.occurrence,
-        asked.provider, asked.model, asked.sample, asked.samples, asked.request, asked.metadata,
-        self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
-end
-
--- Holds the row back until the answer: it is written once, unless the answer takes long.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
-    local asker = scheduler.context("asker")
+    local asker, asked = scheduler.context("asker"), self.asked
     if asker then
         self.search, self.node, self.purpose = asker.tree:asks(log, asker)
     end
-    self.run, self.session = log.run, log.session
-    self.asked_at = log.clock()
-    self.asked.clock = log.clock
-    self.ticket = log:hold_back(ASK, asked_values(self))
-end
-
--- Whether the row is not written yet.
-local function is_unwritten(self, log)
-    if self.update_ticket then
-        log.writer:take_back(self.update_ticket)
-        return false
-    end
-    return not self.ticket or log.writer:take_back(self.ticket)
-end
-
--- Returns a statement and its values; `...` are the values for ANSWERED.
-local function answered(self, log, ...)
-    if is_unwritten(self, log) then
-        return ASK_AND_ANSWER, asked_values(self, ...)
-    end
-    return ANSWER, self.run, self.id, ...
+    self.run = log.run
+    asked.clock = log.clock
+    log:write(ASK, self.run, self.id, log.session, self.identity, self.occurrence, asked.provider,
+        asked.model, asked.sample, asked.samples, asked.request, asked.metadata, self.within_id,
+        self.search, self.node, self.purpose, log.clock())
 end
 
 ---@param log ponder.log.Recorder
@@ -144,16 +111,15 @@ function Call:ask_again(log)
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
         WHERE run = ? AND id = ? AND status IS NULL]], log.clock(), self.run, self.id)
-    log:write(ASK_AGAIN, log.session, log.clock(), self.run, self.id)
-    self.update_ticket = log:hold_back(ASK_AGAIN, log.session, log.clock(), self.run, self.id)
-        or 0
+    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
+        log.session, log.clock(), self.run, self.id)
 end
 
 local function write_answer(self, log, status, reply, row, message, code)
-    log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at,
+    log:write(ANSWER, self.run, self.id, status, row.origin, row.queued_at, row.sent_at,
         log.clock(), reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
         row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
-        row.cache_write_tokens, row.reasoning_tokens, row.cost))
+        row.cache_write_tokens, row.reasoning_tokens, row.cost)
 end
 
 local function write_failures(self, log)
@@ -186,9 +152,6 @@ end
 
 ---@param log ponder.log.Recorder
 function Call:cancel(log)
-    if is_unwritten(self, log) then
-        log:write(ASK, asked_values(self))
-    end
     write_failures(self, log)
     log:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
         .. "WHERE run = ? AND id = ?", log.clock(), self.asked.attempts, self.run, self.id)

@@ -10,7 +10,6 @@ local private = require "ponder.core.private"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
-local version1 = require "ponder.log.version1"
 
 local file = {}
 
@@ -33,8 +32,6 @@ end
 local function has_tables(db)
     if db:row "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')" ~= 0 then
         return false
-    elseif version1.is(db) then
-        return true -- present() checks its columns
     end
     local found = {}
     for sql in db:rows "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL" do
@@ -228,24 +225,16 @@ local function copy(db, path)
     return ok, message
 end
 
-local function prepare(db, path, opts)
-    if not has_tables(db) then
+local function check_tables(db, path)
+    if db:row "PRAGMA user_version" < schema.VERSION then
+        error(path .. ": written by ponder 0.1.0, whose logs this version cannot read", 0)
+    elseif not has_tables(db) then
         file.damaged(path, "its tables are not those of a run log")
-    elseif version1.is(db) and opts.mode == "read" then
-        version1.present(db, opts.look_up)
-    elseif version1.is(db) then
-        local ok, message = copy(db, path .. version1.BACKUP)
-        if ok then
-            ok, message = version1.upgrade(db)
-        end
-        if not ok then
-            error(message, 0)
-        end
     end
 end
 
 ---@class ponder.log.FileOptions
----@field mode "read"|"write" "write" upgrades a log of version 1
+---@field mode "read"|"write" "write" continues it
 ---@field sync? "normal"|"full"
 ---@field look_up boolean? a run of the log will be replayed
 
@@ -258,17 +247,26 @@ end
 function file.open(path, opts)
     local db, message, code = store.open(path, { mode = opts.mode, sync = opts.sync,
         lock = opts.mode == "write", check = opts.look_up, application_id = schema.APPLICATION_ID,
-        version = schema.VERSION })
+        version = schema.VERSION,
+        schema = opts.mode == "read" and schema.SQL or nil })
     if not db then
         return nil, message, code
     end
-    local ok, raised = pcall(prepare, db, path, opts)
+    local ok, raised = pcall(check_tables, db, path)
     if not ok then
         db:close()
         failures.pass_stop(ok, raised)
         return nil, line_of(path, raised), "DAMAGED"
     end
     return db
+end
+
+---Removes a log that no process has open, and the files beside it.
+---@param path string
+function file.remove(path)
+    for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
+        os.remove(path .. ending)
+    end
 end
 
 ---Moves a log to FILE.1, or the next number that is free, so that a new one can have its name.

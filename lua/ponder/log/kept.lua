@@ -6,7 +6,6 @@ local failures = require "ponder.task.failures"
 local run_file = require "ponder.log.file"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
-local version1 = require "ponder.log.version1"
 
 local kept = {}
 
@@ -28,9 +27,6 @@ local function start_of(path)
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end
 
--- Suffix of a log that is being created; it remains if the process is killed meanwhile.
-local STAGING = ".db-new"
-
 local function describe(directory, file)
     local path, name = directory .. "/" .. file.name, file.name:match("^(.+)%.db$")
     local kept_run = { path = path, name = name or file.name, bytes = file.bytes,
@@ -42,9 +38,6 @@ local function describe(directory, file)
         end
         kept_run.started_at, kept_run.damage = started_at or file.modified_at,
             not started_at and message or nil
-        return kept_run
-    elseif path:sub(-#STAGING) == STAGING and not store.in_use(path) then
-        kept_run.damage = path .. ": not finished; its process was killed"
         return kept_run
     end
 end
@@ -79,27 +72,21 @@ function kept.list(directory)
     return runs, code ~= "NOT_FOUND" and message or nil
 end
 
--- Removes a log and the files beside it, unless a process has it open.
+-- Removes a log unless a process has it open.
 local function remove(path)
     if store.in_use(path) == false then
-        for _, ending in ipairs { "", "-wal", "-shm", "-journal", version1.BACKUP } do
-            os.remove(path .. ending)
-        end
+        run_file.remove(path)
     end
 end
 
----Makes room for one more run: removes the oldest files that ponder named itself, damaged ones too,
----and all unfinished ones; never those in use.
+---Makes room for one more run: removes the oldest files that ponder named itself, damaged ones too;
+---never those in use.
 ---@param directory string the directory
 ---@param keep integer how many runs may remain, the new one included
 function kept.prune(directory, keep)
     local names = {}
     for _, file in ipairs(directories.files(directory) or {}) do
-        if file.name:find(OWN_NAME .. "$") then
-            names[#names + 1] = file.name
-        elseif file.name:find(OWN_NAME .. "%-new$") then
-            remove(directory .. "/" .. file.name)
-        end
+        names[#names + 1] = file.name:find(OWN_NAME .. "$") and file.name or nil
     end
     table.sort(names)
     for i = 1, #names - keep + 1 do

@@ -94,19 +94,6 @@ local function number(self, what)
     what.within_id = within and within.kind == "effect" and within.id or nil
 end
 
---- Holds back the row of a call: see Writer:hold_back.
----@param sql string
----@param ... any
----@return integer? ticket
-function Recorder:hold_back(sql, ...)
-    local session = self.begun
-    while session and session.is_held do
-        session:write_held()
-        session = session.outer
-    end
-    return self.writer:hold_back(sql, ...)
-end
-
 local function count_in_flight(self, by)
     local file = self.writer
     file.in_flight = file.in_flight + by
@@ -115,6 +102,12 @@ end
 --- Adds the row of an operation, unless it has one; may raise.
 ---@param what ponder.log.Operation
 function Recorder:ask(what)
+    local session = self.begun
+    while session and session.is_held do -- the run's own row comes first
+        session:write_held()
+        session = session.outer
+    end
+    self.writer.has_asked = true
     if what.id then -- asked before and not answered
         what:ask_again(self)
     else

@@ -14,7 +14,6 @@ local run = require "ponder.log.run"
 local runs = require "ponder.run"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
-local version1 = require "ponder.log.version1"
 local writer = require "ponder.log.writer"
 
 local rerun = {}
@@ -115,12 +114,11 @@ function Rerun:describe()
     return trust.describe(self.run, self.files)
 end
 
----Signs the run with this user's key. A log that is not writable, or is of version 1 and opened for
----reading, stays as it is.
+---Signs the run with this user's key. A log that is not writable stays as it is.
 function Rerun:sign()
     local db, other = self.db, nil
     if self.mode == "read" then
-        other = not version1.is(db) and file.open(self.path, { mode = "write" })
+        other = file.open(self.path, { mode = "write" })
         db = other
     end
     if db and db:begin() then

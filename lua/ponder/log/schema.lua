@@ -10,7 +10,7 @@
 --- Rows belong to a run by `run` and are numbered within it, calls and effects in the order asked.
 --- Times are seconds since 1970, UTC; money is in USD, NULL if the price is unknown; columns that
 --- hold JSON say so. Columns of type ANY hold text, bytes that are not UTF-8, or what their
---- comments say. Version 1 is described in ponder.log.version1.
+--- comments say.
 
 local schema = {}
 

@@ -189,7 +189,7 @@ function Tape:whole()
     return self
 end
 
---- Hands entries and readings to the log, before a commit and before a call is asked.
+--- Hands entries and readings to the log, before a commit.
 function Tape:put()
     self.sink:put(self.entries or NONE, self.readings or NONE)
     self.entries, self.readings, self.kept, self.is_expected = nil, nil, 0, false
@@ -303,7 +303,7 @@ function Tape:turn(rounds)
             self.sink.writer:on_idle()
         end
     end
-    return arrived
+    return arrived or self.sink.writer.has_asked
 end
 
 Tape.pass_over = playing.pass_over

@@ -3,10 +3,10 @@
 --- The file is created late, if at all: a run that calls no model needs none. Earlier statements
 --- wait in a queue.
 ---
---- The row of a call is held back until it is answered: writing it once costs half as much as
---- writing and updating it. If the answer is late, a thread of the store (see ponder.core.store)
---- writes and commits the row: it is on disk whatever the script does, and others see it.
+--- The row of a call is written when the call begins, and committed at the end of that round: it is
+--- on disk before anything waits for the reply, and others see it.
 
+local file = require "ponder.log.file"
 local redact = require "ponder.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
@@ -38,6 +38,7 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field calls integer asked by this process, in all runs
 ---@field effects integer likewise
 ---@field in_flight integer calls and effects
+---@field has_asked boolean calls or effects have begun since the last commit
 ---@field saved ponder.log.Saved in all runs
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust has to sign
 ---@field private tapes ponder.log.Tape[] with entries that are not written yet
@@ -53,6 +54,7 @@ end
 ---@return ponder.log.Writer
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
+        has_asked = false,
         calls = 0, effects = 0, saved = writer.nothing_saved(),
         commits = 0, tapes = {}, held = {}, unsigned = {} }, Writer)
 end
@@ -94,7 +96,7 @@ local function end_transaction(self)
     if self.failed then
         self.db:rollback()
     end
-    self.writing = false
+    self.writing, self.has_asked = false, false
     return not self.failed
 end
 
@@ -106,8 +108,7 @@ end
 ---@return string? code of a store
 function Writer:create(path, sync)
     local db, message, code = store.open(path, { mode = "create", sync = sync, lock = true,
-        application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL,
-        staged = true })
+        application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL })
     if not db then
         return nil, message, code
     end
@@ -116,16 +117,13 @@ function Writer:create(path, sync)
     for _, row in ipairs(queue) do
         self:write(table.unpack(row, 1, row.n))
     end
-    local ok, problem = end_transaction(self), self.failed
-    if ok then
-        ok, problem, code = db:publish()
+    if end_transaction(self) then
+        return true
     end
-    if not ok then
-        self.db = nil
-        db:close()
-        return nil, problem, code
-    end
-    return true
+    self.db = nil
+    db:close()
+    file.remove(path)
+    return nil, self.failed, "IO"
 end
 
 --- Drops the queue and all later statements: there will be no file.
@@ -198,9 +196,6 @@ end
 function Writer:write_signed(run, sql, ...)
     self:write(sql, ...)
     self.unsigned[run] = true
-    if self.db and not self.failed then
-        sign(self) -- now: the thread of the store may commit it
-    end
 end
 
 ---@return integer seq of a new row of a tape
@@ -228,41 +223,15 @@ function Writer:resume_command()
 end
 
 ---------------------------------------------------------------------------------------------------
--- Calls in flight
+-- Commits
 
--- Writes the entries of all tapes, in one transaction.
+-- Writes the entries of all tapes.
 local function put_tapes(self)
     local tapes = self.tapes
-    if tapes[1] then
-        self.db:hold_commit()
-        self.tapes = {}
-        for _, tape in ipairs(tapes) do
-            tape:put()
-        end
+    self.tapes = {}
+    for _, tape in ipairs(tapes) do
+        tape:put()
     end
-end
-
---- Holds back the statement of a call until it is answered or late. Also writes the entries of the
---- tapes: they are needed on disk to ask the same call again.
----@param sql string
----@param ... any
----@return integer? ticket nil if it is not held back
-function Writer:hold_back(sql, ...)
-    if not self.db or self.failed then
-        return nil
-    end
-    put_tapes(self)
-    hide_keys(self)
-    local ticket, message = self.db:hold_back(sql, ...)
-    self.failed = self.failed or message
-    return ticket
-end
-
---- Takes back a statement that is held.
----@param ticket integer
----@return boolean was_held false if it was executed
-function Writer:take_back(ticket)
-    return self.db:take_back(ticket)
 end
 
 --- Returns why no further call should begin (the disk is nearly full), or nil.
@@ -283,9 +252,6 @@ end
 function Writer:shortage_when_idle()
     return self.in_flight == 0 and self.short or nil
 end
-
----------------------------------------------------------------------------------------------------
--- Commits
 
 --- Has `tape:put()` called before the next commit: the tape has new entries.
 ---@param tape ponder.log.Tape

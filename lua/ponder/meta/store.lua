@@ -42,14 +42,13 @@ local store = {}
 ---@field application_id? integer of the file: written by "create", checked otherwise
 ---@field version? integer likewise its user_version, which may be lower
 ---@field kind? string the name of such files in messages; default "run log"
----@field staged? boolean "create": the file gets its name only with `publish`
 ---@field check? boolean "read": check for damage at once, as "write" does. Files of more than 64
 ---MiB are not checked: their damage is found on reading, with the code DAMAGED
----@field schema? string "create": statements to run before the file is visible
+---@field schema? string statements for a file with nothing in it: just created, or its creator was
+---killed. "read" presents such a file as if they had been run; without them it is NOT_A_LOG
 
 --- Opens a file. A refused file is not changed. While a writer has it open there are also FILE-wal
---- and FILE-shm, which belong to it; closing removes them, a crash leaves them. A file is created
---- as FILE-new, which remains if the process is killed meanwhile.
+--- and FILE-shm, which belong to it; closing removes them, a crash leaves them.
 ---@param path string
 ---@param opts? ponder.store.Options unknown names and wrong types raise
 ---@return ponder.store.Store?
@@ -100,8 +99,7 @@ function Store:script(sql) end
 ---@return string? code
 function Store:begin() end
 
---- Commits the transaction, and may checkpoint the WAL if it exceeds 4,000 pages. A failure rolls
---- the transaction back.
+--- Commits the transaction. A failure rolls it back.
 ---@return boolean? ok
 ---@return string? message
 ---@return string? code
@@ -133,32 +131,6 @@ function Store:columns(sql, ...) end
 ---@param ... nil|boolean|number|string
 ---@return ... values; nothing if there is no row
 function Store:row(sql, ...) end
-
---- Delays a statement that must be on disk soon unless a better one replaces it: after 0.25 s to
---- 0.5 s a thread runs and commits it, together with the open transaction, whatever the script
---- does. Closing the store runs those that remain.
----@param sql string a statement that writes
----@param ... nil|boolean|number|string for its parameters, at most 64
----@return integer? ticket
----@return string? message
----@return string? code
-function Store:hold_back(sql, ...) end
-
---- Cancels a delayed statement.
----@param ticket integer
----@return boolean was_held false: it has run already
-function Store:take_back(ticket) end
-
---- Keeps the following writes together: the thread does not commit before the next `hold_back`,
---- `commit` or `rollback`.
-function Store:hold_commit() end
-
---- Gives a file that was created `staged` its name. A failure closes the store and removes its
---- file. Raises for other stores.
----@return boolean? ok
----@return string? message
----@return string? code EXISTS: the file was created meanwhile
-function Store:publish() end
 
 --- Moves commits from the WAL into the file, without waiting for readers; takes some ms, so call it
 --- when idle.

@@ -2,12 +2,10 @@
 --- processes share. When it can no longer be written (locked, read-only, disk full) it warns once,
 --- and still finds existing replies.
 
-local directory = require "ponder.core.directory"
 local flights = require "ponder.model.cache.flight"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
-local task = require "ponder.task"
 
 local file = {}
 
@@ -39,37 +37,18 @@ File.__index = File
 
 local function open_as(path, mode)
     return store.open(path, { mode = mode, lock = false, application_id = file.APPLICATION_ID,
-        version = VERSION, kind = "response cache", schema = mode == "create" and SCHEMA or nil })
+        version = VERSION, kind = "response cache", schema = SCHEMA })
 end
 
-local function is_empty(path)
-    local handle = directory.open(path)
-    local size = handle and handle:seek("end")
-    if handle then
-        handle:close()
-    end
-    return size == 0
-end
-
-local TRIES, PAUSE_S = 40, 0.025
-local MAX_LOST = 3 -- tries in which another process removed the new file
-
--- For writing if possible. Another process may be creating the same file.
+-- For writing if possible.
 local function open_store(path)
-    local db, message, code
-    for try = 1, TRIES do
-        db, message, code = open_as(path, "write")
-        if code == "NOT_FOUND" then
-            db, message, code = open_as(path, "create")
-        end
-        local is_being_created = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
-            and is_empty(path) or code == "NOT_FOUND" and try <= MAX_LOST
-        if not is_being_created or not task.current() then
-            break
-        end
-        task.sleep(PAUSE_S)
+    local db, message, code = open_as(path, "write")
+    if code == "NOT_FOUND" then
+        db, message, code = open_as(path, "create")
     end
-    if code == "READ_ONLY" then
+    if code == "EXISTS" then -- another process has just created it
+        db, message, code = open_as(path, "write")
+    elseif code == "READ_ONLY" then
         return (open_as(path, "read")), message, code
     end
     return db, message, code
@@ -95,12 +74,7 @@ end
 ---@return string? message begins with the path
 ---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its directory)
 function file.open(path, warn)
-    local db, message, code
-    if task.current() then
-        db, message, code = task.with_context("outside", true, open_store, path)
-    else
-        db, message, code = open_store(path)
-    end
+    local db, message, code = open_store(path)
     if not db and not PASSING[code] then
         return nil, message, code
     end
