@@ -66,6 +66,16 @@ describe("the page of an evaluation", function()
         assert.same({}, b:errors())
     end)
 
+    it("shows items and runs, variances, correlations and adjusted p", function()
+        local result = result_of(60)
+        local policy = result.policies[2]
+        local cells = b:run [[return [...document.querySelectorAll(
+            '#variances tbody tr:nth-child(2) td')].map((cell) => cell.textContent)]]
+        assert.same({ "tot <b>", "60", "60", "0", "-", ("%.4f"):format(policy.variance.between),
+            ("%.4f"):format(policy.difference.correlation) }, table.move(cells, 1, 7, 1, {}))
+        assert.same({ tables.p_value(policy.p_holm), "-" }, { cells[9], cells[10] })
+    end)
+
     it("draws a curve for each policy, with its own dash and mark", function()
         local styles = b:run [[return [...document.querySelectorAll('#plot .curve')]
             .map((path) => path.getAttribute('stroke-dasharray'))]]

@@ -95,6 +95,20 @@ function fillTable() {
     + `${data.meta.epochs === 1 ? 'epoch' : 'epochs'}, seed ${data.meta.seed}`;
 }
 
+// Items and runs, variances of scores, and how the differences were tested.
+function fillVariances() {
+  const number = (x) => (known(x) ? x.toFixed(4) : '-');
+  const names = ['policy', 'items', 'runs', 'items dropped', 'variance within items',
+    'between items', 'correlation with the baseline', 'p', 'adjusted p', 'decided after'];
+  const cells = ({ name, n, runs, dropped, variance, difference: d, p_holm: adjusted, decision }) =>
+    [name, n, runs, dropped, number(variance.within), number(variance.between),
+      number(d?.correlation), pValue(d?.p), pValue(adjusted),
+      decision ? (decision.verdict === 'undecided' ? 'undecided' : decision.at) : '-'];
+  $('variances').append(make('thead', {}, make('tr', {}, ...names.map((name) =>
+    make('th', { scope: 'col' }, name)))), make('tbody', {}, ...data.policies.map((policy) =>
+    make('tr', {}, ...cells(policy).map((value) => make('td', {}, String(value)))))));
+}
+
 // ---- the curves ----
 
 function markAt(kind, x, y, color) {
@@ -342,6 +356,7 @@ function fillItems() {
 }
 
 fillTable();
+fillVariances();
 fillCurves();
 fillItems();
 performance.mark('drawn');
