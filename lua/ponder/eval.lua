@@ -50,6 +50,8 @@ local work = require "ponder.eval.work"
 
 local eval = {}
 
+local GC_PAUSE = 150 -- records stay, so that the heap only grows: collect before it doubles
+
 local RULES = {
     epochs = { type = "integer", min = 1, default = 1 },
     concurrency = { type = "integer", min = 1, default = 16 },
@@ -164,6 +166,8 @@ function eval.run(given, opts)
         error("eval.run: decide needs a baseline among the policies, and another policy", 2)
     end
     log.event(work.BEGIN, meta)
+    local _ <close> = setmetatable({ collectgarbage("setpause", GC_PAUSE) }, { __close =
+        function(before) collectgarbage("setpause", before[1]) end })
     local running = work.new(evaluation, meta, opts)
     local function result_of()
         local records = running:list()

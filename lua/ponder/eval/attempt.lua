@@ -19,7 +19,8 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field policy ponder.eval.Policy
 ---@field item ponder.eval.Item
 ---@field epoch integer
----@field block integer number of the item's block, in the order in which they are begun
+---@field block integer? number of the item's block, in the order in which they are begun; nil: its
+---  evaluation has no `decide`
 ---@field block_items integer? items of the block, if several
 ---@field run ponder.eval.Run? once it has begun, here
 ---@field task ponder.task.Handle? that runs it, if it may be cancelled
@@ -44,7 +45,7 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field id string of the item
 ---@field policy string
 ---@field epoch integer
----@field block integer as in its job, with `block_items`
+---@field block integer? as in its job, with `block_items`
 ---@field block_items integer?
 ---@field cluster any? of the item
 ---@field outcome ponder.eval.Outcome
