@@ -76,7 +76,7 @@ $B/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
-$B/src/hostlib.o $B/src/api/net_tables.o: Makefile # VERSION
+$B/src/hostlib.o $B/src/net/transfer.o: Makefile # VERSION
 
 # Modules are embedded as bytecode, which starts three times as fast; prompts/ and the parts of the
 # page as text.

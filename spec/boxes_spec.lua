@@ -276,20 +276,12 @@ describe("a forked child can neither use nor close", function()
     end
 end)
 
--- What only owns memory, by module: made by its function, with these arguments.
-local OPTIONS = { branching_factor = 2, max_aggregated = 2, votes = 1, k = 2, max_depth = 3,
-    max_nodes = 100, beam_width = 2, batch = 1, policy = "bfs" }
-local MEMORY = { search = "new" }
-
 describe("__gc called by hand", function()
-    for name, new in pairs(MEMORY) do
-        it("does nothing to a core of " .. name, function()
-            local core = require("ponder.core." .. name)[new](OPTIONS)
-            local class = debug.getmetatable(core)
-            class.__gc(core)
-            assert.equal(0, core:depth(0))
-        end)
-    end
+    it("does nothing to a search", function()
+        local core = require("ponder.core.search").new { policy = "bfs", k = 2 }
+        debug.getmetatable(core).__gc(core)
+        assert.equal(0, core:depth(0))
+    end)
 
     it("closes a regular expression and a reader", function()
         local regex = require("ponder.core.regex").new("a+", false)
@@ -315,29 +307,16 @@ describe("__gc called by hand", function()
     end)
 end)
 
-it("a core survives finalizers that use it when the Lua state is closed", function()
-    local program = [[
-        for name, new in pairs(NEW) do
-            local values = {}
-            KEPT = { KEPT, setmetatable({}, { __gc = function()
-                for _, method in pairs(debug.getmetatable(values[1]).__index) do
-                    pcall(method, values[1], 1, 1, 1)
-                end
-                io.write(name, "\n")
-            end }) }
-            values[1] = require("ponder.core." .. name)[new](OPTIONS)
-        end]]
-    local function literal(value)
-        local parts = {}
-        for name, v in pairs(value) do
-            parts[#parts + 1] = ("%s = %s"):format(name, type(v) == "string" and ("%q"):format(v)
-                or v)
-        end
-        return "{" .. table.concat(parts, ", ") .. "}"
-    end
-    program = program:gsub("NEW", literal(MEMORY)):gsub("OPTIONS", literal(OPTIONS))
+it("a search survives finalizers that use it when the Lua state is closed", function()
     local r = shell.run(("LUA_CPATH=%s %s - <$IN >$OUT 2>$ERR"):format(shell.quote(package.cpath),
-        shell.LUA), program)
-    assert.same({ 0, "" }, { r.status, r.err })
-    assert.equal(1, #shell.lines(r.out))
+        shell.LUA), [[
+            local search
+            KEPT = setmetatable({}, { __gc = function()
+                for _, method in pairs(debug.getmetatable(search).__index) do
+                    pcall(method, search, 1, 1, 1)
+                end
+                io.write "done"
+            end })
+            search = require("ponder.core.search").new { policy = "bfs", k = 2 }]])
+    assert.same({ 0, "", "done" }, { r.status, r.err, r.out })
 end)

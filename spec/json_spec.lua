@@ -199,7 +199,7 @@ describe("json.encode", function()
         { { [0] = 1 }, "value: the key [0] cannot be JSON" },
         { { [true] = 1 }, "value: the key [true] cannot be JSON" },
         { json.object { 1 }, "value: the key [1] cannot be JSON" },
-        { json.array { 1, n = 1 }, "value: the key [\"n\"] cannot be JSON" },
+        { json.array { 1, n = 1 }, "value: the key .n cannot be JSON" },
         { io.stdout, "value: a userdata cannot be JSON" },
         { { coroutine.create(print) }, "value[1]: a thread cannot be JSON" },
         { { ["a b"] = { ["x\n"] = print } }, 'value["a b"]["x\\n"]: a function cannot be JSON' },
@@ -627,7 +627,6 @@ end)
 
 describe("arguments of ponder.json", function()
     for _, case in ipairs {
-        { "json.encode: a value is missing", json.encode },
         { "json.encode: opts must be a table (got 3)", json.encode, 1, 3 },
         { "json.encode: opts.indent must be an integer from 0 to 16 (got 17)",
             json.encode, 1, { indent = 17 } },
@@ -646,14 +645,13 @@ describe("arguments of ponder.json", function()
         { "json.decode: opts.max_bytes must be an integer >= 1 (got 0)",
             json.decode, "1", { max_bytes = 0 } },
         { "json.decode: text must be a string (got nil)", json.decode, nil, n = 3 },
-        { "json.decode: text must be a string (got nothing)", json.decode },
         { "json.decode: text must be a string (got 12)", json.decode, 12 },
-        { "json.get: text must be a string (got a table)", json.get, {} },
+        { "json.get: text must be a string (got table)", json.get, {} },
         { "json.get: step 2 of the path must be a string or an integer (got nil)",
             json.get, "{}", "a", nil, n = 5 },
-        { "json.get: step 1 of the path must be a string or an integer (got 1.5)",
+        { "json.get: step 1 of the path must be a string or an integer (got number)",
             json.get, "{}", 1.5 },
-        { "json.array: expected a table (got 1)", json.array, 1 },
+        { "json.array: expected a table (got number)", json.array, 1 },
         { "json.object: the table already has a metatable", json.object, setmetatable({}, {}) },
     } do
         it("says: " .. case[1], function()

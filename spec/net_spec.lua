@@ -526,33 +526,23 @@ describe("ponder.core.net", function()
         end
 
         it("raise errors that say what was expected", function()
-            raises("net.open: opts must be a table %(got 5%)", net.open, 5)
-            raises('net.open: unknown option "max_totl" %(did you mean "max_total"%?%)', net.open,
-                { max_totl = 1 })
-            raises('net.open: unknown option "zzz"', net.open, { zzz = 1 })
-            raises("net.open: unknown option 1", net.open, { 1 })
-            raises("net.open: opts.max_total must be an integer from 1 to %d+ %(got 0%)",
-                net.open, { max_total = 0 })
-            raises("got 1.5", net.open, { max_total = 1.5 })
-            raises('got "5"', net.open, { max_total = "5" })
-            raises("opts.user_agent must not contain a line break", net.open,
-                { user_agent = "a\r\nb: c" })
+            raises("table expected, got number", net.open, 5)
+            raises("no integer representation", net.open, { max_total = 1.5 })
+            raises("max_total must be a number %(got string%)", net.open, { max_total = "5" })
+            raises("proxy must not contain a NUL", net.open, { proxy = "a\0b" })
             local submit = pump.submit
-            raises("net.submit: opts.url must be a string %(got nil%)", submit, pump)
-            raises("net.submit: opts.url must be a string %(got nil%)", submit, pump, {})
-            raises("net.submit: opts.url must be a string %(got 5%)", submit, pump, { url = 5 })
-            raises('did you mean "timeout_ms"', submit, pump, { url = s.url, timeout = 5 })
-            raises("opts.timeout_ms must be an integer from 1", submit, pump, { url = s.url,
-                timeout_ms = 0 / 0 })
-            raises('opts.stream must be "sse" or "ndjson"', submit, pump, { url = s.url,
-                stream = true })
-            raises("opts.headers must be a table", submit, pump, { url = s.url, headers = "a: b" })
+            raises("table expected", submit, pump)
+            raises("net.submit: url must be a string %(got nil%)", submit, pump, {})
+            raises("url must be a string %(got number%)", submit, pump, { url = 5 })
+            raises("no integer representation", submit, pump, { url = s.url, timeout_ms = 0 / 0 })
+            raises('stream must be "sse" or "ndjson"', submit, pump, { url = s.url, stream = true })
+            raises("headers must be a table", submit, pump, { url = s.url, headers = "a: b" })
             raises("invalid header name", submit, pump, { url = s.url, headers = { "a: b" } })
             raises("invalid header name", submit, pump, { url = s.url,
                 headers = { ["a b"] = "c" } })
-            raises('opts.headers%["a"%] must be a string', submit, pump, { url = s.url,
+            raises('headers%["a"%] must be a string', submit, pump, { url = s.url,
                 headers = { a = {} } })
-            raises("opts.method is not", submit, pump, { url = s.url, method = "GET /x" })
+            raises("method is not", submit, pump, { url = s.url, method = "GET /x" })
             raises("net.poll: timeout_ms must be a number >= 0 %(got %-1%)", pump.poll, pump, -1,
                 {})
             raises("net.poll: timeout_ms must be", pump.poll, pump, 0 / 0, {})
@@ -576,14 +566,10 @@ describe("ponder.core.net", function()
             for _, url in ipairs { "", "x", "/x", "ftp://x/", "file:///etc/passwd", "http://",
                 "http://a b/", "http://x:99999999/", "javascript:1", "http://[::1/",
                     "http://x/\r\ny" } do
-                local ok, id, text, code = pcall(pump.submit, pump, { url = url })
-                if ok then
-                    assert.is_nil(id, url)
-                    assert.is_string(text)
-                    assert.equal("BAD_REQUEST", code)
-                else
-                    assert.matches("opts.url must not contain a line break", id)
-                end
+                local id, text, code = pump:submit { url = url }
+                assert.is_nil(id, url)
+                assert.is_string(text)
+                assert.equal("BAD_REQUEST", code)
             end
         end)
     end)

@@ -59,7 +59,7 @@ local OPTIONS = {
     max_kept_bytes = { type = "integer", min = 0, default = 16 << 20 },
     max_connections = COUNT,
     max_connections_per_address = COUNT,
-    max_header_bytes = COUNT,
+    max_header_bytes = { type = "integer", min = 1024 },
     max_body_bytes = COUNT,
     max_total_body_bytes = COUNT,
     header_timeout_ms = COUNT,

@@ -1,6 +1,44 @@
 /* api.c -- boxes and classes; see api.h. */
 #include "api/api.h"
 
+/* ---- fields ---- */
+
+static bool has_field(lua_State *L, int arg, const char *name, int type)
+{
+    int found = lua_getfield(L, arg, name);
+    if (found != type && found != LUA_TNIL)
+        luaL_error(L, "%s must be a %s (got %s)", name, lua_typename(L, type),
+                   luaL_typename(L, -1));
+    return found != LUA_TNIL;
+}
+
+void api_read_integer(lua_State *L, int arg, const char *name, int64_t min, int64_t max,
+                      int64_t *value)
+{
+    if (has_field(L, arg, name, LUA_TNUMBER)) {
+        int64_t given = luaL_checkinteger(L, -1);
+        *value = given < min ? min : given > max ? max : given;
+    }
+    lua_pop(L, 1);
+}
+
+void api_read_boolean(lua_State *L, int arg, const char *name, bool *value)
+{
+    if (has_field(L, arg, name, LUA_TBOOLEAN))
+        *value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+}
+
+void api_read_string(lua_State *L, int arg, const char *name, const char **value)
+{
+    size_t size;
+    if (!has_field(L, arg, name, LUA_TSTRING))
+        return;
+    *value = lua_tolstring(L, -1, &size);
+    if (strlen(*value) != size)
+        luaL_error(L, "%s must not contain a NUL", name);
+}
+
 /* ---- boxes ---- */
 
 void *api_new_box(lua_State *L, const char *name, size_t size, void (*close)(void *held))

@@ -53,6 +53,14 @@ static inline void api_set_string(lua_State *L, const char *name, const char *va
     lua_setfield(L, -2, name);
 }
 
+/* Read a field, which Lua has checked, of the table at `arg`. Nil leaves *value as it is; an
+ * integer is brought between min and max; a wrong type raises. A string stays on the stack, so that
+ * it lives as long as *value is used. */
+void api_read_integer(lua_State *L, int arg, const char *name, int64_t min, int64_t max,
+                      int64_t *value);
+void api_read_boolean(lua_State *L, int arg, const char *name, bool *value);
+void api_read_string(lua_State *L, int arg, const char *name, const char **value);
+
 /* The results of a failure: nil, message, and a code unless that is NULL. */
 static inline int api_fail(lua_State *L, const char *message, const char *code)
 {

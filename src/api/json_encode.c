@@ -4,8 +4,8 @@
  * Open containers form a stack of Frames; there is no recursion, even if reading a lazy list runs
  * Lua code that encodes, too.
  *
- * The Lua stack of one call: the value, the options, and three userdata that own the text, the
- * frames and the keys once they are large. Above them, for each frame:
+ * The Lua stack of one call: the value, nil, and three userdata that own the text, the frames and
+ * the keys once they are large. Above them, for each frame:
  *
  *      slot       the container
  *      slot + 1   nil, or a table of further keys
@@ -169,8 +169,10 @@ static int fail_with_top(Encoder *e)
         add_step(e, &out, &e->frames[i]);
     }
     luaL_pushresult(&out);
-    return luaL_error(L, "json.encode: %s: %s cannot be JSON", lua_tostring(L, -1),
-                      lua_tostring(L, what));
+    luaL_where(L, 2); /* the caller of ponder.json's function */
+    lua_pushfstring(L, "%sjson.encode: %s: %s cannot be JSON", lua_tostring(L, -1),
+                    lua_tostring(L, -2), lua_tostring(L, what));
+    return lua_error(L);
 }
 
 static int fail(Encoder *e, const char *what)
@@ -248,9 +250,32 @@ typedef struct Shape {
     size_t names;         /* string keys */
 } Shape;
 
-static int fail_key(Encoder *e, int index)
+/* Pushes the value on top of the stack as an error names it: 1.5, true, a table. */
+static void describe_top(lua_State *L)
 {
-    lua_pushfstring(e->L, "the key [%s]", options_describe(e->L, index));
+    if (lua_type(L, -1) == LUA_TNIL || lua_type(L, -1) == LUA_TBOOLEAN || lua_isnumber(L, -1))
+        luaL_tolstring(L, -1, NULL);
+    else
+        lua_pushfstring(L, "a %s", luaL_typename(L, -1));
+}
+
+static int fail_key_name(Encoder *e, const char *what, const char *key, size_t length)
+{
+    luaL_Buffer out;
+    luaL_buffinit(e->L, &out);
+    luaL_addstring(&out, what);
+    add_key_name(&out, key, length);
+    luaL_pushresult(&out);
+    return fail_with_top(e);
+}
+
+/* The key on top of the stack. */
+static int fail_key(Encoder *e)
+{
+    if (lua_type(e->L, -1) == LUA_TSTRING)
+        return fail_key_name(e, "the key ", lua_tostring(e->L, -1), lua_rawlen(e->L, -1));
+    describe_top(e->L);
+    lua_pushfstring(e->L, "the key [%s]", lua_tostring(e->L, -1));
     return fail_with_top(e);
 }
 
@@ -269,7 +294,7 @@ static Shape walk(Encoder *e, int slot, Mark mark)
             shape.items++;
             shape.greatest = i > shape.greatest ? i : shape.greatest;
         } else {
-            fail_key(e, lua_gettop(L));
+            fail_key(e);
         }
     }
     return shape;
@@ -286,13 +311,8 @@ static int fail_hole(Encoder *e, int slot)
 
 static int fail_mixed(Encoder *e, const Frame *f)
 {
-    luaL_Buffer out;
     const JsonKey *key = &e->keys[f->first_key];
-    luaL_buffinit(e->L, &out);
-    luaL_addstring(&out, "a table with both list items and the key ");
-    add_key_name(&out, key->text, key->length);
-    luaL_pushresult(&out);
-    return fail_with_top(e);
+    return fail_key_name(e, "a table with both list items and the key ", key->text, key->length);
 }
 
 /* Fills in the frame of the table at f->slot, whose anchor slot has been pushed. */
@@ -385,7 +405,7 @@ static void put_number(Encoder *e)
 
 static void fail_type(Encoder *e)
 {
-    options_describe(e->L, lua_gettop(e->L));
+    describe_top(e->L);
     fail_with_top(e);
 }
 
@@ -471,25 +491,19 @@ static void encode(Encoder *e)
     }
 }
 
+/* value, indent, max_depth (integers or nil) -> text */
 int json_lua_encode(lua_State *L)
 {
-    struct {
-        int64_t indent, max_depth;
-    } opts = {0, JSON_DEFAULT_DEPTH};
-    static const Option options[] = {
-        {"indent", OPTION_INTEGER, 0, 0, 16, NULL},
-        {"max_depth", OPTION_INTEGER, sizeof(int64_t), 1, JSON_DEPTH_CEILING, NULL},
-        {0}};
     Encoder e;
-    if (lua_isnone(L, 1))
-        return luaL_error(L, "json.encode: a value is missing");
-    options_read(L, 2, "json.encode", options, &opts);
+    lua_Integer indent = luaL_optinteger(L, 2, 0);
+    lua_Integer max_depth = luaL_optinteger(L, 3, JSON_DEFAULT_DEPTH);
     e.L = L;
-    e.indent = (int)opts.indent;
-    e.max_depth = (size_t)opts.max_depth;
+    e.indent = (int)indent;
+    e.max_depth = (size_t)max_depth;
     e.text = e.small_text, e.used = 0, e.room = SMALL_TEXT;
     e.frames = e.small_frames, e.depth = 0, e.frame_capacity = SMALL_FRAMES;
     e.keys = e.small_keys, e.key_count = 0, e.key_capacity = SMALL_KEYS;
+    lua_settop(L, 1);
     lua_settop(L, KEYS);
     lua_pushvalue(L, 1);
     encode(&e);

@@ -3,7 +3,6 @@
 
 #include "api/api.h"
 #include "api/offline.h"
-#include "api/options.h"
 #include "http/server.h"
 
 #define SERVER "ponder.http.Server"
@@ -17,37 +16,33 @@ static HttpServer *to_server(lua_State *L)
 
 /* ---- opening ---- */
 
-static const HttpOptions defaults = {
-    .max_connections = 10000,
-    .max_connections_per_address = 10000,
-    .max_header_bytes = 16384,
-    .max_body_bytes = 16 << 20,
-    .max_total_body_bytes = 256 << 20,
-    .max_unsent_bytes = 4 << 20,
-    .header_timeout_ms = 10000,
-    .body_timeout_ms = 60000,
-    .idle_timeout_ms = 75000,
-};
-
-#define LIMIT(name, min)                                                                           \
-    {                                                                                              \
-#name, OPTION_INTEGER, offsetof(HttpOptions, name), min, (lua_Integer)1 << 40, NULL        \
-    }
-
-static const Option fields[] = {
-    LIMIT(max_connections, 1),
-    LIMIT(max_connections_per_address, 1),
-    LIMIT(max_header_bytes, 1024),
-    LIMIT(max_body_bytes, 0),
-    LIMIT(max_total_body_bytes, 0),
-    LIMIT(max_unsent_bytes, 1024),
-    LIMIT(header_timeout_ms, 1),
-    LIMIT(body_timeout_ms, 1),
-    LIMIT(idle_timeout_ms, 1),
-    {.name = "address", .kind = OPTION_OTHER},
-    {.name = "keys", .kind = OPTION_TEXT, .offset = offsetof(HttpOptions, keys)},
-    {0},
-};
+static HttpOptions read_options(lua_State *L, int arg)
+{
+    const int64_t many = (int64_t)1 << 40;
+    HttpOptions o = {
+        .max_connections = 10000,
+        .max_connections_per_address = 10000,
+        .max_header_bytes = 16384,
+        .max_body_bytes = 16 << 20,
+        .max_total_body_bytes = 256 << 20,
+        .max_unsent_bytes = 4 << 20,
+        .header_timeout_ms = 10000,
+        .body_timeout_ms = 60000,
+        .idle_timeout_ms = 75000,
+    };
+    api_read_integer(L, arg, "max_connections", 1, INT32_MAX, &o.max_connections);
+    api_read_integer(L, arg, "max_connections_per_address", 1, INT32_MAX,
+                     &o.max_connections_per_address);
+    api_read_integer(L, arg, "max_header_bytes", 1024, many, &o.max_header_bytes);
+    api_read_integer(L, arg, "max_body_bytes", 0, many, &o.max_body_bytes);
+    api_read_integer(L, arg, "max_total_body_bytes", 0, many, &o.max_total_body_bytes);
+    api_read_integer(L, arg, "max_unsent_bytes", 1024, many, &o.max_unsent_bytes);
+    api_read_integer(L, arg, "header_timeout_ms", 1, many, &o.header_timeout_ms);
+    api_read_integer(L, arg, "body_timeout_ms", 1, many, &o.body_timeout_ms);
+    api_read_integer(L, arg, "idle_timeout_ms", 1, many, &o.idle_timeout_ms);
+    api_read_string(L, arg, "keys", &o.keys);
+    return o;
+}
 
 static void close_server(void *server)
 {
@@ -61,8 +56,7 @@ static int http_l_listen(lua_State *L)
     offline_refuse(L, "http.listen");
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    HttpOptions options = defaults;
-    options_read(L, 1, "http.listen", fields, &options);
+    HttpOptions options = read_options(L, 1);
     lua_getfield(L, 1, "address");
     const char *address = luaL_checkstring(L, -1);
     Box *box = api_new_box(L, SERVER, sizeof *box, close_server);

@@ -1,5 +1,5 @@
 /*
- * l_json.c -- the Lua module ponder.json (lua/ponder/meta/json.lua describes it).
+ * l_json.c -- ponder.core.json, behind ponder.json (lua/ponder/json.lua), which checks arguments.
  *
  * It does not use lua-cjson, which loses 64-bit integers and digits beyond the 14th, has no empty
  * lists, no sorted keys and no positions in its errors, and rejects lone surrogates. json.null is
@@ -10,16 +10,6 @@
 
 #include "api/l_json.h"
 #include "core/json.h"
-
-/* ---- arguments ---- */
-
-/* The text at argument 1; numbers are not accepted. */
-static const char *check_text(lua_State *L, const char *where, size_t *length)
-{
-    if (lua_type(L, 1) != LUA_TSTRING)
-        luaL_error(L, "%s: text must be a string (got %s)", where, options_describe(L, 1));
-    return lua_tolstring(L, 1, length);
-}
 
 void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size)
 {
@@ -38,7 +28,7 @@ static int mark_table(lua_State *L, const char *where, int mark)
         lua_settop(L, 0);
         lua_newtable(L);
     } else if (!lua_istable(L, 1)) {
-        return luaL_error(L, "%s: expected a table (got %s)", where, options_describe(L, 1));
+        return luaL_error(L, "%s: expected a table (got %s)", where, luaL_typename(L, 1));
     }
     lua_settop(L, 1);
     if (lua_getmetatable(L, 1)) {
@@ -271,27 +261,22 @@ static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
     return api_fail(L, message, "TOO_LARGE");
 }
 
+/* text, max_depth, max_bytes, max_memory_bytes (integers or nil), finite -> as json.decode */
 static int json_decode(lua_State *L)
 {
-    struct {
-        int64_t max_depth, max_bytes, max_memory_bytes;
-        bool finite;
-    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES, INT64_MAX, false};
-    static const Option options[] = {
-        {"max_depth", OPTION_INTEGER, 0, 1, JSON_DEPTH_CEILING, NULL},
-        {"max_bytes", OPTION_INTEGER, sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
-        {"max_memory_bytes", OPTION_INTEGER, 2 * sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
-        {"finite", OPTION_BOOLEAN, 3 * sizeof(int64_t), 0, 0, NULL},
-        {0}};
     size_t length;
-    const char *text = check_text(L, "json.decode", &length);
+    const char *text = luaL_checklstring(L, 1, &length);
+    lua_Integer max_depth = luaL_optinteger(L, 2, JSON_DEFAULT_DEPTH);
+    lua_Integer max_bytes = luaL_optinteger(L, 3, JSON_DEFAULT_BYTES);
+    lua_Integer max_cost = luaL_optinteger(L, 4, LUA_MAXINTEGER);
+    luaL_argcheck(L, max_depth >= 1 && max_depth <= JSON_DEPTH_CEILING, 2, "max_depth");
     Builder b;
-    options_read(L, 2, "json.decode", options, &opts);
-    if (length > (lua_Unsigned)opts.max_bytes)
-        return push_too_large(L, length, opts.max_bytes);
-    builder_open(&b, L, text, length, (size_t)opts.max_depth);
-    b.finite = opts.finite;
-    b.max_cost = (uint64_t)opts.max_memory_bytes;
+    if (length > (lua_Unsigned)max_bytes)
+        return push_too_large(L, length, max_bytes);
+    bool finite = lua_toboolean(L, 5);
+    builder_open(&b, L, text, length, (size_t)max_depth);
+    b.finite = finite;
+    b.max_cost = (uint64_t)max_cost;
     if (!build(&b) || json_next(&b.reader) != JSON_END)
         return push_fault(&b, "json.decode");
     return 1;
@@ -351,16 +336,18 @@ static void check_path(lua_State *L, int last)
             lua_tointegerx(L, arg, &is_integer);
         if (!is_integer && lua_type(L, arg) != LUA_TSTRING)
             luaL_error(L, "json.get: step %d of the path must be a string or an integer (got %s)",
-                       arg - 1, options_describe(L, arg));
+                       arg - 1, luaL_typename(L, arg));
     }
 }
 
 static int json_get(lua_State *L)
 {
     size_t length;
-    const char *text = check_text(L, "json.get", &length);
     int last = lua_gettop(L);
     Builder b;
+    if (lua_type(L, 1) != LUA_TSTRING) /* numbers are not accepted */
+        return luaL_error(L, "json.get: text must be a string (got %s)", luaL_typename(L, 1));
+    const char *text = lua_tolstring(L, 1, &length);
     check_path(L, last);
     builder_open(&b, L, text, length, JSON_DEFAULT_DEPTH);
     for (int arg = 2; arg <= last; arg++) {
@@ -380,7 +367,7 @@ static const luaL_Reg FUNCTIONS[] = {{"encode", json_lua_encode}, {"decode", jso
                                      {"get", json_get},           {"array", json_array},
                                      {"object", json_object},     {NULL, NULL}};
 
-PONDER_MODULE(luaopen_ponder_json)
+PONDER_MODULE(luaopen_ponder_core_json)
 {
     luaL_newlibtable(L, FUNCTIONS);
     /* In the registry, so that marks are the same for every instance of the module. */

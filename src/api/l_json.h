@@ -1,5 +1,5 @@
 /*
- * l_json.h -- what the files of the Lua module ponder.json share.
+ * l_json.h -- what the files of ponder.core.json share.
  *
  *   l_json.c       the module, and JSON text to Lua values: json.decode, json.get
  *   json_encode.c  Lua values to JSON text: json.encode
@@ -12,7 +12,6 @@
 #include <stdbool.h>
 
 #include "api/api.h"
-#include "api/options.h"
 
 #define JSON_LIST_MARK   lua_upvalueindex(1)
 #define JSON_OBJECT_MARK lua_upvalueindex(2)

@@ -60,7 +60,7 @@ static void close_pump(void *held)
     buffer_free(&p->headers, &p->alloc);
 }
 
-/* opts (table or nil) -> Pump. Makes no Lua value while `o` points into the table. */
+/* opts (table or nil) -> Pump */
 static int net_open(lua_State *L)
 {
     lua_settop(L, 1);
@@ -73,10 +73,11 @@ static int net_open(lua_State *L)
     if (status != PUMP_OK)
         return fail(L, status);
     p->box.held = p;
+    lua_settop(L, 2);
     return 1;
 }
 
-/* self, opts on the stack. Makes no Lua value while `o` points into the table. */
+/* self, opts on the stack */
 static PumpStatus submit(lua_State *L, int64_t *id)
 {
     LuaPump *p = to_pump(L, "net.submit");
@@ -247,17 +248,16 @@ static void free_reader(void *held)
     event_list_free(&r->events, &r->alloc);
 }
 
-/* format, opts (table or nil) -> Reader */
+/* format, max_line_bytes, max_event_bytes (integers or nil) -> Reader */
 static int net_reader(lua_State *L)
 {
-    NetOptions o;
     SseFormat stream = net_stream_format(L, 1, "net.reader", "format");
-    net_reader_options(L, 2, &o);
+    lua_Integer max_line = luaL_optinteger(L, 2, net_default_limits.max_line_bytes);
+    lua_Integer max_event = luaL_optinteger(L, 3, net_default_limits.max_event_bytes);
     LuaReader *r = api_new_box(L, READER, sizeof *r, free_reader);
     r->alloc = api_alloc(L);
     r->box.held = r;
-    sse_start(&r->reader, &r->alloc, stream, (size_t)o.request.limits.max_line_bytes,
-              (size_t)o.request.limits.max_event_bytes);
+    sse_start(&r->reader, &r->alloc, stream, (size_t)max_line, (size_t)max_event);
     return 1;
 }
 

@@ -7,7 +7,6 @@
 
 #include "api/l_store.h"
 #include "api/offline.h"
-#include "api/options.h"
 
 /* ---- failures ---- */
 
@@ -182,25 +181,30 @@ static int store_l_close(lua_State *L)
     return no_values(L, 1, held != NULL ? store_close(held, &e) : STORE_OK, &e);
 }
 
-#define AT(name) offsetof(StoreOptions, name)
+static int read_choice(lua_State *L, int arg, const char *name, const char *const *choices)
+{
+    lua_getfield(L, arg, name);
+    int i = luaL_checkoption(L, -1, choices[0], choices);
+    lua_pop(L, 1);
+    return i;
+}
 
 static StoreOptions read_options(lua_State *L, int arg)
 {
     static const char *const modes[] = {"read", "write", "create", NULL}; /* StoreMode */
     static const char *const syncs[] = {"normal", "full", NULL};          /* full_sync */
-    static const Option fields[] = {
-        {"mode", OPTION_CHOICE, AT(mode), 0, 0, modes},
-        {"sync", OPTION_CHOICE, AT(full_sync), 0, 0, syncs},
-        {"lock", OPTION_BOOLEAN, AT(lock), 0, 0, NULL},
-        {"check", OPTION_BOOLEAN, AT(check), 0, 0, NULL},
-        {"application_id", OPTION_INTEGER, AT(application_id), 0, INT32_MAX, NULL},
-        {"version", OPTION_INTEGER, AT(version), 0, INT32_MAX, NULL},
-        {"kind", OPTION_TEXT, AT(kind), 0, 0, NULL},
-        {"schema", OPTION_TEXT, AT(schema), 0, 0, NULL},
-        {0},
-    };
     StoreOptions o = {.lock = true, .application_id = -1, .version = -1, .kind = "run log"};
-    options_read(L, arg, "store.open", fields, &o);
+    if (lua_isnoneornil(L, arg))
+        return o;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    o.mode = read_choice(L, arg, "mode", modes);
+    o.full_sync = read_choice(L, arg, "sync", syncs);
+    api_read_boolean(L, arg, "lock", &o.lock);
+    api_read_boolean(L, arg, "check", &o.check);
+    api_read_integer(L, arg, "application_id", 0, INT32_MAX, &o.application_id);
+    api_read_integer(L, arg, "version", 0, INT32_MAX, &o.version);
+    api_read_string(L, arg, "kind", &o.kind);
+    api_read_string(L, arg, "schema", &o.schema);
     return o;
 }
 
@@ -216,12 +220,14 @@ static int l_open(lua_State *L)
     LuaStore *s = api_new_box(L, STORE, sizeof *s, close_store);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, STORE_PATH);
-    StoreOptions o = read_options(L, 2); /* points into the table: no Lua value is made below */
+    int box = lua_gettop(L);
+    StoreOptions o = read_options(L, 2);
     if (o.mode != STORE_READ)
         offline_refuse(L, "store.open for writing");
     if (store_open(&s->store, path, &o, &e) != STORE_OK)
-        return store_push_failure(L, -1, &e);
+        return store_push_failure(L, box, &e);
     s->box.held = &s->store;
+    lua_settop(L, box);
     return 1;
 }
 

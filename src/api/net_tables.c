@@ -1,61 +1,10 @@
 /* net_tables.c -- see net_tables.h. */
 #include "api/net_tables.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "api/options.h"
-
-#define FIELD(kind, of, name, min, max)                                                            \
-    {                                                                                              \
-#name, kind, offsetof(NetOptions, of.name), min, max, NULL                                 \
-    }
-#define LIMIT(name, min, max) FIELD(OPTION_INTEGER, request.limits, name, min, max)
-#define PUMP_LIMIT(name, max) FIELD(OPTION_INTEGER, pump, name, 1, max)
-#define STRING(of, name)      FIELD(OPTION_LINE, of, name, 0, 0)
-
-#define MAX_MS    ((lua_Integer)INT32_MAX) /* 24 days; libcurl takes a long */
-#define MAX_BYTES ((lua_Integer)1 << 40)
-#define MAX_CALLS 65536
-
-#define CALL_FIELDS                                                                                \
-    LIMIT(timeout_ms, 1, MAX_MS), LIMIT(connect_timeout_ms, 1, MAX_MS),                            \
-        LIMIT(idle_timeout_ms, 1, MAX_MS), LIMIT(max_body_bytes, 1, MAX_BYTES),                    \
-        LIMIT(max_line_bytes, 1, MAX_BYTES), LIMIT(max_event_bytes, 1, MAX_BYTES),                 \
-        LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100),                       \
-        FIELD(OPTION_BOOLEAN, request.limits, cross_host_redirects, 0, 0),                         \
-        FIELD(OPTION_BOOLEAN, request.limits, public_only, 0, 0)
-
-static const Option open_fields[] = {
-    PUMP_LIMIT(max_in_flight_per_host, MAX_CALLS),
-    PUMP_LIMIT(max_total, MAX_CALLS),
-    PUMP_LIMIT(max_queued, MAX_BYTES),
-    STRING(pump, user_agent),
-    STRING(pump, ca_file),
-    STRING(pump, proxy),
-    CALL_FIELDS,
-    {0},
-};
-
-static const Option submit_fields[] = {
-    STRING(request, url),
-    STRING(request, method),
-    {.name = "headers", .kind = OPTION_OTHER},
-    {.name = "body", .kind = OPTION_OTHER},
-    {.name = "stream", .kind = OPTION_OTHER},
-    STRING(request, ca_file),
-    STRING(request, proxy),
-    CALL_FIELDS,
-    {0},
-};
-
-static const Option reader_fields[] = {
-    LIMIT(max_line_bytes, 1, MAX_BYTES),
-    LIMIT(max_event_bytes, 1, MAX_BYTES),
-    {0},
-};
 
 SseFormat net_stream_format(lua_State *L, int index, const char *where, const char *name)
 {
@@ -120,20 +69,19 @@ static const char *header_text(lua_State *L, char digits[NUMBER_SIZE], size_t *s
 static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, const Alloc *a)
 {
     if (!lua_istable(L, index))
-        luaL_error(L, "%s: opts.headers must be a table (got %s)", where, luaL_typename(L, index));
+        luaL_error(L, "%s: headers must be a table (got %s)", where, luaL_typename(L, index));
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
         size_t name_size = 0, size;
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &name_size) : NULL;
         if (name == NULL || !is_token(name, name_size))
-            luaL_error(L, "%s: opts.headers has an invalid header name", where);
+            luaL_error(L, "%s: headers has an invalid header name", where);
         if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER)
-            luaL_error(L, "%s: opts.headers[\"%s\"] must be a string or a number (got %s)", where,
-                       name, luaL_typename(L, -1));
+            luaL_error(L, "%s: headers[\"%s\"] must be a string or a number (got %s)", where, name,
+                       luaL_typename(L, -1));
         char digits[NUMBER_SIZE];
         const char *value = header_text(L, digits, &size);
         if (!is_header_value(value, size))
-            luaL_error(L, "%s: opts.headers[\"%s\"] must not contain a line break or NUL", where,
-                       name);
+            luaL_error(L, "%s: headers[\"%s\"] must not contain a line break or NUL", where, name);
         if (!put_header(b, a, name, name_size, value, size))
             return false;
     }
@@ -142,22 +90,38 @@ static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, 
 
 /* ---- whole tables ---- */
 
-void net_open_options(lua_State *L, int arg, NetOptions *o)
+static void read_limits(lua_State *L, int arg, CallLimits *l)
 {
-    *o = (NetOptions){
-        .pump = {.max_in_flight_per_host = 64,
-                 .max_total = 256,
-                 .max_queued = 100000,
-                 .user_agent = "ponder/" PONDER_VERSION},
-        .request = {.limits = net_default_limits},
-    };
-    options_read(L, arg, "net.open", open_fields, o);
+    const int64_t max_ms = INT32_MAX /* 24 days */, max_bytes = (int64_t)1 << 40;
+    api_read_integer(L, arg, "timeout_ms", 1, max_ms, &l->timeout_ms);
+    api_read_integer(L, arg, "connect_timeout_ms", 1, max_ms, &l->connect_timeout_ms);
+    api_read_integer(L, arg, "idle_timeout_ms", 1, max_ms, &l->idle_timeout_ms);
+    api_read_integer(L, arg, "max_body_bytes", 1, max_bytes, &l->max_body_bytes);
+    api_read_integer(L, arg, "max_line_bytes", 1, max_bytes, &l->max_line_bytes);
+    api_read_integer(L, arg, "max_event_bytes", 1, max_bytes, &l->max_event_bytes);
+    api_read_integer(L, arg, "max_header_bytes", 1, max_bytes, &l->max_header_bytes);
+    api_read_integer(L, arg, "max_redirects", 0, 100, &l->max_redirects);
+    api_read_boolean(L, arg, "cross_host_redirects", &l->cross_host_redirects);
+    api_read_boolean(L, arg, "public_only", &l->public_only);
 }
 
-void net_reader_options(lua_State *L, int arg, NetOptions *o)
+void net_open_options(lua_State *L, int arg, NetOptions *o)
 {
-    *o = (NetOptions){.request = {.limits = net_default_limits}};
-    options_read(L, arg, "net.reader", reader_fields, o);
+    const int64_t max_calls = 65536;
+    *o = (NetOptions){
+        .pump = {.max_in_flight_per_host = 64, .max_total = 256, .max_queued = 100000},
+        .request = {.limits = net_default_limits},
+    };
+    if (lua_isnil(L, arg))
+        return;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    api_read_integer(L, arg, "max_in_flight_per_host", 1, max_calls,
+                     &o->pump.max_in_flight_per_host);
+    api_read_integer(L, arg, "max_total", 1, max_calls, &o->pump.max_total);
+    api_read_integer(L, arg, "max_queued", 1, INT64_MAX, &o->pump.max_queued);
+    api_read_string(L, arg, "ca_file", &o->pump.ca_file);
+    api_read_string(L, arg, "proxy", &o->pump.proxy);
+    read_limits(L, arg, &o->request.limits);
 }
 
 static bool is_method(const char *s)
@@ -170,17 +134,22 @@ bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, c
 {
     Request *r = &o->request;
     headers->size = 0;
-    options_read(L, arg, "net.submit", submit_fields, o);
+    luaL_checktype(L, arg, LUA_TTABLE);
+    api_read_string(L, arg, "url", &r->url);
     if (r->url == NULL)
-        luaL_error(L, "net.submit: opts.url must be a string (got nil)");
+        luaL_error(L, "net.submit: url must be a string (got nil)");
+    api_read_string(L, arg, "method", &r->method);
     if (r->method != NULL && !is_method(r->method))
-        luaL_error(L, "net.submit: opts.method is not the name of a method");
+        luaL_error(L, "net.submit: method is not the name of a method");
+    api_read_string(L, arg, "ca_file", &r->ca_file);
+    api_read_string(L, arg, "proxy", &r->proxy);
+    read_limits(L, arg, &r->limits);
     int body = lua_getfield(L, arg, "body");
     if (body != LUA_TNIL && body != LUA_TSTRING)
-        luaL_error(L, "net.submit: opts.body must be a string (got %s)", options_describe(L, -1));
+        luaL_error(L, "net.submit: body must be a string (got %s)", luaL_typename(L, -1));
     r->body = lua_tolstring(L, -1, &r->body_size);
     if (lua_getfield(L, arg, "stream") != LUA_TNIL)
-        r->stream = net_stream_format(L, -1, "net.submit", "opts.stream");
+        r->stream = net_stream_format(L, -1, "net.submit", "stream");
     if (lua_getfield(L, arg, "headers") != LUA_TNIL &&
         !read_headers(L, lua_gettop(L), "net.submit", headers, a))
         return false;

@@ -8,7 +8,7 @@
 
 #include "net/pump.h"
 
-/* ---- options: mistakes raise; strings belong to the tables ---- */
+/* ---- options: mistakes raise; strings stay on the stack ---- */
 
 typedef struct NetOptions {
     PumpOptions pump;
@@ -17,9 +17,6 @@ typedef struct NetOptions {
 
 /* Defaults, and the options of net.open in the table at `arg` (or nil). */
 void net_open_options(lua_State *L, int arg, NetOptions *o);
-
-/* The same of net.reader: only limits. */
-void net_reader_options(lua_State *L, int arg, NetOptions *o);
 
 /* Options of a call, over the defaults in `o`. Header lines go to the caller's `headers`. False:
  * out of memory. */

@@ -177,7 +177,7 @@ struct Pump {
     LoopPort port;
     Alloc alloc;
     PumpOptions options;
-    char *user_agent, *ca_file, *proxy; /* NULL where not given */
+    char *ca_file, *proxy; /* NULL where not given */
     Multi *multis;
     LoopHandle *timer; /* see flow_schedule */
     double next_check; /* no transfer is due before this time */

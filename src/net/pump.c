@@ -48,9 +48,8 @@ static void free_string(Pump *p, char *s)
 static bool copy_options(Pump *p, const PumpOptions *o)
 {
     p->options = *o;
-    p->options.user_agent = p->options.ca_file = p->options.proxy = NULL; /* only the copies stay */
-    return copy_string(p, o->user_agent, &p->user_agent) &&
-           copy_string(p, o->ca_file, &p->ca_file) && copy_string(p, o->proxy, &p->proxy);
+    p->options.ca_file = p->options.proxy = NULL; /* only the copies stay */
+    return copy_string(p, o->ca_file, &p->ca_file) && copy_string(p, o->proxy, &p->proxy);
 }
 
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
@@ -108,7 +107,6 @@ void pump_close(Pump *p)
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     event_list_free(&p->taken_events, &p->alloc);
-    free_string(p, p->user_agent);
     free_string(p, p->ca_file);
     free_string(p, p->proxy);
     Alloc a = p->alloc;

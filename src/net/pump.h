@@ -45,9 +45,8 @@ typedef struct PumpOptions {
     int64_t max_in_flight_per_host;
     int64_t max_total;
     int64_t max_queued;
-    const char *user_agent; /* strings are copied */
-    const char *ca_file;    /* default of requests; NULL: the system's authorities */
-    const char *proxy;      /* default of requests; NULL: as the environment says */
+    const char *ca_file; /* default of requests, copied; NULL: the system's authorities */
+    const char *proxy;   /* default of requests; NULL: as the environment says */
 } PumpOptions;
 
 /* Copied by pump_submit. */

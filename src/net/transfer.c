@@ -140,7 +140,7 @@ static bool set_constants(Transfer *t)
     curl_easy_reset(e);
     return set_long(e, CURLOPT_NOSIGNAL, 1) && set_long(e, CURLOPT_TCP_KEEPALIVE, 1) &&
            set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
-           set_pointer(e, CURLOPT_USERAGENT, t->pump->user_agent) && set_protocol(e) &&
+           set_pointer(e, CURLOPT_USERAGENT, "ponder/" PONDER_VERSION) && set_protocol(e) &&
            set_callbacks(t);
 }
 

@@ -30,7 +30,6 @@ local net = {}
 ---@field max_total? integer concurrent calls to all hosts; default 256; fewer if file descriptors
 ---are short (`ulimit -n`)
 ---@field max_queued? integer waiting calls; default 100000
----@field user_agent? string default "ponder/VERSION"; a call's own `user-agent` header wins
 ---@field timeout_ms? integer default for all calls, like the fields below (see SubmitOptions)
 ---@field connect_timeout_ms? integer
 ---@field idle_timeout_ms? integer
@@ -46,7 +45,7 @@ local net = {}
 
 --- Opens a pump. It belongs to the process that opened it: after a fork the child must open its
 --- own. (There `poll` and `submit` raise, and closing releases nothing that the parent still uses.)
----@param opts? ponder.net.OpenOptions unknown names and wrong types raise
+---@param opts? ponder.net.OpenOptions wrong types raise; numbers are brought into range
 ---@return ponder.net.Pump?
 ---@return string? message if libcurl cannot start or memory is short
 ---@return string? code `NO_MEMORY` or `SERVER`
@@ -118,7 +117,7 @@ local Pump = {}
 --- Redirects: 307 and 308 repeat the request; 301, 302 and 303 turn a POST into a GET. Only the
 --- headers `accept`, `content-type` and `user-agent` are sent to another scheme, host or port. From
 --- https to http is refused.
----@param opts ponder.net.SubmitOptions unknown names and wrong types raise
+---@param opts ponder.net.SubmitOptions wrong types raise; numbers are brought into range
 ---@return integer? id 1, 2, 3...: never reused by one pump
 ---@return string? message
 ---@return string? code `BAD_REQUEST` (not an http or https URL), `QUEUE_FULL`, `NO_MEMORY`
@@ -179,15 +178,12 @@ function net.is_public(address) end
 ---@return integer? seconds since 1970; nil: not a date
 function net.parse_date(text) end
 
----@class ponder.net.ReaderOptions
----@field max_line_bytes? integer default 1048576
----@field max_event_bytes? integer default 4194304
-
 --- The pump's reader for streams, for replays, tests and other transports.
 ---@param format "sse"|"ndjson"
----@param opts? ponder.net.ReaderOptions
+---@param max_line_bytes? integer default 1048576
+---@param max_event_bytes? integer default 4194304
 ---@return ponder.net.Reader
-function net.reader(format, opts) end
+function net.reader(format, max_line_bytes, max_event_bytes) end
 
 ---@class ponder.net.Reader
 local Reader = {}

@@ -50,7 +50,7 @@ local store = {}
 --- Opens a file. A refused file is not changed. While a writer has it open there are also FILE-wal
 --- and FILE-shm, which belong to it; closing removes them, a crash leaves them.
 ---@param path string
----@param opts? ponder.store.Options unknown names and wrong types raise
+---@param opts? ponder.store.Options wrong types raise
 ---@return ponder.store.Store?
 ---@return string? message
 ---@return string? code

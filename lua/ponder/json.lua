@@ -1,6 +1,3 @@
----@meta ponder.json
-error("a description for editors, not a module")
-
 ---JSON with exact round trips: 64-bit integers stay integers, doubles keep every bit, floats stay
 ---floats (`1.0`), an empty list stays a list, and equal values have equal texts.
 ---
@@ -12,10 +9,20 @@ error("a description for editors, not a module")
 ---| string   | a string, always valid UTF-8                            |
 ---| list     | a table with items 1..n, marked as by `json.array`      |
 ---| object   | a table without metatable                               |
+
+local core = require "ponder.core.json"
+local options = require "ponder.options"
+
 local json = {}
 
+local DEPTH = { type = "integer", min = 1, max = 10000 }
+local ENCODE = { indent = { type = "integer", min = 0, max = 16 }, max_depth = DEPTH }
+local SIZE = { type = "integer", min = 1 }
+local DECODE = { max_depth = DEPTH, max_bytes = SIZE, max_memory_bytes = SIZE,
+    finite = { type = "boolean" } }
+
 ---JSON null: a light userdata, so `value == json.null` tests for it. It is not false.
-json.null = nil
+json.null = core.null
 
 ---@class JsonEncodeOptions
 ---@field indent? integer spaces a level, 0 to 16; 0, the default, writes one line
@@ -41,7 +48,13 @@ json.null = nil
 ---@param value any nil is `null`
 ---@param opts? JsonEncodeOptions
 ---@return string
-function json.encode(value, opts) end
+function json.encode(value, opts)
+    if opts == nil then
+        return core.encode(value)
+    end
+    opts = options.check("json.encode", opts, ENCODE)
+    return core.encode(value, opts.indent, opts.max_depth)
+end
 
 ---@class JsonDecodeOptions
 ---@field max_depth? integer nesting depth, 1 to 10000; default 1000
@@ -61,7 +74,14 @@ function json.encode(value, opts) end
 ---@return any value nil only on failure: null is `json.null`
 ---@return string? message with the position: `... at byte 41 (line 3, column 5)`, in characters
 ---@return "BAD_JSON"|"TOO_DEEP"|"TOO_LARGE"? code
-function json.decode(text, opts) end
+function json.decode(text, opts)
+    options.argument("json.decode", "text", text, "string")
+    if opts == nil then
+        return core.decode(text)
+    end
+    opts = options.check("json.decode", opts, DECODE)
+    return core.decode(text, opts.max_depth, opts.max_bytes, opts.max_memory_bytes, opts.finite)
+end
 
 ---The value at a path in a JSON text, without decoding the rest:
 ---`json.get(chunk, "choices", 1, "delta", "content")`.
@@ -73,19 +93,19 @@ function json.decode(text, opts) end
 ---@return any value as from `json.decode` (`json.null` for null); nil if there is none
 ---@return string? message if the text is malformed before that value
 ---@return "BAD_JSON"|"TOO_DEEP"? code
-function json.get(text, ...) end
+json.get = core.get
 
 ---Marks a table as a list, so that it encodes as `[...]` even if it is empty. Decoded lists are
 ---marked. Raises if the table has another metatable.
 ---@generic T: table
 ---@param list? T default a new table
 ---@return T list the same table
-function json.array(list) end
+json.array = core.array
 
 ---Marks a table as an object: integer keys are then an error.
 ---@generic T: table
 ---@param object? T default a new table
 ---@return T object the same table
-function json.object(object) end
+json.object = core.object
 
 return json
