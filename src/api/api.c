@@ -1,7 +1,38 @@
-/* api.c -- boxes and classes; see api.h. */
+/* api.c -- see api.h. */
 #include "api/api.h"
 
+Alloc api_alloc(lua_State *L)
+{
+    Alloc a;
+    a.fn = lua_getallocf(L, &a.ud);
+    return a;
+}
+
 /* ---- fields ---- */
+
+void api_set_integer(lua_State *L, const char *name, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+void api_set_number(lua_State *L, const char *name, lua_Number value)
+{
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+void api_set_boolean(lua_State *L, const char *name, bool value)
+{
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+void api_set_string(lua_State *L, const char *name, const char *value)
+{
+    lua_pushstring(L, value);
+    lua_setfield(L, -2, name);
+}
 
 static bool has_field(lua_State *L, int arg, const char *name, int type)
 {
@@ -39,6 +70,83 @@ void api_read_string(lua_State *L, int arg, const char *name, const char **value
         luaL_error(L, "%s must not contain a NUL", name);
 }
 
+void api_push_pairs(lua_State *L, const Buffer *pairs, int count, bool joins)
+{
+    const char *value, *end = pairs->data + pairs->size;
+    lua_createtable(L, 0, count);
+    for (const char *at = pairs->data; at < end; at = value + strlen(value) + 1) {
+        value = at + strlen(at) + 1;
+        lua_pushstring(L, at);
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, -3) == LUA_TNIL) /* [table, name, value so far] */
+            lua_pushstring(L, value);
+        else if (joins)
+            lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
+        else
+            lua_pushvalue(L, -1);
+        lua_remove(L, -2);
+        lua_rawset(L, -3);
+    }
+}
+
+/* ---- failures ---- */
+
+int api_fail(lua_State *L, const char *message, const char *code)
+{
+    luaL_pushfail(L);
+    lua_pushstring(L, message);
+    if (code == NULL)
+        return 2;
+    lua_pushstring(L, code);
+    return 3;
+}
+
+int api_fail_file(lua_State *L, const char *path, const char *why, const char *code)
+{
+    return api_fail(L, lua_pushfstring(L, "%s: %s", path, why), code);
+}
+
+const char *api_errno_code(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EISDIR ? "NOT_FOUND"
+           : error == EEXIST                                      ? "EXISTS"
+                                                                  : "IO";
+}
+
+int api_fail_errno(lua_State *L, const char *path, int error)
+{
+    return api_fail_file(L, path, strerror(error), api_errno_code(error));
+}
+
+/* ---- files ---- */
+
+static int close_file(lua_State *L)
+{
+    luaL_Stream *file = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(file->f) == 0, NULL);
+}
+
+luaL_Stream *api_new_file(lua_State *L)
+{
+    luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
+    *file = (luaL_Stream){NULL, NULL};
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    return file;
+}
+
+bool api_open_file(luaL_Stream *file, int fd, const char *mode)
+{
+    file->f = fdopen(fd, mode);
+    if (file->f == NULL) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return false;
+    }
+    file->closef = close_file;
+    return true;
+}
+
 /* ---- boxes ---- */
 
 void *api_new_box(lua_State *L, const char *name, size_t size, void (*close)(void *held))
@@ -67,6 +175,11 @@ void *api_check_box(lua_State *L, const char *name, const char *what)
     if (problem != NULL)
         luaL_error(L, "the %s %s", what, problem);
     return b->held;
+}
+
+void *api_held(lua_State *L)
+{
+    return ((const Box *)lua_touserdata(L, 1))->held;
 }
 
 void *api_empty_box(Box *b)
@@ -129,6 +242,8 @@ bool api_is_collected(lua_State *L)
 }
 
 /* ---- classes ---- */
+
+const luaL_Reg no_methods[] = {{NULL, NULL}};
 
 void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods)
 {
