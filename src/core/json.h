@@ -109,7 +109,8 @@ size_t json_escape(char *out, size_t room, const char **at, const char *end);
 
 bool json_is_utf8(const char *text, size_t length);
 
-/* Text that reads back as the same number; that of a double always has a fraction or an exponent. */
+/* Text that reads back as the same number; that of a double always has a fraction or an exponent.
+ */
 size_t json_write_integer(char *out, int64_t value);
 size_t json_write_double(char *out, double value); /* finite */
 
