@@ -382,7 +382,8 @@ describe("process.open", function()
 end)
 
 describe("no child outlives ponder", function()
-    for how, code in pairs { ["SIGKILL"] = 'os.execute "kill -KILL $PPID"',
+    local term = "kill -TERM $PPID; sleep 0.1; "
+    for how, code in pairs { ["a third signal"] = ("os.execute %q"):format(term:rep(3)),
         ["os.exit"] = "os.exit(0)", ["an error"] = 'error "x"', ["its end"] = "" } do
         it("that ends by " .. how, function()
             local dir <close> = shell.directory()
@@ -396,6 +397,18 @@ describe("no child outlives ponder", function()
             assert.is_false(is_alive(dir:read("pid"):match "%d+"))
         end)
     end
+
+    it("that ends by SIGKILL, except what the child has started", function()
+        local dir <close> = shell.directory()
+        shell.ponder { "-e", ([[
+            kept = require("ponder.process").open { shell = true,
+                command = "sleep 1000 & echo $$ $! > %s/pid; echo; sleep 1000" }
+            kept:read_line()
+            os.execute "kill -KILL $PPID"]]):format(dir.path) }
+        local pid, its_child = dir:read("pid"):match "(%d+) (%d+)"
+        assert.is_false(is_alive(pid))
+        os.execute("kill -KILL " .. its_child)
+    end)
 end)
 
 describe("a child of a logged run", function()

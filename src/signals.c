@@ -23,6 +23,7 @@
 #include "api/alarm.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
+#include "loop/process.h"
 
 #define HEAD_START  0.1  /* seconds: the scheduler ends by itself what only waits */
 #define PATIENCE    2.0  /* seconds for the run to notice the request */
@@ -54,6 +55,7 @@ static void end_process(void)
 {
     static const char message[] = "ponder: the run did not stop in time; exiting\n";
     (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    process_kill_all();
     _exit(signals_status());
 }
 

@@ -12,7 +12,8 @@
 --- Calls wait like model calls: other tasks continue. There is no shell unless `shell = true`. A
 --- child and everything that it started in its session get SIGKILL when the call that waits for it
 --- is cancelled, when the task that opened it is cancelled or fails, when its handle is closed or
---- collected, and when ponder ends in any way.
+--- collected, and when ponder ends. If ponder itself gets SIGKILL, the child does too, but what the
+--- child has started may go on; nothing outlives ponder that `isolate` has started.
 ---
 --- A child gets ponder's environment without variables that look secret: those whose names contain
 --- "key", "token", "secret", "password", "auth" or "cookie", and those whose values contain a key

@@ -4,15 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/buffer.h"
 #include "loop/parts.h"
-#include "loop/reaper.h"
 
 enum { CHUNK = 64 * 1024 };
 
@@ -34,7 +35,11 @@ struct Process {
     enum { NEW, RUNNING, ENDED } state;
     int64_t status;
     int signal;
+    struct Process *next, **link; /* while it runs: the next one, and what points to this one */
 };
+
+static Process *running;
+static pid_t forking_from; /* our pid while process_start forks, else 0 */
 
 static void *libc_resize(void *ud, void *block, size_t old_size, size_t new_size)
 {
@@ -147,6 +152,44 @@ static void on_input(void *arg, int fd, int events)
     loop_post(&p->process->port);
 }
 
+/* ---- ending with this process ---- */
+
+void process_kill_all(void)
+{
+    for (const Process *p = running; p != NULL; p = p->next)
+        kill(-p->uv.pid, SIGKILL);
+}
+
+/* Runs in every forked child: our children are not its own, and a child of process_start gets
+ * SIGKILL when we end. */
+static void after_fork(void)
+{
+    running = NULL;
+    if (forking_from == 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != forking_from)
+        _exit(127);
+}
+
+static void add_running(Process *p)
+{
+    p->next = running;
+    p->link = &running;
+    if (running != NULL)
+        running->link = &p->next;
+    running = p;
+}
+
+/* Kills the group of a process, or what is left of it. */
+static void end_group(Process *p)
+{
+    kill(-p->uv.pid, SIGKILL);
+    *p->link = p->next;
+    if (p->next != NULL)
+        p->next->link = p->link;
+}
+
 /* ---- starting ---- */
 
 static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
@@ -156,8 +199,7 @@ static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
     p->state = ENDED;
     p->status = status;
     p->signal = signal;
-    kill(-uv->pid, SIGKILL); /* the rest of its group */
-    reaper_forget(uv->pid);
+    end_group(p);
     consume(&p->input, held(&p->input));
     close_pipe(&p->input);
     loop_post(&p->port);
@@ -204,18 +246,23 @@ static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
         .stdio_count = 3,
         .stdio = streams,
     };
-    reaper_begin_fork();
+    forking_from = getpid();
     int error = uv_spawn(loop_get(), &p->uv, &options);
-    reaper_end_fork();
+    forking_from = 0;
     loop_count_handle(1);
     p->state = error == 0 ? RUNNING : ENDED; /* libuv knows the handle even if there is no child */
+    if (error == 0)
+        add_running(p);
     return -error;
 }
 
 Process *process_start(const ProcessOptions *o)
 {
+    static bool registered;
     int theirs[3];
-    Process *p = loop_get() != NULL && reaper_open() ? calloc(1, sizeof *p) : NULL;
+    if (!registered)
+        registered = pthread_atfork(NULL, NULL, after_fork) == 0 && atexit(process_kill_all) == 0;
+    Process *p = loop_get() != NULL ? calloc(1, sizeof *p) : NULL;
     if (p == NULL)
         return NULL;
     p->max_buffered = o->max_buffered;
@@ -226,8 +273,6 @@ Process *process_start(const ProcessOptions *o)
     for (int i = 0; i < 3; i++)
         if (theirs[i] >= 0)
             close(theirs[i]);
-    if (error == 0 && !reaper_add(p->uv.pid))
-        error = errno;
     if (error == 0)
         return p;
     process_drop(p);
@@ -306,7 +351,6 @@ static void on_late_exit(uv_process_t *uv, int64_t status, int signal)
 {
     (void)status, (void)signal;
     loop_count_callback();
-    reaper_forget(uv->pid);
     loop_close_handle((uv_handle_t *)uv, uv->data);
 }
 
@@ -323,7 +367,7 @@ void process_drop(Process *p)
     } else if (p->state == ENDED) {
         loop_close_handle((uv_handle_t *)&p->uv, p);
     } else {
-        kill(-p->uv.pid, SIGKILL);
+        end_group(p);
         p->uv.exit_cb = on_late_exit;
     }
 }

@@ -5,8 +5,8 @@
  *
  * Nothing blocks: input that the child does not read yet is buffered, and its output is read only
  * as far as the buffers allow. Each child leads its own session and process group, without a
- * terminal. When it ends, is dropped, or this process ends in any way, even by SIGKILL, the rest of
- * its group is killed (reaper.c).
+ * terminal. When it ends, is dropped, or this process exits, its group is killed; when this process
+ * is killed, the kernel kills the child (PR_SET_PDEATHSIG), but not what it has started.
  *
  * A Process begins with its LoopPort, which is posted after output, after input was written, and
  * after the end.
@@ -54,6 +54,9 @@ bool process_has_ended(const Process *p, int64_t *status, int *signal);
 
 /* Sends a signal to the child and its group. */
 void process_kill(Process *p, int signal);
+
+/* Kills every child and its group, in a signal handler too. It is an atexit handler: for _exit. */
+void process_kill_all(void);
 
 /* Kills the child if it still runs, and frees `p`. A forked child must not use it. */
 void process_drop(Process *p);
