@@ -24,7 +24,7 @@ VERSION := 0.2.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev nettle-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
-                 zlib1g-dev
+                 libedit-dev zlib1g-dev
 TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl time tmux wrk chromium chromium-driver graphviz zsh fish
 FUZZ_PACKAGES := clang libclang-rt-14-dev
@@ -36,10 +36,11 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 # the loader searches in this order, which takes most of the time of a start.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a -lmicrohttpd -lseccomp \
-             -lhiredis -lz -Wl,-Bdynamic \
+             -lhiredis -ltinfo -lbsd -lmd -lz -Wl,-Bdynamic \
              -Wl,--exclude-libs,libsqlite3.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
-             -Wl,--exclude-libs,libhiredis.a:libz.a,--no-as-needed -l:libcrypto.so.3 -lc -lgnutls \
+             -Wl,--exclude-libs,libtinfo.a:libbsd.a:libmd.a:libhiredis.a:libz.a,--no-as-needed -l:libcrypto.so.3 -lc -lgnutls \
              -lnettle $(shell pkg-config --libs libcurl) -lm -ldl
+LIBEDIT   := $(if $(SHARED),,$B/libedit.o)
 SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib \
              nettle)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
@@ -63,9 +64,14 @@ DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta
 .PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
 
-$B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
+$B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $(LIBEDIT)
 	@echo "  link    $@"
 	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
+
+# libedit without its private names, some of which are ours, too.
+$B/libedit.o: Makefile
+	@$(LD) -r -o $@ -u el_init -u history_init "$$($(CC) -print-file-name=libedit.a)"
+	@objcopy -w -G 'el_*' -G 'history*' $@
 
 # nodelete: a libcurl thread that is still resolving a name may outlive the Lua state.
 $B/ponder.so: $(MODULE_OBJ)

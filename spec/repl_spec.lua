@@ -53,25 +53,13 @@ describe("ponder repl, piped,", function()
     end)
 end)
 
--- The loader takes an empty file for a broken library and looks no further.
-local function hide(dir, libraries)
-    for _, name in ipairs(libraries) do dir:write(name, "") end
-    return dir.path
-end
-
 -- What is typed before the prompt is there may arrive while the terminal still reads whole lines:
 -- Ctrl-D would then be lost.
 local PROMPT = "\r\n> "
 
-local LIBREADLINE = { "libreadline.so.8", "libreadline.so" }
-local BOTH = { "libedit.so.2", "libedit.so", "libreadline.so.8", "libreadline.so" }
-
-local function in_terminal(hidden)
-    local function typed(steps, env)
-        local dir <close> = shell.directory()
-        local all = { LD_LIBRARY_PATH = hide(dir, hidden) }
-        for name, value in pairs(env or NOWHERE) do all[name] = value end
-        local r = shell.terminal({ "repl" }, steps, all)
+describe("ponder repl in a terminal", function()
+    local function typed(steps, env, ...)
+        local r = shell.terminal({ "repl", ... }, steps, env or NOWHERE)
         return (r.out:gsub("\r", "")), r.status
     end
 
@@ -100,7 +88,29 @@ local function in_terminal(hidden)
         assert.matches('"new line"', out)
     end)
 
-    if hidden == BOTH then return end
+    it("ends by a signal or when its time is up, and restores the terminal", function()
+        for arguments, status in pairs { [""] = 143, ["--timeout 0.5"] = 124 } do
+            local dir <close> = shell.directory()
+            local started = os.time()
+            local r = shell.terminal({ "-e", ("os.execute %q"):format(
+                ("bash -mc '%s repl %s; echo status $?; stty -a >%s/after'"):format(
+                    shell.executable, arguments, dir.path)) }, { { PROMPT,
+                status == 143 and "os.execute '(sleep 0.3; kill -TERM $PPID) &'\n" or "x = (" },
+                { "status ", "" } },
+                NOWHERE)
+            assert.matches("status " .. status, r.out)
+            assert.matches("[^-]icanon.*[^-]echo ", dir:read "after")
+            assert.is_true(os.time() - started < 5)
+        end
+    end)
+
+    it("completes names", function()
+        local out = typed { { PROMPT, "json.enc\t{ 1 }\n" }, { '"[1]"' .. PROMPT, "answers = 42\n" },
+            { PROMPT, "answ\t\n" }, { "42" .. PROMPT, "text = 'abc'\n" },
+            { PROMPT, "text:upp\t()\n" }, { '"ABC"' .. PROMPT, "text:re\t" },
+            { "rep  reverse\r\n", "v\t():upper()\n" }, { '"CBA"' .. PROMPT, "\4" } }
+        assert.matches('"CBA"', out)
+    end)
 
     it("keeps a history of lines", function()
         local dir <close> = shell.directory()
@@ -114,38 +124,23 @@ local function in_terminal(hidden)
             { HOME = "/nonexistent", XDG_STATE_HOME = dir.path .. "/state" })
         assert.matches("third", dir:read("state/ponder/history"))
     end)
-end
 
-describe("ponder repl in a terminal", function() in_terminal {} end)
-describe("ponder repl in a terminal, with libedit,", function() in_terminal(LIBREADLINE) end)
-describe("ponder repl in a terminal, without editing,", function() in_terminal(BOTH) end)
-
-describe("ponder repl, stopped and continued,", function()
-    local STOP = [[
-        cd "$1"; stty -a </dev/tty >typing
-        kill -TSTP $P; sleep 0.3; stty -a </dev/tty >stopped
-        kill -CONT $P; sleep 0.3; stty -a </dev/tty >again
-        touch over]]
-
-    it("restores the terminal, and continues editing", function()
-        local dir <close> = shell.directory { stop = STOP }
-        local s <close> = screen.open({ "repl" }, { env = NOWHERE, columns = 200 })
+    it("restores the terminal when it is stopped, and continues editing", function()
+        local dir <close> = shell.directory()
+        local s <close> = screen.open({ "-e", ("os.execute %q"):format(
+            ("bash -mc '%s repl; stty -a >%s/stopped; fg'"):format(shell.executable, dir.path)) },
+            { env = NOWHERE, columns = 200 })
         s:wait "ends\n>"
-        s:press(("os.execute '(sleep 0.3; P=$PPID sh %s/stop %s) &'"):format(dir.path, dir.path))
-        s:press "Enter"
-        s:wait "exit"
         s:press "'half a "
-        for _ = 1, 500 do
-            if os.rename(dir.path .. "/over", dir.path .. "/over") then break end
+        s:press "C-z"
+        repeat
             os.execute "sleep 0.02"
-        end
+        until os.rename(dir.path .. "/stopped", dir.path .. "/stopped")
         s:press "line'"
         s:press "Enter"
         s:wait '"half a line"'
-        assert.matches("%-icanon", dir:read "typing")
         assert.matches("[^-]icanon", dir:read "stopped")
         assert.matches("[^-]echo ", dir:read "stopped")
-        assert.matches("%-icanon", dir:read "again")
         s:press "C-d"
         assert.equal(0, (s:finish()))
     end)

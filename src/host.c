@@ -2,7 +2,7 @@
  * host.c -- the Lua state that scripts run in.
  *
  *   allocator   memory.c: malloc within limits, for C and Lua
- *   libraries   Lua's own, lua-cjson, the C modules of src/api, and hostlib.c
+ *   libraries   Lua's own, lua-cjson, the C modules of src/api, hostlib.c and line.c
  *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
  *               neither the working directory nor any system path is searched
  *   guards      what scripts may not do with Lua's own library: guard.c
@@ -27,6 +27,7 @@
 #include "api/api.h"
 #include "guard.h"
 #include "hostlib.h"
+#include "line.h"
 #include "loop/loop.h"
 #include "memory.h"
 
@@ -132,6 +133,7 @@ static int open_libraries(lua_State *L)
     preload(L, "cjson", luaopen_cjson);
     preload(L, "cjson.safe", luaopen_cjson_safe);
     preload(L, "ponder.core.host", hostlib_open);
+    preload(L, "ponder.core.line", line_open);
     for (const luaL_Reg *module = builtin_modules; module->name != NULL; module++)
         preload(L, module->name, module->func);
     return 0;

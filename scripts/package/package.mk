@@ -96,7 +96,7 @@ unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
 
 # Debian packages link shared libraries.
 ifdef SHARED
-LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib lua5.4) \
+LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis libedit zlib lua5.4) \
        -llua5.4-cjson -lnettle -lm
 endif
 
@@ -138,7 +138,7 @@ rock: package-packages dist
 # Debian has no static archives of Kerberos and p11-kit, and its archive of SASL needs three databases;
 # glibc stays shared, since name resolution and Lua's C modules load libraries through it.
 STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a \
-    -lmicrohttpd -lseccomp -lhiredis -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
+    -lmicrohttpd -lseccomp -lhiredis -ltinfo -lbsd -lmd -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
     -llber -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
     -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
     -lsasl2 -lp11-kit -lresolv -lm -ldl -lpthread
@@ -148,7 +148,7 @@ static: static-packages
 	@echo "$P/ponder-static needs these shared libraries:"
 	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
 
-$P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
+$P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $B/libedit.o
 	@mkdir -p $P
 	@echo "  link    $@"
 	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)

@@ -3,6 +3,7 @@
 local cli = require "ponder.cli"
 local file = require "ponder.file"
 local host = require "ponder.core.host"
+local limits = require "ponder.cli.shared.limits"
 local line = require "ponder.core.line"
 local options = require "ponder.options"
 local private = require "ponder.core.private"
@@ -12,6 +13,7 @@ local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 
 local repl = cli.command({ expects = { 0, 0, "no argument" } }, {
+    limits.RULES.timeout,
     { "verbose", help = "show requests and replies on standard error, redacted" },
 })
 
@@ -21,8 +23,8 @@ repl.about = [[
 ponder repl [OPTION...]
 
 Reads Lua line by line, runs it and prints its values. ponder's modules are globals (search, task,
-json, ...). A statement may take several lines. Ctrl-C stops the running statement, Ctrl-D exits.
-The history is kept in $XDG_STATE_HOME/ponder/history.]]
+json, ...). A statement may take several lines. The tabulator completes names. Ctrl-C stops the
+running statement, Ctrl-D exits. Tasks do not run while the prompt waits for a line. The history is kept in $XDG_STATE_HOME/ponder/history.]]
 
 -- Creates the file first: the line editor would make it readable by others.
 local function save_history()
@@ -63,15 +65,64 @@ local function compile(text)
     return chunk, message, message and message:find("<eof>", 1, true) ~= nil
 end
 
+-- The value of `a.b.c`, without calling metamethods (but that of _G, which loads modules).
+local function value_of(path)
+    local value = _G[path:match("^[^.]+")]
+    for name in path:gmatch("%.([^.]+)") do
+        value = type(value) == "table" and rawget(value, name) or nil
+    end
+    return value
+end
+
+-- The names that may follow: fields and methods of an object; without one, globals and modules.
+local function names_in(object, start)
+    local names = {}
+    local function add(name)
+        if type(name) == "string" and name:find("^[%a_][%w_]*$") and name:sub(1, #start) == start then
+            names[name] = true
+        end
+    end
+    if object == _G then
+        for _, path in ipairs(host.embedded_names()) do
+            add(path:match("^lua/ponder/([%w_]+)%.lua$"))
+        end
+    end
+    for _ = 1, 10 do -- objects inherit from objects
+        for name in next, type(object) == "table" and object or {} do
+            add(name)
+        end
+        local meta = debug.getmetatable(object)
+        object = type(meta) == "table" and rawget(meta, "__index")
+    end
+    return options.names(names)
+end
+
+-- For line.read: completes the name before the cursor, or prints the names that it may become.
+local function complete(text)
+    local path, start = text:match("([%a_][%w_.]*)[.:]([%w_]*)$")
+    start = start or text:match("[%a_][%w_]*$") or ""
+    local names = names_in(path and value_of(path) or not path and _G, start)
+    local first, last = names[1] or start, names[#names] or start
+    local same = #start
+    while same < #first and first:byte(same + 1) == last:byte(same + 1) do
+        same = same + 1
+    end
+    if #names > 1 and same == #start then
+        print("\n" .. table.concat(names, "  "))
+        return "", true
+    end
+    return first:sub(#start + 1, same)
+end
+
 -- Reads a statement of one or several lines; nil at the end of input.
 local function read_statement()
-    local text = line.read("> ")
+    local text = line.read("> ", complete)
     if not text then
         return nil
     end
     local chunk, message, unfinished = compile(text)
     while not chunk and unfinished do
-        local more = line.read(">> ")
+        local more = line.read(">> ", complete)
         if not more then
             break
         end
@@ -139,6 +190,7 @@ function repl.run(opts)
     if opts.verbose then
         require("ponder.model.verbose").start()
     end
+    limits.begin(opts)
     offer_modules()
     local path = state.path("history")
     if path then
