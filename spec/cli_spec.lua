@@ -102,7 +102,7 @@ describe("ponder run", function()
         assert.equal('{"a":{},"b":[1,2.5]}\n', out { "run", "-e", code, "--json" })
         assert.equal('"--json"\n', out { "--json", "-e", "return ...", "--", "--json" })
         -- A search scores dead ends -math.huge; JSON has no infinity.
-        assert.equal("[1.7976931348623157e308,[],{}]\n",
+        assert.equal("[1.7976931348623157e+308,[],{}]\n",
             out { "--json", "-e", 'return { 1 / 0, require("ponder.json").array {}, {} }' })
         assert.equal("null\n", out { "--json", "-e", "" })
         local r = status(1, shell.ponder { "--json", "-e", "return { a = { print } }" })
