@@ -795,30 +795,6 @@ describe("the table of transitions", function()
 end)
 
 describe("memory", function()
-    it("that runs out anywhere does not leak", function()
-        require("memory").sweep([[
-            local core = require "ponder.core.trm"
-            return function()
-                local t = core.new()
-                t:start("a", 1)
-                local id = "a"
-                local function go_on(status, kind)
-                    t:close_call(id)
-                    t:move(status)
-                    id = t:open_call(kind, 0)
-                end
-                for _ = 1, 9 do
-                    go_on("supervising", "supervise")
-                    go_on("improving", "improve")
-                    go_on("reasoning", "reason")
-                    assert(core.new():restore(t:clone():save()))
-                end
-                go_on("supervising", "supervise")
-                t:move("completed", 2)
-            end
-        ]], 3)
-    end)
-
     it("is freed while a machine runs", function()
         local machine, directives = begin { max_supervision_steps = 200, act_threshold = 1 }
         for i = 1, 60 do
