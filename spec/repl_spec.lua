@@ -105,7 +105,8 @@ describe("ponder repl in a terminal", function()
     end)
 
     it("completes names", function()
-        local out = typed { { PROMPT, "json.enc\t{ 1 }\n" }, { '"[1]"' .. PROMPT, "answers = 42\n" },
+        local out = typed { { PROMPT, "json.enc\t{ 1 }\n" }, { '"[1]"' .. PROMPT,
+            "answers = 42\n" },
             { PROMPT, "answ\t\n" }, { "42" .. PROMPT, "text = 'abc'\n" },
             { PROMPT, "text:upp\t()\n" }, { '"ABC"' .. PROMPT, "text:re\t" },
             { "rep  reverse\r\n", "v\t():upper()\n" }, { '"CBA"' .. PROMPT, "\4" } }

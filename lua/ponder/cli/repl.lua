@@ -24,7 +24,8 @@ ponder repl [OPTION...]
 
 Reads Lua line by line, runs it and prints its values. ponder's modules are globals (search, task,
 json, ...). A statement may take several lines. The tabulator completes names. Ctrl-C stops the
-running statement, Ctrl-D exits. Tasks do not run while the prompt waits for a line. The history is kept in $XDG_STATE_HOME/ponder/history.]]
+running statement, Ctrl-D exits. Tasks do not run while the prompt waits for a line. The history is
+kept in $XDG_STATE_HOME/ponder/history.]]
 
 -- Creates the file first: the line editor would make it readable by others.
 local function save_history()
@@ -78,7 +79,8 @@ end
 local function names_in(object, start)
     local names = {}
     local function add(name)
-        if type(name) == "string" and name:find("^[%a_][%w_]*$") and name:sub(1, #start) == start then
+        if type(name) == "string" and name:find("^[%a_][%w_]*$")
+            and name:sub(1, #start) == start then
             names[name] = true
         end
     end
