@@ -59,8 +59,9 @@ describe("the page of an evaluation", function()
 
     it("shows the table and remarks, and text as text", function()
         assert.equal(3, b:run "return document.querySelectorAll('#policies tbody tr').length")
-        assert.equal("tot <b>",
-            b:run "return document.querySelectorAll('#policies tbody td')[18].textContent")
+        assert.same({ "search", "tot <b>", "io" }, b:run [[return [
+            ...document.querySelectorAll('#policies tbody td:first-child'),
+            ].map((cell) => cell.textContent)]]) -- by accuracy
         assert.equal("demo - ponder eval", b:run "return document.title")
         assert.truthy(b:text("#notes"):find("failed, which count as wrong", 1, true))
         assert.same({}, b:errors())
@@ -139,10 +140,35 @@ describe("the page of an evaluation", function()
         dir:write("marks.html", page.write(result))
         b:open(dir.path .. "/marks.html")
         assert.same({ { "~10", "$0.00300" }, { "20", "$0.00700+?" }, { "30", "?" } }, b:run [[
-            return [...document.querySelectorAll('#policies tbody tr')].map((row) =>
-                [...row.children].slice(12, 14).map((cell) => cell.textContent)) ]])
+            const head = [...document.querySelectorAll('#policies th')]
+                .map((cell) => cell.textContent);
+            return ['io', 'tot <b>', 'search'].map((name) =>
+                [...document.querySelectorAll('#policies tbody tr')]
+                    .find((row) => row.children[0].textContent === name))
+                .map((row) => ['tokens', 'cost'].map((title) =>
+                    row.children[head.indexOf(title)].textContent)) ]])
         assert.matches("%?", rows()[9])
         open("demo.html", 60)
+    end)
+
+    it("draws steps, and which items each policy gets right", function()
+        local path = b:run "return document.querySelector('#plot .curve').getAttribute('d')"
+        assert.matches("^M[%d.]+ [%d.]+H[%d.]+V", path)
+        b:run "document.getElementById('matrix-section').open = true"
+        b:wait "return document.querySelector('#matrix td') !== null"
+        assert.same({ 60, 180 }, b:run [[return ['#matrix tbody tr', '#matrix td']
+            .map((chosen) => document.querySelectorAll(chosen).length)]])
+        local cells = b:run [[return [...document.querySelectorAll('#matrix td')].map((cell) =>
+            cell.textContent)]]
+        local right = 0
+        for _, cell in ipairs(cells) do
+            right = right + (cell == "+" and 1 or 0)
+        end
+        local wanted = 0
+        for _, policy in ipairs(result_of(60).policies) do
+            wanted = wanted + policy.outcomes.right
+        end
+        assert.equal(wanted, right)
     end)
 
     it("shows an item when it is selected, also by key", function()

@@ -314,32 +314,61 @@ describe("statistics of a result", function()
             a = function(item, r) return r.epoch <= item.target % 3 and item.target end,
             b = function(item) return item.target > 5 and item.target end,
         } }, { epochs = 3 })
-        local xs, clusters = {}, {}
+        local xs, ys, clusters = {}, {}, {}
         for _, record in ipairs(result.records) do
             if record.policy == "a" then
                 xs[#xs + 1], clusters[#clusters + 1] = record.score, record.id
+            else
+                ys[#ys + 1] = record.score
             end
         end
-        local accuracy = policy_of(result, "a").accuracy
-        assert.equal("clustered CR1", accuracy.method)
-        assert.equal(stats.se_cluster_cr1(xs, clusters), accuracy.se)
-        assert.equal("clustered CR1", policy_of(result, "b").difference.method)
+        local accuracy, d = policy_of(result, "a").accuracy, policy_of(result, "b").difference
+        assert.equal("clustered share", accuracy.method)
+        assert.same(stats.clustered_share(xs, clusters), { accuracy.value, accuracy.lower,
+            accuracy.upper, accuracy.effective_items })
+        assert.equal("clustered difference", d.method)
+        assert.same(stats.clustered_difference(ys, xs, clusters), { d.value, d.lower, d.upper, d.p,
+            d.effective_items })
         assert.equal(stats.mean(xs), policy_of(result, "a").pass_at[1].pass_at_k)
         assert.equal(14 / 20, policy_of(result, "a").pass_at[3].pass_at_k)
     end)
 
-    it("have an interval around them if all clusters have the same share", function()
-        local function accuracy(n, right, epochs)
-            local result = run({ data = items(n), score = "numeric", policies = {
-                a = function(item, r) return r.epoch <= right and item.target end,
-            } }, { epochs = epochs })
-            return policy_of(result, "a").accuracy
+    it("count each item as a cluster where there are few, also on curves", function()
+        local result = run({ data = items(8), score = "numeric", policies = {
+            a = function(item) return item.target > 1 and item.target end,
+            b = function(item) return item.target end } })
+        local xs, ys, ids = { 0 }, {}, {}
+        for i = 1, 8 do
+            xs[i], ys[i], ids[i] = xs[i] or 1, 1, i
         end
-        local two = accuracy(2, 2, 3) -- rounding makes the standard error 4e-17
-        assert.equal("wilson over clusters", two.method)
-        assert.same(stats.wilson(1, 2), { two.lower, two.upper })
-        local one = accuracy(1, 9, 10)
-        assert.same({ 0.9, 1 }, { one.value, one.upper })
+        local a, d = policy_of(result, "a").accuracy, policy_of(result, "b").difference
+        local interval = stats.clustered_share(xs, ids)
+        assert.same({ interval[2], interval[3] }, { a.lower, a.upper })
+        interval = stats.clustered_difference(ys, xs, ids)
+        assert.same({ interval[2], interval[3], interval[4] }, { d.lower, d.upper, d.p })
+        assert.equal(1, d.first_only)
+    end)
+
+    it("compare with the baseline only, where that is the family", function()
+        local function compared(opts, baseline)
+            local policies = {}
+            for name, bound in pairs { a = 10, b = 20, c = 25 } do
+                policies[name] = function(item) return item.target > bound and item.target end
+            end
+            return run({ data = items(60), score = "numeric", baseline = baseline,
+                policies = policies }, opts)
+        end
+        local result = compared({}, "b")
+        assert.same({ "baseline", 2 }, { result.meta.against, #result.pairs })
+        local ps = {}
+        for i, pair in ipairs(result.pairs) do
+            assert.equal("b", pair.second)
+            ps[i] = pair.difference.p
+            assert.equal(pair.p_holm, policy_of(result, pair.first).p_holm)
+        end
+        assert.same({ result.pairs[1].p_holm, result.pairs[2].p_holm }, stats.holm(ps))
+        assert.same({ "all", 3 }, { compared({}).meta.against, #compared({}).pairs })
+        assert.equal(3, #compared({ against = "all" }, "b").pairs)
     end)
 
     it("are corrected for all pairs, and say how many more items would decide", function()

@@ -245,6 +245,84 @@ describe("ponder.stats at the edges", function()
     end)
 end)
 
+describe("the intervals of clusters", function()
+    local function draw(count, epochs, seed)
+        local draws, xs, groups = stats.splitmix64_below(seed, 1000, count * (epochs + 1)), {}, {}
+        for i = 1, count * epochs do
+            local item = (i - 1) // epochs
+            groups[i] = item
+            xs[i] = draws[i + count] < draws[item + 1] // 2 + seed % 500 and 1 or 0
+        end
+        return xs, groups
+    end
+
+    it("are those of Wilson with Student's quantile where all runs of an item agree", function()
+        local xs, groups = {}, {}
+        for i = 1, 100 do
+            xs[i], groups[i] = i > 25 and 1 or 0, (i - 1) // 5
+        end
+        local t, n, p = 2.093024054408263, 20, 0.75 -- scipy.stats.t.ppf(0.975, 19)
+        local half = t * math.sqrt(p * (1 - p) * n + t * t / 4)
+        local got = stats.clustered_share(xs, groups)
+        assert.is_true(near(p, got[1]) and near((p * n + t * t / 2 - half) / (n + t * t), got[2])
+            and near((p * n + t * t / 2 + half) / (n + t * t), got[3]) and near(n, got[4]))
+    end)
+
+    it("have no fewer effective items than clusters, and no more than items", function()
+        for seed = 1, 200 do
+            local got = stats.clustered_share(draw(4 + seed % 20, 1 + seed % 5, seed))
+            assert.is_true(got[4] <= (4 + seed % 20) * (1 + seed % 5) + 1e-9 and got[4] >= 3.999)
+        end
+    end)
+
+    it("fall with no score that rises", function()
+        for seed = 1, 60 do
+            local xs, groups = draw(4 + seed % 17, 1 + seed % 5, seed)
+            local ys = draw(4 + seed % 17, 1 + seed % 5, seed + 1000)
+            for i, x in ipairs(xs) do
+                if x == 0 then
+                    local share = stats.clustered_share(xs, groups)
+                    local difference = stats.clustered_difference(xs, ys, groups)
+                    xs[i] = 1
+                    local more = stats.clustered_share(xs, groups)
+                    local apart = stats.clustered_difference(xs, ys, groups)
+                    for limit = 2, 3 do
+                        assert.is_true(more[limit] >= share[limit] - 1e-12
+                            and apart[limit] >= difference[limit] - 1e-3)
+                    end
+                end
+            end
+        end
+    end)
+
+    it("have room where all scores are equal", function()
+        local zeros, ones, groups = {}, {}, {}
+        for i = 1, 60 do
+            zeros[i], ones[i], groups[i] = 0, 1, (i - 1) // 3
+        end
+        local lower = stats.clustered_share(ones, groups)[2]
+        assert.is_true(lower > 0.8 and lower < 0.85)
+        local none, all = stats.clustered_difference(ones, ones, groups),
+            stats.clustered_difference(zeros, ones, groups)
+        assert.is_true(none[2] < -0.1 and none[3] > 0.1 and none[4] == 1)
+        assert.is_true(all[2] == -1 and all[3] > -0.7 and all[4] > 1e-4 and all[4] < 1e-3)
+        assert.same({ 0.5, -1, 1 }, stats.clustered_difference({ 1, 1 }, { 0, 1 }, { "a", "a" }))
+        assert.same({ {}, {} }, { stats.clustered_share({}, {}),
+            stats.clustered_difference({}, {}, {}) })
+    end)
+
+    it("exclude 0 exactly where p is below 5 %", function()
+        local below = 0
+        for seed = 1, 200 do
+            local xs, groups = draw(20, 3, seed)
+            local got = stats.clustered_difference(xs, draw(20, 3, seed + seed % 3 * 100), groups)
+            assert.equal(got[2] > 0 or got[3] < 0, got[4] < 0.05)
+            below = below + (got[4] < 0.05 and 1 or 0)
+        end
+        assert.is_true(below > 5 and below < 195)
+    end)
+end)
+
 describe("ponder.stats refuses", function()
     for _, case in ipairs {
         { "wilson", { 3, 2 }, "k must be an integer from 0 to 2 (got 3)" },

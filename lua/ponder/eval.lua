@@ -69,6 +69,7 @@ local RULES = {
     is_spent = { type = "function" },
     known = { type = "table" },
     on_begin = { type = "function" },
+    against = { type = "string", enum = { "baseline", "all" } },
 }
 options.merge(RULES, definition.CHOICE)
 
@@ -125,8 +126,11 @@ end
 ---@field decide? number alpha, above 0 and below 1: a policy ends once its difference from the
 ---  baseline is decided, at any time, with this probability of any wrong side or missing interval
 ---  among all policies (ponder.stats.decide); scores must be from 0 to 1
----@field margin? number above 0 and below 1: differences below it are "same", which decides, too
 ---@field baseline? string the policy that others are compared with
+---@field against? "baseline"|"all" compare with the baseline only, the default where one is named,
+---  or all policies with each other; p is adjusted for the number of comparisons
+---@field margin? number above 0 and below 1: differences below it do not matter; where all of an
+---  interval is below it, policies are `equivalent`, which decides, too
 ---@field exclude_errors? boolean default false: failed runs count as wrong
 ---@field directory? string the base of relative names of data files
 ---@field on_progress? fun(progress: ponder.eval.Progress)
@@ -165,6 +169,8 @@ function eval.run(given, opts)
     if opts.decide and (not evaluation.baseline or not evaluation.policies[2]) then
         error("eval.run: decide needs a baseline among the policies, and another policy", 2)
     end
+    local named = evaluation.baseline and (opts.baseline or given.baseline)
+    meta.against = opts.against or named and "baseline" or "all"
     log.event(work.BEGIN, meta)
     local _ <close> = setmetatable({ collectgarbage("setpause", GC_PAUSE) }, { __close =
         function(before) collectgarbage("setpause", before[1]) end })

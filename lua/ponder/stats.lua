@@ -10,6 +10,7 @@
 --- confidence level, default 0.95. Random draws use splitmix64 with the given seed, so that every
 --- figure can be reproduced in any language.
 
+local clusters = require "ponder.stats.clusters"
 local decide = require "ponder.stats.decide"
 local moments = require "ponder.stats.moments"
 local proportions = require "ponder.stats.proportions"
@@ -25,6 +26,9 @@ return {
     pass_at_k = proportions.pass_at_k,
     pass_hat_k = proportions.pass_hat_k,
     majority_at_k = proportions.majority_at_k,
+
+    clustered_share = clusters.clustered_share,
+    clustered_difference = clusters.clustered_difference,
 
     mean = moments.mean,
     se_clt = moments.se_clt,

@@ -21,7 +21,9 @@ local log_file = require "ponder.log.file"
 local log_run = require "ponder.log.run"
 local options = require "ponder.options"
 local outputs = require "ponder.cli.shared.outputs"
+local matrix = require "ponder.report.eval.matrix"
 local page = require "ponder.report.eval.page"
+local power = require "ponder.eval.power"
 local quote = require "ponder.quote"
 local queue = require "ponder.queue"
 local recorded = require "ponder.eval.recorded"
@@ -45,6 +47,7 @@ local OUTPUTS = { "html", "csv", "junit" }
 -- recorded answers are scored (--rescore); two evaluations are compared (--compare).
 local RUNS, SCORES = { "run", "watch" }, { "run", "watch", "rescore" }
 local ALL = { "run", "watch", "rescore", "compare" }
+local PAIRED = { "run", "watch", "rescore", "power" }
 
 -- A section whose flags count in these modes, but for those that say otherwise.
 local function counting(modes, section)
@@ -89,17 +92,22 @@ local command = cli.command({ files = true }, {
         limits.RULES.cache,
     }),
     counting(SCORES, { title = "Scoring",
-        { "baseline", value = "POLICY", help = "compare the others with this one" },
+        { "baseline", value = "POLICY", modes = PAIRED,
+            help = "compare the others with this one" },
+        { "against", value = "WHICH", enum = { "baseline", "all" }, modes = PAIRED,
+            help = "comparisons: with the baseline, the default if named, or all pairs" },
+        { "margin", value = "D", type = "number", min = 0, max = 1, modes = ALL,
+            help = "differences below D do not matter; such policies are equivalent" },
         { "exclude_errors", help = "exclude failed runs from accuracy (else they count as wrong)" },
         { "decide", value = "ALPHA", type = "number", min = 0, max = 1, implied = 0.05,
             modes = RUNS, help = "end each policy once it is decided (default: 0.05)" },
-        { "margin", value = "D", type = "number", min = 0, max = 1, modes = RUNS,
-            help = "with --decide: a difference below D is decided, too" },
         { "threshold", value = "COND", many = true, modes = ALL,
             help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
     }),
     counting(SCORES, { title = "Output",
-        { "json", modes = ALL, help = "print one JSON object" },
+        { "json", modes = { "run", "watch", "rescore", "compare", "power" },
+            help = "print one JSON object" },
+        { "matrix", help = "print which items each policy gets right" },
         { "html", value = "FILE", files = true, help = "write a page (-: to standard output)" },
         { "csv", value = "FILE", files = true, help = "write one line per run" },
         { "junit", value = "FILE", files = true, help = "write JUnit XML" },
@@ -108,7 +116,10 @@ local command = cli.command({ files = true }, {
         { "rescore", value = "LOG", files = true, modes = { "rescore" },
             help = "score its answers again, without calls" },
         { "compare", help = "compare two evaluations: logs, or output of --json" },
-        { "fail_on_regression", help = "with --compare: exit 99 if a policy's score fell" },
+        { "fail_on_regression",
+            help = "exit 99 if a difference's interval lies below 0 (or -margin)" },
+        { "power", value = "GUESS", modes = { "power" },
+            help = 'items to see a difference: "0.05 accuracy=0.7 correlation=0.5"' },
     }),
     { title = "Untrusted evaluations", counting(SCORES, confined.OPTIONS) },
     { title = "Run log", counting({ "run" }, logging.OPTIONS) },
@@ -121,6 +132,7 @@ command.about = [[
 ponder eval [OPTION...] FILE
 ponder eval --compare A.db B.db
 ponder eval --rescore LOG FILE
+ponder eval --power DIFFERENCE [PILOT.db]
 
 FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
 Each item of each policy and epoch is a run. After Ctrl-C, ponder resume continues and pays for
@@ -150,7 +162,8 @@ end
 
 -- Flags that eval.run takes under the same names.
 local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "max_cost", "max_calls",
-    "max_total_tokens", "max_cost_per_item", "baseline", "exclude_errors", "decide", "margin" }
+    "max_total_tokens", "max_cost_per_item", "baseline", "against", "exclude_errors", "decide",
+    "margin" }
 
 local function run_options(given, path)
     return options.merge(options.pick(given, RUN), { timeout_ms_per_item = given.timeout_per_item,
@@ -213,6 +226,9 @@ local function show(given, result)
     if not given.is_quiet then
         print_lines(tables.lines(result, out))
         print_lines(curves.lines(result, out))
+        if given.matrix then
+            print_lines(matrix.lines(result, out))
+        end
     end
     local tests, missed = test(given, result.policies)
     local recorder = log.recorder()
@@ -243,7 +259,7 @@ local function compare_logs(given, operands)
         local meta, records = cli.need(recorded.read(operands[i]))
         two[i] = { meta = meta, records = records }
     end
-    local list = compare.new(two[1], two[2])
+    local list = compare.new(two[1], two[2], given.margin)
     cli.need(list[1], "the two evaluations have no policy in common")
     local names = {}
     for i, change in ipairs(list) do
@@ -259,17 +275,51 @@ local function compare_logs(given, operands)
         change.name = change.policy
     end
     local _, missed = test(given, list)
-    local regressed = given.fail_on_regression and compare.has_regressed(list)
+    local regressed = given.fail_on_regression and compare.has_regressed(list, given.margin)
     return (missed or regressed) and MISSED or 0
+end
+
+-- Compares recorded policies as the flags say; the baseline comes first.
+local function set_family(given, meta, path)
+    local other = given.baseline and not options.has(meta.policies, given.baseline)
+    cli.refuse(other and ("--baseline: %s has no policy %s%s; there are %s"):format(path,
+        options.show(given.baseline), options.hint(given.baseline, meta.policies),
+        table.concat(meta.policies, ", ")))
+    meta.against = given.against or given.baseline and "baseline" or meta.against
+    meta.margin = given.margin or meta.margin
+    meta.baseline = given.baseline or meta.baseline
+    local names = { meta.baseline }
+    for _, name in ipairs(meta.policies) do
+        names[#names + 1] = name ~= meta.baseline and name or nil
+    end
+    meta.policies = names
+end
+
+-- The items that a difference needs, by a guess or a pilot.
+local function show_power(given, pilot)
+    local guess, result = cli.expect(power.parse(given.power)), nil
+    if pilot then
+        local meta, records = cli.need(recorded.read(pilot))
+        set_family(given, meta, pilot)
+        meta.curves = false
+        result = summary.new(meta, records)
+        cli.need(result.pairs[1], pilot .. " compares no policies")
+    end
+    local rows = power.rows(guess, result)
+    local alpha = power.ALPHA / (result and #rows or 1)
+    if given.json then
+        cli.print_json { difference = guess.delta, accuracy = not result and guess.accuracy or nil,
+            power = power.POWER, alpha = alpha, rows = json.array(rows) }
+        return 0
+    end
+    print_lines(tables.power(rows, guess, alpha, result ~= nil, style.of(1)))
+    return 0
 end
 
 local function rescore(given, path)
     local meta, records = cli.need(recorded.read(given.rescore))
     check_thresholds(given, meta.policies)
-    local other = given.baseline and not options.has(meta.policies, given.baseline)
-    cli.refuse(other and ("--baseline: %s has no policy %s%s; there are %s"):format(given.rescore,
-        options.show(given.baseline), options.hint(given.baseline, meta.policies),
-        table.concat(meta.policies, ", ")))
+    set_family(given, meta, given.rescore)
     given.seed = meta.seed -- as FILE had it
     local evaluation, missing, gone = cli.need(recorded.rescore(load_file(path, given),
         cli.directory_of(path) or ".", records, meta.call_seed, 1))
@@ -283,12 +333,6 @@ local function rescore(given, path)
         meta.scorers[i] = scorer.name
     end
     meta.exclude_errors = given.exclude_errors or meta.exclude_errors
-    meta.baseline = given.baseline or meta.baseline
-    local names = { meta.baseline } -- it comes first
-    for _, name in ipairs(meta.policies) do
-        names[#names + 1] = name ~= meta.baseline and name or nil
-    end
-    meta.policies = names
     if meta.curves ~= false and not evaluation.curves then
         io.stderr:write("ponder eval: no curves: ", given.rescore, " does not have their answers\n")
     end
@@ -387,7 +431,7 @@ end
 -- What is wrong with a combination of flags and operands.
 local function misuse(given, operands)
     local mode = given.compare and "compare" or given.rescore and "rescore"
-        or given.watch and "watch" or "run"
+        or given.watch and "watch" or given.power and "power" or "run"
     for _, name in ipairs(options.names(command.rules)) do
         local modes = command.rules[name].modes
         if given[name] ~= nil and not options.has(modes, mode) then
@@ -397,6 +441,8 @@ local function misuse(given, operands)
     end
     if given.compare then
         return #operands ~= 2 and "--compare takes two evaluations: --compare A.db B.db" or nil
+    elseif given.power then
+        return operands[2] and '--power takes one pilot, or none: --power "0.05" A.db' or nil
     elseif #operands ~= 1 then
         return "expected one file: ponder eval FILE"
     elseif given.retry_errors and not given.log then
@@ -414,7 +460,6 @@ function command.run(given, operands, list)
         cli.refuse((given[name] == 0 or given[name] == 1)
             and ("--%s must be between 0 and 1"):format(name))
     end
-    cli.refuse(given.margin and not given.decide and "--margin needs --decide")
     cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
     read_thresholds(given)
     local to_stdout = outputs.check(given, OUTPUTS)
@@ -422,6 +467,8 @@ function command.run(given, operands, list)
     given.is_quiet = to_stdout or given.json
     if given.compare then
         return compare_logs(given, operands)
+    elseif given.power then
+        return show_power(given, operands[1])
     elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end

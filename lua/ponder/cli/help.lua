@@ -12,6 +12,7 @@ local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
     { "search", "which search to choose, and what each needs" },
     { "policies", "how to write a search policy of your own" },
+    { "evaluation", "what the figures of ponder eval mean, and how far to trust them" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
     { "prompt-files", "your own prompts" },

@@ -22,6 +22,8 @@ local compare = {}
 ---@field accuracy ponder.eval.Figure after
 ---@field accuracy_before ponder.eval.Figure
 ---@field difference ponder.eval.Difference after minus before
+---@field p_holm number? its p
+---@field equivalent boolean? whether its interval lies within the margin
 ---@field cost_difference ponder.eval.Difference? USD per run, of runs whose cost is known
 ---@field outcomes table<string, integer> after
 
@@ -105,22 +107,28 @@ end
 ---Compares two evaluations, policy by policy.
 ---@param before {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
 ---@param after {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
+---@param margin? number differences below it do not matter
 ---@return ponder.eval.Change[] changes empty: no policy is in both
-function compare.new(before, after)
+function compare.new(before, after, margin)
     local old = blocks.complete(before.records, before.meta).by_policy
     local new, changes = blocks.complete(after.records, after.meta).by_policy, {}
     for i, names in ipairs(pairs_of(before.meta, after.meta)) do
         changes[i] = change_of(names, old[names[1]], new[names[2]], after.meta)
     end
+    for _, change in ipairs(changes) do -- each is a question of its own: p is not adjusted
+        summary.judge({ change }, margin)
+    end
     return changes
 end
 
----Whether a policy became worse: its mean score over the runs in both evaluations fell.
+---Whether a policy became worse: the interval of its difference, over the runs in both evaluations,
+---lies below 0, or below -margin.
 ---@param changes ponder.eval.Change[]
+---@param margin? number default 0
 ---@return boolean
-function compare.has_regressed(changes)
+function compare.has_regressed(changes, margin)
     for _, change in ipairs(changes) do
-        if (change.difference.value or 0) < 0 then
+        if change.difference.upper and change.difference.upper < -(margin or 0) then
             return true
         end
     end

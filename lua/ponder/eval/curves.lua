@@ -233,8 +233,7 @@ end
 -- The mean of the scores; computed from counts if all are 0 or 1 and independent.
 local function figure_of(state, xs, clusters)
     if not state.repeated and state.fractions == 0 then
-        local interval = stats.wilson(state.ones, #xs, estimate.CONFIDENCE)
-        return { value = state.ones / #xs, lower = interval[1], upper = interval[2] }
+        return estimate.share(state.ones, #xs)
     end
     return estimate.mean(xs, clusters, state.repeated)
 end

@@ -1,6 +1,8 @@
 --- Statistics for evaluation results: mean scores with intervals, differences between policies,
 --- amounts per item.
 
+local clustered = require "ponder.stats.clusters"
+local distributions = require "ponder.stats.distributions"
 local moments = require "ponder.stats.moments"
 local stats = require "ponder.stats"
 
@@ -8,15 +10,20 @@ local estimate = {}
 
 estimate.CONFIDENCE = 0.95
 
+-- With fewer clusters, or independent items, intervals and tests are those for clusters, since
+-- Wilson's and Newcombe's hold the truth too rarely; and the report warns.
+estimate.FEW = 20
+
 local MAX_DRAWS = 1000000 -- of a bootstrap: replicates times clusters
 local MAX_REPLICATES, MIN_REPLICATES = 2000, 200
-local POWER, ALPHA = 0.8, 0.05
 
 ---@class ponder.eval.Figure
 ---@field value number? nil: not measured
 ---@field lower number?
 ---@field upper number?
 ---@field method string
+---@field clusters integer? items, or groups of items that are not independent
+---@field effective_items number? independent items that would have the same interval
 
 ---Whether all scores are 0 or 1.
 ---@param xs number[]
@@ -68,40 +75,46 @@ local function is_share(xs)
     return true
 end
 
--- Whether each cluster has the same share of right scores, computed in integers: the standard
--- error of such clusters is 0 but for rounding.
-local function equal_shares(sums, sizes)
-    for i = 2, #sums do
-        if sums[i] * sizes[1] ~= sums[1] * sizes[i] then
-            return false
+-- The number of clusters.
+local function count_clusters(clusters)
+    local seen, count = {}, 0
+    for _, cluster in ipairs(clusters) do
+        count = count + (seen[cluster] and 0 or 1)
+        seen[cluster] = true
+    end
+    return count
+end
+
+-- The limits of a mean by Student's distribution, within those of its values; nil without a
+-- standard error.
+local function limits(mean, se, count, low, high)
+    if not se then
+        return nil
+    end
+    local half = distributions.student_upper((1 - estimate.CONFIDENCE) / 2, count - 1) * se
+    return math.max(low, mean - half), math.min(high, mean + half)
+end
+
+---A share of independent items: Wilson's interval, for few items with Student's quantile.
+---@param k integer right ones
+---@param n integer 1 or more
+---@return ponder.eval.Figure
+function estimate.share(k, n)
+    local lower, upper, _
+    if n < estimate.FEW then
+        local sums, sizes = {}, {}
+        for i = 1, n do
+            sums[i], sizes[i] = i <= k and 1.0 or 0.0, 1
         end
+        _, lower, upper = clustered.interval(sums, sizes, true, estimate.CONFIDENCE)
+    else
+        lower, upper = table.unpack(stats.wilson(k, n, estimate.CONFIDENCE))
     end
-    return true
+    return { value = k / n, lower = lower, upper = upper, clusters = n, method = "wilson" }
 end
 
--- The mean with its clustered interval. Binary scores that do not vary between clusters get that of
--- Wilson with one trial per cluster.
-local function clustered(xs, clusters, binary)
-    local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
-    local sums, sizes = moments.cluster_sums(xs, clusters, 0.0)
-    if binary and equal_shares(sums, sizes) then
-        local right = math.floor(mean * #sums + 0.5)
-        local interval = stats.wilson(right, #sums, estimate.CONFIDENCE)
-        return { value = mean, lower = interval[1], upper = interval[2],
-            method = "wilson over clusters" }
-    elseif not se then
-        return { value = mean, method = "none" }
-    end
-    local z = 1.959963984540054 -- the 97.5 % quantile of the normal distribution
-    local lower, upper = mean - z * se, mean + z * se
-    if is_share(xs) then
-        lower, upper = math.max(0, lower), math.min(1, upper)
-    end
-    return { value = mean, lower = lower, upper = upper, se = se,
-        method = estimate.repeats(clusters) and "clustered CR1" or "normal" }
-end
-
----The mean score with its interval: Wilson's for a share of independent items, else clustered CR1.
+---The mean score with its interval: Wilson's for a share of independent items, that of
+---stats.clustered_share for one of items in clusters, else Student's with the CR1 standard error.
 ---@param xs number[] scores
 ---@param clusters any[] of each score
 ---@param repeated? boolean whether a cluster has several scores; default: computed
@@ -112,85 +125,108 @@ function estimate.mean(xs, clusters, repeated)
     elseif repeated == nil then
         repeated = estimate.repeats(clusters)
     end
-    local binary = estimate.is_binary(xs)
-    if binary and not repeated then
-        local k = math.tointeger(moments.sum(xs))
-        local interval = stats.wilson(k, #xs, estimate.CONFIDENCE)
-        return { value = k / #xs, lower = interval[1], upper = interval[2], method = "wilson" }
+    local count = repeated and count_clusters(clusters) or #xs
+    if not estimate.is_binary(xs) then
+        local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
+        local bounded = is_share(xs)
+        local lower, upper = limits(mean, se, count, bounded and 0 or -math.huge,
+            bounded and 1 or math.huge)
+        return { value = mean, lower = lower, upper = upper, se = se, clusters = count,
+            method = not se and "none" or repeated and "student, clustered CR1" or "student" }
+    elseif repeated then
+        local interval = stats.clustered_share(xs, clusters, estimate.CONFIDENCE)
+        return { value = interval[1], lower = interval[2], upper = interval[3], clusters = count,
+            se = stats.se_cluster_cr1(xs, clusters), effective_items = interval[4],
+            method = "clustered share" }
     end
-    return clustered(xs, clusters, binary)
+    return estimate.share(math.tointeger(moments.sum(xs)), #xs)
 end
 
 -------------------------------------------------------------------------------
 -- Two policies on the same items
 
--- How many more items a significant difference would need, given the variance over clusters; nil:
--- none, or no number is enough.
-local function more_items(xs, ys, clusters, alpha)
-    local means, sizes = moments.cluster_sums(moments.differences(xs, ys), clusters, 0.0)
-    for i, size in ipairs(sizes) do
-        means[i] = means[i] / size
-    end
-    local delta, se = stats.mean(means), stats.se_clt(means)
-    if not se or delta == 0 then
-        return nil
-    end
-    local needed = stats.sample_size(se * se * #means, 0, 1, 0, 1, delta, alpha, POWER)
-    return needed > #means and needed - #means or nil
-end
-
 ---@class ponder.eval.Difference first minus second
 ---@field value number?
 ---@field lower number?
 ---@field upper number?
----@field p number?
+---@field p number? of this comparison alone
 ---@field method string
 ---@field n integer pairs
+---@field clusters integer?
+---@field spread number? standard deviation of the clusters' mean differences
 ---@field both integer? right in both; for binary scores
 ---@field first_only integer?
 ---@field second_only integer?
 ---@field neither integer?
----@field more_items integer? needed for a significant difference with 80 % power
+---@field more_items integer? after so many more, the comparison is decided with a probability of
+---  80 %, given what was measured: see ponder.eval.power
 
----The difference of pairs of scores or amounts of any size: clustered CR1.
+---The difference of pairs of scores or amounts of any size: Student's interval and test with the
+---CR1 standard error.
 ---@param xs number[]
 ---@param ys number[]
 ---@param clusters any[]
----@return ponder.eval.Difference without counts and `more_items`
+---@return ponder.eval.Difference without counts
 function estimate.paired(xs, ys, clusters)
-    local paired = stats.paired_clustered(xs, ys, clusters, estimate.CONFIDENCE)
-    return { value = paired[1], lower = paired[3], upper = paired[4], p = paired[5], n = #xs,
-        method = "clustered CR1" }
+    local paired, count = stats.paired_clustered(xs, ys, clusters), count_clusters(clusters)
+    local mean, se = paired[1], paired[2]
+    local lower, upper = limits(mean, se, count, -math.huge, math.huge)
+    local p = se and (mean == 0 and 1.0 or se == 0 and 0.0
+        or distributions.student_tails(math.abs(mean / se), count - 1))
+    return { value = mean, lower = lower, upper = upper, p = p, n = #xs, clusters = count,
+        method = "student, clustered CR1" }
+end
+
+-- Newcombe's interval and McNemar's test, for few items those for clusters.
+local function independent(xs, ys, clusters)
+    local cells = { [0] = 0, 0, 0, 0 }
+    for i, x in ipairs(xs) do
+        local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
+        cells[cell] = cells[cell] + 1
+    end
+    local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
+    local result = { method = "newcombe, mcnemar", both = both, first_only = first,
+        second_only = second, neither = neither, clusters = #xs }
+    if #xs < estimate.FEW then
+        local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
+        result.value, result.lower, result.upper, result.p = d[1], d[2], d[3], d[4]
+        result.method = "clustered difference"
+    else
+        local interval = stats.newcombe_paired(both, first, second, neither, estimate.CONFIDENCE)
+        result.value, result.lower, result.upper = interval[1], interval[2], interval[3]
+        result.p = stats.mcnemar_exact(first, second)
+    end
+    return result
 end
 
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
----of independent items, else clustered CR1.
+---of independent items, those of stats.clustered_difference for few items and for clusters, else
+---those of `paired`.
 ---@param xs number[]
 ---@param ys number[]
 ---@param clusters any[]
----@param comparisons? integer number of compared pairs, for `more_items`; default 1
 ---@return ponder.eval.Difference
-function estimate.difference(xs, ys, clusters, comparisons)
+function estimate.difference(xs, ys, clusters)
     if not xs[1] then
         return { n = 0, method = "none" }
     end
     local result
-    if estimate.is_binary(xs) and estimate.is_binary(ys) and not estimate.repeats(clusters) then
-        local cells = { [0] = 0, 0, 0, 0 }
-        for i, x in ipairs(xs) do
-            local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
-            cells[cell] = cells[cell] + 1
-        end
-        local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
-        local interval = stats.newcombe_paired(both, first, second, neither, estimate.CONFIDENCE)
-        result = { value = interval[1], lower = interval[2], upper = interval[3],
-            p = stats.mcnemar_exact(first, second), method = "newcombe, mcnemar", both = both,
-            first_only = first, second_only = second, neither = neither }
-    else
+    if not (estimate.is_binary(xs) and estimate.is_binary(ys)) then
         result = estimate.paired(xs, ys, clusters)
+    elseif estimate.repeats(clusters) then
+        local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
+        result = { value = d[1], lower = d[2], upper = d[3], p = d[4], effective_items = d[5],
+            clusters = count_clusters(clusters), method = "clustered difference" }
+    else
+        result = independent(xs, ys, clusters)
     end
     result.n = #xs
-    result.more_items = more_items(xs, ys, clusters, ALPHA / (comparisons or 1))
+    local means, sizes = moments.cluster_sums(moments.differences(xs, ys), clusters, 0.0)
+    for i, size in ipairs(sizes) do
+        means[i] = means[i] / size
+    end
+    local se = stats.se_clt(means)
+    result.spread = se and se * math.sqrt(#means)
     return result
 end
 

@@ -14,6 +14,7 @@ local META = {
     name = { type = "string" }, baseline = { type = "string" }, items = { type = "integer" },
     epochs = { type = "integer" }, seed = { type = "integer" },
     exclude_errors = { type = "boolean" }, cut = { type = "string" },
+    against = { type = "string" },
     decide = { type = "number", min = 0, max = 1 }, margin = { type = "number", min = 0, max = 1 },
     left_out = { type = "table" }, policies = { type = "table", texts = true, required = true },
     scorers = { type = "table", texts = true },

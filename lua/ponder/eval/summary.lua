@@ -6,18 +6,20 @@ local curves = require "ponder.eval.curves"
 local deciding = require "ponder.stats.decide"
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
+local power = require "ponder.eval.power"
 local stats = require "ponder.stats"
 
 local summary = {}
 
 local MAX_ALL_PAIRS = 40 -- policies; more are compared only with the baseline
-local SIGNIFICANT = 0.05
 local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed" }
 
 ---@class ponder.eval.Meta the settings of an evaluation, a plain table
 ---@field name string
 ---@field policies string[]
 ---@field baseline string?
+---@field against "baseline"|"all"|nil which policies are compared; default all with each other
+---@field margin number? differences below it do not matter
 ---@field items integer
 ---@field epochs integer
 ---@field seed integer
@@ -46,6 +48,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field accuracy ponder.eval.Figure
 ---@field scores table<string, ponder.eval.Figure>? by scorer, if there are several
 ---@field difference ponder.eval.Difference? from the baseline
+---@field p_holm number? its p, adjusted for all comparisons of the evaluation
 ---@field samples ponder.eval.Amounts? replies; this and the next six fields are what was asked
 ---@field calls ponder.eval.Amounts? requests for them
 ---@field tokens ponder.eval.Amounts?
@@ -66,7 +69,8 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field meta ponder.eval.Meta
 ---@field policies ponder.eval.PolicyResult[]
 ---@field binary boolean all scores are 0 or 1
----@field pairs table[] {first, second, difference, p_holm}
+---@field pairs table[] {first, second, difference, p_holm, equivalent}: the comparisons; p adjusted
+---  for all of them (Holm); whether the interval lies within the margin
 ---@field curves table? see ponder.eval.curves
 ---@field records ponder.eval.Record[]
 ---@field unfinished {items: integer, of: integer, reason: string?} items that are not complete for
@@ -256,16 +260,15 @@ end
 
 ---The difference of the scores of matched records, first minus second.
 ---@param matched {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[]
----@param comparisons? integer number of compared pairs
 ---@return ponder.eval.Difference
-function summary.difference(matched, comparisons)
+function summary.difference(matched)
     local first, second = {}, {}
     for i, two in ipairs(matched) do
         first[i], second[i] = two[1], two[2]
     end
     local xs, clusters = estimate.scores(first)
     local ys = estimate.scores(second)
-    local result = estimate.difference(xs, ys, clusters, comparisons)
+    local result = estimate.difference(xs, ys, clusters)
     local index_of, sums = {}, { {}, {} }
     for i, record in ipairs(first) do
         local item = index_of[record.id] or #sums[1] + 1
@@ -319,30 +322,45 @@ local function decide(result, found)
     end
 end
 
+---Adjusts the p values of comparisons for their number, and says of each undecided one how many
+---more items would decide it, and whether its interval lies within the margin.
+---@param list {difference: ponder.eval.Difference}[] gets `p_holm` and `equivalent`
+---@param margin number?
+function summary.judge(list, margin)
+    local ps, undecided, at = {}, 0, 0
+    for _, pair in ipairs(list) do
+        ps[#ps + 1] = pair.difference.p
+    end
+    local adjusted = stats.holm(ps)
+    for _, p in ipairs(adjusted) do
+        undecided = undecided + (p < power.ALPHA and 0 or 1)
+    end
+    for _, pair in ipairs(list) do
+        local difference = pair.difference
+        at = difference.p and at + 1 or at
+        pair.p_holm = difference.p and adjusted[at]
+        if pair.p_holm and pair.p_holm >= power.ALPHA then
+            difference.more_items = power.more(difference, power.ALPHA / undecided)
+        end
+        if margin and difference.lower then
+            pair.equivalent = difference.lower > -margin and difference.upper < margin
+        end
+    end
+end
+
 local function compare_pairs(by_policy, meta)
-    local list, tested, ps = json.array {}, {}, {}
-    local count = #meta.policies
-    local comparisons = count <= MAX_ALL_PAIRS and count * (count - 1) // 2 or count - 1
+    local list = json.array {}
+    local all = meta.against ~= "baseline" and #meta.policies <= MAX_ALL_PAIRS
     for i, first in ipairs(meta.policies) do
         for j = 1, i - 1 do
             local second = meta.policies[j]
-            if #meta.policies <= MAX_ALL_PAIRS or second == meta.baseline then
-                local pair = { first = first, second = second, difference = summary.difference(
-                    summary.match(by_policy[first], by_policy[second], meta), comparisons) }
-                list[#list + 1] = pair
-                if pair.difference.p then
-                    tested[#tested + 1], ps[#ps + 1] = pair, pair.difference.p
-                end
+            if all or second == meta.baseline then
+                list[#list + 1] = { first = first, second = second, difference = summary.difference(
+                    summary.match(by_policy[first], by_policy[second], meta)) }
             end
         end
     end
-    local adjusted = stats.holm(ps)
-    for i, pair in ipairs(tested) do
-        pair.p_holm = adjusted[i]
-        if adjusted[i] < SIGNIFICANT then
-            pair.difference.more_items = nil
-        end
-    end
+    summary.judge(list, meta.margin)
     return list
 end
 

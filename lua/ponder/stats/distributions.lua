@@ -1,5 +1,5 @@
---- The normal and the binomial distribution with nearly full double precision. Does not check
---- arguments.
+--- The normal, the binomial and Student's distribution with nearly full double precision. Does not
+--- check arguments.
 
 local distributions = {}
 
@@ -197,6 +197,69 @@ function distributions.binomial_solve(k, n, tail)
             high = middle
         end
     end
+end
+
+-------------------------------------------------------------------------------
+-- Student
+
+local MAX_DF = 1000000 -- with more, the distribution is taken as normal
+
+local function log_gamma(x)
+    local shift = 0.0
+    while x < 16 do
+        shift, x = shift + math.log(x), x + 1
+    end
+    return (x - 0.5) * math.log(x) - x + math.log(ROOT_2_PI) + stirling_error(x) - shift
+end
+
+---P(|T| >= t) for Student's distribution: the regularized incomplete beta function
+---I_x(df / 2, 1 / 2) with x = df / (df + t^2).
+---@param t number 0 or more
+---@param df integer degrees of freedom, 1 or more
+---@return number
+function distributions.student_tails(t, df)
+    if df > MAX_DF then
+        return distributions.erfc(t / math.sqrt(2))
+    elseif t == 0 or t == math.huge then
+        return t == 0 and 1.0 or 0.0
+    end
+    local a, b, x, y = df / 2, 0.5, df / (df + t * t), t * t / (df + t * t)
+    local factor = math.exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * math.log(x)
+        + b * math.log(y))
+    if x < (a + 1) / (a + b + 2) then
+        return factor / a * beta_fraction(x, a, b)
+    end
+    return 1 - factor / b * beta_fraction(y, b, a)
+end
+
+local students = {} -- by tail and degrees of freedom
+
+---The t for which P(T >= t) = q, for Student's distribution.
+---@param q number above 0 and below 1/2
+---@param df integer degrees of freedom, 1 or more
+---@return number
+function distributions.student_upper(q, df)
+    if df > MAX_DF then
+        return distributions.normal_upper(q)
+    end
+    local known = students[q] or {}
+    students[q] = known
+    if not known[df] then
+        local low, high = 0.0, 1.0
+        while distributions.student_tails(high, df) > 2 * q do
+            low, high = high, 2 * high
+        end
+        for _ = 1, 60 do
+            local middle = low + (high - low) / 2
+            if distributions.student_tails(middle, df) > 2 * q then
+                low = middle
+            else
+                high = middle
+            end
+        end
+        known[df] = high
+    end
+    return known[df]
 end
 
 return distributions

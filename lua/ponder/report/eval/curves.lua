@@ -1,14 +1,15 @@
---- Plots accuracy at a budget in the terminal, with braille dots or, without Unicode, one letter
---- per policy.
+--- Plots accuracy at a budget in the terminal, as steps: lines of braille dots, on which each
+--- policy's letter marks the points; without Unicode, lines of that letter.
 
 local amount = require "ponder.report.amount"
+local quote = require "ponder.quote"
 local tables = require "ponder.report.eval.table"
 local text = require "ponder.report.text"
 
 local curves = {}
 
 local ROWS, MAX_COLUMNS = 8, 72
-local MARKS = { "o", "x", "+", "#", "*", "%", "@", "=", "~", "^" }
+local MAX_CURVES = 10 -- those of the highest accuracy
 local COLORS = { "green", "yellow", "red", "bold", "dim" }
 local BRAILLE = 0x2800
 -- The bit of each dot of a braille character, by row and column.
@@ -42,33 +43,46 @@ local function range_of(list)
     return high <= 1 and 1 or high
 end
 
--- Calls `mark(column, row)`, both from 0, for dots along the line through the points.
+local function mark_of(number)
+    return string.char(("a"):byte() + number - 1)
+end
+
+-- Calls `mark(column, row, is_point)`, both from 0, for the dots of the steps: each point's value
+-- holds until the next point.
 local function trace(points, columns, rows, high, mark)
+    local function row_of(point)
+        return ((1 - math.max(point.value, 0) / high) * (rows - 1) + 0.5) // 1 | 0
+    end
+    local function column_of(i)
+        return ((i - 1) * (columns - 1) / math.max(#points - 1, 1) + 0.5) // 1 | 0
+    end
     for i, point in ipairs(points) do
-        local x = (i - 1) * (columns - 1) / math.max(#points - 1, 1)
-        local y = (1 - math.max(point.value, 0) / high) * (rows - 1)
-        local following = points[i + 1]
-        local steps = following and math.ceil(columns / #points) * 2 or 1
-        local next_y = following and (1 - math.max(following.value, 0) / high) * (rows - 1) or y
-        for step = 0, steps - 1 do
-            local share = step / steps
-            mark((x + share * (columns - 1) / math.max(#points - 1, 1) + 0.5) // 1 | 0,
-                (y + share * (next_y - y) + 0.5) // 1 | 0)
+        local row, following = row_of(point), points[i + 1]
+        local last = following and column_of(i + 1) or column_of(i)
+        for column = column_of(i), last do
+            mark(column, row)
         end
+        local to = following and row_of(following) or row
+        for between = math.min(row, to), math.max(row, to) do
+            mark(last, between)
+        end
+        mark(column_of(i), row, true)
     end
 end
 
--- The cells of the plot by index: {bits, mark, color}.
+-- The cells of the plot by index: {bits, mark, color, is_point}.
 local function draw(list, columns, high, unicode)
     local cells = {}
     local wide, tall = unicode and 2 or 1, unicode and 4 or 1
     for number, curve in ipairs(list) do
         local color = COLORS[(number - 1) % #COLORS + 1]
-        trace(curve.points, columns * wide, ROWS * tall, high, function(x, y)
+        trace(curve.points, columns * wide, ROWS * tall, high, function(x, y, is_point)
             local at = (y // tall) * columns + x // wide
             local cell = cells[at] or { bits = 0 }
             cell.bits = cell.bits | DOTS[y % tall + 1][x % wide + 1]
-            cell.mark, cell.color = MARKS[(number - 1) % #MARKS + 1], color
+            if not cell.is_point then -- points of better policies stay visible
+                cell.mark, cell.color, cell.is_point = mark_of(number), color, is_point
+            end
             cells[at] = cell
         end)
     end
@@ -79,8 +93,8 @@ local function line_of(cells, row, columns, style)
     local parts = {}
     for column = 0, columns - 1 do
         local cell = cells[row * columns + column]
-        local shown = not cell and " " or style.unicode and utf8.char(BRAILLE + cell.bits)
-            or cell.mark
+        local shown = not cell and " " or style.unicode and not cell.is_point
+            and utf8.char(BRAILLE + cell.bits) or cell.mark
         parts[#parts + 1] = cell and style:paint(shown, cell.color) or shown
     end
     return (table.concat(parts):gsub(" +$", ""))
@@ -101,10 +115,9 @@ local function legend(list, style, binary, width)
         for i, point in ipairs(curve.points) do
             values[i] = (tables.score(point.value, binary):gsub(" %%$", ""))
         end
-        local mark = style.unicode and "─" or MARKS[(number - 1) % #MARKS + 1]
         local name = text.line(curve.policy)
         local line = ("%s: %s"):format(name, table.concat(values, " "))
-        lines[#lines + 1] = style:paint(mark, COLORS[(number - 1) % #COLORS + 1]) .. " "
+        lines[#lines + 1] = style:paint(mark_of(number), COLORS[(number - 1) % #COLORS + 1]) .. " "
             .. text.cut(line, width - 2, style:mark())
     end
     return lines
@@ -115,9 +128,18 @@ end
 ---@param style ponder.report.Style
 ---@return string[] lines
 function curves.lines(result, style)
-    local axis, list = choose(result)
+    local axis, all = choose(result)
     if not axis then
         return {}
+    end
+    local by_name, list, more = {}, {}, 0
+    for _, curve in ipairs(all) do
+        by_name[curve.policy] = curve
+    end
+    for _, policy in ipairs(tables.sorted(result)) do
+        local curve = by_name[policy.name]
+        more = more + (curve and #list == MAX_CURVES and 1 or 0)
+        list[#list + 1] = #list < MAX_CURVES and curve or nil
     end
     local width = style.is_terminal and style:size() - 1 or 80
     local indent = 7
@@ -138,6 +160,8 @@ function curves.lines(result, style)
     end
     lines[#lines + 1] = axis_line(list[1].points, columns, UNITS[axis], indent)
     table.move(legend(list, style, binary, width), 1, #list, #lines + 1, lines)
+    lines[#lines + 1] = more > 0 and ("and %s (--html, --json)"):format(quote.count(more,
+        "more policy", "more policies")) or nil
     return lines
 end
 

@@ -164,9 +164,10 @@ function page.write(result, log, served)
     end
     return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
         standalone.join(served and { "text", "live", "eval" } or { "text", "eval" }), {
-            meta = result.meta, policies = json.array(result.policies),
-            curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
-            fields = FIELDS, records = rows, questions = questions,
+            meta = result.meta, policies = json.array(tables.sorted(result)),
+            curves = result.curves or json.object {},
+            notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
+            questions = questions,
             runs = log and read_runs(log) or nil, served = served }, served ~= nil)
 end
 

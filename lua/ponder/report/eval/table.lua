@@ -2,6 +2,7 @@
 --- comparison of two evaluations.
 
 local amount = require "ponder.report.amount"
+local estimate = require "ponder.eval.estimate"
 local grid = require "ponder.report.grid"
 local quote = require "ponder.quote"
 local text = require "ponder.report.text"
@@ -11,6 +12,7 @@ local tables = {}
 local COLUMNS = {
     { "POLICY", least = 6 },
     { "N", right = true, drop = 6 },
+    { "RUNS", right = true, drop = 13 },
     { "ACCURACY", right = true },
     { "95 %", right = true, drop = 1 },
     { "DIFFERENCE", right = true, drop = 3 },
@@ -73,20 +75,18 @@ local function dollars(policy, cost)
         unpriced = policy.unpriced }
 end
 
--- Beside N, where items are run several times.
-local RUNS = { "RUNS", right = true, drop = 13 }
-
 local function row_of(policy, is_baseline)
     local difference, binary = policy.difference, policy.binary
-    local color = difference and difference.p and difference.p < 0.05
+    local color = policy.p_holm and policy.p_holm < 0.05
         and (difference.value > 0 and "green" or "red") or nil
     local seconds, path = policy.seconds, policy.critical_seconds
     return {
         { text.line(policy.name), "bold" }, tostring(policy.n),
+        policy.runs > policy.n and tostring(policy.runs) or "-",
         tables.score(policy.accuracy.value, binary), tables.interval(policy.accuracy, binary),
         { is_baseline and "baseline" or tables.score(difference and difference.value, binary, true),
             color },
-        tables.interval(difference, binary, true), tables.p_value(difference and difference.p),
+        tables.interval(difference, binary, true), tables.p_value(policy.p_holm),
         policy.samples and ("%.1f"):format(policy.samples.mean) or "-",
         policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
         policy.tokens and amount.tokens(policy, policy.tokens.mean // 1 | 0) or "-",
@@ -117,9 +117,6 @@ local function note_outcomes(lines, policy, meta)
         parts[#parts + 1] = policy.failure
             and "the first: " .. text.line(policy.failure:match "[^\n]*")
     end
-    if policy.unpriced > 0 then
-        parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
-    end
     local paid = policy.paid
     if paid.differs then
         local function facts(of)
@@ -138,48 +135,112 @@ local function note_outcomes(lines, policy, meta)
     end
 end
 
-local function note_pair(lines, pair)
-    local d = pair.difference
-    local p = pair.p_holm or d.p
-    if not p then
-        return
+-- One line for all runs whose cost is unknown.
+local function note_unpriced(lines, result)
+    local parts, total = {}, 0
+    for _, policy in ipairs(result.policies) do
+        if policy.unpriced > 0 then
+            total = total + policy.unpriced
+            parts[#parts + 1] = ("%s %d"):format(text.line(policy.name), policy.unpriced)
+        end
     end
+    if parts[1] then
+        lines[#lines + 1] = ("the cost of %s is unknown%s"):format(amount.of(total, "run"),
+            parts[2] and #parts < #result.policies and ": " .. table.concat(parts, ", ") or "")
+    end
+end
+
+-- Why the interval of a comparison and its verdict say different things; "" if they do not.
+local function disagreement(pair)
+    local d = pair.difference
+    local excludes, found = d.lower > 0 or d.upper < 0, pair.p_holm < 0.05
+    if excludes == found then
+        return ""
+    elseif d.p < 0.05 then
+        return "; its interval, which is not adjusted for the others, excludes 0"
+    end
+    return excludes and "; Newcombe's interval excludes 0, McNemar's exact test does not"
+        or "; McNemar's exact test excludes 0, Newcombe's interval does not"
+end
+
+local function note_pair(pair, binary)
+    local d, p = pair.difference, pair.p_holm
     local first, second = text.line(pair.first), text.line(pair.second)
-    if d.verdict then
-        lines[#lines + 1] = d.verdict == "undecided"
+    if not p then
+        return nil
+    elseif d.verdict then
+        return d.verdict == "undecided"
             and ("%s or %s: undecided after %s"):format(first, second, amount.of(d.n, "item"))
             or ("%s is %s %s: decided after %s"):format(first, d.verdict == "higher"
                 and "better than" or d.verdict == "lower" and "worse than"
                 or "within the margin of", second, amount.of(d.n, "item"))
-        return
+    elseif pair.equivalent then
+        return ("%s and %s are equivalent: the interval of their difference, %s, lies within the "
+            .. "margin"):format(first, second, tables.interval(d, binary, true))
+    elseif p < 0.05 then
+        return ("%s is %s than %s (p %s)%s"):format(first, d.value > 0 and "better" or "worse",
+            second, tables.p_value(p), disagreement(pair))
     end
-    if p < 0.05 then
-        lines[#lines + 1] = ("%s is %s than %s (p %s over all pairs)"):format(first,
-            d.value > 0 and "better" or "worse", second, tables.p_value(p))
-    else
-        lines[#lines + 1] = ("%s or %s: undecided (p %s over all pairs)%s"):format(first, second,
-            tables.p_value(p), d.more_items and ("; about %s more would decide it"):format(
-                amount.of(d.more_items, "item")) or "")
-    end
+    return ("%s or %s: undecided (p %s)%s%s"):format(first, second, tables.p_value(p),
+        disagreement(pair), d.more_items and ("; %s more would decide it (predictive power "
+            .. "80 %%)"):format(amount.of(d.more_items, "item")) or "")
 end
 
-local MAX_PAIRS = 10
-
----Conclusions and warnings about a result, in sentences.
+---The policies of a result, the highest accuracy first.
 ---@param result ponder.eval.Result
----@return string[]
-function tables.notes(result)
-    local lines, meta = {}, result.meta
-    for _, policy in ipairs(result.policies) do
-        note_outcomes(lines, policy, meta)
+---@return ponder.eval.PolicyResult[]
+function tables.sorted(result)
+    local list, place = table.move(result.policies, 1, #result.policies, 1, {}), {}
+    for i, policy in ipairs(list) do
+        place[policy] = i
+    end
+    table.sort(list, function(a, b)
+        local x, y = a.accuracy.value or -math.huge, b.accuracy.value or -math.huge
+        if x ~= y then
+            return x > y
+        end
+        return place[a] < place[b]
+    end)
+    return list
+end
+
+local MAX_PAIRS = 1000000
+
+-- The comparisons in sentences: those with the baseline, then those of the best policy, the better
+-- first.
+local function note_pairs(result)
+    local place, lines, order = {}, {}, {}
+    for i, policy in ipairs(tables.sorted(result)) do
+        place[policy.name] = i
     end
     for i, pair in ipairs(result.pairs) do
-        if i > MAX_PAIRS then
-            lines[#lines + 1] = ("and %s (--json)"):format(quote.count(#result.pairs - MAX_PAIRS,
-                "more pair"))
-            break
-        end
-        note_pair(lines, pair)
+        local with_best = math.min(place[pair.first], place[pair.second])
+        order[i] = { pair = pair, rank = pair.second == result.meta.baseline and place[pair.first]
+            or MAX_PAIRS * with_best + i }
+    end
+    table.sort(order, function(a, b) return a.rank < b.rank end)
+    for _, one in ipairs(order) do
+        lines[#lines + 1] = note_pair(one.pair, result.binary)
+    end
+    return lines
+end
+
+-- What holds for all figures.
+local function closing_notes(result)
+    local lines, meta, fewest = {}, result.meta, math.huge
+    note_unpriced(lines, result)
+    for _, policy in ipairs(result.policies) do
+        fewest = math.min(fewest, policy.accuracy.clusters or math.huge)
+    end
+    if fewest < estimate.FEW then
+        lines[#lines + 1] = ("intervals and p of %s are rough: %d or more are better"):format(
+            amount.of(fewest, fewest < meta.items and "cluster" or "item"), estimate.FEW)
+    end
+    if #result.pairs > 1 then
+        local is_family = meta.decide or meta.against == "baseline"
+        lines[#lines + 1] = ("p is adjusted for %d comparisons (%s), %s"):format(#result.pairs,
+            meta.decide and "Bonferroni" or "Holm", is_family and "all with "
+            .. text.line(meta.baseline) or "each policy with each; --against baseline makes fewer")
     end
     local unfinished, left_out = result.unfinished, meta.left_out
     if unfinished.items > 0 then
@@ -196,22 +257,66 @@ function tables.notes(result)
     return lines
 end
 
+local MAX_NOTES, MIN_PAIRS = 10, 4
+
+---Conclusions and warnings about a result, in sentences.
+---@param result ponder.eval.Result
+---@param all? boolean default: at most ten, comparisons with the baseline and of the best policy
+---  first
+---@return string[]
+function tables.notes(result, all)
+    local lines, outcomes, closing = note_pairs(result), {}, closing_notes(result)
+    for _, policy in ipairs(result.policies) do
+        note_outcomes(outcomes, policy, result.meta)
+    end
+    local room = all and math.huge or MAX_NOTES - #closing
+    if #lines + #outcomes > room then
+        local shown = math.max(math.min(#lines, MIN_PAIRS), room - 1 - #outcomes)
+        local hidden = #lines + #outcomes - (room - 1)
+        lines = table.move(lines, 1, math.min(shown, #lines), 1, {})
+        table.move(outcomes, 1, room - 1 - #lines, #lines + 1, lines)
+        lines[#lines + 1] = ("and %s (--html, --json)"):format(quote.count(hidden, "more remark"))
+    else
+        table.move(outcomes, 1, #outcomes, #lines + 1, lines)
+    end
+    return table.move(closing, 1, #closing, #lines + 1, lines)
+end
+
+-- Leaves out the columns that say nothing: all cells are "-", "?", or the word "baseline".
+local function informative(columns, rows)
+    local kept, shown = {}, {}
+    for i = 1, #columns do
+        local says = #rows == 0
+        for _, row in ipairs(rows) do
+            local cell = type(row[i]) == "table" and row[i][1] or row[i]
+            says = says or cell ~= "-" and cell ~= "?" and not (cell == "baseline" and #rows == 1)
+        end
+        kept[#kept + 1] = says and i or nil
+    end
+    local function pick(row)
+        local picked = {}
+        for place, i in ipairs(kept) do
+            picked[place] = row[i]
+        end
+        return picked
+    end
+    for i, row in ipairs(rows) do
+        shown[i] = pick(row)
+    end
+    return pick(columns), shown
+end
+
 ---The lines of the table and the notes below it.
 ---@param result ponder.eval.Result
 ---@param style ponder.report.Style
 ---@return string[]
 function tables.lines(result, style)
-    local rows, columns_shown = {}, table.move(COLUMNS, 1, #COLUMNS, 1, {})
-    for i, policy in ipairs(result.policies) do
+    local rows = {}
+    for i, policy in ipairs(tables.sorted(result)) do
         rows[i] = row_of(policy, policy.name == result.meta.baseline)
-        if (result.meta.epochs or 1) > 1 then
-            table.insert(rows[i], 3, tostring(policy.runs))
-        end
     end
-    if (result.meta.epochs or 1) > 1 then
-        table.insert(columns_shown, 3, RUNS)
-    end
-    local lines = grid.new(columns_shown, rows, style):lines(rows)
+    local shown, cells = informative(COLUMNS, rows)
+    local lines = grid.new(shown, cells, style):lines(cells)
     lines[#lines + 1] = ""
     local columns = style.is_terminal and style:size() - 1 or math.huge
     for _, line in ipairs(tables.notes(result)) do
@@ -219,6 +324,32 @@ function tables.lines(result, style)
             lines[#lines + 1] = part
         end
     end
+    return lines
+end
+
+---The lines of `--power`.
+---@param rows table[] of ponder.eval.power
+---@param guess ponder.eval.PowerGuess
+---@param alpha number level of each test
+---@param is_pilot boolean
+---@param style ponder.report.Style
+---@return string[]
+function tables.power(rows, guess, alpha, is_pilot, style)
+    local columns, shown = { { "COMPARISON", least = 10 }, { "CORRELATION", right = true },
+        { "ITEMS", right = true } }, {}
+    for i, row in ipairs(rows) do
+        shown[i] = { row.first and ("%s and %s"):format(text.line(row.first), text.line(row.second))
+            or ("%s and %s"):format(tables.score(guess.accuracy, true), tables.score(guess.accuracy
+                + (guess.accuracy + guess.delta <= 1 and 1 or -1) * guess.delta, true)),
+            row.correlation and ("%.2f"):format(row.correlation) or "-",
+            row.items and tostring(row.items) or "-" }
+    end
+    local lines = grid.new(columns, shown, style):lines(shown)
+    lines[#lines + 1] = ""
+    lines[#lines + 1] = ("items that show a true difference of %s with a probability of 80 %%, at "
+        .. "p < %.3g; %s"):format(tables.score(guess.delta, true), alpha, is_pilot
+        and "variances and correlations are those of the pilot"
+        or "one run an item; a pilot's log gives the correlation")
     return lines
 end
 
@@ -280,6 +411,11 @@ function tables.changes(list, style)
     local lines = grid.new(CHANGE_COLUMNS, rows, style):lines(rows)
     lines[#lines + 1] = ""
     for _, change in ipairs(list) do
+        local why = change.p_holm and disagreement(change) or ""
+        if change.equivalent or why ~= "" then
+            lines[#lines + 1] = ("%s: %s"):format(text.line(change.policy), change.equivalent
+                and "equivalent, since the interval lies within the margin" or why:sub(3))
+        end
         note_ids(lines, "fixed", change, change.fixed)
         note_ids(lines, "broken", change, change.broken)
         if change.only_before + change.only_after > 0 then

@@ -4,6 +4,7 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
 const ROW = 28;
+const MAX_MATRIX_ITEMS = 1000;
 const DASHES = ['', '7 4', '2 3', '10 3 2 3', '12 4'];
 const MARKS = ['circle', 'square', 'diamond', 'triangle', 'cross', 'ring'];
 
@@ -61,14 +62,14 @@ function pValue(p) {
 
 function cellsOf(policy) {
   const d = policy.difference;
-  const mark = d && known(d.p) && d.p < 0.05 ? (d.value > 0 ? 'good' : 'bad') : null;
+  const mark = known(policy.p_holm) && policy.p_holm < 0.05 ? (d.value > 0 ? 'good' : 'bad') : null;
   const o = policy.outcomes;
   const amount = (name, unit, part) => (policy[name] ? unit(policy[name][part || 'mean']) : '-');
   return [[policy.name], [policy.n], [score(policy.accuracy.value, policy.binary)],
     [interval(policy.accuracy, policy.binary)],
     [policy.name === data.meta.baseline ? 'baseline' : score(d && d.value, policy.binary, true),
       mark],
-    [interval(d, policy.binary, true)], [pValue(d && d.p)],
+    [interval(d, policy.binary, true)], [pValue(policy.p_holm)],
     [o.no_answer], [o.stopped], [o.failed, o.failed > 0 ? 'bad' : null],
     [amount('samples', showCount)], [amount('calls', showCount)],
     [amount('tokens', (n) => showTokens(policy, n, showCount))],
@@ -84,9 +85,12 @@ const costPerRight = (policy) => (known(policy.cost_per_right.value) || policy.u
 function fillTable() {
   const names = ['policy', 'n', 'accuracy', '95 %', 'difference', '95 %', 'p', 'no answer',
     'stopped', 'failed', 'samples', 'requests', 'tokens', 'cost', '$/right', 'time', 'p95', 'path'];
-  const head = make('tr', {}, ...names.map((name) => make('th', { scope: 'col' }, name)));
-  $('policies').append(make('thead', {}, head), make('tbody', {}, ...data.policies.map((policy) =>
-    make('tr', {}, ...cellsOf(policy).map(([value, mark]) =>
+  const rows = data.policies.map(cellsOf);
+  const says = (i) => rows.some((row) => !['-', '?'].includes(String(row[i][0])));
+  const head = make('tr', {}, ...names.filter((_, i) => says(i))
+    .map((name) => make('th', { scope: 'col' }, name)));
+  $('policies').append(make('thead', {}, head), make('tbody', {}, ...rows.map((row) =>
+    make('tr', {}, ...row.filter((_, i) => says(i)).map(([value, mark]) =>
       make('td', { class: mark }, String(value)))))));
   for (const note of data.notes) $('notes').append(make('li', {}, note));
   $('title').textContent = data.meta.name;
@@ -155,13 +159,17 @@ function plotOf(axis) {
   list.forEach((curve) => {
     const i = policies.indexOf(curve.policy);
     const points = curve.points;
+    // The value at a point holds until the next one.
+    const steps = (of) => points.map((p, at) => (at === 0 ? '' : `H${x(p.at)}V`)
+      + (at === 0 ? `${x(p.at)} ` : '') + y(of(p))).join('');
     if (points.every((p) => known(p.lower))) {
+      const back = [...points].reverse().map((p, at, all) => `V${y(p.lower)}`
+        + (at + 1 < all.length ? `V${y(all[at + 1].lower)}H${x(all[at + 1].at)}` : ''));
       svg.append(draw('path', { class: 'band', fill: hue(i),
-        d: 'M' + points.map((p) => `${x(p.at)} ${y(p.upper)}`).join('L') + 'L'
-          + [...points].reverse().map((p) => `${x(p.at)} ${y(p.lower)}`).join('L') + 'z' }));
+        d: 'M' + steps((p) => p.upper) + back.join('') + 'z' }));
     }
     svg.append(draw('path', { class: 'curve', stroke: hue(i), 'stroke-dasharray': DASHES[i % 5],
-      d: 'M' + points.map((p) => `${x(p.at)} ${y(p.value)}`).join('L') }));
+      d: 'M' + steps((p) => p.value) }));
     points.forEach((p) => svg.append(markAt(MARKS[i % 6], x(p.at), y(p.value), hue(i))));
   });
   svg.onpointermove = (event) => showTip(event, list, limits, x, axis, height);
@@ -221,6 +229,35 @@ function fillCurves() {
   });
   choose(chosen);
   addEventListener('resize', () => plotOf(chosen));
+}
+
+// ---- the matrix ----
+
+// A cell for each item and policy: how many of its runs are right, by the mean score's shade.
+function fillMatrix() {
+  const sums = new Map();
+  for (const record of records) {
+    if (!sums.has(record.id)) sums.set(record.id, new Map());
+    const cells = sums.get(record.id);
+    const cell = cells.get(record.policy) || { n: 0, score: 0 };
+    cell.n += 1;
+    cell.score += record.score ?? 0;
+    cells.set(record.policy, cell);
+  }
+  const binary = data.policies.every((policy) => policy.binary);
+  const shown = [...sums].slice(0, MAX_MATRIX_ITEMS);
+  const text = (cell) => (!cell ? '-' : !binary ? (cell.score / cell.n).toFixed(2)
+    : cell.n === 1 ? (cell.score === 1 ? '+' : '.') : `${cell.score}/${cell.n}`);
+  $('matrix').append(make('thead', {}, make('tr', {}, make('th', { scope: 'col' }, 'item'),
+    ...policies.map((name) => make('th', { scope: 'col' }, name)))),
+  make('tbody', {}, ...shown.map(([id, cells]) => make('tr', {}, make('th', { scope: 'row' }, id),
+    ...policies.map((name) => {
+      const cell = cells.get(name);
+      const mark = !cell ? null : cell.score >= cell.n ? 'good' : cell.score > 0 ? 'wait' : 'bad';
+      return make('td', { class: mark }, text(cell));
+    })))));
+  $('matrix-about').textContent = `${shown.length} of ${sums.size} items; `
+    + (binary ? '+ right, . wrong, or right runs of all' : 'mean scores');
 }
 
 // ---- the items ----
@@ -359,4 +396,7 @@ fillTable();
 fillVariances();
 fillCurves();
 fillItems();
+$('matrix-section').ontoggle = () => {
+  if (!$('matrix').hasChildNodes()) fillMatrix();
+};
 performance.mark('drawn');
