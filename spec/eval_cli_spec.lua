@@ -143,6 +143,52 @@ describe("ponder eval", function()
         assert.equal("a\u{202E}b\u{9B}c", json.decode(result.out).records[1].answer)
     end)
 
+    it("says how many items a difference needs, from a guess or a pilot", function()
+        local function rows(...)
+            local result = ponder { "--power", ... }
+            assert.equal(0, result.status, result.err)
+            return json.decode(result.out).rows
+        end
+        assert.same({ { correlation = 0.5, items = 826 } }, rows("5% correlation=0.5", "--json"))
+        local several = rows("0.05 accuracy=0.7", "--json")
+        assert.is_true(several[1].items > several[2].items and #several == 5)
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
+        local pilot = rows("0.2", "a.db", "--json")
+        assert.same({ "io", "const", 1 }, { pilot[1].first, pilot[1].second, #pilot })
+        assert.is_true(pilot[1].items > 20)
+        assert.matches("\nio and const +", ponder({ "--power", "0.2", "a.db" }).out)
+        for words, message in pairs { ["0.05 acuracy=1"] = "expected a difference such as",
+            ["1.5"] = "must be above 0 and below 1", ["0.1 correlation=2"] = "from %-1 to 1" } do
+            local refused = ponder { "--power", words }
+            assert.equal(2, refused.status)
+            assert.matches(message, refused.err)
+        end
+    end)
+
+    it("says what matters in ten lines, and leaves out empty columns", function()
+        dir:write("many.lua", [[local data, policies = {}, {}
+            for i = 1, 12 do data[i] = { id = "i" .. i, target = i } end
+            for k = 1, 14 do policies["p" .. k] = function(item)
+                return item.target <= k and item.target
+            end end
+            return { data = data, score = "numeric", policies = policies }]])
+        local result = ponder { "--no-log", "--matrix", "many.lua" }
+        local head, first, notes = result.out:match "^(.-)\n(.-)\n.-\n\n(.-\n12 items, [^\n]+)"
+        assert.equal(10, select(2, notes:gsub("[^\n]+", "")))
+        assert.is_nil(head:find("RUNS", 1, true))
+        assert.matches("^p1[234] +12 +100%.0 %%", first)
+        assert.matches("\nand %d+ more remarks", notes)
+        assert.matches("\nintervals and p of 12 items are rough: 20 or more are better\n", notes)
+        assert.matches("\np is adjusted for 91 comparisons %(Holm%), each policy with each", notes)
+        assert.matches("\ni12 +%+ +%+ +%+ +%. ", result.out)
+        local fewer = ponder { "--no-log", "--against", "baseline", "--baseline", "p2",
+            "many.lua" }
+        assert.matches("\np is adjusted for 13 comparisons %(Holm%), all with p2\n", fewer.out)
+        local equal = ponder { "--no-log", "--policy", "p12,p13", "--margin", "0.5", "many.lua" }
+        assert.matches("\np13 and p12 are equivalent: the interval of their difference, .*, lies "
+            .. "within the margin\n", equal.out)
+    end)
+
     it("scores recorded answers again without a call", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         local before = asked()

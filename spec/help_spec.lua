@@ -93,7 +93,8 @@ describe("ponder help", function()
             end
             for _, code in ipairs(others) do -- their programs, and calls with words to replace
                 assert(load(code) or code:find("import ", 1, true)
-                    or code:find("^ponder .*%[") or code:find("^ACL SETUSER "), code)
+                    or code:find("^ponder .*%[") or code:find("^ACL SETUSER ")
+                    or code:find("^ITEMS  1 EPOCH"), code)
             end
             if not commands[1] then
                 return
