@@ -1,6 +1,7 @@
 -- The page of an evaluation (`ponder eval --html`) in a real browser.
 
 local browser = require "browser"
+local curves = require "ponder.report.eval.curves"
 local page = require "ponder.report.eval.page"
 local shell = require "shell"
 local stats = require "ponder.stats"
@@ -187,6 +188,34 @@ describe("the page of an evaluation", function()
         b:run "document.getElementById('list').scrollTop = 100000"
         b:wait "return document.querySelector('.row').style.top > '5'"
         assert.same({}, b:errors())
+    end)
+end)
+
+describe("the curves in a terminal", function()
+    it("are steps, told apart by letters", function()
+        local function curve(name, ...)
+            local points = {}
+            for i, value in ipairs { ... } do
+                points[i] = { at = 2.0 ^ (i - 1), value = value }
+            end
+            return { policy = name, points = points }
+        end
+        local result = result_of(60)
+        result.curves = { samples = { curve("io", 0, 0, 0.25), curve("tot <b>", 0.5, 0.5, 0.5),
+            curve("search", 0, 1, 1) } }
+        for unicode, row in pairs { [false] = "^ 100 %% +a+$", [true] = "^ 100 %% +a%A+a$" } do
+            local lines = curves.lines(result, { unicode = unicode, is_terminal = false,
+                paint = function(_, shown) return shown end, mark = function() return "" end })
+            assert.matches(row, lines[2])
+            local column = utf8.len(lines[2]:match "^ 100 %% +a") -- where it rises
+            for i = 3, 5 do
+                assert.not_equal(" ", lines[i]:sub(column, column))
+                assert.matches(unicode and "^ +[\u{2800}-\u{28FF}]+$" or "^ +a$", lines[i]:sub(1,
+                    unicode and -1 or column))
+            end
+            assert.same({ "a search: 0.0 100.0 100.0", "b tot <b>: 50.0 50.0 50.0",
+                "c io: 0.0 0.0 25.0" }, table.move(lines, #lines - 2, #lines, 1, {}))
+        end
     end)
 end)
 

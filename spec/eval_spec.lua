@@ -367,8 +367,34 @@ describe("statistics of a result", function()
             assert.equal(pair.p_holm, policy_of(result, pair.first).p_holm)
         end
         assert.same({ result.pairs[1].p_holm, result.pairs[2].p_holm }, stats.holm(ps))
+        local threshold = require "ponder.eval.threshold"
+        local p, a = threshold.test(threshold.parse "p(a) < 0.05", result.policies).value,
+            policy_of(result, "a")
+        assert.is_true(p == a.p_holm and p > a.difference.p)
         assert.same({ "all", 3 }, { compared({}).meta.against, #compared({}).pairs })
         assert.equal(3, #compared({ against = "all" }, "b").pairs)
+    end)
+
+    it("say why an interval excludes 0 if p does not, and what is equivalent", function()
+        local tables = require "ponder.report.eval.table"
+        local function notes(baseline, margin, ...)
+            local policies = {}
+            for i, bound in ipairs { baseline, ... } do
+                policies[i == 1 and "z" or "p" .. i - 1] = function(item)
+                    return item.target > bound and item.target
+                end
+            end
+            local result = run({ data = items(60), score = "numeric", baseline = "z",
+                policies = policies }, { margin = margin })
+            return table.concat(tables.notes(result), "\n"), result.pairs
+        end
+        local text, pairs_ = notes(20, 0.2, 25, 60)
+        assert.matches("p1 and z are equivalent: the interval of their difference, %-%d", text)
+        assert.same({ true, false }, { pairs_[1].equivalent, pairs_[2].equivalent })
+        assert.matches("p1 or z: undecided %(p 0.062%); Newcombe's interval excludes 0, McNemar's "
+            .. "exact test does not; %d+ items more would decide it", (notes(20, nil, 25)))
+        assert.matches("p1 or z: undecided %(p 0.094%); its interval, which is not adjusted for "
+            .. "the others, excludes 0;", (notes(20, nil, 26, 26, 26)))
     end)
 
     it("are corrected for all pairs, and say how many more items would decide", function()

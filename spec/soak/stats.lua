@@ -280,6 +280,56 @@ local function power_after(s)
     end
 end
 
+-- The same with several runs of each item, whose difficulty both policies share; and the plan
+-- before, with the variance that the items have.
+local function power_clustered(s)
+    math.randomseed(s.seed, 6)
+    local function add(sums, count, epochs, delta)
+        for _ = 1, count do
+            local chance, sum = 0.2 + 0.6 * random(), 0
+            for _ = 1, epochs do
+                sum = sum + (random() < chance + delta / 2 and 1 or 0)
+                    - (random() < chance - delta / 2 and 1 or 0)
+            end
+            sums[#sums + 1] = (epochs + sum) / 2
+        end
+    end
+    local function test(sums, epochs)
+        local mean, lower, upper = clusters.interval(sums, filled(#sums, epochs), false, 0.95)
+        return lower > 0.5 or upper < 0.5, { clusters = #sums, value = 2 * mean - 1,
+            method = "clustered difference",
+            spread = 2 / epochs * stats.se_clt(sums) * math.sqrt(#sums) }
+    end
+    for _, case in ipairs { { 30, 5, 0.1 }, { 60, 3, 0.15 } } do
+        local count, epochs, delta = table.unpack(case)
+        local decided, undecided, found, sums = 0, 0, 0
+        while undecided < s.size do
+            local truth = (2 * random() - 1) * 0.4
+            sums = {}
+            add(sums, count, epochs, truth)
+            local is_found, difference = test(sums, epochs)
+            if not is_found then
+                add(sums, power.more(difference, 0.05), epochs, truth)
+                undecided, decided = undecided + 1, decided + (test(sums, epochs) and 1 or 0)
+            end
+        end
+        -- The mean of p1 (1 - p1) + p2 (1 - p2) over chances from 0.2 to 0.8.
+        local n = power.items(delta, (0.5 - 2 * 0.03 - delta ^ 2 / 2) / epochs,
+            "clustered difference")
+        for _ = 1, s.size do
+            sums = {}
+            add(sums, n, epochs, delta)
+            found = found + (test(sums, epochs) and 1 or 0)
+        end
+        for what, share in pairs {
+            [("decided by the items said, after %d of %d epochs"):format(count, epochs)] = decided,
+            [("found: %.2f, %d epochs, %d items"):format(delta, epochs, n)] = found } do
+            s:report(what, share / s.size, ">=", s.full and 0.78 or 0.5)
+            s:report(what, share / s.size, "<=", s.full and 0.82 or 1)
+        end
+    end
+end
+
 return {
     size = 2000, -- evaluations, of each kind
     in_test = true,
@@ -289,5 +339,6 @@ return {
         { "families", families },
         { "power before", power_before },
         { "power after", power_after },
+        { "power in clusters", power_clustered },
     },
 }

@@ -347,8 +347,9 @@ function tables.power(rows, guess, alpha, is_pilot, style)
     local lines = grid.new(columns, shown, style):lines(shown)
     lines[#lines + 1] = ""
     lines[#lines + 1] = ("items that show a true difference of %s with a probability of 80 %%, at "
-        .. "p < %.3g; %s"):format(tables.score(guess.delta, true), alpha, is_pilot
-        and "variances and correlations are those of the pilot"
+        .. "p < %.3g%s; %s"):format(tables.score(guess.delta, true), alpha, #rows > 1 and is_pilot
+        and (" (0.05 for %d comparisons)"):format(#rows) or "", is_pilot
+        and "variances, correlations and epochs are those of the pilot"
         or "one run an item; a pilot's log gives the correlation")
     return lines
 end
