@@ -127,7 +127,9 @@ describe("the process of several calls", function()
         local function accuracy(...)
             local r = shell.ponder({ ... }, { cwd = dir.path })
             assert.same({ 0, "" }, { r.status, r.err })
-            local policies = json.decode(r.out).policies
+            local result = json.decode(r.out)
+            local policies = result.policies
+            assert.equal("all", result.meta.against) -- none is named as the baseline
             return { policies[1].accuracy.value, policies[2].accuracy.value, policies[2].name }
         end
         local first = accuracy("eval", "--json", "--untrusted", "--allow-model", "script:m.lua",

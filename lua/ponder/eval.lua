@@ -169,8 +169,7 @@ function eval.run(given, opts)
     if opts.decide and (not evaluation.baseline or not evaluation.policies[2]) then
         error("eval.run: decide needs a baseline among the policies, and another policy", 2)
     end
-    local named = evaluation.baseline and (opts.baseline or given.baseline)
-    meta.against = opts.against or named and "baseline" or "all"
+    meta.against = opts.against or evaluation.against
     log.event(work.BEGIN, meta)
     local _ <close> = setmetatable({ collectgarbage("setpause", GC_PAUSE) }, { __close =
         function(before) collectgarbage("setpause", before[1]) end })

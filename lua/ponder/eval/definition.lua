@@ -16,6 +16,7 @@ local definition = {}
 ---@field question fun(item: ponder.eval.Item): any
 ---@field target fun(item: ponder.eval.Item): any
 ---@field baseline string? name of a policy
+---@field against "baseline"|"all" which policies are compared, unless a flag says otherwise
 ---@field curves boolean
 ---@field check_question (fun(items: ponder.eval.Item[]): string?)? what is wrong if no item has a
 ---  question
@@ -170,6 +171,7 @@ function definition.new(given, opts, level)
     end
     local evaluation = { name = checked.name, policies = policies, baseline = baseline,
         scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
+        against = baseline and (opts.baseline or checked.baseline) and "baseline" or "all",
         target = getter(checked.target, "target"), curves = checked.curves,
         check_question = check_question or not question and has_question or nil }
     local items, message = data.items(checked.data, opts.directory)

@@ -75,7 +75,7 @@ function forms.evaluation(functions, chunk, flags)
     end
     local by_id = {}
     local about = { name = evaluation.name, curves = evaluation.curves, policies = {}, scorers = {},
-        baseline = evaluation.baseline, items = {} }
+        baseline = evaluation.against == "baseline" and evaluation.baseline or nil, items = {} }
     for i, item in ipairs(evaluation.items) do
         by_id[item.id] = item
         about.items[i] = { id = item.id, cluster = item.cluster,
