@@ -70,25 +70,27 @@ describe("a job", function()
             local carry, run = require "ponder.log.carry", require "ponder.run"
             local r = run.new { name = "job" }
             r:call(q.map, q, { 1 }, "echo")
-            local function head_at(s)
-                return "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "m", s, 0)
+            local zlib = require "ponder.core.zlib"
+            local function packed(started_at, ...)
+                return zlib.compress("3\n" .. table.concat({
+                    ('{"process":1,"host":"m","started_at":%s,"seed":0,"run":5}')
+                    :format(started_at), ... }, "\n"))
             end
-            local head = head_at(0)
-            local function text(s) return ("<Bs4"):pack(3, s) end
-            local function integer(n) return ("<Bi8"):pack(1, n) end
             for damaged, expected in pairs {
-                [head:sub(1, -2)] = "data string too short", [head] = "unexpected end",
-                [head_at(0 / 0)] = "started_at of sessions is out of range",
-                [head_at(1 / 0)] = "started_at of sessions is out of range",
-                [head_at(-1)] = "started_at of sessions is not a time",
-                [head .. text "runs"] = "no such table",
-                [head .. text "events" .. text "at) SELECT 1, mac FROM files --"
-                    .. "\1" .. ("<i8"):pack(1) .. ("\0"):rep(9)] = "events has no column SELECT",
-                [head .. text "events" .. text "id, name"] = "events lacks its column at",
-                [head .. text "events" .. text "id, at, name" .. integer(1) .. integer(1)
-                    .. text "late" .. text "name"] = "events.at is a string",
-                [head .. text "events" .. text "id, at, name" .. integer(1) .. "\0"]
-                    = "events.id is a nil",
+                ["x"] = "", [zlib.compress "2\n"] = "of another version",
+                [zlib.compress "3\n"] = "it is empty", [packed("0.0", "[")] = "a line is not JSON",
+                [packed("1e300")] = "started_at of sessions is out of range",
+                [packed("-1.0")] = "started_at of sessions is not a time",
+                [packed("0.0", '["files",5,{}]')] = "no such table",
+                [packed("0.0", '["events",5,{"at) SELECT 1, mac FROM files --":1}]')]
+                    = "events has no column at%) SELECT",
+                [packed("0.0", '["events",5,{"run":1,"id":1,"name":"n","at":1.0}]')]
+                    = "events has no column run",
+                [packed("0.0", '["events",5,{"id":1,"name":"n"}]')] = "events.at is a nil",
+                [packed("0.0", '["events",5,{"id":1,"at":"late","name":"n"}]')]
+                    = "events.at is a string",
+                [packed("0.0", '["events",6,{"id":1,"at":1.0,"name":"n"}]')] = "a row of no run",
+                [packed("0.0", '["runs",6,{"parent":9}]')] = "a run without a parent",
             } do
                 local stored, message = carry.unpack(r.session, damaged)
                 assert(stored == nil and message:find("^cannot read what a worker recorded: .*"
@@ -96,12 +98,11 @@ describe("a job", function()
             end
             local job = run.new {}
             assert("there" == job:call_elsewhere(print, function()
-                assert(not carry.unpack(job.session, head_at(0 / 0)))
+                assert(not carry.unpack(job.session, packed("-1.0")))
                 return true, "there"
             end))
-            local event = integer(1) .. integer(99) .. integer(1) .. text "twice"
-            assert(carry.unpack(r.session, head .. text "events" .. text "id, at, name" .. event
-                .. event .. ("\0"):rep(3)))
+            local event = '["events",5,{"id":99,"at":1.0,"name":"twice"}]'
+            assert(carry.unpack(r.session, packed("0.0", event, event)))
             io.write "ok"]])
         assert.equal("twice", lab:sql "SELECT name FROM events WHERE id = 99")
     end)

@@ -10,20 +10,15 @@ local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
 local sample_log = require "sample_log"
 local store = require "ponder.core.store"
+local zlib = require "ponder.core.zlib"
 
 local PREFIX = "ponder:1:{q}:budget:"
 local ID, MAP = ("a"):rep(32), ("b"):rep(16)
 
-local function text(s) return ("<Bs4"):pack(3, s) end
-local function integer(n) return ("<Bi8"):pack(1, n) end
-local function real(x) return ("<Bd"):pack(2, x) end
-local HEAD = "\xff\xff\xff\xff" .. ("<I2 i8 s4 d i8"):pack(2, 1, "host", 1700000000.5, 7)
-local EVENT = integer(1) .. integer(5) .. real(1700000001) .. text "note" .. text '{"a":1}'
-local EVENTS = text "events" .. text "id, at, name, data" .. EVENT .. "\0"
-local TAPE = text "tape" .. text "seq, round, kind, what" .. integer(1) .. integer(1) .. integer(0)
-    .. text "call" .. integer(1) .. "\0"
-local RUN = integer(1) .. integer(9) .. text "00" .. "\0\0\0" .. text "run" .. "\0" .. integer(3)
-    .. real(1700000001) .. real(1700000002) .. text "completed" .. "\0\0\0" .. "\0\0"
+local HEAD = '{"process":1,"host":"host","started_at":1700000000.5,"seed":7,"run":5}\n'
+local EVENTS = '["events",5,{"id":5,"at":1700000001.0,"name":"note","data":"{\\"a\\":1}"}]\n'
+local TAPE = '["tape",5,{"seq":1,"round":1,"kind":"run","what":6}]\n'
+local RUN = '["runs",6,{"uid":"00","command":"run","seed":3,"started_at":1.5,"parent":5}]\n'
 
 local SPEC = json.encode { call = "f", name = "f[1]", seed = 7, index = 1, max_attempts = 3,
     timeout_ms = 1000, budgets = { { key = PREFIX .. "x", at_least = { 1, 2, 3 }, max_calls = 5,
@@ -43,8 +38,7 @@ local SEEDS = {
     "e" .. json.encode { { id = ID, status = "dead", value = payload.failure("m", "DEAD") },
         { id = ID, status = "again" }, { id = "other", status = "ok" }, { status = "purged" },
         { id = ID, status = "refused", value = "x" }, {} },
-    "c" .. HEAD .. "\0\0", "c" .. HEAD .. EVENTS .. TAPE .. "\0\0",
-    "c" .. HEAD .. EVENTS .. "\0" .. RUN .. EVENTS .. "\0\0\0",
+    "c" .. HEAD, "c" .. HEAD .. EVENTS .. TAPE, "c" .. HEAD .. RUN .. EVENTS .. TAPE,
 }
 
 local KINDS = { call = "string", name = "string", seed = "integer", max_attempts = "integer",
@@ -130,7 +124,7 @@ local TRY = {
     c = function(input)
         local session = new_session()
         db:execute "BEGIN"
-        local stored, message = carry.unpack(session, input)
+        local stored, message = carry.unpack(session, zlib.compress("3\n" .. input))
         assert(stored or is_one_line(message))
         for name in pairs { calls = 1, events = 1, tape = 1, nodes = 1, effects = 1 } do
             for row in db:columns(("SELECT * FROM %s WHERE run >= 50"):format(name)) do
