@@ -751,7 +751,7 @@ describe("budgets", function()
     end)
 
     it("of time, too", function()
-        assert.equal("timeout", cut { timeout_ms = 200, concurrency = 2 }.unfinished.reason)
+        assert.equal("timeout", cut { timeout_ms = 120, concurrency = 2 }.unfinished.reason)
     end)
 
     it("that refuse a scorer's call leave its run out", function()

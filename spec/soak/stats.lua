@@ -3,6 +3,7 @@
 -- tables that this prints (make soak SOAK=stats).
 
 local clusters = require "ponder.stats.clusters"
+local decide = require "ponder.stats.decide"
 local distributions = require "ponder.stats.distributions"
 local estimate = require "ponder.eval.estimate"
 local power = require "ponder.eval.power"
@@ -330,6 +331,33 @@ local function power_clustered(s)
     end
 end
 
+-- Of pairs that differ on a share of the items, how many --decide decides, a look after every item.
+local function decisions(s)
+    math.randomseed(s.seed, 7)
+    for _, case in ipairs { { 0.1, 0, 2000, 0, 0.06 }, { 0.3, 0, 2000, 0, 0.06 },
+        { 0.6, 0, 2000, 0, 0.06 }, { 0.2, 0.05, 1000, 0.7, 0.78 }, { 0.3, 0.1, 1000, 0.98, 1 } } do
+        local share, delta, items, least, most = table.unpack(case)
+        local decided, wrong, saved = 0, 0, 0
+        for _ = 1, s.size do
+            local one = decide.begin(0.05)
+            for _ = 1, items do
+                local at = random()
+                local d = at < (share + delta) / 2 and 1 or at < share and -1 or 0
+                if one:add(d) then
+                    break
+                end
+            end
+            decided, saved = decided + (one.verdict and 1 or 0), saved + 1 - one.at / items
+            wrong = wrong + (delta > 0 and one.verdict == "lower" and 1 or 0)
+        end
+        local what = ("decided: %.2f, differ on %.1f"):format(delta, share)
+        s:report(what, decided / s.size, ">=", s.full and least or least / 2)
+        s:report(what, decided / s.size, "<=", s.full and most or 1)
+        s:report("on the wrong side", wrong / s.size, "<=", s.full and 0.01 or 0.1)
+        s:report("share of items saved", saved / s.size, ">=", 0)
+    end
+end
+
 return {
     size = 2000, -- evaluations, of each kind
     in_test = true,
@@ -340,5 +368,6 @@ return {
         { "power before", power_before },
         { "power after", power_after },
         { "power in clusters", power_clustered },
+        { "decisions", decisions },
     },
 }
