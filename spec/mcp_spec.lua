@@ -143,6 +143,25 @@ describe("an MCP server", function()
         end
     end)
 
+    it("lists a hundred tools at a time", function()
+        for n, expected in pairs { [100] = { 100 }, [101] = { 100, 1 }, [201] = { 100, 100, 1 } } do
+            local made, pages, cursor = {}, {}, nil
+            for i = 1, n do made["t" .. i] = print end
+            local one = server.new { policies = assert(serve_policies.of("all", made)) }
+            task.run(function()
+                repeat
+                    local session = one:session(function(message)
+                        pages[#pages + 1] = #message.result.tools
+                        cursor = message.result.nextCursor
+                    end)
+                    session:receive(request(1, "tools/list", { cursor = cursor }))
+                    session:finish()
+                until not cursor
+            end)
+            assert.same(expected, pages)
+        end
+    end)
+
     it("distinguishes errors of the caller from failures of a tool", function()
         local function code(message) return talk({ message })[1].error.code end
         assert.equal(-32602, code(call(1, "nosuch")))

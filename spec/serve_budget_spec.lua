@@ -98,7 +98,7 @@ describe("the commands", function()
                         and 1 or 0)
                 end
                 return count .. " bought"
-            end }]] }
+            end, fails = function() error "on purpose" end }]] }
     end
 
     it("pass their flags on to a server", function()
@@ -127,6 +127,9 @@ describe("the commands", function()
             local r = shell.ponder({ "mcp", flags, "2", "s.lua" }, { cwd = dir.path,
                 env = { XDG_CONFIG_HOME = dir.path }, input = json.encode(BODIES["/mcp"]) .. "\n" })
             assert.equal(expected, r.out:match '"(%d) bought"', r.out .. r.err)
+            r = shell.ponder({ "mcp", "s.lua" }, { cwd = dir.path, input = json.encode(
+                BODIES["/mcp"]):gsub('"buys"', '"fails"') .. "\n" })
+            assert.matches("ponder mcp: fails: [^\n]*on purpose", r.err)
         end
     end)
 end)

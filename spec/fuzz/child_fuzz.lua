@@ -70,7 +70,12 @@ end
 
 local USES = {
     functions = function(functions) each(functions, function(f) f(1, nil, {}) end) end,
-    policies = function(policies) each(policies, function(p) p.run(request) end) end,
+    policies = function(policies)
+        each(policies, function(p)
+            local ok, raised = pcall(p.run, request) -- raises what the policy raised
+            assert(ok or type(raised) == "string")
+        end)
+    end,
     evaluation = function(evaluation)
         each(evaluation.policies, function(f) f({ id = "1" }, request) end)
         each(evaluation.score, function(score) score.measure({ id = "1" }, "x") end)
