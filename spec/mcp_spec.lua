@@ -339,6 +339,17 @@ describe("what an MCP server offers besides tools", function()
                 session:receive(request(i, one[1], one[2]))
                 session:finish()
             end
+            for _, one in ipairs { { "server/discover" }, { "tools/list" }, { "prompts/list" },
+                { "resources/list" }, { "resources/templates/list" },
+                { "resources/read", { uri = "u:x" } } } do -- what clients of 2026-07-28 may keep
+                one[2] = one[2] or {}
+                one[2]._meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+                    ["io.modelcontextprotocol/clientCapabilities"] = {} }
+                session:receive(request(10, one[1], one[2]))
+                session:finish()
+                local kept = sent[#sent].result
+                assert.same({ 0, "private" }, { kept.ttlMs, kept.cacheScope }, one[1])
+            end
         end)
         local function result(i) return sent[i].result or sent[i].error.code end
         assert.equal("x", result(1).prompts[1].name)
