@@ -95,6 +95,14 @@ describe("the cost of a call", function()
         close(4 * 2 + 12, price.cost(rates, { input_tokens = 2000000, output_tokens = 1000000 }))
     end)
 
+    it("is at most that of a prompt written to the cache and a full reply", function()
+        close((1000 * 2.5 + 500 * 8) / 1e6, price.upper_bound(rates, 1000, 500))
+        close((2000000 * 4 + 500 * 12) / 1e6, price.upper_bound(rates, 2000000, 500))
+        for _, wrong in ipairs { { nil, 1, 1 }, { rates, nil, 1 }, { rates, 1, nil } } do
+            assert.is_nil(price.upper_bound(wrong[1], wrong[2], wrong[3]))
+        end
+    end)
+
     it("is unknown without a price or usage, and 0 if models are free", function()
         assert.equal(0, price.cost(price.of("script", "m.lua", nil, BUILT_IN), nil))
         assert.is_nil(price.cost(nil, { input_tokens = 1, output_tokens = 1 }))
@@ -144,6 +152,8 @@ describe("a file of prices", function()
             ["return { ['a:b'] = { input = 1 } }"] = 'the price of "a:b": ',
             ["return { ['a:b'] = { input = -1, output = 1 } }"] = "input must be",
             ["return { ['a:b'] = { input = 1, output = 0/0 } }"] = "output must be",
+            ["return { ['a:b'] = { input = 1, output = 1/0 } }"] = "output must be",
+            ["return { ['a:b'] = { input = 1/0, output = 1 } }"] = "input must be",
             ["return { ['a:b'] = { input = 1, output = 1, cached = 1 } }"] = "cached",
             ["return { ['a:b'] = { input = 1, output = 1, long = { input = 1, output = 1 } } }"] =
                 "above",

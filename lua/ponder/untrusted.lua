@@ -273,8 +273,10 @@ local function start(self)
     local about, message, code = make_call(self, "load", { script.arguments or json.null })
     if about == nil then
         self:close()
+        return nil, message or "the policy's process does not say what the script has",
+            code or "SANDBOX"
     end
-    return about, message, code
+    return about
 end
 
 ---Calls a function of the script, within a task, whose budget, log and run apply to its calls.
