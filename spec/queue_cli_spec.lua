@@ -190,6 +190,27 @@ describe("a Redis that anybody may have written to", function()
         assert.matches("^ponder queue: [^\n]*WRONGTYPE[^\n]*\n$", queue().err)
     end)
 
+    it("may have written replies that are none, which a job does not get", function()
+        local lab <close> = workers.lab { ["job.lua"] = JOB,
+            ["model.lua"] = "return function() return 'yes' end" }
+        assert.equal("kept yes yes yes yes yes yes", lab:coordinate([[
+            local journal, model = require "ponder.queue.journal", require "ponder.model"
+            local runs, words = require "ponder.run", {}
+            for i, stored in ipairs { '{"samples":[{"text":"kept"}]}', "5", '"x"', "{", "{}",
+                '{"samples":[5]}', '{"samples":[],"usage":7}' } do
+                local client = { eval = function() return 1 end }
+                local book, stop = journal.new(client, "p", "id", print), journal.follow()
+                book.replies = setmetatable({}, { __index = function() return stored end })
+                local r = runs.new {}
+                journal.attach(book, r)
+                words[i] = r:call(function()
+                    return model.open "script:model.lua":complete "?"
+                end)
+                stop()
+            end
+            io.write(table.concat(words, " "))]]).out)
+    end)
+
     it("ends a worker, with a message, by an answer that Redis cannot give", function()
         local lab <close> = workers.lab({ ["job.lua"] = JOB }, { "--rename-command", "XLEN", "",
             "--rename-command", "ECHO", "XLEN" })

@@ -21,7 +21,6 @@ local calls = require "ponder.log.call"
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
 local files = require "ponder.log.files"
-local json = require "ponder.json"
 local budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
@@ -32,7 +31,6 @@ local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
 local shared = require "ponder.model.cache.shared"
 local store = require "ponder.core.store"
-local tally = require "ponder.tally"
 local waiters = require "ponder.task.waiters"
 
 local cache = { APPLICATION_ID = file.APPLICATION_ID }
@@ -120,12 +118,10 @@ end
 
 -- A new draft for each request; nil if the text is not a draft.
 local function decode(text)
-    local draft = json.decode(text)
-    if not provider.is_draft(draft) then
-        return nil
+    local draft = provider.read_draft(text)
+    if draft then
+        draft.origin, draft.attempts, draft.latency_ms, draft.cost = "cache", 0, 0, 0
     end
-    draft.usage = tally.clean(draft.usage)
-    draft.origin, draft.attempts, draft.latency_ms, draft.cost = "cache", 0, 0, 0
     return draft
 end
 

@@ -5,7 +5,9 @@
 --- can call its functions with plain tables. `ponder.model.openai`, `.anthropic` and `.ollama` are
 --- built in; `model.register` adds or replaces one.
 
+local json = require "ponder.json"
 local options = require "ponder.options"
+local tally = require "ponder.tally"
 
 local provider = {}
 
@@ -97,6 +99,18 @@ function provider.is_draft(value)
         if not is_sample(sample) then return false end
     end
     return true
+end
+
+---Reads a draft from a text that anybody may have written.
+---@param text string
+---@return ponder.model.Draft? draft a new one; nil: the text is not a draft
+function provider.read_draft(text)
+    local draft = json.decode(text)
+    if not provider.is_draft(draft) then
+        return nil
+    end
+    draft.usage = tally.clean(draft.usage)
+    return draft
 end
 
 -- The fields of what a provider's `call` returns: of a reply, or of one that has samples, such as a

@@ -6,9 +6,9 @@
 
 local calls = require "ponder.log.call"
 local budget = require "ponder.model.budget"
-local json = require "ponder.json"
 local model = require "ponder.model"
 local moves = require "ponder.queue.moves"
+local provider = require "ponder.model.provider"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
@@ -70,7 +70,7 @@ local function answer(request, next)
     local call = ("%s %d %s"):format(what.identity, what.occurrence,
         type(what.within) == "table" and what.within.id or "")
     local stored = self.replies and self.replies[call]
-    local draft = stored and json.decode(stored)
+    local draft = stored and provider.read_draft(stored)
     if draft then
         budget.charge(request, draft)
         return draft
