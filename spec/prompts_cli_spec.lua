@@ -149,6 +149,18 @@ describe("ponder prompts check", function()
         end
     end)
 
+    it("takes a text with fields in place of a function", function()
+        local dir <close> = shell.directory { ["p/cot.lua"] =
+            'return { generate = "Think: {{prompt}}" }' }
+        assert.equal("cot: 1 prompt is fine (p/cot.lua)\n", prompts({ "check", "cot", "--prompts",
+            "p" }, { cwd = dir.path }).out)
+        assert.matches("^%[user%]\nThink: %S", prompts({ "show", "cot.generate", "--prompts", "p" },
+            { cwd = dir.path }).out)
+        dir:write("p/cot.lua", 'return { generate = "{{#prompt}}" }')
+        assert.matches("p/cot.lua: generate:1: {{#prompt}} is not closed", prompts({ "check", "cot",
+            "--prompts", "p" }, { cwd = dir.path }).out, 1, true)
+    end)
+
     it("reports errors with file and line", function()
         complains("tot", "return {\n\n]", "$LINE:3: unexpected symbol near ']'")
         local text = changed("tot", "function prompts.generate(context)",

@@ -453,37 +453,15 @@ describe("ponder ask", function()
             prompts("check", "mine").out)
     end)
 
-    it("copies prompts that are functions with what they use", function()
-        local HEAD = [[
-            local strategy = require "ponder.strategy"
-            local GREETING, LIMITS = "Say \"it\":\n", { words = 5, tags = { "question" } }
-            local function quoted(context)
-                return context:quote(LIMITS.tags[1], context.question)
-            end
-            return strategy.new { name = "mine", roles = { "generate" },
-                samples = { generate = { { question = "Which?" } } },
-                run = function(thinker, question)
-                    return (thinker:ask("generate", { question = question }))
-                end, prompts = {]]
-        local dir <close> = shell.directory { ["f.lua"] = HEAD .. [[ generate = function(context)
-                return { { role = "user", content = GREETING .. quoted(context) .. [==[
-
-                  in ]==] .. LIMITS.words .. " words" .. string.rep("!", 2) } }
-            end } }]], ["bad.lua"] = HEAD .. " generate = function() return strategy end } }" }
-        local function prompts(...)
-            return shell.ponder({ "prompts", ... }, { cwd = dir.path })
-        end
-        local shown = prompts("show", "mine.generate", "--strategy", "f.lua").out
-        assert.matches('Say "it":\n<question>\nWhich?\n</question>\n'
-            .. "                  in 5 words!!", shown, 1, true)
-        local r = prompts("eject", "mine", "--strategy", "f.lua", "--to", "p")
-        assert.same({ "p/mine.lua\n", 0 }, { r.out, r.status }, r.err)
-        assert.matches("^mine.generate +p/mine.lua", prompts("list", "--strategy", "f.lua",
-            "--prompts", "p").out:match "mine[^\n]*")
-        assert.equal(shown, prompts("show", "mine.generate", "--strategy", "f.lua",
-            "--prompts", "p").out)
-        assert.equal("ponder prompts: mine.generate: strategy is the module ponder.strategy, which "
-            .. "a prompt file cannot use\n", prompts("eject", "mine", "--strategy", "bad.lua").err)
+    it("names the script that has its prompts as functions", function()
+        local dir <close> = shell.directory { ["f.lua"] = [[
+            return require("ponder.strategy").new { name = "mine", roles = { "generate" },
+                prompts = { generate = function() return {} end },
+                run = function(thinker, question) return (thinker:ask(question)) end }]] }
+        local r = shell.ponder({ "prompts", "eject", "mine", "--strategy", "f.lua" },
+            { cwd = dir.path })
+        assert.same({ 1, "ponder prompts: the prompts of mine are functions of its script: move "
+            .. "them to a prompt file, and give the strategy its text\n" }, { r.status, r.err })
     end)
 
     it("may have no prompts", function()

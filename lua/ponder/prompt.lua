@@ -13,7 +13,8 @@
 ---
 --- Directory and file must belong to the caller or root, and only their owner may have write
 --- permission. The file runs with Lua's pure library (ponder.pure); its arguments are its module
---- name and its path. To change one function, it can take the others from `require "prompts.NAME"`.
+--- name and its path. A text in place of a function is a template (ponder.template) of one message
+--- of the user, with the fields of the context. To change one function, it can take the others from `require "prompts.NAME"`.
 --- A notice on standard error names prompt files in use.
 
 local builtin = require "ponder.builtin"
@@ -23,6 +24,7 @@ local notice = require "ponder.notice"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local read_file = require("ponder.file").read
+local template = require "ponder.template"
 local trust = require "ponder.prompt.trust"
 
 local prompt = {}
@@ -130,10 +132,17 @@ end
 -------------------------------------------------------------------------------
 -- Loading
 
--- A copy without metatable, which could run code whenever the table is read.
-local function plain(prompts)
+-- A copy without metatable, which could run code whenever the table is read. A text becomes a
+-- function that fills it in.
+local function plain(prompts, path)
     local fields = {}
     for field, value in next, prompts do
+        if type(field) == "string" and type(value) == "string" then
+            local render = template.compile(value, ("%s: %s"):format(path, field))
+            value = function(context)
+                return { { role = "user", content = render(context) } }
+            end
+        end
         if type(field) == "string" then
             fields[field] = value
         end
@@ -158,7 +167,8 @@ local function run(name, path, hash)
         return nil, ("%s: must return a table of prompt functions (got %s)")
             :format(path, options.show(prompts))
     end
-    return plain(prompts)
+    local is_read, fields = pcall(plain, prompts, path)
+    return is_read and fields or nil, not is_read and fields or nil
 end
 
 ---Loads the prompt functions of a strategy.

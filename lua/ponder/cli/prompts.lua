@@ -10,7 +10,6 @@ local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
-local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
 
 local prompts = cli.command({ words = { "check", "eject", "list", "show" } }, {
@@ -58,10 +57,8 @@ local function original(name)
     if not own or own.name ~= name then
         return host.embedded("prompts/" .. name .. ".lua")
     end
-    if own.prompt_text then
-        return own.prompt_text
-    end
-    return source.of(name, own.prompts or {})
+    return own.prompt_text, ("the prompts of %s are functions of its script: move them to a prompt "
+        .. "file, and give the strategy its text"):format(name)
 end
 
 -- Loads prompts as a run does.
