@@ -14,8 +14,8 @@
 --- Directory and file must belong to the caller or root, and only their owner may have write
 --- permission. The file runs with Lua's pure library (ponder.pure); its arguments are its module
 --- name and its path. A text in place of a function is a template (ponder.template) of one message
---- of the user, with the fields of the context. To change one function, it can take the others from `require "prompts.NAME"`.
---- A notice on standard error names prompt files in use.
+--- of the user, with the fields of the context. To change one function, a file can take the others
+--- from `require "prompts.NAME"`. A notice on standard error names prompt files in use.
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
