@@ -395,6 +395,12 @@ describe("statistics of a result", function()
             .. "exact test does not; %d+ items more would decide it", (notes(20, nil, 25)))
         assert.matches("p1 or z: undecided %(p 0.094%); its interval, which is not adjusted for "
             .. "the others, excludes 0;", (notes(20, nil, 26, 26, 26)))
+        local power = require "ponder.eval.power"
+        for _, count in ipairs { 1, 3 } do -- Holm's level, with as many left to decide
+            _, pairs_ = notes(20, nil, 26, count > 1 and 26 or 60, count > 1 and 26 or 60)
+            local d = pairs_[1].difference
+            assert.equal(count > 1 and power.more(d, 0.05 / count) or nil, d.more_items)
+        end
     end)
 
     it("are corrected for all pairs, and say how many more items would decide", function()

@@ -151,7 +151,8 @@ function recorded.read(path)
     for _, name in ipairs(meta.policies) do
         policies[#policies + 1] = not options.has(policies, name) and name or nil
     end
-    meta.policies = policies
+    meta.policies, meta.scorers = policies, meta.scorers or {}
+    meta.epochs, meta.seed = meta.epochs or 1, meta.seed or 0
     return meta, records
 end
 

@@ -234,7 +234,7 @@ local function closing_notes(result)
     end
     if fewest < estimate.FEW then
         lines[#lines + 1] = ("intervals and p of %s are rough: %d or more are better"):format(
-            amount.of(fewest, fewest < meta.items and "cluster" or "item"), estimate.FEW)
+            amount.of(fewest, fewest < (meta.items or 0) and "cluster" or "item"), estimate.FEW)
     end
     if #result.pairs > 1 then
         local is_family = meta.decide or meta.against == "baseline"
