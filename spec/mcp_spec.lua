@@ -63,7 +63,7 @@ end
 
 describe("an MCP server", function()
     it("negotiates a version", function()
-        for wanted, agreed in pairs { ["2025-03-26"] = "2025-03-26", ["2024-11-05"] = "2024-11-05",
+        for wanted, agreed in pairs { ["2025-06-18"] = "2025-06-18", ["2025-03-26"] = "2025-11-25",
             ["2030-01-01"] = "2025-11-25" } do
             local sent = talk { request(1, "initialize", { protocolVersion = wanted }) }
             assert.equal(agreed, sent[1].result.protocolVersion)
@@ -261,33 +261,8 @@ describe("an MCP server", function()
         assert.equal(-32602, talk({ request(1, "tools/list", { _meta = meta }) })[1].error.code)
     end)
 
-    it("answers a batch in one list, in versions that have batches", function()
-        local batch = { request(2, "ping"), call(3, "add", { a = 1, b = 2 }, { progressToken = 7 }),
-            { jsonrpc = "2.0", method = "notifications/initialized" }, 5, { request(5, "ping") },
-            request(4, "nosuch") }
-        local sent = talk { request(1, "initialize", { protocolVersion = "2025-03-26" }), batch }
-        local answers = table.remove(sent)
-        assert.equal("notifications/progress", sent[2].method)
-        assert.equal(5, #answers)
-        assert.equal(2, answers[1].id)
-        assert.same({ sum = 3 }, answers[2].result.structuredContent)
-        assert.equal(-32600, answers[3].error.code)
-        assert.equal(-32600, answers[4].error.code) -- batches do not nest
-        assert.equal(-32601, answers[5].error.code)
-
-        sent = talk { request(1, "initialize", { protocolVersion = "2025-06-18" }), batch }
-        assert.equal(2, #sent)
-        assert.equal(-32600, sent[2].error.code)
-    end)
-
-    it("cancels a call of a batch and answers the others", function()
-        local sent = talk { request(1, "initialize", { protocolVersion = "2025-03-26" }),
-            { call(2, "hangs", { prompt = "" }), request(3, "ping") },
-            { jsonrpc = "2.0", method = "notifications/cancelled", params = { requestId = 2 } } }
-        assert.is_true(stopped)
-        assert.equal(2, #sent)
-        assert.equal(1, #sent[2])
-        assert.equal(3, sent[2][1].id)
+    it("refuses a batch, which no version has any more", function()
+        assert.equal(-32600, talk({ { request(2, "ping"), request(3, "ping") } })[1].error.code)
     end)
 end)
 
@@ -513,24 +488,6 @@ describe("/mcp of a server", function()
             assert.equal(200, post(nil, session, "DELETE").status)
             assert.equal(404, post(request(4, "ping"), session).status)
             assert.equal(403, post(request(4, "ping"), { origin = "https://evil.example" }).status)
-        end)
-    end)
-
-    it("answers batches of a version that has them", function()
-        with_server(function(post)
-            local function begin(version)
-                local result = post(request(1, "initialize", { protocolVersion = version }))
-                return { ["mcp-session-id"] = result.headers["mcp-session-id"] }
-            end
-            local batch = { request(2, "ping"), call(3, "echo", { prompt = "hi" }) }
-            local session = begin "2025-03-26"
-            local result, _, text = post(batch, session)
-            assert.equal(200, result.status)
-            assert.equal("hi", json.decode(text)[2].result.content[1].text)
-            assert.equal(202, post({ { jsonrpc = "2.0", method = "notifications/x" } },
-                session).status)
-            assert.equal(400, post(batch, begin "2025-06-18").status)
-            assert.equal(400, post(batch).status)
         end)
     end)
 

@@ -19,7 +19,7 @@
 --- the first call that the log does not answer, without its previous state.
 ---
 --- The server ends with `close`, when the task that opened the session is cancelled or fails, and
---- with ponder. Supports versions 2024-10-07 to 2025-11-25 of the protocol, and 2026-07-28.
+--- with ponder. Supports versions 2025-06-18, 2025-11-25 and 2026-07-28 of the protocol.
 
 local client = require "ponder.mcp.client"
 local command = require "ponder.process.command"

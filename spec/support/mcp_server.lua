@@ -67,15 +67,17 @@ local function call(id, params)
         return json.decode(answer)
     elseif mode == "infinite" then
         io.write '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1e999}}\n'
-    elseif mode == "batch" then
+    elseif mode == "odd progress" then
         local token = params._meta.progressToken
         local function progress(fields)
             fields.progressToken = token
             return { jsonrpc = "2.0", method = "notifications/progress", params = fields }
         end
-        io.write(json.encode { progress { progress = "x" },
+        for _, one in ipairs { progress { progress = "x" },
             progress { progress = 1, total = "x", message = { 1 } },
-            { jsonrpc = "2.0", id = id, result = text "first" } }, "\n")
+            { jsonrpc = "2.0", id = id, result = text "first" } } do
+            io.write(json.encode(one), "\n")
+        end
         return text "second"
     elseif mode == "terse" then
         return send { id = id, error = { code = 5 } }

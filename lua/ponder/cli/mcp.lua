@@ -47,7 +47,7 @@ ponder serve --help describes POLICY. A policy's `parameters` is the JSON schema
 
 The prompts of ponder prompts list are offered as MCP prompts, with the question as an argument.
 
-Speaks versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
+Speaks versions 2025-06-18 and 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
 of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}]]
 
 -------------------------------------------------------------------------------

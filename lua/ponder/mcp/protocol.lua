@@ -3,15 +3,14 @@
 --- Versions up to 2025-11-25 begin with `initialize`. 2026-07-28 has none: each request names its
 --- version in `params._meta`, and each result is marked complete.
 
+local base64 = require "ponder.base64"
 local json = require "ponder.json"
 
 local protocol = {}
 
 --- Versions that `initialize` can negotiate, newest first.
-protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07" }
+protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18" }
 protocol.STATELESS = "2026-07-28"
---- Versions in which several messages may come in one list.
-protocol.WITH_BATCHES = { "2025-03-26", "2024-11-05", "2024-10-07" }
 
 protocol.VERSION_FIELD = "io.modelcontextprotocol/protocolVersion"
 protocol.CAPABILITIES_FIELD = "io.modelcontextprotocol/clientCapabilities"
@@ -73,6 +72,17 @@ end
 ---@return string
 function protocol.tool_name(name)
     return (name:gsub("[^%w_.-]", "_"):sub(1, 128))
+end
+
+---A text as the value of a header that repeats a part of the body (SEP-2243): base64 unless it is
+---plain.
+---@param text string
+---@return string
+function protocol.header_value(text)
+    if text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $" and not text:find "^=%?" then
+        return text
+    end
+    return "=?base64?" .. base64.encode(text) .. "?="
 end
 
 return protocol

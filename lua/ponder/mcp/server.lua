@@ -98,7 +98,7 @@ end
 ---@field send fun(message: table)
 ---@field version string? negotiated by `initialize`
 ---@field level integer? lowest level of the log messages that the client wants
----@field running table<any, ponder.task.Handle> by the request's id, or by the batch
+---@field running table<any, ponder.task.Handle> by the request's id
 local Session = {}
 Session.__index = Session
 
@@ -393,7 +393,7 @@ local function notified(self, message)
 end
 
 ---Cancels a request: nothing more is sent about it.
----@param id any or a batch
+---@param id any
 function Session:cancel(id)
     local handle = self.running[id]
     self.running[id] = nil
@@ -402,15 +402,12 @@ function Session:cancel(id)
     end
 end
 
+---Handles a message. Each request is answered in its own task.
 ---@param message any decoded JSON
----@return boolean takes whether it is a batch, and the session's version has batches
-function Session:takes_batch(message)
-    return type(message) == "table" and #message > 0
-        and options.has(protocol.WITH_BATCHES, self.version)
-end
-
--- Handles a message; returns the handle of a request's task.
-local function receive_one(self, message, send)
+---@param send? fun(message: table) sends its answer and notifications; default the session's
+---@return ponder.task.Handle? handle of the task of a request
+function Session:receive(message, send)
+    send = send or self.send
     if type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST, "not a JSON-RPC request"))
     elseif message.method == nil then
@@ -434,48 +431,6 @@ local function receive_one(self, message, send)
     end)
     self.running[id] = handle
     return handle
-end
-
--- Handles the messages of a batch in order. Their answers are sent in one list, notifications at
--- once.
-local function receive_batch(self, batch, send)
-    local answers, current = json.array {}, nil -- the id of the request that runs
-    local function collect(sent)
-        if sent.method then
-            send(sent)
-        else
-            answers[#answers + 1] = sent
-        end
-    end
-    self.running[batch] = task.spawn(function()
-        local _ <close> = setmetatable({}, { __close = function()
-            if current ~= nil then
-                self:cancel(current)
-            end
-        end })
-        for _, message in ipairs(batch) do
-            local handle = receive_one(self, message, collect)
-            if handle then
-                current = message.id
-                handle:join()
-                current = nil
-            end
-        end
-        self.running[batch] = nil
-        if #answers > 0 then
-            send(answers)
-        end
-    end)
-    return self.running[batch]
-end
-
----Handles a message, or a batch of messages. Each request is answered in its own task.
----@param message any decoded JSON
----@param send? fun(message: table) sends its answer and notifications; default the session's
----@return ponder.task.Handle? handle of the task of a request or batch
-function Session:receive(message, send)
-    local receive = self:takes_batch(message) and receive_batch or receive_one
-    return receive(self, message, send or self.send)
 end
 
 ---Cancels running requests.

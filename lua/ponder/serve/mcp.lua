@@ -4,8 +4,7 @@
 ---     2026-07-28              each request stands alone; its headers must match its body
 ---
 --- An answer is JSON, or for a tool a stream of events that begins with its progress and log
---- messages. The answers of a batch come as one list; it needs the slot of one call. A client that
---- closes the connection cancels the call.
+--- messages. A client that closes the connection cancels the call.
 
 local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
@@ -19,7 +18,6 @@ local random = require "ponder.core.random"
 local endpoint = {}
 
 local MAX_SESSIONS = 10000
-local MAX_BATCH = 100 -- messages
 
 ---@class ponder.serve.Mcp
 ---@field server ponder.mcp.Server
@@ -141,15 +139,13 @@ local function answer(server, r, session, message, headers)
         reply = sent
     end)
     local _ <close> = setmetatable({}, { __close = function()
-        session:cancel(message.id or message)
+        session:cancel(message.id)
     end })
     if handle then
         handle:join()
     end
     if write then
         server.http:finish(r.id)
-    elseif not reply then -- to a batch of notifications
-        server:reply(r, 202, "", headers)
     else
         server:reply(r, status_of(r, reply), reply, headers)
     end
@@ -164,13 +160,11 @@ function Mcp:post(server, r, key)
     end
     if message == nil then
         return refuse(protocol.PARSE_ERROR, "Parse error: " .. tostring(problem))
-    elseif type(message) ~= "table" or #message == 0 and message.jsonrpc ~= "2.0" then
+    elseif type(message) ~= "table" or message.jsonrpc ~= "2.0" then
         return refuse(protocol.INVALID_REQUEST, "not a JSON-RPC request")
-    elseif #message > MAX_BATCH then
-        return refuse(protocol.INVALID_REQUEST, ("more than %d messages"):format(MAX_BATCH))
     end
     -- While the server drains, a client may still cancel what runs.
-    local is_request = #message > 0 or message.id ~= nil and message.method ~= nil
+    local is_request = message.id ~= nil and message.method ~= nil
     local draining = is_request and server:check_open()
     if draining then
         return server:refuse(r, draining)
@@ -178,12 +172,10 @@ function Mcp:post(server, r, key)
     local session, headers, body = self:session_of(r, message)
     if not session then
         return server:reply(r, headers, body)
-    elseif #message > 0 and not session:takes_batch(message) then
-        return refuse(protocol.INVALID_REQUEST, "this version has no batches")
     elseif not is_request then
         session:receive(message)
         return server:reply(r, 202, "", headers)
-    elseif #message == 0 and message.method ~= "tools/call" then
+    elseif message.method ~= "tools/call" then
         return answer(server, r, session, message, headers)
     end
     r.policy = self.server:policy_name(message.params)
