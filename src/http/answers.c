@@ -175,38 +175,3 @@ void http_abort(HttpServer *s, int64_t id)
     if (r != NULL)
         http_fail(r);
 }
-
-/* ---- ending ---- */
-
-void http_free_request(Request *r)
-{
-    HttpServer *s = r->server;
-    size_t slot = (size_t)(r->shown.id & 0xffffffff) - 1;
-    loop_end(r->watch);
-    s->slots.items[slot] = NULL;
-    vec_push(&s->free_slots, (uint32_t)slot); /* reserved in take_slot */
-    buffer_free(&r->text, &s->alloc);
-    buffer_free(&r->query, &s->alloc);
-    buffer_free(&r->headers, &s->alloc);
-    buffer_free(&r->body, &s->alloc);
-    s->stats.body_bytes -= (int64_t)r->body_bytes;
-    s->stats.unsent_bytes -= (int64_t)unsent(r);
-    buffer_free(&r->out, &s->alloc);
-    if (r->response != NULL)
-        MHD_destroy_response(r->response);
-    alloc_free(&s->alloc, r, sizeof *r);
-    s->stats.running--;
-}
-
-void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
-                       enum MHD_RequestTerminationCode how)
-{
-    Request *r = *con_cls;
-    (void)cls, (void)connection;
-    if (r == NULL)
-        return;
-    *con_cls = NULL;
-    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        http_tell_gone(r);
-    http_free_request(r);
-}

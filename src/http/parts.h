@@ -1,4 +1,10 @@
-/* parts.h -- what the files of src/http share. */
+/*
+ * parts.h -- what the files of src/http share. Each uses those before it:
+ *
+ *     requests.c   a request from its first byte to the end of its answer
+ *     answers.c    whole answers, and streams
+ *     server.c     the daemon, its connections and their deadlines
+ */
 #ifndef PONDER_HTTP_PARTS_H
 #define PONDER_HTTP_PARTS_H
 

@@ -332,6 +332,13 @@ static bool collect(Request *r, enum MHD_ValueKind kind, Buffer *buffer)
     return !to.failed;
 }
 
+Peer *http_peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
 static Request *new_request(HttpServer *s, struct MHD_Connection *connection, const char *url,
                             const char *method)
 {
@@ -431,4 +438,39 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, co
     if (r->response == NULL || r->state == REQUEST_ABORTED)
         return MHD_NO;
     return MHD_queue_response(connection, (unsigned)r->status, r->response);
+}
+
+/* ---- ending ---- */
+
+void http_free_request(Request *r)
+{
+    HttpServer *s = r->server;
+    size_t slot = (size_t)(r->shown.id & 0xffffffff) - 1;
+    loop_end(r->watch);
+    s->slots.items[slot] = NULL;
+    vec_push(&s->free_slots, (uint32_t)slot); /* reserved in take_slot */
+    buffer_free(&r->text, &s->alloc);
+    buffer_free(&r->query, &s->alloc);
+    buffer_free(&r->headers, &s->alloc);
+    buffer_free(&r->body, &s->alloc);
+    s->stats.body_bytes -= (int64_t)r->body_bytes;
+    s->stats.unsent_bytes -= (int64_t)(r->out.size - r->sent);
+    buffer_free(&r->out, &s->alloc);
+    if (r->response != NULL)
+        MHD_destroy_response(r->response);
+    alloc_free(&s->alloc, r, sizeof *r);
+    s->stats.running--;
+}
+
+void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                       enum MHD_RequestTerminationCode how)
+{
+    Request *r = *con_cls;
+    (void)cls, (void)connection;
+    if (r == NULL)
+        return;
+    *con_cls = NULL;
+    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        http_tell_gone(r);
+    http_free_request(r);
 }

@@ -123,13 +123,6 @@ static void on_connection(void *server, struct MHD_Connection *connection, void 
         drop_peer(server, *context);
 }
 
-Peer *http_peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info != NULL ? info->socket_context : NULL;
-}
-
 /* Called when the first line of a request has arrived. */
 static void *on_uri(void *server, const char *uri, struct MHD_Connection *connection)
 {
