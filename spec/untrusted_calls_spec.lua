@@ -238,6 +238,27 @@ describe("what the process says about its functions", function()
 
     local ALL = "think write progress log report samples sink __index"
 
+    it("may be nothing; and it is asked again when its tasks have waited, not before", function()
+        assert.same({ "nil\tSANDBOX\n7\ttrue\n", "" }, { (function(r) return r.out, r.err end)(
+            shell.ponder { "run", "--no-log", "-e", [[
+            local confine, task = require "ponder.core.confine", require "ponder.task"
+            local untrusted = require "ponder.untrusted"
+            local function open(...)
+                local messages = { ... }
+                function confine.spawn()
+                    return { send = function() return true end, kill = function() end,
+                        receive = function() return table.remove(messages, 1) end }
+                end
+                return untrusted.open({ text = "", name = "=x", form = "functions" }, {})
+            end
+            local none, message, code = open '{"done":true,"results":"[]"}'
+            print(none, message and code)
+            local box = assert(open('{"done":true,"results":"[{}]"}', '{"wait":0.3}',
+                '{"done":true,"results":"[7]"}'))
+            local began = task.now()
+            print(box:call("call f", {}), task.now() - began >= 0.3)]] }) })
+    end)
+
     it("is taken where it has the right type, and its events where they are known", function()
         local made = proxies.policies(box_of { policies = { { name = "p", accepts = { "tools", 1 },
             description = 5, parameters = "x", returns = { type = "object" } }, { name = 1 },
