@@ -34,12 +34,9 @@ local root -- the group of all calls
 local now, time = 0, 0
 local functions -- of the script, by name
 
+-- Raises when the parent has exited.
 local function receive()
-    local text = confine.receive()
-    if not text then
-        confine.leave() -- the parent has exited
-    end
-    return json.decode(text)
+    return json.decode(confine.receive())
 end
 
 local function take_output(call)
