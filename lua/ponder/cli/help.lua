@@ -18,10 +18,7 @@ local TOPICS = {
     { "prompt-files", "your own prompts" },
     { "machines", "from one machine to ten: queues and workers" },
     { "safety", "what each way of running code protects, and from whom" },
-    { "llm-reasoners", "the same program in llm-reasoners and in ponder" },
-    { "treequest", "the same program in treequest and in ponder" },
-    { "graph-of-thoughts", "the same program in graph-of-thoughts and in ponder" },
-    { "dspy", "the same program in dspy and in ponder" },
+    { "coming-from", "from llm-reasoners, TreeQuest, graph-of-thoughts or DSPy" },
 }
 
 local help = { words = {}, expects = { 0, 1, "one command or topic" } }
