@@ -666,11 +666,15 @@ describe("ponder init", function()
         assert.matches("\nio +3 +33%.3 %%", result.out)
         assert.equal(0, ponder("init", "policy", "p.lua").status)
         assert.matches("^stop\t1 %-> 3", ponder("p.lua").out)
+        assert.equal(0, ponder("init", "search").status)
+        result = ponder("tot", "--quiet", "--search", "search.lua", "--model", "script:"
+            .. shell.root .. "/scripts/models/arithmetic.lua", "Use 4 4 6 8 to make 24")
+        assert.equal(0, result.status, result.err)
         assert.equal(0, ponder("init", "strategy").status)
         result = ponder("ask", "--quiet", "--strategy", "strategy.lua", "What is 6 * 7?")
         assert.equal("42\n", result.out, result.err)
-        local checked = shell.run(("cd %s && luacheck -q --std lua54 eval.lua p.lua strategy.lua "
-            .. ">$OUT 2>&1"):format(shell.quote(dir.path)))
+        local checked = shell.run(("cd %s && luacheck -q --std lua54 eval.lua p.lua search.lua "
+            .. "strategy.lua >$OUT 2>&1"):format(shell.quote(dir.path)))
         assert.equal(0, checked.status, checked.out)
     end)
 
@@ -681,7 +685,7 @@ describe("ponder init", function()
             assert.equal(0, r.status, r.err)
             return r.out
         end
-        for _, kind in ipairs { "model", "eval", "strategy", "policy" } do
+        for _, kind in ipairs { "model", "eval", "search", "strategy", "policy" } do
             local words = init(kind):match "^wrote %S+; try: ponder (.-)\n$"
             words = words:gsub(" %(ponder init model writes model.lua%)$", "")
             local r = shell.run(("cd %s; XDG_STATE_HOME=$PWD %s %s 2>$ERR >$OUT"):format(

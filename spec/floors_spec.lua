@@ -254,7 +254,7 @@ describe("a strategy", function()
     it("is named only in its own files", function()
         for _, path in ipairs(files("lua/ponder", "*.lua")) do
             local name = path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
-            local own = name:match "^ponder%.%l+%.(%l+)$" or name:match "^ponder%.(%l+)"
+            local own = name:match "^ponder%.%l+%.(%l+)[_%l]*$" or name:match "^ponder%.(%l+)"
             for line in read(path):gmatch "[^\n]+" do
                 for word in line:gsub("^%s*%-%-.*", ""):gmatch "[\"']([%l.]+)[\"']" do
                     local known = word:match "^ponder%.strategy%.(%l+)$" or word

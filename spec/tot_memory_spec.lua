@@ -19,8 +19,6 @@ describe("with failing memory", function()
     for name, opts in pairs {
         ["a run"] = 'traversal_strategy = "dfs", convergence_measure = "best_leaf"',
         ["a run in batches"] = "batch = 2, beam_width = 3",
-        ["a run by uct"] = 'search = "uct", rollout = "greedy"',
-        ["a run by ab_mcts"] = 'search = "ab_mcts", posterior = "mixed", batch = 2',
     } do
         it(name .. " ends with an error and leaks nothing", function()
             assert.is_true(memory.sweep(RUN:format(opts), 17) > 100)

@@ -22,9 +22,6 @@ local function random_options(batch)
     }
 end
 
--- Those that expand a node more than once, or a level at a time.
-local MANY = { ab_mcts = true, evolve = true, beam = true, dvts = true }
-
 --- Checks invariants of any machine; `open` lists the directives that wait for a reply.
 local function check_invariants(machine, open)
     local nodes, by_id = machine.nodes, {}
@@ -35,8 +32,7 @@ local function check_invariants(machine, open)
         assert.is_true(node.score == nil and node.parent_id == nil
             or node.score >= 0 and node.score <= 1, "score")
         assert.is_true(node.depth <= machine.max_depth, "depth")
-        assert.is_true(MANY[machine.search] or #node.children <= machine.branching_factor,
-            "children")
+        assert.is_true(#node.children <= machine.branching_factor, "children")
     end
     for _, node in ipairs(nodes) do
         for _, id in ipairs(node.children) do
@@ -52,7 +48,7 @@ local function check_invariants(machine, open)
     end
     local busy = machine.status == "generating" or machine.status == "evaluating"
     assert.equal(busy, #open > 0, "open calls of " .. machine.status)
-    assert.is_true(MANY[machine.search] or #open <= machine.batch)
+    assert.is_true(#open <= machine.batch)
     local generating = false
     for _, directive in ipairs(open) do
         generating = generating or directive.type == "generate_thoughts" or directive.generating
@@ -112,16 +108,9 @@ local function without_contexts(directives)
     return json.encode(json.array(list))
 end
 
-local function play_random(seed, batch, search)
+local function play_random(seed, batch)
     math.randomseed(seed)
     local opts = random_options(batch)
-    if search then
-        opts.search, opts.traversal_strategy, opts.seed = search, nil, seed
-        opts.rollout = math.random(2) == 1 and "greedy" or nil
-        opts.posterior = ({ "gaussian", "beta", "mixed" })[math.random(3)]
-        opts.max_iterations, opts.migrate_every = math.random(3, 20), math.random(1, 5)
-        opts.islands = math.random(1, 3)
-    end
     local machine, twin = tot.new(opts), tot.new(opts)
     local open, answered = {}, { "c7" }
     local function update(msg)
@@ -192,25 +181,10 @@ describe("Tree of Thoughts under random messages", function()
         end)
     end
 
-    for _, search in ipairs { "uct", "puct", "ab_mcts", "astar", "idastar", "dvts", "beam",
-        "evolve" } do
-        it("keeps its invariants with search = " .. search, function()
-            local reasons = {}
-            for seed = 1, 16 do
-                reasons[play_random(seed * 7, seed % 3 + 1, search)] = true
-            end
-            assert.is_true(reasons.error and (reasons.max_depth or reasons.max_nodes))
-        end)
-    end
-
     it("has independent clones", function()
-        local searches = { "uct", "ab_mcts", "dvts" }
-        for seed = 1, 45 do
+        for seed = 1, 30 do
             math.randomseed(seed)
             local opts = random_options(2)
-            if seed > 30 then
-                opts.search, opts.traversal_strategy = searches[seed % 3 + 1], nil
-            end
             local left
             local right = driver.run(tot.new(opts), ENV, { between = function(machine, open)
                 local copy = machine:clone()

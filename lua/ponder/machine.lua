@@ -65,8 +65,6 @@ local show = options.show
 ---@field name string `"tot"`
 ---@field core table the library of the core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
----@field check_options? fun(checked): string? checks the options together: what is wrong; it may
----change them
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides only it
 ---@field env? table<string, OptionRule> further fields of `env`; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
@@ -364,10 +362,6 @@ end
 local function check_opts(class, where, opts)
     local checked = options.check(where, opts, class.options, 3)
     local problem = Run.check_prompts(where, class, checked.prompts)
-    if not problem then
-        problem = class.check_options and class.check_options(checked)
-        problem = problem and where .. ": " .. problem
-    end
     if problem then
         error(problem, 3)
     end
@@ -497,7 +491,6 @@ function machine.class(class)
         transitions = class.core.transitions,
         ---The rules of its options.
         option_rules = class.options,
-        check_options = class.check_options,
         ---Its prompts: name -> the option that overrides only that one.
         prompt_names = class.prompts,
     }

@@ -272,9 +272,10 @@ local function drive(core, opts)
     return result, message, code
 end
 
--- The same; if there is a log, records the tree and which node each call is for.
+-- The same; if there is a log, records the tree and which node each call is for. (The tot strategy
+-- draws the tree itself.)
 local function drive_logged(core, opts)
-    if not scheduler.tape() or not task.current() then
+    if not scheduler.tape() or not task.current() or task.context "is_drawn" then
         return drive(core, opts)
     end
     local tree <close> = require("ponder.log.trees").of_search(core, opts)
@@ -524,14 +525,7 @@ function search.new(opts)
                 .. "their tickets ask twice", 2)
         end
     end
-    return session.open(opts)
-end
-
-function session.open(opts)
-    if type(opts) == "table" then
-        opts = options.merge({ expand = print }, opts) -- never called
-    end
-    opts = check_options(opts, "search.new", 4)
+    opts = check_options(options.merge({ expand = print }, opts), "search.new", 3) -- never called
     local core, started = new_core(opts), task.now()
     core:begin(callbacks.new(core, opts))
     return session.new(core, function()

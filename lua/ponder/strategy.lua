@@ -75,7 +75,7 @@ local strategy = {}
 ---@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
 ---@field start (fun(opts: table): table)? a new machine
 ---@field machine table? a library of machines instead of `start`: new, from_map, option_rules,
----  prompt_names, generate_call_id
+---  prompt_names, generate_call_id; with `run` the library of its board
 ---@field fixed table<string, any>? options of the machine that the user cannot choose
 ---@field reply (fun(call: ponder.strategy.Call): string)? the type of the message for a reply;
 ---  default "llm_result"
@@ -129,10 +129,10 @@ local function check(description)
     if type(d.prompts) == "string" then
         d.prompt_text, d.prompts = d.prompts, read_prompts(d.name, d.prompts)
     end
-    local forms = (d.run and 1 or 0) + (d.start and 1 or 0) + (d.machine and 1 or 0)
+    local forms = (d.run and 1 or 0) + (d.start and 1 or 0)
     if not d.name:find "^%a[%w_]*$" then
         refuse(("opts.name must be letters, digits and _ (got %s)"):format(options.show(d.name)))
-    elseif forms ~= 1 then
+    elseif forms ~= 1 and not (forms == 0 and d.machine) then
         refuse "opts must have one of run (a function) and start (makes a machine)"
     elseif next(d.roles) == nil then
         refuse "opts.roles must name at least one role"
@@ -256,20 +256,44 @@ function strategy.subject(name)
     return require(("ponder.%s.prompts"):format(name))
 end
 
+-- Runs a file that the user named; returns what it returns, or nil, message, "UNREADABLE".
+local function load(path)
+    local value, err, code = files.run(path, "script", failures.with_traceback)
+    if err then
+        local problem = failures.describe(err)
+        return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem, code
+    end
+    return value
+end
+
 ---Runs a strategy file and returns its strategy.
 ---@param path string named by the user
 ---@return ponder.strategy.Library?
 ---@return string? message
 ---@return "UNREADABLE"? code
 function strategy.load(path)
-    local library, err, code = files.run(path, "script", failures.with_traceback)
-    if err then
-        local problem = failures.describe(err)
-        return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem, code
+    local library, message, code = load(path)
+    if message then
+        return nil, message, code
     elseif not strategy.is_library(library) then
         return nil, path .. ": must return ponder.strategy.new{...}"
     end
     return library
+end
+
+---Runs the file of a search policy (`ponder help policies`) and returns the policy.
+---@param path string named by the user
+---@return SearchPolicy?
+---@return string? message
+---@return "UNREADABLE"? code
+function strategy.load_policy(path)
+    local policy, message, code = load(path)
+    if message then
+        return nil, message, code
+    elseif type(policy) ~= "table" or type(policy.name) ~= "string" or not policy.select then
+        return nil, path .. ": must return a search policy: a table with name and select"
+    end
+    return policy
 end
 
 ---Whether a value is a library made by `new`.

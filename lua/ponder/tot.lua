@@ -118,7 +118,7 @@ local function begin(run, turn, msg)
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
-        traversal_strategy = views.order(run),
+        traversal_strategy = run.options.traversal_strategy,
         branching_factor = run.options.branching_factor,
         max_depth = run.options.max_depth,
         max_nodes = run.options.max_nodes,
@@ -314,14 +314,8 @@ end
 
 local class = {
     name = "tot",
-    core = {
-        new = function(opts)
-            return (opts.search and require "ponder.tot.search" or core).new(opts)
-        end,
-        transitions = core.transitions,
-    },
-    options = tot_options.RULES,
-    check_options = tot_options.normalize,
+    core = core,
+    options = tot_options,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",

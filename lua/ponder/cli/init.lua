@@ -1,4 +1,4 @@
---- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
+--- `ponder init eval|policy|search|strategy|model [FILE]`: a commented file to start from.
 
 local cli = require "ponder.cli"
 local exists = require("ponder.file").exists
@@ -80,6 +80,48 @@ local result = search.run {
 
 print(result.stop_reason, table.concat(result.best_path, " -> "))
 return result
+]]
+
+local SEARCH = [[
+-- Your own search: which nodes are expanded next, and what is learned from them. Use it with
+--
+--     ponder tot --search %s "Use 4 4 6 8 to make 24"
+--
+-- or, with plain functions, as search.run { search = dofile "%s", ... }. `ponder help policies`
+-- says what a policy may do.
+
+return {
+    name = "greedy", -- for people: in the log, on the page
+
+    -- Called once: the policy's own state. `tree` can be asked: tree:count(), tree:score(id),
+    -- tree:depth(id), tree:parent(id), tree:children(id), tree:expandable(id)... The root is 0.
+    start = function()
+        return { open = { 0 } }
+    end,
+
+    -- The tickets of a round: the nodes to expand, at most `tree.batch` of them here. An empty list
+    -- ends the search. Chance must come from tree:draw(...), or a run cannot be replayed.
+    select = function(state, tree)
+        table.sort(state.open, function(a, b)
+            if tree:score(a) ~= tree:score(b) then return tree:score(a) > tree:score(b) end
+            return a < b
+        end)
+        local tickets = {}
+        while #tickets < tree.batch and state.open[1] do
+            tickets[#tickets + 1] = { node = table.remove(state.open, 1) }
+        end
+        return tickets
+    end,
+
+    -- Called after each round. A ticket's `children` are the nodes that it made, in order.
+    back_up = function(state, tree, tickets)
+        for _, ticket in ipairs(tickets) do
+            for _, id in ipairs(ticket.children) do
+                if tree:expandable(id) then state.open[#state.open + 1] = id end
+            end
+        end
+    end,
+}
 ]]
 
 local STRATEGY = [[
@@ -197,23 +239,25 @@ return function(request)
 end
 ]]
 
-local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY, model = MODEL }
+local KINDS = { eval = EVAL, policy = POLICY, search = SEARCH, strategy = STRATEGY, model = MODEL }
 -- What to type next. MODEL stands for the option of a scripted model if no model is named.
 local TRY = { eval = "ponder eval MODELFILE", policy = "ponder FILE",
+    search = 'ponder tot MODEL--search FILE "What is 6 * 7?"',
     strategy = 'ponder ask MODEL--strategy FILE "What is 6 * 7?"',
     model = 'ponder chat --model script:FILE "6 * 7"' }
-local WORDS = { "eval", "policy", "strategy", "model" }
+local WORDS = { "eval", "policy", "search", "strategy", "model" }
 
 local init = { words = WORDS, files = true, expects = { 0, 2, "one file" } }
 
 init.summary = "write a commented file to start from"
 
 init.about = [[
-ponder init [eval|policy|strategy|model] [FILE]
+ponder init [eval|policy|search|strategy|model] [FILE]
 
-Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
-strategy (strategy.lua), or a scripted model (model.lua) to try the others offline. An existing file
-is not changed; - writes to standard output.]]
+Writes a commented Lua file: an evaluation (eval.lua, the default), a search over callbacks
+(policy.lua), a search of your own (search.lua), a strategy (strategy.lua), or a scripted model
+(model.lua) to try the others offline. An existing file is not changed; - writes to standard
+output.]]
 
 -- The command that tries a file.
 local function try(kind, path)

@@ -144,11 +144,6 @@ function Session:result()
     return self.result_of()
 end
 
----A search with the options of search.new, and greedy rollouts, whose waves come as rounds. (Set by
----ponder.search.)
----@type fun(opts: SearchOptions): ponder.search.Session
-session.open = nil
-
 ---@param core userdata of ponder.core.search, which has begun
 ---@param result_of fun(): SearchResult
 ---@return ponder.search.Session

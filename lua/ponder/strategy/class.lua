@@ -131,11 +131,6 @@ end
 local function new(kind, opts, state, level)
     local name = ("strategy.%s.new"):format(kind.name)
     local checked = options.check(name, opts, kind.rules, level + 1)
-    local check = kind.machine.check_options
-    local problem = check and check(machine_options(kind, checked))
-    if problem then
-        error(("%s: %s"):format(name, problem), level + 1)
-    end
     settings.check(name, kind, checked, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)
     if state == nil then
@@ -390,9 +385,10 @@ function class.new(kind)
         ---A strategy; an invalid or unknown option raises.
         ---@param opts table?
         ---@param state table? from `s:state()` or `init`
+        ---@param level integer? of the errors, 1 (default) for the caller
         ---@return ponder.strategy.Strategy
-        new = function(opts, state)
-            local s = new(kind, opts, state, 2) -- no tail call: errors name the caller
+        new = function(opts, state, level)
+            local s = new(kind, opts, state, (level or 1) + 1) -- no tail call: it has a level
             return s
         end,
         ---The state of a strategy that has not started, a plain table.

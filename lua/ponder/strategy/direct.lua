@@ -281,11 +281,19 @@ function Thinker:ask(what, fields, opts)
         value = opts.read(text)
     end
     if value == nil then
-        error(setmetatable({ message = ("strategy.%s: the reply to %s cannot be read: %s"):format(
-            self.run.s.kind.name, kind, options.show(quote.line(text))), code = "BAD_REPLY",
-            asked = reply.asked }, Failure), 0)
+        self:fail(kind, text, reply)
     end
     return value, reply
+end
+
+---Ends the run (BAD_REPLY): a reply cannot be used.
+---@param kind string the prompt that it answers
+---@param text string
+---@param reply table
+function Thinker:fail(kind, text, reply)
+    error(setmetatable({ message = ("strategy.%s: the reply to %s cannot be read: %s"):format(
+        self.run.s.kind.name, kind, options.show(quote.line(text))), code = "BAD_REPLY",
+        asked = reply.asked }, Failure), 0)
 end
 
 ---Runs a tool; the log keeps its result.

@@ -6,17 +6,20 @@
 ---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
 ---     print(outcome and outcome.answer or message)
 ---
---- The machine ponder.tot runs the search and says which calls it needs. This file describes, for
---- ponder.strategy.new, which model makes each call and what counts as the answer (the best
---- thought).
+--- The machine ponder.tot grows the tree as the paper does and says which calls it needs. This file
+--- describes, for ponder.strategy.new, which model makes each call and what counts as the answer
+--- (the best thought). With `search`, the name of any search of search.run or a policy,
+--- ponder.search grows the tree instead (ponder.strategy.tot_search).
 ---
 --- Calls have three roles: `generate` proposes thoughts, `evaluate` scores them, and `repair` asks
 --- again for an unreadable reply, with the model of `generate`. `models = { evaluate = "..." }`
 --- makes another model the judge. ponder.strategy.class documents what all strategies share.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
+local tot_search = require "ponder.strategy.tot_search"
 
 -- The best thought of the result, else the best leaf; nil while the root, which has no score, is
 -- the only node.
@@ -39,12 +42,8 @@ local function current_depth(machine)
     return node and node.depth
 end
 
-return strategy.new {
+local machine = strategy.new {
     name = "tot",
-    summary = "answer a question with Tree of Thoughts",
-    about = [[
-Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
-2023).]],
     machine = tot,
     fixed = { require_scores = true },
     roles = { -- by directive of the machine
@@ -107,3 +106,46 @@ Proposes steps towards an answer, has each scored, expands the best, and repeats
         end)
     end,
 }
+
+-- Its order and its rules when to stop, which a search replaces.
+local MACHINE_ONLY = { "traversal_strategy", "select", "halt", "convergence_window",
+    "min_score_improvement", "convergence_measure", "stop_at_max_depth", "top_k" }
+
+---@class ponder.strategy.TotLibrary: ponder.strategy.Library
+local library = options.merge({}, machine)
+
+library.summary = "answer a question with Tree of Thoughts"
+library.about = [[
+Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
+2023). With --search any search of search.run grows the tree, or the policy that a Lua file
+returns.]]
+
+---A strategy; an invalid or unknown option raises.
+---@param opts table? with `search` ("uct", "halving"... or a policy) those of that search, too
+---@param state table? from `s:state()` or `init`; not with `search`
+---@return ponder.strategy.Strategy
+function library.new(opts, state)
+    local chosen = type(opts) == "table" and opts.search ~= nil and tot_search or machine
+    for _, name in ipairs(chosen == tot_search and MACHINE_ONLY or {}) do
+        if opts[name] ~= nil then
+            error(("strategy.tot.new: opts.%s is not for opts.search"):format(name), 2)
+        end
+    end
+    local s = chosen.new(opts, state, 2) -- no tail call: errors name the caller
+    return s
+end
+
+---A list of the options, in the order of help texts.
+---@return ponder.strategy.Option[]
+function library.options()
+    local list, has = machine.options(), {}
+    for _, option in ipairs(list) do
+        has[option.name] = true
+    end
+    for _, option in ipairs(tot_search.options()) do
+        list[#list + 1] = not has[option.name] and option or nil
+    end
+    return list
+end
+
+return library

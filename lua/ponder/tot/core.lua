@@ -174,52 +174,13 @@ local function slot_of(self, id, wanted)
     return slot, kind, subject
 end
 
--- What another search does in its own way (ponder.tot.search): the nodes of the first round, how
--- many thoughts a slot asks for, what becomes of new nodes, and the nodes of the next round.
-
-function Tot.begin_rounds()
-    return { 1 }
-end
-
-function Tot:width()
-    return self.options.branching_factor
-end
-
-function Tot:enqueue_new()
-    for node = self.first_new, #self.parents do
-        if is_expandable(self, node) then
-            local key = key_of(self, node)
-            self.keys[node] = key
-            enqueue(self, node, key)
-        end
-    end
-    cap_frontier(self)
-end
-
-function Tot:select_nodes()
-    local nodes = {}
-    while #nodes < self.options.batch and self.open_count > 0 do
-        nodes[#nodes + 1] = pop_open(self)
-    end
-    if not nodes[1] then
-        return nil, "max_depth"
-    end
-    return nodes
-end
-
-function Tot:frontier_size()
-    return self.open_count
-end
-
-function Tot.figures() end
-
 ---Adds the root and asks for its thoughts.
 ---@return string[] ids of the first round's calls
 function Tot:start(call_id, now)
     machine_core.start(self, call_id, now)
     add_node(self, 0, false)
     self.rounds = 1
-    return open_slots(self, self:begin_rounds())
+    return open_slots(self, { 1 })
 end
 
 ---Thoughts arrived: closes the call and opens the one for their scores.
@@ -228,7 +189,7 @@ end
 function Tot:thoughts(id, count)
     local slot, _, subject = slot_of(self, id, "generate")
     slot.phase, slot.retries = "evaluating", 0
-    slot.count = math.min(count, self:width(subject + 1))
+    slot.count = math.min(count, self.options.branching_factor)
     self:close_call(id)
     local next_id = self:open_call("evaluate", subject)
     self.generating = self.generating - 1
@@ -266,9 +227,7 @@ end
 local function grow(self)
     self.first_new = #self.parents + 1
     for _, slot in ipairs(self.slots) do
-        slot.first = #self.parents + 1
-        slot.made = math.min(slot.count, self.options.max_nodes - #self.parents)
-        for i = 1, slot.made do
+        for i = 1, math.min(slot.count, self.options.max_nodes - #self.parents) do
             add_node(self, slot.node, slot.scores[i])
         end
     end
@@ -362,7 +321,13 @@ function Tot:verdict(now, budgets_only)
     if reason then
         return reason
     end
-    self:enqueue_new()
+    for node = self.first_new, #self.parents do
+        if is_expandable(self, node) then
+            self.keys[node] = key_of(self, node)
+            enqueue(self, node, self.keys[node])
+        end
+    end
+    cap_frontier(self)
     self:move "expanding"
 end
 
@@ -385,14 +350,15 @@ end
 ---@return string[]? calls nil: the run ends, or the choice was refused
 ---@return string? reason
 function Tot:take(chosen)
-    local nodes, reason = chosen
+    local nodes = chosen or {}
     if chosen and not take_chosen(self, chosen) then
         return nil
-    elseif not chosen then
-        nodes, reason = self:select_nodes()
-        if not nodes then
-            return nil, reason
-        end
+    end
+    while not chosen and #nodes < self.options.batch and self.open_count > 0 do
+        nodes[#nodes + 1] = pop_open(self)
+    end
+    if not nodes[1] then
+        return nil, "max_depth"
     end
     self.rounds = self.rounds + 1
     self:move "generating"
@@ -411,18 +377,15 @@ end
 ---@return integer depth reached
 ---@return number? best score
 function Tot:counts()
-    return #self.parents, self:frontier_size(), self.depth_reached, self.best_score
+    return #self.parents, self.open_count, self.depth_reached, self.best_score
 end
 
 ---@return integer? parent
 ---@return number? score
 ---@return integer depth
----@return integer? visits
----@return number? value
 function Tot:node(node)
     local parent = self.parents[node]
-    return parent > 0 and parent or nil, self.scores[node] or nil, self.depths[node],
-        self:figures(node)
+    return parent > 0 and parent or nil, self.scores[node] or nil, self.depths[node]
 end
 
 ---@return integer[] children in order of creation
@@ -472,7 +435,7 @@ end
 ---@return integer thoughts to ask for
 function Tot:slot_node(slot)
     local node = self.slots[slot].node
-    return node, "n" .. node, self:width(slot)
+    return node, "n" .. node, self.options.branching_factor
 end
 
 ---@return integer node
@@ -494,30 +457,21 @@ end
 -------------------------------------------------------------------------------
 -- A saved machine, which may be hostile: each returns whether the part fits
 
-function Tot.keeps_children_together()
-    return true -- a node is expanded once
-end
-
 function Tot:load_node(parent, score)
     if (parent == nil) ~= (#self.parents == 0) then
         return false
     end
     local siblings = self.children[parent]
-    if siblings and siblings[#siblings] ~= #self.parents and self:keeps_children_together() then
-        return false
+    if siblings and siblings[#siblings] ~= #self.parents then
+        return false -- a node is expanded once
     end
     add_node(self, parent or 0, score or false)
     return true
 end
 
-function Tot:most_thoughts()
-    local opts = self.options
-    return opts.branching_factor * (opts.search == "dvts" and opts.subtrees or 1)
-end
-
 function Tot:load_slot(node, phase, count, retries, scores)
     local has_thoughts = phase ~= "generating"
-    if has_thoughts ~= (count > 0) or count > self:most_thoughts()
+    if has_thoughts ~= (count > 0) or count > self.options.branching_factor
         or retries > self.options.max_parse_retries or phase == "done" and #scores ~= count then
         return false
     end
@@ -566,7 +520,7 @@ local function calls_fit(self)
 end
 
 -- Whether the slots are about leaves that are not on the frontier, each once.
-function Tot:slots_fit()
+local function slots_fit(self)
     local seen = {}
     for _, slot in ipairs(self.slots) do
         local node = slot.node
@@ -584,7 +538,7 @@ function Tot:load_end(answer, generations, evaluations, recent)
     local is_idle = self:status() == "idle"
     if is_idle ~= (#self.parents == 0) or is_idle ~= (#self.slots == 0)
         or not is_idle and subject >= #self.slots
-        or self:is_busy() and not (calls_fit(self) and self:slots_fit())
+        or self:is_busy() and not (calls_fit(self) and slots_fit(self))
         or answer and self.children[answer] then
         return false
     end
@@ -595,38 +549,20 @@ end
 
 -------------------------------------------------------------------------------
 
----Makes a class of cores.
----@param methods table<string, function> those that differ
----@return table
-local function extend(methods)
-    local all = {}
-    for _, list in ipairs { Tot, methods } do
-        for name, method in pairs(list) do
-            all[name] = method
-        end
-    end
-    local kind = {}
-    for name, value in pairs(KIND) do
-        kind[name] = value
-    end
-    local class = machine_core.class(kind, all)
-    local new_core = class.new
-    ---@param opts table the checked options of tot.new
-    ---@return TotCore
-    function class.new(opts)
-        local self = new_core(opts)
-        self.parents, self.scores, self.depths, self.children = {}, {}, {}, {}
-        self.open, self.keys, self.heap, self.open_count = {}, {}, {}, 0
-        self.slots, self.generating, self.rounds, self.first_new = {}, 0, 0, 1
-        self.depth_reached, self.measures, self.pieces = 0, {}, {}
-        self.repairs = { generate = 0, evaluate = 0 }
-        self.leaves = opts.convergence_measure == "best_leaf" and {} or nil
-        return self
-    end
-    class.methods = kind.metatable.__index
-    return class
+local class = machine_core.class(KIND, Tot)
+local new_core = class.new
+
+---@param opts table the checked options of tot.new
+---@return TotCore
+function class.new(opts)
+    local self = new_core(opts)
+    self.parents, self.scores, self.depths, self.children = {}, {}, {}, {}
+    self.open, self.keys, self.heap, self.open_count = {}, {}, {}, 0
+    self.slots, self.generating, self.rounds, self.first_new = {}, 0, 0, 1
+    self.depth_reached, self.measures = 0, {}
+    self.repairs = { generate = 0, evaluate = 0 }
+    self.leaves = opts.convergence_measure == "best_leaf" and {} or nil
+    return self
 end
 
-local class = extend {}
-class.extend = extend
 return class

@@ -12,7 +12,6 @@ function map_of.save(run, map)
     map.nodes = array {}
     for node = 1, run.core:node_count() do
         map.nodes[node] = views.node(run, node)
-        map.nodes[node].visits, map.nodes[node].value = nil, nil -- recomputed on loading
     end
     for _, name in ipairs {
         "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",
@@ -20,8 +19,6 @@ function map_of.save(run, map)
     } do
         map[name] = views.fields[name](run)
     end
-    map.expansions = run.core.expansions and array(table.move(run.core.expansions, 1,
-        #run.core.expansions, 1, {}))
     local answer = run.core:answer()
     map.answer_id = answer and "n" .. answer
 end
@@ -129,11 +126,6 @@ function map_of.load(run, reader)
     local recent = reader:list("recent_best_scores", function(score, field)
         return reader:check(field, score, SCORE)
     end)
-    local expansions = reader:list("expansions", function(count, field)
-        local kept = reader:check(field, count, COUNT)
-        return run.options.search and kept
-            or reader:refuse(field, "is for a search without a frontier")
-    end)
     run.parser_mode = map.parser_mode and reader:text("parser_mode", map.parser_mode)
     run.parser_errors = reader:list("parser_errors", function(code, field)
         return reader:text(field, code)
@@ -143,7 +135,7 @@ function map_of.load(run, reader)
     local fits = run.core:load_end(answer,
         reader:check("parse_retries.generation", retries.generation, COUNT),
         reader:check("parse_retries.evaluation", retries.evaluation, COUNT),
-        recent, expansions)
+        recent)
     if not fits then
         reader:refuse("round", "must be the nodes that the open calls are about")
     end

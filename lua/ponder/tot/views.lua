@@ -15,8 +15,6 @@ local views = {}
 ---@field score number? 0 to 1; none for the root and unscored thoughts
 ---@field children string[]
 ---@field depth integer
----@field visits integer? uct, puct, ab_mcts: as in search.run
----@field value number?
 
 ---@class TotCandidate
 ---@field node_id string
@@ -27,12 +25,6 @@ local views = {}
 ---@field path_text string their texts, one per line
 
 local array = json.array
-
----The name of the search.
----@return string
-function views.order(run)
-    return run.options.traversal_strategy or run.options.search
-end
 
 ---The number of the node with that id, or nil.
 function views.index(run, id)
@@ -69,7 +61,7 @@ end
 
 ---@return TotNode
 function views.node(run, node)
-    local parent, score, depth, visits, value = run.core:node(node)
+    local parent, score, depth = run.core:node(node)
     return {
         id = "n" .. node,
         parent_id = parent and "n" .. parent,
@@ -77,8 +69,6 @@ function views.node(run, node)
         score = score,
         children = ids_of(run.core:children_of(node)),
         depth = depth,
-        visits = visits,
-        value = value,
     }
 end
 
@@ -262,7 +252,7 @@ local function result(run)
         tree = {
             node_count = node_count,
             frontier_size = frontier_size,
-            traversal_strategy = views.order(run),
+            traversal_strategy = opts.traversal_strategy,
             max_depth = opts.max_depth,
             branching_factor = opts.branching_factor,
         },
@@ -298,8 +288,6 @@ function views.complete_event(run)
 end
 
 views.fields = {
-    search = views.order,
-    traversal_strategy = views.order,
     root_id = function(run)
         return run.core:node_count() > 0 and "n1" or nil
     end,

@@ -68,6 +68,9 @@ far.]]
 local function make_strategy(self, given, tools)
     local opts = cli.expect(flags.options(given, self.rules))
     opts.tools = tools
+    if opts.search and opts.search:find "%.lua$" then
+        opts.search = cli.need(strategy.load_policy(opts.search))
+    end
     if given.prompts then
         cli.refuse_flag("--prompts", prompt.problem(given.prompts))
         prompt.add(given.prompts)

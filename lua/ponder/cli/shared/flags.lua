@@ -36,7 +36,9 @@ local SECTIONS = {
     { "Run log", "log", "no_log", "keep", "sync", "view" },
     { "Other searches", "search", "max_iterations", "c", "prior", "backup", "rollout", "guide",
         "no_normalize", "revisit", "c_init", "c_base", "posterior", "weight", "subtrees", "islands",
-        "population", "sharpness", "migrate_every", "migrate" },
+        "population", "sharpness", "migrate_every", "migrate", "considered", "gumbel",
+        "value_scale", "maxvisit_init", "lazy", "unvisited", "particles", "resample", "anneal",
+        "gibbs", "references" },
 }
 
 local function has_type(option, wanted)
