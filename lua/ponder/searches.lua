@@ -154,6 +154,7 @@ function searches.for_engine(opts)
             and (name == "beam" or opts.policy ~= nil and opts.policy.level or false),
         stop_score = stop == "terminal" and -math.huge or tonumber(stop),
         stops_at_terminal = stop == "terminal",
+        repeats = opts.policy and opts.policy.repeats,
         is_beta = name == "ab_mcts" and opts.posterior == "beta",
     })
 end

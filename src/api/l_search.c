@@ -17,26 +17,6 @@ const char *const core_callback_names[] = {
     "evaluate_all", "prior",    "spent",       "own",        "reflect",     "expanded", "scored",
     "pruned",       "now",      "refuse",      "add_fields", "begin_round", "select",   "back_up"};
 
-/* What a policy in Lua selects and backs up: search_program.c calls it. */
-static bool back_up_nothing(Search *s)
-{
-    (void)s;
-    return true;
-}
-
-static SearchStatus select_nothing(Search *s)
-{
-    (void)s; /* its tickets are there */
-    return SEARCH_OK;
-}
-
-const SearchPolicy search_lua = {
-    .name = "lua",
-    .back_up = back_up_nothing,
-    .select = select_nothing,
-    .counts_iterations = true,
-};
-
 Core *core_check(lua_State *L)
 {
     Core *core = luaL_checkudata(L, 1, CORE_TYPE);
@@ -110,6 +90,12 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
         api_set_number(L, "value", facts.value);
     if (facts.has_g)
         api_set_number(L, "g", facts.g);
+    if (core->search.policy == &search_lua && core->repeats)
+        api_set_integer(L, "expansions", core_expansions(&core->search, id, ticket));
+    if (core->search.policy == &search_lua && ticket > 0) {
+        core_push_ticket(L, self, (uint32_t)ticket - 1);
+        lua_setfield(L, -2, "ticket");
+    }
     if (core->asks[CALL_ADD_FIELDS]) {
         core_push_table(L, self, CORE_CALLBACKS);
         lua_rawgeti(L, -1, CALL_ADD_FIELDS + 1);
@@ -161,15 +147,6 @@ static int core_node_index(lua_State *L)
     lua_pushvalue(L, -2);
     lua_rawset(L, 1);
     return 1;
-}
-
-void core_push_places(lua_State *L, int self, uint32_t ticket)
-{
-    core_push_table(L, self, CORE_PLACES);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, (lua_Integer)ticket + 1);
-    lua_remove(L, -2);
 }
 
 /* ---- options: lua/ponder/search/options.lua has checked them ---- */
@@ -269,11 +246,13 @@ static int core_new(lua_State *L)
     lua_settop(L, 2);
     SearchOptions o = read_options(L);
     lua_getfield(L, 1, "is_beta");
-    bool is_beta = lua_toboolean(L, -1);
+    lua_getfield(L, 1, "repeats");
+    bool is_beta = lua_toboolean(L, -2), repeats = lua_toboolean(L, -1);
     Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
     core->program.calling = CALL_NONE;
     core->is_beta = is_beta;
+    core->repeats = repeats;
     bool ready = search_init(&core->search, api_alloc(L), &o);
     luaL_setmetatable(L, CORE_TYPE);
     lua_replace(L, 1); /* core, initial state */
@@ -417,8 +396,7 @@ static int core_extend(lua_State *L)
 }
 
 /* core:ticket(i) -> its node (nil: it scores the root or a level), whether it expands, k, its first
- * node to score, its first and the one after its last, the length of expand's list, ids by place.
- */
+ * node to score, its first and the one after its last. */
 static int core_ticket(lua_State *L)
 {
     const Search *s = &core_check(L)->search;
@@ -432,11 +410,7 @@ static int core_ticket(lua_State *L)
     lua_pushinteger(L, core_first_to_score(s, t));
     lua_pushinteger(L, t->first);
     lua_pushinteger(L, t->end);
-    lua_pushinteger(L, t->expands ? (lua_Integer)(t->last + t->dropped) : 0);
-    core_push_table(L, 1, CORE_PLACES);
-    lua_rawgeti(L, -1, i + 1);
-    lua_remove(L, -2);
-    return 8;
+    return 6;
 }
 
 /* core:calling([program]) -> name of the callback that runs, id and depth of its node; or nil. */
@@ -454,23 +428,6 @@ static int core_calling(lua_State *L)
 
 /* ---- the tree ---- */
 
-static uint32_t check_id(lua_State *L, const Core *core)
-{
-    lua_Integer id = luaL_checkinteger(L, 2);
-    if (id < 0 || id >= core->search.count) { /* without a position: that is the library's */
-        lua_pushfstring(L, "no node %I", (LUAI_UACINT)id);
-        lua_error(L);
-    }
-    luaL_argcheck(L, search_has(&core->search, (uint32_t)id), 2, "the node is gone");
-    return (uint32_t)id;
-}
-
-static int core_count(lua_State *L)
-{
-    lua_pushinteger(L, core_check(L)->search.count);
-    return 1;
-}
-
 /* core:best() -> id, or nil if nothing is scored. */
 static int core_best(lua_State *L)
 {
@@ -485,60 +442,11 @@ static int core_choice(lua_State *L)
     return push_id(L, halving_choice(&core_check(L)->search));
 }
 
-static int core_score(lua_State *L)
-{
-    const Core *core = core_check(L);
-    lua_pushnumber(L, search_node(&core->search, check_id(L, core))->score);
-    return 1;
-}
-
-static int core_value(lua_State *L)
-{
-    const Core *core = core_check(L);
-    lua_pushnumber(L, search_value(&core->search, check_id(L, core)));
-    return 1;
-}
-
-static int core_depth(lua_State *L)
-{
-    const Core *core = core_check(L);
-    return push_id(L, search_node(&core->search, check_id(L, core))->depth);
-}
-
-static int core_parent(lua_State *L)
-{
-    const Core *core = core_check(L);
-    return push_id(L, search_node(&core->search, check_id(L, core))->parent);
-}
-
-static int core_terminal(lua_State *L)
-{
-    const Core *core = core_check(L);
-    lua_pushboolean(L, search_node(&core->search, check_id(L, core))->terminal);
-    return 1;
-}
-
-/* core:expandable(id): whether it is neither terminal nor at max_depth. */
-static int core_expandable(lua_State *L)
-{
-    const Core *core = core_check(L);
-    lua_pushboolean(L, search_expandable(&core->search, check_id(L, core)));
-    return 1;
-}
-
-/* core:given(id) -> whether its score came from expand. */
-static int core_given(lua_State *L)
-{
-    const Core *core = core_check(L);
-    lua_pushboolean(L, search_node(&core->search, check_id(L, core))->given);
-    return 1;
-}
-
 /* For evaluate_all and prior, which have checked them. */
 static int core_set_score(lua_State *L)
 {
     Core *core = core_check(L);
-    search_node(&core->search, check_id(L, core))->score = luaL_checknumber(L, 3);
+    search_node(&core->search, core_check_id(L, core))->score = luaL_checknumber(L, 3);
     return 0;
 }
 
@@ -546,19 +454,10 @@ static int core_set_prior(lua_State *L)
 {
     Core *core = core_check(L);
     const SearchPolicy *policy = core->search.policy;
-    uint32_t id = check_id(L, core);
+    uint32_t id = core_check_id(L, core);
     luaL_argcheck(L, policy == &search_uct || policy == &search_halving, 1, "has no priors");
     *search_prior_of(&core->search, id) = luaL_checknumber(L, 3);
     return 0;
-}
-
-/* core:state(id) -> the node's state. */
-static int core_state(lua_State *L)
-{
-    uint32_t id = check_id(L, core_check(L));
-    core_push_table(L, 1, CORE_STATES);
-    core_push_state(L, lua_gettop(L), id);
-    return 1;
 }
 
 /* core:node(id, terminal_known, ticket) -> the node as a table, for expand with a ticket (from 1);
@@ -597,7 +496,7 @@ static int core_kept_ids(lua_State *L)
 static int core_path(lua_State *L)
 {
     const Core *core = core_check(L);
-    uint32_t id = check_id(L, core);
+    uint32_t id = core_check_id(L, core);
     core_push_table(L, 1, CORE_STATES);
     push_path(L, core, lua_gettop(L), id);
     return 1;
@@ -615,115 +514,41 @@ static int core_counts(lua_State *L)
     return n;
 }
 
-/* ---- random numbers ---- */
-
-#define DRAW_TYPE "ponder.search.draw"
-
-/* core.draw(seed, i, v, a) -> random numbers of ticket i, node v, arm a. */
-static int new_draw(lua_State *L)
-{
-    uint64_t at[4];
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint64_t)luaL_checkinteger(L, i + 1);
-    SearchDraw draw = search_draw(at[0], at[1], at[2], at[3]);
-    *(SearchDraw *)lua_newuserdatauv(L, sizeof draw, 0) = draw;
-    luaL_setmetatable(L, DRAW_TYPE);
-    return 1;
-}
-
-static SearchDraw *check_draw(lua_State *L)
-{
-    return luaL_checkudata(L, 1, DRAW_TYPE);
-}
-
-static int draw_u(lua_State *L)
-{
-    lua_pushnumber(L, search_uniform(check_draw(L)));
-    return 1;
-}
-
-static int draw_normal(lua_State *L)
-{
-    lua_pushnumber(L, search_normal(check_draw(L)));
-    return 1;
-}
-
-/* A parameter must be finite, else the draws would not end. */
-static double check_positive(lua_State *L, int argument)
-{
-    double x = luaL_checknumber(L, argument);
-    luaL_argcheck(L, x > 0 && x <= 1e300, argument, "must be > 0 and finite");
-    return x;
-}
-
-static int draw_student(lua_State *L)
-{
-    lua_pushnumber(L, search_student(check_draw(L), check_positive(L, 2)));
-    return 1;
-}
-
-static int draw_gamma(lua_State *L)
-{
-    lua_pushnumber(L, search_gamma(check_draw(L), check_positive(L, 2)));
-    return 1;
-}
-
-static int draw_beta(lua_State *L)
-{
-    lua_pushnumber(L, search_beta(check_draw(L), check_positive(L, 2), check_positive(L, 3)));
-    return 1;
-}
-
 PONDER_MODULE(luaopen_ponder_core_search)
 {
-    static const luaL_Reg draws[] = {{"beta", draw_beta},     {"gamma", draw_gamma},
-                                     {"normal", draw_normal}, {"student", draw_student},
-                                     {"u", draw_u},           {NULL, NULL}};
     static const luaL_Reg methods[] = {{"begin", core_begin},
                                        {"best", core_best},
                                        {"calling", core_calling},
                                        {"choice", core_choice},
-                                       {"count", core_count},
                                        {"counts", core_counts},
-                                       {"depth", core_depth},
-                                       {"expandable", core_expandable},
                                        {"extend", core_extend},
                                        {"fail", core_fail},
                                        {"finish", core_finish},
                                        {"give", core_give},
-                                       {"given", core_given},
                                        {"kept_ids", core_kept_ids},
                                        {"next_round", core_next_round},
                                        {"node", core_node},
                                        {"outcome", core_outcome},
-                                       {"parent", core_parent},
                                        {"path", core_path},
                                        {"program", core_new_program},
                                        {"pruned", core_pruned},
                                        {"round", core_round},
                                        {"run", core_run},
-                                       {"score", core_score},
                                        {"set_prior", core_set_prior},
                                        {"set_score", core_set_score},
-                                       {"state", core_state},
                                        {"step", core_step},
-                                       {"terminal", core_terminal},
                                        {"ticket", core_ticket},
-                                       {"value", core_value},
+                                       {"view", core_view},
                                        {NULL, NULL}};
-    luaL_newmetatable(L, DRAW_TYPE);
-    luaL_newlib(L, draws);
-    lua_setfield(L, -2, "__index");
     luaL_newmetatable(L, PROGRAM_TYPE);
     luaL_newmetatable(L, CORE_TYPE);
     lua_pushcfunction(L, core_gc);
     lua_setfield(L, -2, "__gc");
     luaL_newlib(L, methods);
+    core_add_fields(L, 0);
     lua_setfield(L, -2, "__index");
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 1);
     lua_pushcfunction(L, core_new);
     lua_setfield(L, -2, "new");
-    lua_pushcfunction(L, new_draw);
-    lua_setfield(L, -2, "draw");
     return 1;
 }

@@ -20,8 +20,8 @@ enum {
     CORE_KEYS, /* key -> id of the node that has it (astar, idastar: of the cheapest) */
     CORE_NODE_META,
     CORE_CALLBACKS, /* by Callback, from 1 */
-    CORE_PLACES,    /* a policy in Lua: by ticket, from 1, and place the id made or found */
-    CORE_VALUES = CORE_PLACES
+    CORE_TICKETS,   /* of a policy in Lua: its list of this round */
+    CORE_VALUES = CORE_TICKETS
 };
 
 /* The first are called with states, as users give them; the others by functions of
@@ -46,8 +46,8 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
-    CALL_SELECT,       /* () -> list of tickets, whether max_iterations ends the search */
-    CALL_BACK_UP,      /* () -> ids that are pruned, or nil */
+    CALL_SELECT,       /* () -> list of tickets, how many may be used; (list): what is wrong with it */
+    CALL_BACK_UP,      /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
 
@@ -72,6 +72,7 @@ typedef struct Core {
     bool started;        /* a search runs once */
     bool running;        /* core:run: nothing else may change the tree */
     bool is_beta;        /* scores must be from 0 to 1 */
+    bool repeats;        /* a policy in Lua may expand a node again */
     double deadline;     /* by the caller's clock, in seconds; infinity if there is none */
     bool stopped_before; /* by a Ctrl-C that the script has caught */
 } Core;
@@ -99,9 +100,6 @@ void core_push_table(lua_State *L, int index, int which);
 void core_push_state(lua_State *L, int states, uint32_t id);
 void core_push_chunk(lua_State *L, int states, uint32_t id);
 
-/* Pushes the new list of places of a ticket. */
-void core_push_places(lua_State *L, int self, uint32_t ticket);
-
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; for the
  * expand of a ticket (from 1; 0: none). `terminal_known`: is_terminal was asked, though not all
  * callbacks have been. `path` is made when it is read. */
@@ -110,6 +108,16 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
 
 /* The first of its nodes that a ticket scores; its `end`: it scores none. */
 uint32_t core_first_to_score(const Search *s, const SearchTicket *t);
+
+/* ---- search_lua.c ---- */
+
+SearchStatus core_select_in_lua(lua_State *L, Core *core);
+void core_back_up_in_lua(lua_State *L, Core *core);
+void core_push_ticket(lua_State *L, int self, uint32_t ticket);
+uint32_t core_expansions(const Search *s, uint32_t id, lua_Integer ticket);
+uint32_t core_check_id(lua_State *L, const Core *core);
+void core_add_fields(lua_State *L, int core);
+int core_view(lua_State *L);
 
 /* Methods in search_program.c. */
 int core_run(lua_State *L);

@@ -261,7 +261,7 @@ static void keep_slot(lua_State *L, const Program *p, int slot)
 }
 
 /* The list and scores that expand returned become those of the ticket. */
-static void take_list(lua_State *L, Program *p, SearchTicket *t)
+static void take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t)
 {
     lua_Integer length = take_length(L, p, RESULT, t->k);
     if (!lua_isnil(L, RESULT + 1) && !lua_istable(L, RESULT + 1))
@@ -274,6 +274,13 @@ static void take_list(lua_State *L, Program *p, SearchTicket *t)
     t->last = length < t->k ? (uint32_t)length : t->k;
     t->dropped = (uint64_t)(length - t->last);
     t->first = t->end = SEARCH_NO_NODE;
+    if (s->policy == &search_lua) {
+        core_push_ticket(L, SELF, p->ticket);
+        lua_createtable(L, (int)t->last, 0);
+        lua_copy(L, -1, PLACES);
+        lua_setfield(L, -2, "places");
+        keep_slot(L, p, PLACES);
+    }
 }
 
 static void fetch_state(lua_State *L, Program *p, lua_Integer place)
@@ -383,13 +390,9 @@ static void go_on(const Core *core, Program *p)
 }
 
 /* The first step of a ticket. */
-static Step begin_ticket(lua_State *L, Core *core, const Program *p, SearchTicket *t)
+static Step begin_ticket(const Core *core, SearchTicket *t)
 {
-    Search *s = &core->search;
-    if (s->policy == &search_lua && p->runs_all) {
-        core_push_places(L, SELF, p->ticket);
-        lua_replace(L, PLACES);
-    }
+    const Search *s = &core->search;
     if (s->rounds == 1) {
         t->end = 1;
         return core->asks[CALL_KEY] ? STEP_KEY : STEP_SCORE_ALL;
@@ -397,51 +400,6 @@ static Step begin_ticket(lua_State *L, Core *core, const Program *p, SearchTicke
     if (t->node == SEARCH_NO_NODE)
         return STEP_SCORE_ALL; /* a level */
     return STEP_STOP;
-}
-
-/* What a policy in Lua selects: a list of {node =, k =}, whether each expands; or whether
- * max_iterations ends the search. */
-static SearchStatus select_in_lua(lua_State *L, Core *core)
-{
-    Search *s = &core->search;
-    lua_settop(L, TOP);
-    lua_rawgeti(L, CALLBACKS, CALL_SELECT + 1);
-    lua_call(L, 0, 3);
-    lua_Integer count = lua_istable(L, TOP + 1) ? (lua_Integer)lua_rawlen(L, TOP + 1) : 0;
-    SearchStatus status = search_next_round(s);
-    if (lua_toboolean(L, TOP + 3))
-        return SEARCH_LIMIT;
-    for (lua_Integer i = 1; i <= count; i++) {
-        lua_settop(L, TOP + 3);
-        lua_rawgeti(L, TOP + 1, i);
-        lua_getfield(L, -1, "node");
-        SearchTicket *t = search_select(s, (uint32_t)lua_tointeger(L, -1));
-        if (t == NULL)
-            return SEARCH_NO_MEMORY;
-        if (lua_getfield(L, -2, "k") != LUA_TNIL)
-            t->k = lua_tointeger(L, -1) < SEARCH_ALL ? (uint32_t)lua_tointeger(L, -1) : SEARCH_ALL;
-        lua_rawgeti(L, TOP + 2, i);
-        t->expands = lua_toboolean(L, -1);
-        s->selected++;
-    }
-    return count > 0 ? SEARCH_OK : status;
-}
-
-static void back_up_in_lua(lua_State *L, Core *core)
-{
-    Search *s = &core->search;
-    lua_settop(L, TOP);
-    lua_rawgeti(L, CALLBACKS, CALL_BACK_UP + 1);
-    lua_call(L, 0, 1);
-    size_t count = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
-    if (!vec_reserve(&s->pruned, &s->alloc, count))
-        core_no_memory(L);
-    for (size_t i = 1; i <= count; i++) {
-        lua_rawgeti(L, -1, (lua_Integer)i);
-        vec_push(&s->pruned, (uint32_t)lua_tointeger(L, -1));
-        lua_pop(L, 1);
-    }
-    s->pruned_total += count;
 }
 
 /* Drops the states of freed nodes. */
@@ -513,7 +471,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             if (!search_back_up(s))
                 return core_no_memory(L);
             if (asks[CALL_BACK_UP] && s->rounds > 1)
-                back_up_in_lua(L, core);
+                core_back_up_in_lua(L, core);
             if (s->freed.count > 0)
                 drop_states(L, core, p);
             p->step = STEP_PRUNED;
@@ -533,7 +491,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_SELECT:
             p->calling = CALL_NONE;
             found =
-                asks[CALL_SELECT] && s->rounds > 0 ? select_in_lua(L, core) : search_next_round(s);
+                asks[CALL_SELECT] && s->rounds > 0 ? core_select_in_lua(L, core) : search_next_round(s);
             if (found == SEARCH_NO_MEMORY)
                 return core_no_memory(L);
             if (found != SEARCH_OK)
@@ -545,7 +503,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             go_on(core, p);
             break;
 
-        case STEP_TICKET: p->step = begin_ticket(L, core, p, t); break;
+        case STEP_TICKET: p->step = begin_ticket(core, t); break;
         case STEP_STOP:
             if (asks[CALL_STOP] && !t->scores && !p->asked_stop) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
@@ -574,7 +532,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 break;
             }
             AWAIT(call_expand(L, core, p, t));
-            take_list(L, p, t);
+            take_list(L, s, p, t);
             p->step = STEP_ITEM;
             break;
         case STEP_ITEM:
@@ -785,10 +743,6 @@ int core_new_program(lua_State *L)
     *p = (Program){.ticket = (uint32_t)ticket, .child = (uint32_t)child, .calling = CALL_NONE};
     p->step = child >= 0 ? STEP_CHILD : STEP_TICKET;
     luaL_setmetatable(L, PROGRAM_TYPE);
-    if (s->policy == &search_lua && child < 0) {
-        core_push_places(L, SELF, p->ticket);
-        lua_setiuservalue(L, -2, PLACES - LIST + 1);
-    }
     return 1;
 }
 

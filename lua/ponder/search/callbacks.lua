@@ -268,14 +268,12 @@ function callbacks.new(core, opts)
     if hook then
         functions.select, functions.back_up, functions.own = hook.select, hook.back_up, hook.own
     end
-    if hook or add_memory_field then
+    local add_fields = hook and hook.add_fields
+    functions.add_fields = add_fields or add_memory_field
+    if add_fields and add_memory_field then
         function functions.add_fields(node, id, ticket)
-            if hook then
-                hook.add_fields(node, id, ticket)
-            end
-            if add_memory_field then
-                add_memory_field(node)
-            end
+            add_fields(node, id, ticket)
+            add_memory_field(node)
         end
     end
     local wants = {}

@@ -76,30 +76,25 @@ local function own_callbacks(rules, opts)
     return names
 end
 
-local function check_tickets(list, core, rules, iterations)
-    if list ~= nil and type(list) ~= "table" then
-        wrong(rules.name, "select must return a list of tickets or nil (got %s)", type(list))
-    elseif list and #list == 0 and next(list) ~= nil then
-        wrong(rules.name, "select must return a list of tickets (got a table without element 1)")
-    end
-    local count, first = core:count(), iterations - 1
-    for i, ticket in ipairs(list or {}) do
+-- Raises what is wrong with a list of tickets.
+local function refuse_tickets(name, list, count, first)
+    local seen = {}
+    for i = 1, #list do
+        local ticket = list[i]
         if type(ticket) ~= "table" then
-            wrong(rules.name, "ticket %d: expected a table with a node (got %s)", i,
+            wrong(name, "ticket %d: expected a table with a node (got %s)", i,
                 options.show(ticket))
         end
-        local id, k, number = ticket.node, ticket.k, ticket.number
+        local id, k = ticket.node, ticket.k
         if math.type(id) ~= "integer" or id < 0 or id >= count then
-            wrong(rules.name, "ticket %d: no node %s", i, options.show(id))
+            wrong(name, "ticket %d: no node %s", i, options.show(id))
         elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
-            wrong(rules.name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
-        elseif number and number > first and number < first + i
-            and list[number - first] == ticket then
-            wrong(rules.name, "ticket %d: the same table as ticket %d", i, number - first)
+            wrong(name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
+        elseif seen[ticket] then
+            wrong(name, "ticket %d: the same table as ticket %d", i, seen[ticket])
         end
-        ticket.number = first + i
+        seen[ticket] = i
     end
-    return list or {}
 end
 
 ---Makes the functions with which the engine asks the policy.
@@ -109,51 +104,21 @@ end
 ---@return table hook select, back_up, own, add_fields; result() and iterations()
 function policy.hook(core, opts, rules)
     local limit = rules.max_iterations ~= false and opts.max_iterations
-    local repeats, name = rules.repeats or false, rules.name
-    local iterations, round, state, tickets = 0, 0, nil, {}
-    local expansions, pending, barren, children_of = {}, {}, {}, {}
-    local described, of_made, fields = {}, {}, {} -- fields by ticket; by ticket; by node
-    local results = {}
-    local hook = {}
-
-    local function expandable(id)
-        if not core:expandable(id) then
-            return false
-        elseif repeats then
-            return not barren[id]
-        end
-        return not expansions[id] and not pending[id]
-    end
-
-    local view = { round = 0, tickets = 0, room = 0, batch = opts.batch,
-        options = rules.options and opts.policy_options or opts.options or opts }
-    for _, method in ipairs { "count", "score", "value", "depth", "state", "terminal", "parent" } do
-        local get = core[method]
-        view[method] = function(_, id) return get(core, id) end
-    end
-    function view.expandable(_, id) return expandable(id) end
+    local name, iterations, round, state = rules.name, 0, 0, nil
+    local described, of_made, fields = {}, {}, {} -- by ticket; by ticket; by node
+    local results, hook, view = {}, {}, core:view()
+    view.round, view.tickets, view.room, view.batch = 0, 0, 0, opts.batch
+    view.options = rules.options and opts.policy_options or opts.options or opts
     function view.node(_, id) return core:node(id, true) end
     function view.results(_, callback, id) return results[callback] and results[callback][id] end
-    function view.draw(_, i, v, a) return core_search.draw(opts.seed, i, v, a) end
-    function view.expansions(_, id)
-        return core:depth(id) and expansions[id] or 0 -- depth raises for an unknown id
-    end
-    function view.children(_, id)
-        local list = core:depth(id) and children_of[id] or {}
-        return table.move(list, 1, #list, 1, {})
-    end
     local tree = setmetatable({}, { __index = view, __metatable = false,
         __newindex = function() error("the tree is read-only", 2) end })
 
-    local function describe(i, ticket)
-        if rules.describe then
-            local for_expand, for_made = call(rules, "describe", state, ticket)
-            described[i], of_made[i] = for_expand, for_made or for_expand
+    -- Returns the tickets, and how many of them are used; or raises what is wrong with them.
+    function hook.select(flawed)
+        if flawed then
+            refuse_tickets(name, flawed, core:count())
         end
-    end
-
-    -- Returns the tickets, whether each expands its node, whether max_iterations ends the search.
-    function hook.select()
         local room = limit and limit - iterations or math.maxinteger
         view.round, view.tickets, view.room = round, iterations, math.max(room, 1)
         if state == nil then
@@ -162,77 +127,53 @@ function policy.hook(core, opts, rules)
                 wrong(name, "start must return the policy's state (got nil)")
             end
         end
-        local list = check_tickets(call(rules, "select", state, tree), core, rules, iterations)
-        if room == 0 then
-            return {}, {}, #list > 0
+        local list = call(rules, "select", state, tree)
+        if list ~= nil and type(list) ~= "table" then
+            wrong(name, "select must return a list of tickets or nil (got %s)", type(list))
+        elseif list and #list == 0 and next(list) ~= nil then
+            wrong(name, "select must return a list of tickets (got a table without element 1)")
         end
-        local expands = {}
-        tickets = table.move(list, 1, math.min(#list, room), 1, {})
-        pending = {}
-        for i, ticket in ipairs(tickets) do
-            local id = ticket.node
-            expands[i] = expandable(id)
-            hook.earlier[i] = (expansions[id] or 0) + (pending[id] or 0)
-            if expands[i] then
-                pending[id] = (pending[id] or 0) + 1
-            end
-            describe(i, ticket)
-        end
-        round = round + 1
-        return tickets, expands, false
+        return list or {}, room
     end
 
-    -- Tells each ticket what came of it; returns the ids that are dropped.
-    function hook.back_up()
-        local became_barren = {}
-        for i, ticket in ipairs(tickets) do
-            local id, expands, _, _, first, last, returned, places = core:ticket(i - 1)
-            local children, all = {}, children_of[id] or {}
-            for child = first, last - 1 do
-                children[#children + 1], all[#all + 1] = child, child
-                fields[child] = of_made[i]
-            end
-            for place = 1, returned do
-                places[place] = places[place] or false
-            end
-            children_of[id] = all
-            if expands then
-                expansions[id] = (expansions[id] or 0) + 1
-                became_barren[id] = returned == 0 or became_barren[id]
-            end
-            ticket.children, ticket.returned, ticket.places = children, returned, places
+    -- The fields for ticket i of the round that expand sees, and those of the nodes made.
+    local function describe(i, ticket)
+        if rules.describe and not described[i] then
+            local for_expand, for_made = call(rules, "describe", state, ticket)
+            described[i], of_made[i] = for_expand or {}, for_made or for_expand or {}
         end
-        for id, is_barren in pairs(became_barren) do
-            barren[id] = is_barren or barren[id]
+        return described[i], of_made[i]
+    end
+
+    -- Takes in the tickets of a round; returns the ids that are dropped.
+    function hook.back_up(tickets)
+        for i, ticket in ipairs(rules.describe and tickets or {}) do
+            local _, made = describe(i, ticket)
+            for _, child in ipairs(ticket.children) do
+                fields[child] = made
+            end
         end
-        pending, described, of_made = {}, {}, {}
-        iterations = iterations + #tickets
+        described, of_made = {}, {}
+        iterations, round = iterations + #tickets, round + 1
         view.tickets = iterations
         return rules.back_up and call(rules, "back_up", state, tree, tickets)
     end
 
     -- The fields of a node: one of this round has those of the ticket that made it.
     local function fields_of(id)
-        if fields[id] or not next(of_made) then
-            return fields[id]
-        end
-        for i, made in pairs(of_made) do
+        for i, made in pairs(fields[id] and {} or of_made) do
             local _, _, _, _, first, last = core:ticket(i - 1)
             if id >= first and id < last then
                 return made
             end
         end
+        return fields[id]
     end
 
-    hook.earlier = {}
-    function hook.add_fields(node, id, i)
+    hook.add_fields = (rules.describe or rules.annotate) and function(node, id, i)
         options.merge(node, fields_of(id) or {})
-        if repeats then
-            node.expansions = i > 0 and hook.earlier[i] or expansions[id] or 0
-        end
         if i > 0 then
-            options.merge(node, described[i] or {})
-            node.ticket = tickets[i]
+            options.merge(node, describe(i, node.ticket) or {})
         end
         if rules.annotate and state ~= nil then
             options.merge(node, call(rules, "annotate", state, id) or {})

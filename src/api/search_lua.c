@@ -1,0 +1,351 @@
+/*
+ * search_lua.c -- search policies in Lua (lua/ponder/search/policy.lua): their tickets, the tree as
+ * they see it, and its random numbers.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/l_search.h"
+
+/* Beside each node; ids of 0 mean none, since the root is nobody's child. */
+typedef struct LuaNode {
+    uint32_t first_child, last_child, next_sibling;
+    uint32_t expansions; /* in rounds that are over */
+    uint32_t pending : 31; /* in this round */
+    uint32_t barren : 1; /* an expansion returned nothing */
+} LuaNode;
+
+static bool back_up_nothing(Search *s)
+{
+    (void)s;
+    return true;
+}
+
+static SearchStatus select_nothing(Search *s)
+{
+    (void)s; /* its tickets are there */
+    return SEARCH_OK;
+}
+
+const SearchPolicy search_lua = {
+    .name = "lua",
+    .extra_size = sizeof(LuaNode),
+    .back_up = back_up_nothing,
+    .select = select_nothing,
+    .counts_iterations = true,
+};
+
+static LuaNode *node_of(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
+
+static bool is_expandable(const Core *core, uint32_t id)
+{
+    const LuaNode *node = node_of(&core->search, id);
+    bool may = core->repeats ? !node->barren : node->expansions + node->pending == 0;
+    return may && search_expandable(&core->search, id);
+}
+
+/* Calls one of the policy's functions with `arguments` that are on the stack. */
+static void call_policy(lua_State *L, Callback callback, int arguments, int results)
+{
+    core_push_table(L, 1, CORE_CALLBACKS);
+    lua_rawgeti(L, -1, (lua_Integer)callback + 1);
+    lua_insert(L, -arguments - 2);
+    lua_pop(L, 1);
+    lua_call(L, arguments, results);
+}
+
+/* ---- rounds ---- */
+
+/* Adds the ticket on top of the stack, the i-th of the list below it, and pops it; false: it is not
+ * one. */
+static bool add_ticket(lua_State *L, Core *core, lua_Integer i, bool is_used)
+{
+    Search *s = &core->search;
+    lua_Integer number = (lua_Integer)s->iterations + i - 1;
+    if (!lua_istable(L, -1))
+        return false;
+    lua_getfield(L, -1, "node");
+    lua_getfield(L, -2, "k");
+    lua_getfield(L, -3, "number");
+    lua_Integer id = lua_isinteger(L, -3) ? lua_tointeger(L, -3) : -1;
+    lua_Integer k = lua_isnil(L, -2) ? s->options.k : lua_tointeger(L, -2);
+    lua_Integer before = lua_tointeger(L, -1) - number + i; /* its place, if it is there twice */
+    bool fits = id >= 0 && id < s->count && k >= 1 &&
+                (lua_isnil(L, -2) || lua_isinteger(L, -2));
+    if (before >= 1 && before < i) {
+        lua_rawgeti(L, -5, before);
+        fits = fits && !lua_rawequal(L, -1, -5);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 3);
+    if (!fits)
+        return false;
+    lua_pushinteger(L, number);
+    lua_setfield(L, -2, "number");
+    lua_pop(L, 1);
+    if (!is_used)
+        return true;
+    SearchTicket *t = search_select(s, (uint32_t)id);
+    if (t == NULL)
+        core_no_memory(L);
+    LuaNode *node = node_of(s, (uint32_t)id);
+    t->k = k < SEARCH_ALL ? (uint32_t)k : SEARCH_ALL;
+    t->expands = is_expandable(core, (uint32_t)id);
+    t->expansions = node->expansions + node->pending;
+    node->pending += t->expands;
+    s->selected++;
+    return true;
+}
+
+SearchStatus core_select_in_lua(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    int list = lua_gettop(L) + 1;
+    call_policy(L, CALL_SELECT, 0, 2);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, list), room = lua_tointeger(L, list + 1);
+    SearchStatus status = search_next_round(s);
+    lua_settop(L, list);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, list, i);
+        if (!add_ticket(L, core, i, i <= room)) {
+            lua_settop(L, list);
+            call_policy(L, CALL_SELECT, 1, 0); /* says what is wrong with the list */
+        }
+    }
+    if (room == 0)
+        return count > 0 ? SEARCH_LIMIT : status;
+    if (count > room) {
+        lua_createtable(L, (int)room, 0);
+        for (lua_Integer i = 1; i <= room; i++) {
+            lua_rawgeti(L, list, i);
+            lua_rawseti(L, -2, i);
+        }
+    }
+    lua_setiuservalue(L, 1, CORE_TICKETS);
+    return count > 0 ? SEARCH_OK : status;
+}
+
+/* Pushes the policy's own table of a ticket. */
+void core_push_ticket(lua_State *L, int self, uint32_t ticket)
+{
+    core_push_table(L, self, CORE_TICKETS);
+    lua_rawgeti(L, -1, (lua_Integer)ticket + 1);
+    lua_remove(L, -2);
+}
+
+/* What came of a ticket, for the policy and in the tree. */
+static void settle_ticket(lua_State *L, Search *s, uint32_t i)
+{
+    const SearchTicket *t = &s->tickets.items[i];
+    LuaNode *node = node_of(s, t->node);
+    lua_Integer returned = t->expands ? (lua_Integer)(t->last + t->dropped) : 0, place = 0;
+    core_push_ticket(L, 1, i);
+    lua_createtable(L, (int)(t->end - t->first), 0);
+    for (uint32_t id = t->first; id < t->end && t->expands; id++) {
+        lua_pushinteger(L, id);
+        lua_rawseti(L, -2, ++place);
+        *(node->last_child > 0 ? &node_of(s, node->last_child)->next_sibling
+                               : &node->first_child) = id;
+        node->last_child = id;
+    }
+    lua_setfield(L, -2, "children");
+    if (!t->expands) {
+        lua_newtable(L);
+        lua_setfield(L, -2, "places");
+    } else if (t->next < returned) {
+        lua_getfield(L, -1, "places");
+        for (place = t->next + 1; place <= returned && lua_istable(L, -1); place++) {
+            lua_pushboolean(L, false);
+            lua_rawseti(L, -2, place);
+        }
+        lua_pop(L, 1);
+    }
+    lua_pushinteger(L, returned);
+    lua_setfield(L, -2, "returned");
+    lua_pop(L, 1);
+    node->expansions += t->expands;
+    node->pending = 0;
+    node->barren |= t->expands && returned == 0;
+}
+
+void core_back_up_in_lua(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    int top = lua_gettop(L);
+    for (uint32_t i = 0; i < s->selected; i++)
+        settle_ticket(L, s, i);
+    core_push_table(L, 1, CORE_TICKETS);
+    call_policy(L, CALL_BACK_UP, 1, 1);
+    size_t count = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
+    if (!vec_reserve(&s->pruned, &s->alloc, count))
+        core_no_memory(L);
+    for (size_t i = 1; i <= count; i++) {
+        lua_rawgeti(L, -1, (lua_Integer)i);
+        vec_push(&s->pruned, (uint32_t)lua_tointeger(L, -1));
+        lua_pop(L, 1);
+    }
+    s->pruned_total += count;
+    lua_settop(L, top);
+}
+
+/* How often a node was expanded, before a ticket (from 1; 0: in all rounds that are over). */
+uint32_t core_expansions(const Search *s, uint32_t id, lua_Integer ticket)
+{
+    return ticket > 0 ? s->tickets.items[ticket - 1].expansions : node_of(s, id)->expansions;
+}
+
+/* ---- the tree ---- */
+
+typedef enum Field {
+    FIELD_COUNT,
+    FIELD_SCORE,
+    FIELD_VALUE,
+    FIELD_DEPTH,
+    FIELD_STATE,
+    FIELD_TERMINAL,
+    FIELD_PARENT,
+    FIELD_GIVEN,
+    FIELD_EXPANDABLE,
+    FIELD_EXPANSIONS,
+    FIELD_CHILDREN,
+    FIELDS
+} Field;
+
+static const char *const field_names[] = {"count",  "score", "value",      "depth",      "state",
+                                          "terminal", "parent", "given", "expandable", "expansions",
+                                          "children"};
+
+uint32_t core_check_id(lua_State *L, const Core *core)
+{
+    lua_Integer id = luaL_checkinteger(L, 2);
+    if (id < 0 || id >= core->search.count) { /* without a position: that is the library's */
+        lua_pushfstring(L, "no node %I", (LUAI_UACINT)id);
+        lua_error(L);
+    }
+    luaL_argcheck(L, search_has(&core->search, (uint32_t)id), 2, "the node is gone");
+    return (uint32_t)id;
+}
+
+/* Reads a field of the tree or of a node: core:score(id), tree:score(id). Upvalues: which; the
+ * search of a policy's tree, else nil. */
+static int read_field(lua_State *L)
+{
+    Field field = (Field)lua_tointeger(L, lua_upvalueindex(1));
+    const Core *core = lua_touserdata(L, lua_upvalueindex(2));
+    int self = core != NULL ? lua_upvalueindex(2) : 1;
+    core = core != NULL ? core : core_check(L);
+    const Search *s = &core->search;
+    uint32_t id = field != FIELD_COUNT ? core_check_id(L, core) : 0;
+    lua_Integer place = 0;
+    switch (field) {
+    case FIELD_COUNT: lua_pushinteger(L, s->count); break;
+    case FIELD_SCORE: lua_pushnumber(L, search_node(s, id)->score); break;
+    case FIELD_VALUE: lua_pushnumber(L, search_value(s, id)); break;
+    case FIELD_DEPTH: lua_pushinteger(L, search_node(s, id)->depth); break;
+    case FIELD_TERMINAL: lua_pushboolean(L, search_node(s, id)->terminal); break;
+    case FIELD_GIVEN: lua_pushboolean(L, search_node(s, id)->given); break;
+    case FIELD_PARENT:
+        if (id == 0)
+            return 0;
+        lua_pushinteger(L, search_node(s, id)->parent);
+        break;
+    case FIELD_STATE:
+        core_push_table(L, self, CORE_STATES);
+        core_push_state(L, lua_gettop(L), id);
+        break;
+    case FIELD_EXPANDABLE: lua_pushboolean(L, is_expandable(core, id)); break;
+    case FIELD_EXPANSIONS: lua_pushinteger(L, node_of(s, id)->expansions); break;
+    case FIELD_CHILDREN:
+        lua_newtable(L);
+        for (id = node_of(s, id)->first_child; id > 0; id = node_of(s, id)->next_sibling) {
+            lua_pushinteger(L, id);
+            lua_rawseti(L, -2, ++place);
+        }
+        break;
+    case FIELDS: return 0;
+    }
+    return 1;
+}
+
+/* Adds the readers of fields to the table on top of the stack: of a policy's tree if there is a
+ * search at `core`, else methods of any search. */
+void core_add_fields(lua_State *L, int core)
+{
+    for (int i = 0; i < FIELDS; i++) {
+        if (core == 0 && i >= FIELD_EXPANDABLE)
+            break;
+        lua_pushinteger(L, i);
+        core != 0 ? lua_pushvalue(L, core) : lua_pushnil(L);
+        lua_pushcclosure(L, read_field, 2);
+        lua_setfield(L, -2, field_names[i]);
+    }
+}
+
+/* ---- random numbers ---- */
+
+#define DRAW_TYPE "ponder.core.search.draw"
+
+/* tree:draw(i, v, a) -> random numbers of ticket i, node v, arm a. */
+static int new_draw(lua_State *L)
+{
+    const Core *core = lua_touserdata(L, lua_upvalueindex(1));
+    uint64_t at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = (uint64_t)luaL_checkinteger(L, i + 2);
+    SearchDraw draw = search_draw(core->search.options.seed, at[0], at[1], at[2]);
+    *(SearchDraw *)lua_newuserdatauv(L, sizeof draw, 0) = draw;
+    luaL_setmetatable(L, DRAW_TYPE);
+    return 1;
+}
+
+/* A parameter must be finite, else the draws would not end. */
+static double check_positive(lua_State *L, int argument)
+{
+    double x = luaL_checknumber(L, argument);
+    luaL_argcheck(L, x > 0 && x <= 1e300, argument, "must be > 0 and finite");
+    return x;
+}
+
+static const char *const draw_names[] = {"u", "normal", "student", "gamma", "beta"};
+
+/* draw:u(), draw:normal(), draw:student(nu), draw:gamma(x), draw:beta(x, y). */
+static int draw_number(lua_State *L)
+{
+    SearchDraw *d = luaL_checkudata(L, 1, DRAW_TYPE);
+    double x = 0;
+    switch (lua_tointeger(L, lua_upvalueindex(1))) {
+    case 0: x = search_uniform(d); break;
+    case 1: x = search_normal(d); break;
+    case 2: x = search_student(d, check_positive(L, 2)); break;
+    case 3: x = search_gamma(d, check_positive(L, 2)); break;
+    case 4: x = search_beta(d, check_positive(L, 2), check_positive(L, 3)); break;
+    }
+    lua_pushnumber(L, x);
+    return 1;
+}
+
+/* core:view() -> the methods of the tree that a policy sees. */
+int core_view(lua_State *L)
+{
+    core_check(L);
+    lua_settop(L, 1);
+    lua_newtable(L);
+    core_add_fields(L, 1);
+    if (luaL_newmetatable(L, DRAW_TYPE)) {
+        lua_newtable(L);
+        for (int i = 0; i < 5; i++) {
+            lua_pushinteger(L, i);
+            lua_pushcclosure(L, draw_number, 1);
+            lua_setfield(L, -2, draw_names[i]);
+        }
+        lua_setfield(L, -2, "__index");
+    }
+    lua_pop(L, 1);
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, new_draw, 1);
+    lua_setfield(L, -2, "draw");
+    return 1;
+}
