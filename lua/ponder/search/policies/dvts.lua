@@ -27,7 +27,7 @@ return {
     end,
 
     back_up = function(state, tree, tickets)
-        local opts, candidates, pruned = tree.options, {}, {} -- candidates by subtree
+        local opts, candidates, values, pruned = tree.options, {}, {}, {} -- candidates by subtree
         for _, ticket in ipairs(tickets) do
             for place, id in ipairs(ticket.places) do
                 local is_made = id and tree:parent(id) == ticket.node and not state.subtree_of[id]
@@ -36,6 +36,7 @@ return {
                     state.subtree_of[id] = subtree
                     candidates[subtree] = candidates[subtree] or {}
                     table.insert(candidates[subtree], id)
+                    values[id] = tree:value(id)
                 end
             end
         end
@@ -43,7 +44,7 @@ return {
         for _, subtree in ipairs(options.names(candidates)) do
             local ids = candidates[subtree]
             table.sort(ids, function(a, b)
-                local x, y = tree:value(a), tree:value(b)
+                local x, y = values[a], values[b]
                 return x > y or x == y and a < b
             end)
             for rank, id in ipairs(ids) do

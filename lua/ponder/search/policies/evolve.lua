@@ -6,59 +6,78 @@
 
 local sequence = require "ponder.sequence"
 
--- Whether node a is better than node b: by score, then the older.
-local function is_better(state, a, b)
-    local x, y = state.scores[a], state.scores[b]
-    return x > y or x == y and a < b
+-- An island is the list of its members' ids in order of joining; its field `order` lists them best
+-- first: by score, ties to the older.
+
+-- Where a node is in such a list, or belongs.
+local function rank_of(scores, order, id)
+    local score, low, high = scores[id], 1, #order + 1
+    while low < high do
+        local middle = (low + high) // 2
+        local other = scores[order[middle]]
+        if other > score or other == score and order[middle] < id then
+            low = middle + 1
+        else
+            high = middle
+        end
+    end
+    return low
 end
 
-local function sorted(state, members)
-    local ids = table.move(members, 1, #members, 1, {})
-    table.sort(ids, function(a, b) return is_better(state, a, b) end)
-    return ids
+local function remove(state, island, place)
+    local id = table.remove(island, place)
+    table.remove(island.order, rank_of(state.scores, island.order, id))
+end
+
+-- The members that may generate, in both orders; nil: none.
+local function eligible_of(state, island)
+    local members, order = {}, {}
+    if not next(state.closed) then
+        return island[1] and island, island.order
+    end
+    for rank = 1, #island do
+        local id, ranked = island[rank], island.order[rank]
+        members[#members + 1] = not state.closed[id] and id or nil
+        order[#order + 1] = not state.closed[ranked] and ranked or nil
+    end
+    return members[1] and members, order
 end
 
 ---------------------------------------------------------------------------------------------------
 -- Parents
 
--- Of a sorted list.
-local function median(numbers)
-    local half = #numbers // 2
-    return #numbers % 2 == 1 and numbers[half + 1] or (numbers[half] + numbers[half + 1]) / 2
-end
-
--- The same of |number - middle|: the distances grow from the middle to both ends.
-local function median_distance(numbers, middle)
-    local below, above = #numbers // 2, #numbers // 2 + 1
-    local distances = {}
-    for i = 1, #numbers // 2 + 1 do
-        local left = numbers[below] and middle - numbers[below] or math.huge
-        local right = numbers[above] and numbers[above] - middle or math.huge
-        distances[i] = math.abs(math.min(left, right))
+-- The median of the scores of a list in order, and the median of their distances from it: these grow
+-- from the middle to both ends.
+local function medians(scores, order)
+    local count = #order
+    local half = count // 2
+    local middle = count % 2 == 1 and scores[order[half + 1]]
+        or (scores[order[half]] + scores[order[half + 1]]) / 2
+    local above, below, last, before = half, half + 1, 0.0, 0.0
+    for _ = 1, half + 1 do
+        local left = above >= 1 and scores[order[above]] - middle or math.huge
+        local right = below <= count and middle - scores[order[below]] or math.huge
+        before = last
         if left <= right then
-            below = below - 1
+            last, above = left, above - 1
         else
-            above = above + 1
+            last, below = right, below + 1
         end
     end
-    local half = #numbers // 2
-    return #numbers % 2 == 1 and distances[half + 1] or (distances[half] + distances[half + 1]) / 2
+    return middle, count % 2 == 1 and last or (before + last) / 2
 end
 
-local function draw_weighted(state, tree, members, i, island)
-    local scores, numbers, sums, sum = state.scores, {}, {}, 0.0
-    local exp, sharpness = math.exp, tree.options.sharpness
-    for j, id in ipairs(members) do
-        numbers[j] = scores[id]
-    end
-    table.sort(numbers)
-    local middle = median(numbers)
-    local scale = math.max(median_distance(numbers, middle), 1e-6)
-    for j, id in ipairs(members) do
+local function draw_weighted(state, tree, members, order, i, island)
+    local scores, children, pending = state.scores, state.children, state.pending
+    local exp, sharpness, sums, sum = math.exp, tree.options.sharpness, {}, 0.0
+    local middle, scale = medians(scores, order)
+    scale = math.max(scale, 1e-6)
+    for j = 1, #members do
+        local id = members[j]
         local x = sharpness * ((scores[id] - middle) / scale)
-        local power = exp(-math.abs(x))
+        local power = exp(x >= 0 and -x or x)
         local sigmoid = (x >= 0 and 1 or power) / (1 + power)
-        sum = sum + sigmoid / (1 + ((state.children[id] or 0) + (state.pending[id] or 0)))
+        sum = sum + sigmoid / (1 + ((children[id] or 0) + (pending[id] or 0)))
         sums[j] = sum
     end
     local t = tree:draw(i, 0, island):u() * sum
@@ -70,15 +89,15 @@ local function draw_weighted(state, tree, members, i, island)
     return members[#members]
 end
 
-local function choose_puct(state, tree, members, i)
-    local ids, scores = sorted(state, members), state.scores
-    local m = #ids
-    local scale = math.max(scores[ids[1]] - scores[ids[m]], 1e-6)
+local function choose_puct(state, tree, _, order, i)
+    local scores, below, best_child = state.scores, state.below, state.best_child
+    local m, c = #order, tree.options.c
+    local scale = math.max(scores[order[1]] - scores[order[m]], 1e-6)
     local root, best, highest = math.sqrt(1 + i), nil, nil
-    for r, id in ipairs(ids) do
+    for r = 1, m do
+        local id = order[r]
         local p = (m - (r - 1)) / (m * (m + 1) / 2)
-        local bound = (state.best_child[id] or scores[id])
-            + tree.options.c * scale * p * root / (1 + (state.below[id] or 0))
+        local bound = (best_child[id] or scores[id]) + c * scale * p * root / (1 + (below[id] or 0))
         if not best or bound > highest or bound == highest and id < best then
             best, highest = id, bound
         end
@@ -86,32 +105,11 @@ local function choose_puct(state, tree, members, i)
     return best
 end
 
-local function choose_best(state, _, members)
-    local best = members[1]
-    for _, id in ipairs(members) do
-        best = is_better(state, id, best) and id or best
-    end
-    return best
+local function choose_best(_, _, _, order)
+    return order[1]
 end
 
 local CHOOSE = { weighted = draw_weighted, puct = choose_puct, best = choose_best }
-
--- The first island, from that of ticket i on, with members that may generate; and these.
-local function find_island(state, tree, i)
-    local count = #state.islands
-    for step = 0, count - 1 do
-        local island = (i + step) % count
-        local eligible = {}
-        for _, id in ipairs(state.islands[island + 1]) do
-            if tree:expandable(id) then
-                eligible[#eligible + 1] = id
-            end
-        end
-        if eligible[1] then
-            return island, eligible
-        end
-    end
-end
 
 ---------------------------------------------------------------------------------------------------
 -- Islands
@@ -120,21 +118,21 @@ local function join(state, tree, island, id)
     local cell = tree:results("features", id)
     for place, member in ipairs(cell and island or {}) do
         if tree:results("features", member) == cell then
-            local is_higher = state.scores[id] > state.scores[member]
-            if not is_higher then
+            if state.scores[id] <= state.scores[member] then
                 return
             end
-            table.remove(island, place)
+            remove(state, island, place)
             break
         end
     end
     island[#island + 1] = id
+    table.insert(island.order, rank_of(state.scores, island.order, id), id)
     if #island > (tree.options.population or math.huge) then
-        local worst = 1
-        for place, member in ipairs(island) do
-            worst = is_better(state, island[worst], member) and place or worst
+        local worst, place = island.order[#island], #island
+        while island[place] ~= worst do
+            place = place - 1
         end
-        table.remove(island, worst)
+        remove(state, island, place)
     end
 end
 
@@ -142,9 +140,8 @@ end
 local function migrate(state, tree)
     local moving = {}
     for i, island in ipairs(state.islands) do
-        local ids = sorted(state, island)
-        for rank = 1, math.min(tree.options.migrate, #ids) do
-            moving[#moving + 1] = { id = ids[rank], to = i % #state.islands + 1 }
+        for rank = 1, math.min(tree.options.migrate, #island) do
+            moving[#moving + 1] = { id = island.order[rank], to = i % #state.islands + 1 }
         end
     end
     for _, move in ipairs(moving) do
@@ -163,28 +160,35 @@ return {
     repeats = true,
     callbacks = { features = "integer" },
 
-    -- By id: scores; number of children, tickets of this round; the highest score of the children;
-    -- tickets at it or below it.
+    -- By id: scores; whether it may not generate; number of children, tickets of this round; the
+    -- highest score of the children; tickets at it or below it.
     start = function(tree)
         local state = { islands = {}, scores = { [0] = tree:score(0) }, children = {}, pending = {},
-            best_child = {}, below = {}, tree = tree }
+            closed = { [0] = not tree:expandable(0) or nil }, best_child = {}, below = {}, tree = tree }
         for i = 1, tree.options.islands do
-            state.islands[i] = {}
+            state.islands[i] = { order = {} }
             join(state, tree, state.islands[i], 0)
         end
         return state
     end,
 
     select = function(state, tree)
-        local tickets, choose = {}, CHOOSE[tree.options.select]
+        local tickets, choose, count = {}, CHOOSE[tree.options.select], #state.islands
         state.pending = {}
         for t = 1, math.min(tree.batch, tree.room) do
             local i = tree.tickets + t - 1
-            local island, members = find_island(state, tree, i)
-            if not island then
+            local island, members, order = i % count, nil, nil -- of ticket i, or one that follows
+            for step = 0, count - 1 do
+                island = (i + step) % count
+                members, order = eligible_of(state, state.islands[island + 1])
+                if members then
+                    break
+                end
+            end
+            if not members then
                 break
             end
-            local id = choose(state, tree, members, i, island)
+            local id = choose(state, tree, members, order, i, island)
             tickets[t] = { node = id, island = island + 1 }
             state.pending[id] = (state.pending[id] or 0) + 1
             while id do
@@ -201,11 +205,12 @@ return {
             local parent, island = ticket.node, state.islands[ticket.island]
             for _, id in ipairs(ticket.children) do
                 local score = tree:score(id)
-                state.scores[id] = score
+                state.scores[id], state.closed[id] = score, not tree:expandable(id) or nil
                 state.children[parent] = (state.children[parent] or 0) + 1
                 state.best_child[parent] = math.max(state.best_child[parent] or score, score)
                 join(state, tree, island, id)
             end
+            state.closed[parent] = not tree:expandable(parent) or nil
         end
         if every and (tree.tickets - #tickets) // every ~= tree.tickets // every then
             migrate(state, tree)
@@ -218,7 +223,7 @@ return {
         local function ids()
             if not others then
                 others = {}
-                for _, id in ipairs(sorted(state, state.islands[ticket.island])) do
+                for _, id in ipairs(state.islands[ticket.island].order) do
                     others[#others + 1] = id ~= ticket.node and id or nil
                 end
             end
