@@ -309,6 +309,34 @@ static double check_positive(lua_State *L, int argument)
     return x;
 }
 
+/* tree:draws(i, v, arms, xs[, ys]) -> for each arm student(x) of a stream of its own; with ys
+ * beta(x, y). */
+static int draw_list(lua_State *L)
+{
+    const Core *core = lua_touserdata(L, lua_upvalueindex(1));
+    uint64_t ticket = (uint64_t)luaL_checkinteger(L, 2), node = (uint64_t)luaL_checkinteger(L, 3);
+    bool is_beta = !lua_isnoneornil(L, 6);
+    lua_settop(L, 6);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    luaL_checktype(L, 5, LUA_TTABLE);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, 4);
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, 4, i);
+        SearchDraw d = search_draw(core->search.options.seed, ticket, node,
+                                   (uint64_t)luaL_checkinteger(L, -1));
+        lua_rawgeti(L, 5, i);
+        if (is_beta)
+            lua_geti(L, 6, i);
+        double x = check_positive(L, 9);
+        lua_pushnumber(L, is_beta ? search_beta(&d, x, check_positive(L, 10))
+                                  : search_student(&d, x));
+        lua_rawseti(L, 7, i);
+        lua_settop(L, 7);
+    }
+    return 1;
+}
+
 static const char *const draw_names[] = {"u", "normal", "student", "gamma", "beta"};
 
 /* draw:u(), draw:normal(), draw:student(nu), draw:gamma(x), draw:beta(x, y). */
@@ -347,5 +375,8 @@ int core_view(lua_State *L)
     lua_pushvalue(L, 1);
     lua_pushcclosure(L, new_draw, 1);
     lua_setfield(L, -2, "draw");
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, draw_list, 1);
+    lua_setfield(L, -2, "draws");
     return 1;
 }

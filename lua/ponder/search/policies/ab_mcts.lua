@@ -21,16 +21,26 @@ local function tell(arm, x)
     arm.b = arm.b + (1 - x)
 end
 
-local function draw_gaussian(draw, arm)
+-- The posterior of an arm: nu, mean and scale of Student's t; or the two parameters of beta.
+local function gaussian_of(arm)
     local k0, n0, m0, t0, n = 1, 1, 0, 0.1, arm.n
     local kappa, nu, e = k0 + n, n0 + n, m0 - arm.mean
     local m = (k0 * m0 + n * arm.mean) / kappa
     local tau2 = (n0 * t0 + arm.m2 + n * k0 * e * e / kappa) / nu
-    return m + math.sqrt(tau2 / kappa) * draw:student(nu)
+    return nu, m, math.sqrt(tau2 / kappa)
 end
 
-local function draw_beta(draw, arm)
-    return draw:beta(0.5 + arm.a, 0.5 + arm.b)
+local function beta_of(arm)
+    return 0.5 + arm.a, 0.5 + arm.b
+end
+
+local function draw_arm(state, tree, i, v, number, arm)
+    local draw = tree:draw(i, v, number)
+    if state.posterior == "beta" then
+        return draw:beta(beta_of(arm))
+    end
+    local nu, mean, scale = gaussian_of(arm)
+    return mean + scale * draw:student(nu)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -50,16 +60,21 @@ end
 local function fit(groups)
     local log = math.log
     local mu, lambda, running, highest, sum = {}, {}, {}, -math.huge, 0.0
+    local means, ns, m2s = {}, {}, {}
+    for j, g in ipairs(groups) do
+        means[j], ns[j], m2s[j] = g.mean, g.n, g.m2
+    end
     for i, cell in ipairs(CELLS) do
         local lam, num, quad, L = 1 / 0.04, 0.5 / 0.04, 0.25 / 0.04, cell.prior
         local s2, y2, log_y = cell.s2, cell.y2, cell.log_y
-        for j = 1, #groups do
-            local g = groups[j]
-            local mean, v = g.mean, s2 + y2 / g.n
+        local twice = 2 * y2
+        for j = 1, #means do
+            local mean, n = means[j], ns[j]
+            local v = s2 + y2 / n
             lam = lam + 1 / v
             num = num + mean / v
             quad = quad + mean * mean / v
-            L = L - 0.5 * log(v) - (g.n - 1) * log_y - g.m2 / (2 * y2)
+            L = L - 0.5 * log(v) - (n - 1) * log_y - m2s[j] / twice
         end
         local m = num / lam
         mu[i], lambda[i] = m, lam
@@ -103,10 +118,38 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The tree
 
--- Beside each node: its arms; as a child its place among its siblings, from 0.
-local function new_node(place, action)
-    return { gen = new_arm(), cont = new_arm(), self = new_arm(), place = place, action = action,
+-- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent. Of its
+-- open children in lists: their ids, arms and posteriors (nil where they have to be made anew).
+local function new_node(place, parent)
+    return { gen = new_arm(), cont = new_arm(), self = new_arm(), place = place, parent = parent,
         children = {}, open_children = 0, buckets = {}, largest = 0 }
+end
+
+local function note_posterior(state, lists, at, arm)
+    if state.posterior == "beta" then
+        lists.xs[at], lists.ys[at] = beta_of(arm)
+    else
+        lists.xs[at], lists.means[at], lists.scales[at] = gaussian_of(arm)
+    end
+end
+
+local function add_open(state, lists, id, child)
+    local at = #lists.ids + 1
+    lists.ids[at], lists.arms[at], child.at = id, CHILDREN + child.place, at
+    note_posterior(state, lists, at, child.self)
+end
+
+local function open_lists(state, node)
+    if not node.lists then
+        node.lists = { ids = {}, arms = {}, xs = {}, ys = {}, means = {}, scales = {} }
+        for _, id in ipairs(node.children) do
+            local child = state.nodes[id]
+            if child.open then
+                add_open(state, node.lists, id, child)
+            end
+        end
+    end
+    return node.lists
 end
 
 -- Mixed: counts observations that round to the same hundredth.
@@ -116,6 +159,8 @@ local function tell_node(state, node, x)
         local bucket = math.floor(100 * x + 0.5)
         local count = (node.buckets[bucket] or 0) + 1
         node.buckets[bucket], node.largest = count, math.max(node.largest, count)
+    elseif node.open and node.parent and node.parent.lists then
+        note_posterior(state, node.parent.lists, node.at, node.self)
     end
 end
 
@@ -133,35 +178,35 @@ local function update_open(state, tree, id)
             return
         end
         node.open = open
-        id = tree:parent(id)
-        if id then
-            local parent = state.nodes[id]
+        local parent = node.parent
+        if parent then
             parent.open_children = parent.open_children + (open and 1 or -1)
+            if open and parent.lists and node.place == #parent.children - 1 then
+                add_open(state, parent.lists, id, node) -- the newest child
+            else
+                parent.lists = nil
+            end
         end
+        id = tree:parent(id)
     end
 end
 
 -- The child to continue with; nil: expand v.
 local function step_by_arms(state, tree, i, v, node)
-    local draw_arm = state.posterior == "beta" and draw_beta or draw_gaussian
-    if tree:expandable(v) then
-        local continues = draw_arm(tree:draw(i, v, CONT), node.cont)
-            > draw_arm(tree:draw(i, v, GEN), node.gen)
-        if not continues then
-            return nil
+    if tree:expandable(v) and not (draw_arm(state, tree, i, v, CONT, node.cont)
+        > draw_arm(state, tree, i, v, GEN, node.gen)) then
+        return nil
+    end
+    local lists, best, highest = open_lists(state, node), nil, nil
+    local is_beta, means, scales = state.posterior == "beta", lists.means, lists.scales
+    local draws = tree:draws(i, v, lists.arms, lists.xs, is_beta and lists.ys or nil)
+    for at = 1, #draws do
+        local y = is_beta and draws[at] or means[at] + scales[at] * draws[at]
+        if not best or y > highest then
+            best, highest = at, y
         end
     end
-    local best, highest
-    for _, id in ipairs(node.children) do
-        local child = state.nodes[id]
-        if child.open then
-            local y = draw_arm(tree:draw(i, v, CHILDREN + child.place), child.self)
-            if not best or y > highest then
-                best, highest = id, y
-            end
-        end
-    end
-    return best
+    return lists.ids[best]
 end
 
 local function step_by_mixed(state, tree, i, v, node)
@@ -207,8 +252,7 @@ end
 local function choose_action(state, tree, i, v)
     local best, highest = state.actions[1] and 1, nil
     for a = 1, #state.actions > 1 and #state.actions or 0 do
-        local draw_arm = state.posterior == "beta" and draw_beta or draw_gaussian
-        local y = draw_arm(tree:draw(i, v, ACTIONS + a - 1), state.actions[a])
+        local y = draw_arm(state, tree, i, v, ACTIONS + a - 1, state.actions[a])
         if not highest or y > highest then
             best, highest = a, y
         end
@@ -219,7 +263,7 @@ end
 local function back_up_child(state, tree, ticket, id)
     local x, nodes = tree:value(id), state.nodes
     local v = nodes[ticket.node]
-    nodes[id] = new_node(#v.children, ticket.action)
+    nodes[id] = new_node(#v.children, v)
     v.children[#v.children + 1] = id
     update_open(state, tree, id)
     tell(v.gen, x)
