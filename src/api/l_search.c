@@ -524,7 +524,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"extend", core_extend},
                                        {"fail", core_fail},
                                        {"finish", core_finish},
-                                       {"give", core_give},
                                        {"kept_ids", core_kept_ids},
                                        {"next_round", core_next_round},
                                        {"node", core_node},

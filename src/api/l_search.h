@@ -46,8 +46,8 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
-    CALL_SELECT,       /* () -> list of tickets, how many may be used; (list): what is wrong with it */
-    CALL_BACK_UP,      /* (tickets) -> ids that are pruned, or nil */
+    CALL_SELECT,  /* () -> list of tickets, how many may be used; (list): what is wrong with it */
+    CALL_BACK_UP, /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
 
@@ -58,7 +58,6 @@ typedef struct Program {
     bool runs_all;       /* the whole search, one ticket after the other */
     bool ahead;          /* its ticket was worked on before its turn */
     bool asked_stop;
-    bool is_given; /* its list, by ask and tell */
     uint32_t ticket;
     uint32_t child;                     /* the new node that is scored */
     uint32_t node;                      /* that the callback is about */
@@ -124,6 +123,5 @@ int core_run(lua_State *L);
 int core_step(lua_State *L);
 int core_next_round(lua_State *L);
 int core_new_program(lua_State *L);
-int core_give(lua_State *L);
 
 #endif

@@ -10,9 +10,9 @@
 /* Beside each node; ids of 0 mean none, since the root is nobody's child. */
 typedef struct LuaNode {
     uint32_t first_child, last_child, next_sibling;
-    uint32_t expansions; /* in rounds that are over */
+    uint32_t expansions;   /* in rounds that are over */
     uint32_t pending : 31; /* in this round */
-    uint32_t barren : 1; /* an expansion returned nothing */
+    uint32_t barren : 1;   /* an expansion returned nothing */
 } LuaNode;
 
 static bool back_up_nothing(Search *s)
@@ -73,8 +73,7 @@ static bool add_ticket(lua_State *L, Core *core, lua_Integer i, bool is_used)
     lua_Integer id = lua_isinteger(L, -3) ? lua_tointeger(L, -3) : -1;
     lua_Integer k = lua_isnil(L, -2) ? s->options.k : lua_tointeger(L, -2);
     lua_Integer before = lua_tointeger(L, -1) - number + i; /* its place, if it is there twice */
-    bool fits = id >= 0 && id < s->count && k >= 1 &&
-                (lua_isnil(L, -2) || lua_isinteger(L, -2));
+    bool fits = id >= 0 && id < s->count && k >= 1 && (lua_isnil(L, -2) || lua_isinteger(L, -2));
     if (before >= 1 && before < i) {
         lua_rawgeti(L, -5, before);
         fits = fits && !lua_rawequal(L, -1, -5);
@@ -147,8 +146,8 @@ static void settle_ticket(lua_State *L, Search *s, uint32_t i)
     for (uint32_t id = t->first; id < t->end && t->expands; id++) {
         lua_pushinteger(L, id);
         lua_rawseti(L, -2, ++place);
-        *(node->last_child > 0 ? &node_of(s, node->last_child)->next_sibling
-                               : &node->first_child) = id;
+        *(node->last_child > 0 ? &node_of(s, node->last_child)->next_sibling : &node->first_child) =
+            id;
         node->last_child = id;
     }
     lua_setfield(L, -2, "children");
@@ -214,9 +213,9 @@ typedef enum Field {
     FIELDS
 } Field;
 
-static const char *const field_names[] = {"count",  "score", "value",      "depth",      "state",
-                                          "terminal", "parent", "given", "expandable", "expansions",
-                                          "children"};
+static const char *const field_names[] = {"count",      "score",      "value",   "depth",
+                                          "state",      "terminal",   "parent",  "given",
+                                          "expandable", "expansions", "children"};
 
 uint32_t core_check_id(lua_State *L, const Core *core)
 {
@@ -329,8 +328,8 @@ static int draw_list(lua_State *L)
         if (is_beta)
             lua_geti(L, 6, i);
         double x = check_positive(L, 9);
-        lua_pushnumber(L, is_beta ? search_beta(&d, x, check_positive(L, 10))
-                                  : search_student(&d, x));
+        lua_pushnumber(L,
+                       is_beta ? search_beta(&d, x, check_positive(L, 10)) : search_student(&d, x));
         lua_rawseti(L, 7, i);
         lua_settop(L, 7);
     }

@@ -22,7 +22,7 @@
  */
 #include <math.h>
 
-#include "api/l_search.h"
+#include "api/search_program.h"
 #include "api/task_stop.h"
 
 typedef enum Step {
@@ -55,57 +55,9 @@ typedef enum Step {
     STEP_END
 } Step;
 
-/* The stack. */
-enum {
-    SELF = 1,
-    PROGRAM, /* a userdata, unless the program runs all */
-    STATES,
-    CALLBACKS,
-    KEYS,
-    EXPAND_FN,
-    EVALUATE_FN,
-    IS_TERMINAL_FN,
-    CHUNK,  /* the table with the current child's state */
-    PARENT, /* the same for the node that is expanded */
-    LIST,   /* what expand returned */
-    SCORES, /* its second result, or nil */
-    PLACES, /* for a policy in Lua: by place the id */
-    STATE,  /* the next child's */
-    TOP = STATE,
-    CHILD_STATE,        /* of the child that is scored */
-    KEPT = STATE - LIST /* slots from LIST on are user values of a program of one ticket */
-};
-
-/* The index of the first of a callback's three results. */
-#define RESULT (-3)
-
 static int advance(lua_State *L, int status, lua_KContext context);
 
-/* Raises an error that names the callback, what was expected, what it returned, and the node. */
-static void refuse(lua_State *L, Program *p, const char *expected, int index)
-{
-    index = lua_absindex(L, index);
-    int calling = p->calling;
-    p->calling = CALL_NONE;
-    lua_rawgeti(L, CALLBACKS, CALL_REFUSE + 1);
-    lua_pushstring(L, core_callback_names[calling]);
-    lua_pushstring(L, expected);
-    lua_pushvalue(L, index);
-    lua_pushinteger(L, p->node);
-    lua_call(L, 4, 0);
-}
-
 /* ---- calls ---- */
-
-/* Puts the table with a node's state into the slot `slot`, unless it is there. */
-static inline void load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
-{
-    if (id >> SEARCH_CHUNK_BITS == *loaded)
-        return;
-    core_push_chunk(L, STATES, id);
-    lua_replace(L, slot);
-    *loaded = id >> SEARCH_CHUNK_BITS;
-}
 
 static inline void call(lua_State *L, Program *p, int arguments)
 {
@@ -163,14 +115,8 @@ static void call_expand(lua_State *L, Core *core, Program *p, const SearchTicket
     lua_settop(L, TOP);
     p->calling = CALL_EXPAND;
     p->node = t->node;
-    if (p->is_given) {
-        lua_pushvalue(L, LIST);
-        lua_pushvalue(L, SCORES);
-        lua_pushnil(L);
-        return;
-    }
     lua_pushvalue(L, EXPAND_FN);
-    load_chunk(L, PARENT, &p->parent_chunk, t->node);
+    program_load_chunk(L, PARENT, &p->parent_chunk, t->node);
     lua_rawgeti(L, PARENT, core_slot(t->node));
     if (t->k == SEARCH_ALL)
         lua_pushnil(L);
@@ -196,169 +142,6 @@ static bool is_late(lua_State *L, const Core *core)
     double now = lua_tonumber(L, -1);
     lua_pop(L, 1);
     return now >= core->deadline;
-}
-
-/* ---- results ---- */
-
-static double take_score(lua_State *L, const Core *core, Program *p, int index)
-{
-    double score = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : NAN;
-    if (isnan(score))
-        refuse(L, p, lua_type(L, index) == LUA_TNUMBER ? "a number that is not NaN" : "a number",
-               index);
-    if (core->is_beta && !(score >= 0 && score <= 1))
-        refuse(L, p, "a number from 0 to 1 (posterior = \"beta\")", index);
-    return score;
-}
-
-static bool take_boolean(lua_State *L, Program *p)
-{
-    if (!lua_isboolean(L, RESULT))
-        refuse(L, p, "a boolean", RESULT);
-    return lua_toboolean(L, RESULT);
-}
-
-/* The length of a list of states at `index`, which is checked for holes where that matters. */
-static lua_Integer take_length(lua_State *L, Program *p, int index, lua_Integer used)
-{
-    index = lua_absindex(L, index);
-    if (!lua_istable(L, index))
-        refuse(L, p, "a list of states", index);
-    if (luaL_getmetafield(L, index, "__len") != LUA_TNIL) { /* a proxy: its own rules */
-        int is_integer;
-        lua_len(L, index);
-        lua_Integer proxied = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer)
-            refuse(L, p, "a list of states", index);
-        lua_pop(L, 2);
-        return proxied < 0 ? 0 : proxied;
-    }
-    lua_Integer length = (lua_Integer)lua_rawlen(L, index);
-    if (length >= used)
-        return length;
-    /* The key after the last element, in the order of `next`, must not be another index. */
-    if (length == 0)
-        lua_pushnil(L);
-    else
-        lua_pushinteger(L, length);
-    while (lua_next(L, index)) {
-        bool is_state = length == 0 && lua_type(L, -2) == LUA_TSTRING &&
-                        strcmp(lua_tostring(L, -2), "n") != 0; /* "n": of table.pack() */
-        if (is_state || (lua_isinteger(L, -2) && lua_tointeger(L, -2) > length))
-            refuse(L, p, "a list of states", index);
-        lua_pop(L, 1);
-    }
-    return length;
-}
-
-/* Between the parts of a ticket's program. */
-static void keep_slot(lua_State *L, const Program *p, int slot)
-{
-    if (p->runs_all)
-        return;
-    lua_pushvalue(L, slot);
-    lua_setiuservalue(L, PROGRAM, slot - LIST + 1);
-}
-
-/* The list and scores that expand returned become those of the ticket. */
-static void take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t)
-{
-    lua_Integer length = take_length(L, p, RESULT, t->k);
-    if (!lua_isnil(L, RESULT + 1) && !lua_istable(L, RESULT + 1))
-        refuse(L, p, "a list of scores, or nil, as its second result", RESULT + 1);
-    lua_copy(L, RESULT, LIST);
-    lua_copy(L, RESULT + 1, SCORES);
-    keep_slot(L, p, LIST);
-    keep_slot(L, p, SCORES);
-    t->next = 0;
-    t->last = length < t->k ? (uint32_t)length : t->k;
-    t->dropped = (uint64_t)(length - t->last);
-    t->first = t->end = SEARCH_NO_NODE;
-    if (s->policy == &search_lua) {
-        core_push_ticket(L, SELF, p->ticket);
-        lua_createtable(L, (int)t->last, 0);
-        lua_copy(L, -1, PLACES);
-        lua_setfield(L, -2, "places");
-        keep_slot(L, p, PLACES);
-    }
-}
-
-static void fetch_state(lua_State *L, Program *p, lua_Integer place)
-{
-    if (lua_geti(L, LIST, place) == LUA_TNIL) {
-        p->calling = CALL_EXPAND;
-        lua_pushinteger(L, place);
-        refuse(L, p, "a list without holes", -1);
-    }
-}
-
-static void note_place(lua_State *L, lua_Integer place, uint32_t id)
-{
-    if (lua_isnil(L, PLACES))
-        return;
-    lua_pushinteger(L, id);
-    lua_rawseti(L, PLACES, place);
-}
-
-/* Makes the next child, or all that are left if no callback is asked about each of them. */
-static void make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one)
-{
-    Search *s = &core->search;
-    uint32_t id = s->count;
-    bool has_scores = !lua_isnil(L, SCORES);
-    bool needs_score =
-        !core->asks[CALL_EVALUATE] && !core->asks[CALL_EVALUATE_ALL] && s->policy->score == NULL;
-    p->node = t->node;
-    if (search_add(s, t, one ? 1 : t->last - t->next) == SEARCH_NO_MEMORY) {
-        p->calling = CALL_NONE;
-        core_no_memory(L);
-    }
-    for (; id < s->count; id++) {
-        lua_Integer place = (lua_Integer)t->next++ + 1;
-        if (one)
-            lua_pushvalue(L, STATE);
-        else
-            fetch_state(L, p, place);
-        load_chunk(L, CHUNK, &p->child_chunk, id);
-        lua_rawseti(L, CHUNK, core_slot(id));
-        note_place(L, place, id);
-        if (!has_scores && !needs_score)
-            continue;
-        lua_settop(L, TOP);
-        p->calling = CALL_EXPAND;
-        if (has_scores && lua_geti(L, SCORES, place) != LUA_TNIL) {
-            search_node(s, id)->score = take_score(L, core, p, -1);
-            search_node(s, id)->given = true;
-        } else if (needs_score) {
-            lua_pushvalue(L, SCORES);
-            refuse(L, p, "a score for each state, since there is no evaluate", -1);
-        }
-        lua_settop(L, TOP);
-    }
-    t->end = s->count;
-}
-
-/* The key that was returned: whether the next child is made. */
-static bool take_key(lua_State *L, Core *core, Program *p, SearchTicket *t)
-{
-    Search *s = &core->search;
-    int type = lua_type(L, RESULT);
-    bool is_root = t->node == SEARCH_NO_NODE;
-    if (type != LUA_TSTRING && (type != LUA_TNUMBER || isnan(lua_tonumber(L, RESULT))))
-        refuse(L, p, "a string or a number", RESULT);
-    lua_settop(L, TOP + 1);
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, KEYS) != LUA_TNIL &&
-        !search_makes_duplicate(s, t, (uint32_t)lua_tointeger(L, -1))) {
-        note_place(L, (lua_Integer)++t->next, (uint32_t)lua_tointeger(L, -1));
-        t->duplicates++;
-        return false;
-    }
-    lua_settop(L, TOP + 1);
-    lua_pushinteger(L, is_root ? 0 : (lua_Integer)s->count);
-    if (is_root || s->count < s->options.max_nodes)
-        lua_rawset(L, KEYS);
-    return true;
 }
 
 static void set_score(Search *s, uint32_t id, double x)
@@ -490,8 +273,8 @@ static int advance(lua_State *L, int status, lua_KContext context)
             break;
         case STEP_SELECT:
             p->calling = CALL_NONE;
-            found =
-                asks[CALL_SELECT] && s->rounds > 0 ? core_select_in_lua(L, core) : search_next_round(s);
+            found = asks[CALL_SELECT] && s->rounds > 0 ? core_select_in_lua(L, core)
+                                                       : search_next_round(s);
             if (found == SEARCH_NO_MEMORY)
                 return core_no_memory(L);
             if (found != SEARCH_OK)
@@ -532,7 +315,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 break;
             }
             AWAIT(call_expand(L, core, p, t));
-            take_list(L, s, p, t);
+            program_take_list(L, s, p, t);
             p->step = STEP_ITEM;
             break;
         case STEP_ITEM:
@@ -542,10 +325,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
             if (t->next == t->last || t->full)
                 break;
             if (!asks[CALL_COST] && !asks[CALL_KEY]) {
-                make_children(L, core, p, t, false);
+                program_make_children(L, core, p, t, false);
                 break;
             }
-            fetch_state(L, p, (lua_Integer)t->next + 1);
+            program_fetch_state(L, p, (lua_Integer)t->next + 1);
             lua_replace(L, STATE);
             p->step = STEP_COST;
             break;
@@ -554,7 +337,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 AWAIT(call_for_item(L, core, p, CALL_COST, t->node));
                 t->cost = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : -1;
                 if (!(t->cost >= 0))
-                    refuse(L, p, "a number >= 0", RESULT);
+                    program_refuse(L, p, "a number >= 0", RESULT);
             }
             p->step = STEP_KEY;
             break;
@@ -563,14 +346,14 @@ static int advance(lua_State *L, int status, lua_KContext context)
             if (asks[CALL_KEY]) {
                 p->step = STEP_KEY;
                 AWAIT(call_for_item(L, core, p, CALL_KEY, t->node));
-                bool is_made = take_key(L, core, p, t);
+                bool is_made = program_take_key(L, core, p, t);
                 p->step = t->node == SEARCH_NO_NODE ? STEP_SCORE_ALL
                           : is_made                 ? STEP_MAKE
                                                     : STEP_ITEM;
             }
             break;
         case STEP_MAKE:
-            make_children(L, core, p, t, true);
+            program_make_children(L, core, p, t, true);
             p->step = STEP_ITEM;
             break;
 
@@ -596,7 +379,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 break;
             }
             lua_settop(L, TOP);
-            load_chunk(L, CHUNK, &p->child_chunk, p->child);
+            program_load_chunk(L, CHUNK, &p->child_chunk, p->child);
             lua_rawgeti(L, CHUNK, core_slot(p->child));
             p->step = STEP_EVALUATE;
             /* fall through */
@@ -604,7 +387,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             const SearchNode *node = search_node(s, p->child);
             if (asks[CALL_EVALUATE] && !node->given) {
                 AWAIT(call_for_child(L, core, p, CALL_EVALUATE));
-                set_score(s, p->child, take_score(L, core, p, RESULT));
+                set_score(s, p->child, program_take_score(L, core, p, RESULT));
             } else if (node->given || !asks[CALL_EVALUATE_ALL]) {
                 set_score(s, p->child, node->given ? node->score : 0);
             }
@@ -614,7 +397,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_IS_TERMINAL:
             if (asks[CALL_IS_TERMINAL]) {
                 AWAIT(call_for_child(L, core, p, CALL_IS_TERMINAL));
-                if (take_boolean(L, p))
+                if (program_take_boolean(L, p))
                     search_node(s, p->child)->terminal = true;
             }
             p->step = STEP_SIMULATE;
@@ -622,7 +405,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_SIMULATE:
             if (asks[CALL_SIMULATE] && p->child != 0 && !search_node(s, p->child)->terminal) {
                 AWAIT(call_for_child(L, core, p, CALL_SIMULATE));
-                *search_simulated(s, p->child) = take_score(L, core, p, RESULT);
+                *search_simulated(s, p->child) = program_take_score(L, core, p, RESULT);
             }
             p->step = STEP_OWN;
             /* fall through */
@@ -780,15 +563,4 @@ int core_step(lua_State *L)
         step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
     }
     return start(L, p, step, ends[part]);
-}
-
-/* core:give(program, list, scores): what its expand would have returned (ask and tell). */
-int core_give(lua_State *L)
-{
-    Program *p = check_program(L, core_check_started(L));
-    lua_settop(L, 4);
-    lua_setiuservalue(L, PROGRAM, 2);
-    lua_setiuservalue(L, PROGRAM, 1);
-    p->is_given = true;
-    return 0;
 }

@@ -180,7 +180,7 @@ SearchTicket *search_select(Search *s, uint32_t node)
 SearchStatus search_next_round(Search *s)
 {
     s->tickets.count = 0;
-    s->maker = s->turn = 0;
+    s->turn = 0;
     s->round_children = s->rounds == 0 ? 0 : s->count;
     SearchStatus status;
     if (s->rounds == 0)

@@ -9,23 +9,25 @@
  *      |        v
  *      |    the program of each ticket, in order (one C function, api/search_program.c):
  *      |        stop -> expand -> cost, key, search_add for each state
- *      |             -> evaluate, is_terminal, simulate... for each child: search_settle -> prior
- *      |             -> search_commit: from now on its children count
+ *      |             -> evaluate, is_terminal, simulate... for each child: search_consider -> prior
+ *      |             -> search_commit: its children count
  *      |        |
  *      |        v
- *      |    search_more: tickets that follow from the children (a level to score, a rollout)
- *      |        |
+ *      |    search_more: tickets that follow from the children (a level to score, a rollout, the
+ *      |        |        lazy child that joins a path)
  *      |        v
  *      +--- search_back_up: the policy takes in the children of each ticket, in order
  *
- * A driver with one call at a time runs the programs one after the other. A concurrent one runs
- * each in a coroutine, ahead of its turn; only making children (`maker`) and committing (`turn`)
- * wait for the tickets before. So ids, statistics and the end are the same; what was done for
- * tickets after the end is dropped.
+ * With one call at a time core:run runs the programs one after the other, between rounds too. The
+ * concurrent driver (lua/ponder/search/concurrent.lua) runs each in a task, and the part about each
+ * child in one of its own, ahead of its turn; a ticket makes its children after the tickets before
+ * it have made theirs, and commits them in its `turn`. So ids, statistics and the end are the same;
+ * what was done for tickets after the end is dropped. Ask and tell (search/session.lua) runs the
+ * same parts as they are told.
  *
  * What to select and how to back up is the policy's (search_policy.h): search_bfs.c,
- * search_uct.c... here, or functions of Lua (api/search_tree.c). ../shared semantics are in `ponder
- * help search`.
+ * search_uct.c... here, or functions of Lua (api/search_lua.c). `ponder help search` says which
+ * search does what, `ponder help policies` how to write one.
  */
 #ifndef PONDER_CORE_SEARCH_H
 #define PONDER_CORE_SEARCH_H
@@ -137,7 +139,6 @@ typedef struct Search {
 
     VEC(SearchTicket) tickets; /* of the round */
     uint32_t selected;         /* selected tickets; waves and levels follow them */
-    uint32_t maker;            /* the ticket that makes its children next */
     uint32_t turn;             /* the ticket that commits next */
     uint32_t committed;        /* nodes below it count (all of them but unscored lazy ones) */
     uint32_t round_children;   /* the first id that the round made */

@@ -140,12 +140,4 @@ local search = {}
 ---@return userdata core
 function search.new(opts, initial_state) end
 
----A stream of random numbers that depends only on these four.
----@param seed integer
----@param ticket integer
----@param node integer
----@param arm integer
----@return userdata draw with methods u, normal, student(nu), gamma(x), beta(x, y)
-function search.draw(seed, ticket, node, arm) end
-
 return search

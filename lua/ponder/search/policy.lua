@@ -2,7 +2,6 @@
 --- its fields of nodes. See `ponder help policies`.
 
 local callbacks = require "ponder.search.callbacks"
-local core_search = require "ponder.core.search"
 local options = require "ponder.options"
 
 local policy = {}
@@ -36,7 +35,9 @@ local policy = {}
 ---  of the node with the same key, or false (beyond `k`, or no room)
 
 ---@class SearchPolicyTree read-only; methods score, value, depth, state, terminal, expansions,
----  parent, children, expandable, node (all by id), count(), results(name, id) and draw(i, v, a)
+---  parent, children, expandable, node (all by id), count(), results(name, id), draw(i, v, a): a
+---  stream of random numbers, and draws(i, v, arms, xs, ys?): for each arm student(x) of its
+---  stream, or beta(x, y)
 ---@field round integer from 0
 ---@field tickets integer so far; in back_up with this round's
 ---@field room integer tickets left
@@ -77,7 +78,7 @@ local function own_callbacks(rules, opts)
 end
 
 -- Raises what is wrong with a list of tickets.
-local function refuse_tickets(name, list, count, first)
+local function refuse_tickets(name, list, count)
     local seen = {}
     for i = 1, #list do
         local ticket = list[i]
@@ -147,13 +148,15 @@ function policy.hook(core, opts, rules)
 
     -- Takes in the tickets of a round; returns the ids that are dropped.
     function hook.back_up(tickets)
-        for i, ticket in ipairs(rules.describe and tickets or {}) do
-            local _, made = describe(i, ticket)
-            for _, child in ipairs(ticket.children) do
-                fields[child] = made
+        if rules.describe then
+            for i, ticket in ipairs(tickets) do
+                local _, made = describe(i, ticket)
+                for _, child in ipairs(ticket.children) do
+                    fields[child] = made
+                end
             end
+            described, of_made = {}, {}
         end
-        described, of_made = {}, {}
         iterations, round = iterations + #tickets, round + 1
         view.tickets = iterations
         return rules.back_up and call(rules, "back_up", state, tree, tickets)

@@ -50,9 +50,8 @@ local function advance(self)
         step(self, entry, "stop")
         if core:outcome() then
             return
-        elseif entry.told then
-            core:give(entry.program, entry.states, entry.scores)
         end
+        self.told = entry
         for _, part in ipairs { "expand", "make", "score_all" } do
             step(self, entry, part)
         end

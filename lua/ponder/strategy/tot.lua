@@ -111,20 +111,8 @@ local machine = strategy.new {
 local MACHINE_ONLY = { "traversal_strategy", "select", "halt", "convergence_window",
     "min_score_improvement", "convergence_measure", "stop_at_max_depth", "top_k" }
 
----@class ponder.strategy.TotLibrary: ponder.strategy.Library
-local library = options.merge({}, machine)
-
-library.summary = "answer a question with Tree of Thoughts"
-library.about = [[
-Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
-2023). With --search any search of search.run grows the tree, or the policy that a Lua file
-returns.]]
-
----A strategy; an invalid or unknown option raises.
----@param opts table? with `search` ("uct", "halving"... or a policy) those of that search, too
----@param state table? from `s:state()` or `init`; not with `search`
----@return ponder.strategy.Strategy
-function library.new(opts, state)
+-- The same as that of class.lua; with `search` of a strategy that runs one.
+local function new(opts, state)
     local chosen = type(opts) == "table" and opts.search ~= nil and tot_search or machine
     for _, name in ipairs(chosen == tot_search and MACHINE_ONLY or {}) do
         if opts[name] ~= nil then
@@ -135,9 +123,8 @@ function library.new(opts, state)
     return s
 end
 
----A list of the options, in the order of help texts.
----@return ponder.strategy.Option[]
-function library.options()
+-- The options of both, in the order of help texts.
+local function list_options()
     local list, has = machine.options(), {}
     for _, option in ipairs(list) do
         has[option.name] = true
@@ -148,4 +135,12 @@ function library.options()
     return list
 end
 
-return library
+return options.merge(options.merge({}, machine), {
+    new = new,
+    options = list_options,
+    summary = "answer a question with Tree of Thoughts",
+    about = [[
+Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
+2023). With --search any search of search.run grows the tree, or the policy that a Lua file
+returns.]],
+})

@@ -4,8 +4,8 @@
 --- A thought is a state. Expanding one proposes `branching_factor` thoughts (dvts: for all subtrees
 --- at once) and has them scored in a second call; expand returns both, so no search asks for a
 --- score again. To astar and idastar a thought is a step of cost 1, and (1 - score) * max_depth
---- estimates how many are left. A thought that passes `early_success_threshold` is terminal and ends
---- the search after its round.
+--- estimates how many are left. A thought that passes `early_success_threshold` is terminal and
+--- ends the search after its round.
 
 local builtin = require "ponder.builtin"
 local direct = require "ponder.strategy.direct"

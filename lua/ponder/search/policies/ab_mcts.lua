@@ -118,8 +118,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The tree
 
--- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent. Of its
--- open children in lists: their ids, arms and posteriors (nil where they have to be made anew).
+-- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent. Of
+-- its open children in lists: their ids, arms and posteriors (nil where they are to be made anew).
 local function new_node(place, parent)
     return { gen = new_arm(), cont = new_arm(), self = new_arm(), place = place, parent = parent,
         children = {}, open_children = 0, buckets = {}, largest = 0 }
@@ -193,8 +193,8 @@ end
 
 -- The child to continue with; nil: expand v.
 local function step_by_arms(state, tree, i, v, node)
-    if tree:expandable(v) and not (draw_arm(state, tree, i, v, CONT, node.cont)
-        > draw_arm(state, tree, i, v, GEN, node.gen)) then
+    if tree:expandable(v) and draw_arm(state, tree, i, v, CONT, node.cont)
+        <= draw_arm(state, tree, i, v, GEN, node.gen) then
         return nil
     end
     local lists, best, highest = open_lists(state, node), nil, nil

@@ -46,8 +46,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Parents
 
--- The median of the scores of a list in order, and the median of their distances from it: these grow
--- from the middle to both ends.
+-- The median of the scores of a list in order, and the median of their distances from it: these
+-- grow from the middle to both ends.
 local function medians(scores, order)
     local count = #order
     local half = count // 2
@@ -164,7 +164,8 @@ return {
     -- highest score of the children; tickets at it or below it.
     start = function(tree)
         local state = { islands = {}, scores = { [0] = tree:score(0) }, children = {}, pending = {},
-            closed = { [0] = not tree:expandable(0) or nil }, best_child = {}, below = {}, tree = tree }
+            closed = { [0] = not tree:expandable(0) or nil }, best_child = {}, below = {},
+            tree = tree }
         for i = 1, tree.options.islands do
             state.islands[i] = { order = {} }
             join(state, tree, state.islands[i], 0)

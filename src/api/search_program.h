@@ -1,0 +1,52 @@
+/*
+ * search_program.h -- what search_program.c (the program of a ticket) and search_results.c (what
+ * its callbacks return) share.
+ */
+#ifndef PONDER_API_SEARCH_PROGRAM_H
+#define PONDER_API_SEARCH_PROGRAM_H
+
+#include "api/l_search.h"
+
+/* The stack. */
+enum {
+    SELF = 1,
+    PROGRAM, /* a userdata, unless the program runs all */
+    STATES,
+    CALLBACKS,
+    KEYS,
+    EXPAND_FN,
+    EVALUATE_FN,
+    IS_TERMINAL_FN,
+    CHUNK,  /* the table with the current child's state */
+    PARENT, /* the same for the node that is expanded */
+    LIST,   /* what expand returned */
+    SCORES, /* its second result, or nil */
+    PLACES, /* for a policy in Lua: by place the id */
+    STATE,  /* the next child's */
+    TOP = STATE,
+    CHILD_STATE,        /* of the child that is scored */
+    KEPT = STATE - LIST /* slots from LIST on are user values of a program of one ticket */
+};
+
+/* The index of the first of a callback's three results. */
+#define RESULT (-3)
+
+/* Puts the table with a node's state into the slot `slot`, unless it is there. */
+static inline void program_load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
+{
+    if (id >> SEARCH_CHUNK_BITS == *loaded)
+        return;
+    core_push_chunk(L, STATES, id);
+    lua_replace(L, slot);
+    *loaded = id >> SEARCH_CHUNK_BITS;
+}
+
+void program_refuse(lua_State *L, Program *p, const char *expected, int index);
+double program_take_score(lua_State *L, const Core *core, Program *p, int index);
+bool program_take_boolean(lua_State *L, Program *p);
+void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t);
+void program_fetch_state(lua_State *L, Program *p, lua_Integer place);
+void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one);
+bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t);
+
+#endif
