@@ -102,11 +102,17 @@ local IN_USE = {
             local path = dir .. "/private/file"
             return private.read(path), private.about(path, true).path
         end]],
-    ["a sandbox"] = [[
-        local run = core "sandbox".run
-        return function()
-            return select("#", run("return 'a', ('x'):rep(50), b", 8, 1000, 1, { b = "b" }))
-        end]],
+    ["the process of a program"] = [[
+        local program, child = require "ponder.sandbox.program", nil
+        local confine, run = core "confine", require("ponder.sandbox").run
+        local start = confine.start
+        run "error()" -- no process is left
+        function confine.start(made) child = start(made) return child end
+        run ""
+        confine.start = start
+        local asked = string.pack("<I8i8s4", 8 << 20, 1000, "return 'a', ('x'):rep(50), b")
+            .. program.encode({ { b = "b" } }, 1)
+        return function() return child:ask(asked, 60, 1000) end, child]],
 }
 
 local dir, redis

@@ -14,10 +14,9 @@ local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, 
 -- use each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
     { "args", "base64", "builtin", "environment", "file", "json", "notice", "options", "pure",
-        "quote", "redact", "sandbox", "searches", "sequence", "state", "stats", "tally",
-        "template" },
+        "quote", "redact", "searches", "sequence", "state", "stats", "tally", "template" },
     { "parse" },
-    { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
+    { "log", "process", "redis", "run", "sandbox", "task" }, -- a log knows nothing of models
     { "search", "machine", "tot", "got", "trm" }, -- nor do searches and machines
     { "model", "prompt" },
     { "ensemble", "operations", "policy", "strategy" },

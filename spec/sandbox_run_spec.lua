@@ -1,8 +1,12 @@
 -- ponder.sandbox: unreviewed programs, within limits.
 
+local confine = require "ponder.core.confine"
 local help = require "task_help"
+local new_run = require("ponder.run").new
+local programs = require "ponder.sandbox.program"
 local sandbox = require "ponder.sandbox"
 local shell = require "shell"
+local task = require "ponder.task"
 
 local run = sandbox.run
 
@@ -238,35 +242,60 @@ describe("the limit of", function()
                 ends("TIMEOUT", program, { timeout_ms = 30, steps = 1 << 40 }))
         end
     end)
+end)
 
-    it("time leaves a working process, a thousand times", function()
-        local live = ("x"):rep(100)
-        for i = 1, 1000 do
-            -- Most of these stay in the allocator or the garbage collector.
-            run("local t = {} while true do for i = 1, 100 do t[i] = { ('x'):rep(i * 10) } end end",
-                { timeout_ms = 1, steps = 1 << 40 })
-            assert.equal(i, run("return " .. i, within()))
+describe("the process of a program", function()
+    it("runs those of one run, and none after one that failed", function()
+        local started, start = 0, confine.start
+        function confine.start(made)
+            started = started + 1
+            return start(made)
         end
-        assert.equal(100, #live)
+        local _ <close> = setmetatable({}, { __close = function() confine.start = start end })
+        local function try(expected, ...)
+            for _, program in ipairs { ... } do
+                run(program, within { steps = 1e6 })
+            end
+            assert.equal(expected, started)
+            started = 0
+        end
+        local one = "leak = 1"
+        task.run(function()
+            new_run {}:call(try, 1, one, one, one)
+            new_run {}:call(try, 1, one)
+            new_run {}:call(try, 5, one, "error()", one, "return print or next", one, "x y",
+                "while true do end", one)
+        end)
     end)
 
-    it("a program frees its memory, however it ends", function()
-        local before, after = shell.ponder({ "--no-log", "-e", [[
-            local sandbox, host = require "ponder.sandbox", require "ponder.core.host"
-            local function all()
-                for _ = 1, 8 do
-                    sandbox.run "local t = {} for i = 1, 1e9 do t[i] = i end"
-                    sandbox.run("local t = {} while true do t[#t + 1] = {} end", { steps = 1e6 })
-                    sandbox.run("local t = {} while true do t[#t + 1] = {} end",
-                        { timeout_ms = 5, steps = 1 << 40 })
-                    sandbox.run "local t = {} for i = 1, 1e5 do t[i] = {} end return print"
-                end
-                collectgarbage()
-                collectgarbage()
-                return (host.memory())
-            end
-            print(all(), all())]] }).out:match "(%d+)\t(%d+)"
-        assert.is_true(math.abs(after - before) < 100000, before .. " " .. after)
+    it("frees the memory of each", function()
+        -- A process that kept what these take would need 5 GB.
+        for i = 1, 100 do
+            assert.equal(i, run("local t = {} for i = 1, 5e5 do t[i] = { i } end return " .. i,
+                within()))
+        end
+    end)
+
+    it("may send anything", function()
+        for _, bytes in ipairs { "", "\1", "\200", "\0", "\0\0", "\0{", "\0{i", "\0}", "\0n{nn}",
+            "\0r\1\0\0\0", "\0s\255\255\255\255", "\0{d\0\0\0\0\0\0\xf8\x7ft}", "\6MEMORY",
+            "\5STEPS", "\0" .. ("{tt"):rep(50), "\0" .. ("{i1234567"):rep(1e5),
+            "\0" .. ("{}"):rep(1e6) } do
+            local perform = programs.perform
+            function programs.perform() return bytes end
+            local results = table.pack(pcall(run, ""))
+            programs.perform = perform
+            assert.is_true(results[1], results[2])
+        end
+    end)
+
+    it("is said to have ended where it has", function()
+        local perform = programs.perform
+        function programs.perform() return nil, "the other process has ended" end
+        local _, message, code = run ""
+        programs.perform = perform
+        assert.same({ "the program's process: the other process has ended", "ERROR" },
+            { message, code })
     end)
 end)
 

@@ -1,21 +1,11 @@
 /* main.c -- the executable: opens a host, runs the command line, returns its exit status. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/confine.h"
 #include "host.h"
 #include "isolate.h"
 #include "loop/loop.h"
 #include "signals.h"
-
-static bool has_word(char **argv, const char *word)
-{
-    for (; *argv != NULL; argv++)
-        if (strcmp(*argv, word) == 0)
-            return true;
-    return false;
-}
 
 int main(int argc, char **argv)
 {
@@ -23,8 +13,6 @@ int main(int argc, char **argv)
         return isolate_main(argc, argv);
     host_guard_streams();
     loop_raise_descriptor_limit();
-    if (has_word(argv, "--untrusted")) /* harmless if it is one of the script's own arguments */
-        confine_spawn_early();
     Host *host = host_open();
     if (host == NULL) {
         fputs("ponder: not enough memory to start\n", stderr);

@@ -17,6 +17,7 @@ local confine = require "ponder.core.confine"
 local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local program = require "ponder.sandbox.program"
 local requests = require "ponder.untrusted.requests"
 local scheduler = require "ponder.task.scheduler"
 local waiters = require "ponder.task.waiters"
@@ -84,18 +85,34 @@ local function too_slow(self)
     return finish(self, ("the policy computed for longer than %g s"):format(self.opts.patience))
 end
 
+-- Runs a program of ponder.sandbox, which the script's process cannot start, as a part of what it
+-- computes.
+local function perform_program(self, call, text, left)
+    local ok, memory_mb, seconds, max_bytes, at = pcall(string.unpack, "<I8dI8", text, 2)
+    local reply, message = nil, "malformed request"
+    if ok and memory_mb > 0 and seconds > 0 and max_bytes > 0 then
+        reply, message = program.perform(text:sub(at), math.min(memory_mb, self.opts.memory_mb
+            or MEMORY_MB), math.min(seconds, left or seconds), math.min(max_bytes, MAX_BYTES), true)
+    end
+    call.exchanged = call.exchanged + #(reply or message)
+    return self.child:send((reply and "\1" or "\0") .. (reply or message), left)
+end
+
 -- Receives a message of the script's process; fields of wrong types are nil.
 local function receive(self, call, deadline)
-    local left = deadline and deadline - scheduler.clock()
-    local text, problem = nil, "TIMEOUT"
-    if not left or left > 0 then -- a script that prints all the time may use up its patience
-        text, problem = self.child:receive(left)
-    end
+    local text, problem, left
+    repeat
+        left = deadline and deadline - scheduler.clock()
+        text, problem = nil, "TIMEOUT"
+        if not left or left > 0 then -- a script that prints all the time may use up its patience
+            text, problem = self.child:receive(left)
+        end
+        call.exchanged = call.exchanged + #(text or "")
+    until not text or text:byte() ~= 0 or not perform_program(self, call, text, left)
     local message, wrong = nil, nil
     if text then
         message, wrong = foreign.decode(text)
     end
-    call.exchanged = call.exchanged + #(text or "")
     local max = self.opts.exchange_mb or EXCHANGE_MB
     if problem == "TIMEOUT" then
         message = too_slow(self)

@@ -35,6 +35,8 @@ local SEEDS = {
 {"events":[{"name":"report","what":"[1]"},{"name":"samples","what":"[[{}]]"}],"done":true,]=]
         .. [=["results":"[1,0.5]"}
 {"done":true,"results":"[1]"}]=],
+    'f{"done":true,"results":"[{\\"functions\\":[\\"a\\"]}]"}\n\0'
+        .. string.pack("<I8dI8", 64, 0.1, 1000) .. "x\n{\"done\":true,\"results\":\"[]\"}",
 }
 
 local asked = {} -- of the tool
@@ -47,6 +49,7 @@ local messages, told -- still to come from the process; sent to it
 local Child = {}
 Child.__index = Child
 function Child.send(_, text) told[#told + 1] = text return true end
+function Child.ask() return nil, "TIMEOUT" end
 function Child.kill() end
 function Child.why() return nil end
 function Child.receive()

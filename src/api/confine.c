@@ -5,22 +5,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <math.h>
+#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include "api/task_frame.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
-
-enum { CHECK_MS = 50 };
 
 /* ---- landlock ---- */
 
@@ -105,6 +105,7 @@ static const int allowed_calls[] = {
     SCMP_SYS(restart_syscall),
     SCMP_SYS(rseq),
     SCMP_SYS(sendto),
+    SCMP_SYS(recvfrom),
     SCMP_SYS(timerfd_settime),
     SCMP_SYS(exit),
     SCMP_SYS(exit_group),
@@ -160,7 +161,7 @@ static int limit(int what, rlim_t max)
     return setrlimit((__rlimit_resource_t)what, &now) == 0 ? 0 : errno;
 }
 
-static int enter_limits(const ConfineLimits *limits)
+static int enter_limits(size_t memory, long cpu_seconds)
 {
     int error = limit(RLIMIT_CORE, 0);
     if (error == 0)
@@ -168,15 +169,15 @@ static int enter_limits(const ConfineLimits *limits)
     if (error == 0)
         error = limit(RLIMIT_NPROC, 0);
 #ifndef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes of address space */
-    if (error == 0 && limits->memory > 0)
-        error = limit(RLIMIT_AS, limits->memory);
+    if (error == 0 && memory > 0)
+        error = limit(RLIMIT_AS, memory);
 #endif
-    if (error == 0 && limits->cpu_seconds > 0)
-        error = limit(RLIMIT_CPU, (rlim_t)limits->cpu_seconds);
+    if (error == 0 && cpu_seconds > 0)
+        error = limit(RLIMIT_CPU, (rlim_t)cpu_seconds);
     return error;
 }
 
-int confine_enter(const ConfineLimits *limits)
+int confine_enter(size_t memory, long cpu_seconds)
 {
     /* Die with the parent, even in the middle of a computation. */
     int error = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 ? 0 : errno;
@@ -185,7 +186,7 @@ int confine_enter(const ConfineLimits *limits)
     if (error == 0)
         error = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
     if (error == 0)
-        error = enter_limits(limits);
+        error = enter_limits(memory, cpu_seconds);
     if (error == 0 && confine_has_landlock())
         error = enter_landlock();
     if (error == 0 && confine_has_seccomp())
@@ -195,103 +196,90 @@ int confine_enter(const ConfineLimits *limits)
 
 /* ---- the child ---- */
 
-/* Makes its end of the socket CONFINE_FD and closes all higher descriptors. */
-static int add_files(posix_spawn_file_actions_t *files, int fd)
+/* In its own session, Ctrl-C only reaches the parent. */
+static bool shed(int fd)
 {
-    int error = 0;
-    for (int standard = 0; error == 0 && standard <= 2; standard++)
-        error = posix_spawn_file_actions_addopen(files, standard, "/dev/null", O_RDWR, 0);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(files, fd, CONFINE_FD);
-    if (error == 0)
-        error = posix_spawn_file_actions_addclosefrom_np(files, CONFINE_FD + 1);
-    return error;
+    sigset_t none;
+    setsid();
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, CONFINE_FD + 1); /* away from where it goes */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int standard = 0; standard <= 2; standard++)
+        if (dup2(null, standard) < 0)
+            return false;
+    return dup2(fd, CONFINE_FD) >= 0 && close_range(CONFINE_FD + 1, ~0U, 0) == 0 &&
+           sigprocmask(SIG_SETMASK, &none, NULL) == 0;
 }
 
-static int spawn(char *const argv[], int fd, pid_t *pid)
+void confine_execute(void *unused)
 {
-    char *const no_environment[] = {NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t all;
-    sigfillset(&all);
-    int error = posix_spawn_file_actions_init(&files);
-    if (error != 0)
-        return error;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    /* In its own session, Ctrl-C only reaches the parent. */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    error = add_files(&files, fd);
-    if (error == 0)
-        error = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, no_environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
-}
-
-static struct {
-    pid_t pid; /* 0: none */
-    int fd;
-} early;
-
-void confine_spawn_early(void)
-{
-    if (confine_spawn(&early.pid, &early.fd) != 0)
-        early.pid = 0;
-}
-
-int confine_spawn(pid_t *pid, int *fd)
-{
-    if (early.pid != 0) {
-        *pid = early.pid;
-        *fd = early.fd;
-        early.pid = 0;
-        return 0;
-    }
     static char name[] = "ponder", argument[] = CONFINE_ARGUMENT;
-    char *const argv[] = {name, argument, NULL};
+    char *const argv[] = {name, argument, NULL}, *const no_environment[] = {NULL};
+    (void)unused;
+    execve("/proc/self/exe", argv, no_environment);
+}
+
+int confine_fork(void (*run)(void *arg), void *arg, pid_t *pid, int *fd)
+{
     int ends[2];
+    sigset_t all, before;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
-    struct timeval check = {.tv_usec = CHECK_MS * 1000};
-    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &check, sizeof check);
-    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &check, sizeof check);
-    /* Above CONFINE_FD: dup2 of a descriptor onto itself would keep its close-on-exec flag. */
-    int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, CONFINE_FD + 1);
-    int error = theirs >= 0 ? spawn(argv, theirs, pid) : errno;
-    if (theirs >= 0)
-        close(theirs);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in the child */
+    *pid = fork();
+    int error = errno;
+    if (*pid == 0) {
+        if (shed(ends[1]))
+            run(arg);
+        _exit(EXIT_FAILURE);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
-    if (error != 0)
+    if (*pid < 0) {
         close(ends[0]);
-    else
-        *fd = ends[0];
-    return error;
+        return error;
+    }
+    *fd = ends[0];
+    return 0;
 }
 
-/* ---- the socket ---- */
+/* ---- waiting ---- */
 
-/* Each read and write of the parent times out after CHECK_MS, to check for a stop and the
- * deadline, since a signal that comes right before one does not interrupt it. */
-static int transfer_error(ssize_t done, double deadline)
+/* Waits for events of `fd`. Signals are blocked from the check for a stop until the wait, so that
+ * none is missed. Returns 0, EINTR or ETIMEDOUT. */
+static int await(int fd, short events, double deadline)
 {
-    if (done == 0)
-        return EPIPE;
-    if (done < 0 && errno != EAGAIN && errno != EINTR)
-        return errno;
-    if (task_stop_is_pending())
-        return EINTR;
-    return deadline > 0 && loop_now_ms() >= deadline ? ETIMEDOUT : 0;
+    struct pollfd poll = {.fd = fd, .events = events};
+    struct timespec left = {0};
+    sigset_t all, before;
+    double seconds = deadline > 0 ? fmin(deadline - loop_now(), 1e9) : 0;
+    if (seconds < 0)
+        return ETIMEDOUT;
+    left.tv_sec = (time_t)seconds;
+    left.tv_nsec = (long)((seconds - floor(seconds)) * 1e9);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    bool stops = task_stop_is_pending() || limit_is_reached;
+    int ready = stops ? 0 : ppoll(&poll, 1, deadline > 0 ? &left : NULL, &before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return stops ? EINTR : ready == 0 ? ETIMEDOUT : 0;
 }
 
 static int transfer(int fd, char *at, size_t n, bool out, double deadline)
 {
     while (n > 0) {
-        ssize_t done = out ? send(fd, at, n, MSG_NOSIGNAL) : read(fd, at, n);
+        ssize_t done =
+            out ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
+        if (done == 0)
+            return EPIPE;
+        if (done < 0 && errno != EAGAIN && errno != EINTR)
+            return errno;
         at += done > 0 ? done : 0;
         n -= done > 0 ? (size_t)done : 0;
-        int error = n > 0 ? transfer_error(done, deadline) : 0;
+        int error = done < 0 ? await(fd, out ? POLLOUT : POLLIN, deadline) : 0;
         if (error != 0)
             return error;
     }
@@ -306,4 +294,13 @@ int confine_send(int fd, const void *bytes, size_t n, double deadline)
 int confine_receive(int fd, void *bytes, size_t n, double deadline)
 {
     return transfer(fd, bytes, n, false, deadline);
+}
+
+void confine_await(pid_t pid, double seconds)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return;
+    await(fd, POLLIN, loop_now() + seconds);
+    close(fd);
 }

@@ -1,5 +1,8 @@
 /*
- * confine.h -- a process that may only compute and talk over one socket.
+ * confine.h -- a process that may only compute and talk over one socket, which two use:
+ *
+ *   ponder.untrusted   executes this program, which enters the confinement by itself
+ *   ponder.sandbox     a fork that runs one program in a Lua state of its own, and replies
  *
  * Landlock removes the file system and TCP, seccomp all system calls but those of a computation (no
  * open, exec, socket, fork), rlimits bound memory and CPU time.
@@ -11,36 +14,34 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-typedef struct ConfineLimits {
-    size_t memory;    /* bytes of address space; 0: without limit */
-    long cpu_seconds; /* 0: without limit */
-} ConfineLimits;
-
 /* Whether the kernel has them. */
 bool confine_has_landlock(void);
 bool confine_has_seccomp(void);
 
-/* Confines this process for good, by what the kernel has. Returns 0 or an errno value. */
-int confine_enter(const ConfineLimits *limits);
+/* Confines this process for good, by what the kernel has: `memory` bytes of address space and so
+ * many seconds of CPU time (0: without limit). Returns 0 or an errno value. */
+int confine_enter(size_t memory, long cpu_seconds);
 
-/* The descriptor of the socket to its parent, in a child of confine_spawn. */
+/* The descriptor of the socket to its parent, in a child of confine_fork. */
 enum { CONFINE_FD = 3 };
 
-/* The one argument of a child of confine_spawn. */
+/* The one argument of a process of this program that confine_execute starts. */
 #define CONFINE_ARGUMENT "--confined"
 
-/* Starts another process of this program with that argument, no environment, and no open file but
- * its end of a socket. Returns 0 and our end, or an errno value. */
-int confine_spawn(pid_t *pid, int *fd);
+/* Starts a process that calls `run(arg)`, with no open file but its end of a socket, and without
+ * the signal handlers of this one. Returns 0 and our end, or an errno value. */
+int confine_fork(void (*run)(void *arg), void *arg, pid_t *pid, int *fd);
 
-/* Starts the process that the first confine_spawn returns, so that both start up in parallel. If it
- * is not used it ends with this process. */
-void confine_spawn_early(void);
+/* A function for confine_fork: executes this program, without an environment. */
+void confine_execute(void *unused);
 
 /* Send or receive exactly `n` bytes, until the run is asked to stop (task_stop.h) or `deadline` (of
- * loop_now_ms; 0: none). Return 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or another errno
+ * loop_now; 0: none). Return 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or another errno
  * value. */
 int confine_send(int fd, const void *bytes, size_t n, double deadline);
 int confine_receive(int fd, void *bytes, size_t n, double deadline);
+
+/* Waits until the process, which is a child of this one, has ended, for `seconds` at most. */
+void confine_await(pid_t pid, double seconds);
 
 #endif

@@ -266,15 +266,16 @@ local function check_provider(provider, timeout_ms)
     return found
 end
 
--- Isolation of policies under --untrusted.
+-- Isolation of policies under --untrusted, and of programs in a sandbox.
 local function check_isolation()
     local missing = require("ponder.untrusted").missing()
     if not missing[1] then
-        return finding("isolation", "ok", "this kernel has Landlock and seccomp, for --untrusted")
+        return finding("isolation", "ok", "this kernel has Landlock and seccomp, for --untrusted "
+            .. "and ponder.sandbox")
     end
-    return finding("isolation", "unused", ("this kernel has no %s: --untrusted refuses to run")
-        :format(table.concat(missing, " and no ")), "boot with lsm=landlock,... (Linux 5.13), or "
-        .. "use --weak-isolation")
+    return finding("isolation", "unused", ("this kernel has no %s: --untrusted refuses to "
+        .. "run, ponder.sandbox confines less"):format(table.concat(missing, " and no ")),
+        "boot with lsm=landlock,... (Linux 5.13), or use --weak-isolation")
 end
 
 -- Isolation of child programs, found by trying it: containers forbid it in many ways.

@@ -13,6 +13,7 @@ local host = require "ponder.core.host"
 local loop = require "ponder.core.loop"
 local options = require "ponder.options"
 local parent = require "ponder.untrusted.parent"
+local program = require "ponder.sandbox.program"
 local pure = require "ponder.pure"
 
 local child = {}
@@ -132,6 +133,7 @@ local function replace_modules(start)
     package.loaded["ponder.model"] = model
     package.loaded["ponder.log.files"] = FILES
     package.loaded["ponder.process"] = { run = run_program }
+    program.perform = parent.perform
 end
 
 -- The script's functions, once "load" has found them.
@@ -151,9 +153,12 @@ local function functions_of(start)
     return functions
 end
 
----Serves the parent until it ends this process.
+---Serves the parent until it ends this process: runs a script, or programs of ponder.sandbox.
 function child.main()
     local start = parent.start()
+    if start.programs then
+        program.serve()
+    end
     -- Also reachable as a method of strings.
     string.dump = nil -- luacheck: ignore 122
     loop.wait(0) -- opens the loop, which cannot be opened later

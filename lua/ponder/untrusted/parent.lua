@@ -100,6 +100,21 @@ function parent.write(text)
     end
 end
 
+---Has the parent run a program of ponder.sandbox, and waits for it, whatever this task may do; see
+---ponder.sandbox.program.
+---@return string? reply
+---@return string? message
+function parent.perform(payload, memory_mb, seconds, max_bytes)
+    confine.send(("\0" .. string.pack("<I8dI8", memory_mb, seconds, max_bytes) .. payload))
+    local text = confine.receive()
+    if not text then
+        confine.leave() -- the parent has exited
+    elseif text:byte() == 0 then
+        return nil, text:sub(2)
+    end
+    return text:sub(2)
+end
+
 ---@return integer seconds since 1970
 function parent.time()
     return time
