@@ -58,6 +58,20 @@ describe("--timeout", function()
         end)
     end
 
+    it("of a task cannot be caught", function()
+        local r = ends(0, shell.ponder { "--no-log", "-e", [[
+            local task = require "ponder.task"
+            local function spin() while true do end end
+            for _, catch in ipairs { pcall, function(f) return xpcall(f, print) end,
+                function(f) return coroutine.resume(coroutine.create(f)) end } do
+                print(select(3, task.timeout(0.02, function()
+                    print(catch(spin))
+                end)))
+            end
+            print(pcall(error, "own"))]] })
+        assert.equal("TIMEOUT\nTIMEOUT\nTIMEOUT\nfalse\town\n", r.out:gsub("[^\n]*time is up\n", ""))
+    end)
+
     it("leaves a log that can be resumed", function()
         local dir <close> = shell.directory { ["a.lua"] = [[
             local m = require("ponder.model").open "script:m.lua"

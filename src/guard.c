@@ -224,7 +224,7 @@ static int guard_setupvalue(lua_State *L)
 static int guard_sethook(lua_State *L)
 {
     lua_State *of = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
-    if (stop_armed || stop_has_hook(of))
+    if (stop_is_armed() || stop_has_hook(of))
         return luaL_error(L, "no hook can be set while a limit of the run is watched");
     return original.sethook(L);
 }

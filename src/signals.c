@@ -1,16 +1,7 @@
 /*
- * signals.c -- see signals.h. How a stop reaches the run:
- *
- *     signal, time limit --> handler --.
- *     step limit, task.stop -----------+--> task_stop
- *                                             |  Lua code runs: its hook raises the error
- *                                             |  C code runs, no hook: the watchdog below
- *                                             `--> loop_wake: the wait ends, and the scheduler
- *                                                  raises the error in the main task
- *
- * These are signal handlers and POSIX timers (alarm.c) rather than libuv's, since the loop does not
- * run while a script computes. A run that only waits when its time is up is ended by its budget,
- * with a timer of the loop, HEAD_START before the alarm.
+ * signals.c -- see signals.h. Signal handlers and POSIX timers rather than libuv's, since the loop
+ * does not run while a script computes. A run that only waits when its time is up is ended by its
+ * budget, with a timer of the loop, HEAD_START before the stop.
  */
 #include "signals.h"
 
@@ -20,14 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/alarm.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
 #include "loop/process.h"
 
-#define HEAD_START  0.1  /* seconds: the scheduler ends by itself what only waits */
-#define PATIENCE    2.0  /* seconds for the run to notice the request */
-#define FINISH_TIME 10.0 /* seconds for it to finish after that */
+#define HEAD_START 0.1 /* seconds: the scheduler ends by itself what only waits */
 
 enum { STATUS_TIMEOUT = 124, STATUS_SIGNAL = 128 };
 
@@ -35,9 +23,9 @@ static volatile sig_atomic_t signal_count;
 static double deadline; /* on the monotonic clock; 0: none */
 static pthread_t main_thread;
 
-static int status_of(StopReason why)
+int signals_status(void)
 {
-    switch (why) {
+    switch (task_stop_reason()) {
     case STOP_INTERRUPT: return STATUS_SIGNAL + SIGINT;
     case STOP_TERMINATE: return STATUS_SIGNAL + SIGTERM;
     case STOP_HANGUP: return STATUS_SIGNAL + SIGHUP;
@@ -46,31 +34,12 @@ static int status_of(StopReason why)
     }
 }
 
-int signals_status(void)
-{
-    return status_of(task_stop_reason());
-}
-
 static void end_process(void)
 {
     static const char message[] = "ponder: the run did not stop in time; exiting\n";
     (void)!write(STDERR_FILENO, message, sizeof message - 1);
     process_kill_all();
     _exit(signals_status());
-}
-
-/* Sets the watchdog, except after the first Ctrl-C. */
-static void watch(StopEvent event, StopReason why)
-{
-    static volatile sig_atomic_t patient;
-    if (event == STOP_CAME)
-        patient = why == STOP_INTERRUPT;
-    else if (event == STOP_CAME_AGAIN)
-        patient = 0;
-    if (event == STOP_OBEYED)
-        alarm_set(ALARM_WATCHDOG, FINISH_TIME);
-    else if (!patient)
-        alarm_set(ALARM_WATCHDOG, PATIENCE);
 }
 
 static void on_signal(int signo)
@@ -87,16 +56,11 @@ static void on_signal(int signo)
     errno = saved;
 }
 
-/* It is the second one: the loop has the first. */
+/* The loop has had one before. */
 static void on_stuck_signal(int signo)
 {
     on_signal(signo);
-    alarm_set(ALARM_WATCHDOG, PATIENCE);
-}
-
-static void on_deadline(void)
-{
-    task_stop(STOP_TIMEOUT);
+    on_signal(signo);
 }
 
 static void catch_signal(int signo)
@@ -111,8 +75,7 @@ static void catch_signal(int signo)
 void signals_catch(void)
 {
     main_thread = pthread_self();
-    task_stop_watch(watch);
-    alarm_open(ALARM_WATCHDOG, end_process);
+    task_stop_watch(end_process);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
     loop_on_stuck_signal(on_stuck_signal);
@@ -123,9 +86,8 @@ void signals_catch(void)
 
 void signals_limit_time(double seconds)
 {
-    alarm_open(ALARM_DEADLINE, on_deadline);
     deadline = loop_now() + seconds;
-    alarm_set(ALARM_DEADLINE, seconds + HEAD_START);
+    task_stop_after(seconds + HEAD_START);
 }
 
 bool signals_time_is_up(void)
@@ -136,6 +98,5 @@ bool signals_time_is_up(void)
 void signals_forget(void)
 {
     signal_count = 0;
-    alarm_set(ALARM_WATCHDOG, 0);
     task_stop_forget();
 }

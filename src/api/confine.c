@@ -18,7 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "api/task_frame.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
@@ -163,15 +162,16 @@ static int limit(int what, rlim_t max)
 
 static int enter_limits(size_t memory, long cpu_seconds)
 {
+#ifdef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes of address space */
+    memory = 0;
+#endif
     int error = limit(RLIMIT_CORE, 0);
     if (error == 0)
         error = limit(RLIMIT_FSIZE, 0);
     if (error == 0)
         error = limit(RLIMIT_NPROC, 0);
-#ifndef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes of address space */
     if (error == 0 && memory > 0)
         error = limit(RLIMIT_AS, memory);
-#endif
     if (error == 0 && cpu_seconds > 0)
         error = limit(RLIMIT_CPU, (rlim_t)cpu_seconds);
     return error;
@@ -262,7 +262,7 @@ static int await(int fd, short events, double deadline)
     left.tv_nsec = (long)((seconds - floor(seconds)) * 1e9);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool stops = task_stop_is_pending() || limit_is_reached;
+    bool stops = task_stop_is_due();
     int ready = stops ? 0 : ppoll(&poll, 1, deadline > 0 ? &left : NULL, &before);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return stops ? EINTR : ready == 0 ? ETIMEDOUT : 0;

@@ -15,7 +15,6 @@
 
 #include "api/api.h"
 #include "api/confine.h"
-#include "api/task_frame.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
@@ -34,7 +33,7 @@ typedef struct Child {
 
 static int push_error(lua_State *L, int error)
 {
-    if (error == EINTR && (task_stop_is_pending() || limit_is_reached))
+    if (error == EINTR && task_stop_is_due())
         return task_stop_raise(L);
     return api_fail(L,
                     error == EPIPE       ? "the other process has ended"

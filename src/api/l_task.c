@@ -6,7 +6,6 @@
 
 #include "api/api.h"
 #include "api/task_coroutine.h"
-#include "api/task_frame.h"
 #include "api/task_stop.h"
 
 static const char raise_key; /* its address makes park raise the value that follows */
@@ -157,7 +156,7 @@ static int task_create(lua_State *L)
 
 /* resume(co, ...) -> true, results... | false, error, traceback, whether the error lacks the place
  * of the task's function, which called the function that it blames by `return` | nothing: it waits
- * | false, LATE, status: its time is up. It can only be closed; status tells whether it raised. */
+ * | false, LATE: it raised because its time is up. */
 static int task_resume(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
@@ -174,8 +173,7 @@ static int task_resume(lua_State *L)
     if (n == STEP_LATE) {
         lua_pushboolean(L, 0);
         lua_pushlightuserdata(L, (void *)&late_key);
-        lua_pushboolean(L, lua_status(co) != LUA_YIELD);
-        return 3;
+        return 2;
     }
     if (n != STEP_FAILED && lua_status(co) == LUA_YIELD) {
         lua_settop(L, 1);
@@ -206,7 +204,7 @@ static int task_close(lua_State *L)
     if (was == CO_RUNNING || was == CO_NORMAL)
         return luaL_error(L, "cannot close a running coroutine");
     lua_pushboolean(L, 0);
-    if (!coroutine_close(L, co, limit_of(co)))
+    if (!coroutine_close(L, co))
         return 2;
     lua_pushboolean(L, 1);
     return 1;

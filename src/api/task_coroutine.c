@@ -3,7 +3,6 @@
 
 #include <lauxlib.h>
 
-#include "api/task_frame.h"
 #include "api/task_stop.h"
 
 static const char mark; /* its address is what a waiting coroutine yields */
@@ -55,7 +54,7 @@ lua_State *coroutine_check(lua_State *L)
     return co;
 }
 
-int coroutine_close(lua_State *L, lua_State *co, double limit)
+int coroutine_close(lua_State *L, lua_State *co)
 {
     lua_State *inner = coroutine_inner(co);
     int ok = 1;
@@ -63,9 +62,8 @@ int coroutine_close(lua_State *L, lua_State *co, double limit)
     Frame f;
     luaL_checkstack(L, 3, "too many nested coroutines");
     if (inner != NULL)
-        ok = coroutine_close(L, inner, limit);
+        ok = coroutine_close(L, inner);
     frame_enter(&f, co, FRAME_CLOSING, 0);
-    limit_closing(&f, limit);
     status = lua_resetthread(co);
     frame_leave(&f);
     if (status != LUA_OK) {
@@ -94,11 +92,6 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
     frame_enter(&f, co, kind, can_wait);
     status = lua_resume(co, L, nargs, &nresults);
     frame_leave(&f);
-    if (f.left) {
-        lua_checkstack(co, 1); /* a hook has room for more */
-        lua_pushnil(co);       /* or an earlier mark may lie there */
-        return STEP_LATE;
-    }
     if (status != LUA_OK && status != LUA_YIELD) {
         if (f.raised > 0)
             return STEP_LATE;
@@ -123,7 +116,7 @@ static int raise_from_wrap(lua_State *L, lua_State *co)
 {
     int status = lua_status(co);
     if (status != LUA_OK && status != LUA_YIELD) { /* it raised; else it could not be resumed */
-        if (!coroutine_close(L, co, frame_limit()))
+        if (!coroutine_close(L, co))
             lua_remove(L, -2); /* an error of closing replaces the first */
     }
     if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
@@ -219,7 +212,7 @@ static int co_close(lua_State *L)
     }
     if (frame_stack_is_short())
         return luaL_error(L, "C stack overflow");
-    if (coroutine_close(L, co, frame_limit())) {
+    if (coroutine_close(L, co)) {
         lua_pushboolean(L, 1);
         return 1;
     }

@@ -3,20 +3,29 @@
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <math.h>
+#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
+#include <time.h>
 
-#include "api/task_frame.h"
 #include "loop/loop.h"
+
+#define PATIENCE    2.0               /* seconds for the run to notice a stop */
+#define FINISH_TIME 10.0              /* seconds for it to finish after that */
+#define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
+#define STOP_SIGNAL (SIGRTMIN + 4)    /* glibc uses the first ones */
+#define TASK_SIGNAL (SIGRTMIN + 5)
 
 enum {
     MAX_NAME = 1024,
     MAX_NAMES = 8,
     STEP_INTERVAL = 100,  /* instructions between two counts of steps */
-    GRACE = 10000,        /* instructions from the first error to the second */
-    GRACE_FACTOR = 10,    /* by which that shrinks with each error */
-    RETRY_INTERVAL = 100, /* instructions until the next try in protected code */
+    GRACE = 10000,        /* instructions from the first error to the second, for `__close` */
+    RETRY_INTERVAL = 100, /* instructions until the next try where nothing may be raised */
+    NO_GRACE = 5,         /* errors after which there is none */
     MAX_DEPTH = 100       /* ponder's frames to search for a protected one */
 };
 
@@ -24,18 +33,18 @@ static char names[MAX_NAMES][MAX_NAME]; /* see stop_protect */
 static int name_count;
 static size_t root_length; /* of the common directory of ponder's files in names[0] */
 
-volatile int stop_armed;
+static Frame *volatile running;     /* the topmost frame */
+static volatile sig_atomic_t is_up; /* the flag: something may be due */
 
 static volatile sig_atomic_t reason;  /* StopReason, until the next run begins */
 static volatile sig_atomic_t pending; /* not raised yet */
 static volatile sig_atomic_t raised;  /* raised, but the scheduler does not know yet */
+static volatile sig_atomic_t times;   /* that it was raised */
 static volatile sig_atomic_t obeyed;  /* the run is ending */
-static volatile sig_atomic_t grace = GRACE;
-static StopWatch *watch;
-static void (*volatile preempt)(void);
+static void (*end_process)(void);
 static void (*stock_handler)(int); /* the SIGINT handler of a stock lua5.4 */
 
-static int counting;
+static bool counting;
 static lua_Integer steps, steps_limit;
 
 /* ---- where an error may be raised ---- */
@@ -71,170 +80,233 @@ int stop_is_own(const char *source)
     return root_length > 0 && strncmp(source, names[0], root_length) == 0;
 }
 
-/* Whether a protected function runs, looking outwards up to the first one of the script. Without
- * any script, the answer is `caught`: ponder's own code, which caught the error, is ending the run.
- */
-static int is_protected(lua_State *L, int caught)
+static bool stops(const Frame *f)
+{
+    return reason != STOP_NONE && !obeyed && (f->kind == FRAME_TASK || f->kind == FRAME_INNER);
+}
+
+static bool is_late(const Frame *f)
+{
+    return f->limit < HUGE_VAL && f->limit <= loop_now();
+}
+
+static bool is_due(const Frame *f)
+{
+    return f != NULL && (stops(f) || is_late(f));
+}
+
+/* Whether an error may be raised now. For a stop, looks outwards up to the first function of the
+ * script; where there is none, ponder's own code may have caught it and be ending the run. A limit
+ * waits for the script's own code: ponder's keeps its data consistent only where the script may
+ * wait or raise. */
+static bool may_raise(lua_State *L, bool for_stop)
 {
     lua_Debug ar;
-    for (int level = 0; level < MAX_DEPTH; level++) {
-        if (!lua_getstack(L, level, &ar))
-            return caught;
+    for (int level = 0; level < MAX_DEPTH && lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "S", &ar);
         if (*ar.what == 'C')
             continue;
-        if (stop_is_protected(ar.source))
-            return 1;
         if (!stop_is_own(ar.source))
-            return 0;
+            return true;
+        if (!for_stop || stop_is_protected(ar.source))
+            return false;
     }
-    return 0;
+    return for_stop && pending;
 }
 
-static int is_stoppable(const Frame *f)
+/* ---- timers ---- */
+
+enum { RUN, WATCHDOG, TASK, TIMERS };
+
+static struct {
+    timer_t id;
+    bool exists;        /* if the system refuses one, it never rings */
+    volatile double at; /* of loop_now; HUGE_VAL: never */
+} timers[TIMERS] = {{.at = HUGE_VAL}, {.at = HUGE_VAL}, {.at = HUGE_VAL}};
+static pthread_t owner;
+
+static void set_timer(int which, double at)
 {
-    return f != NULL && (f->kind == FRAME_TASK || f->kind == FRAME_INNER);
+    struct itimerspec when = {0};
+    timers[which].at = at;
+    if (at < HUGE_VAL) {
+        at = fmin(at, loop_now() + 1e9) + 1e-6; /* `at` has passed when it rings */
+        when.it_value.tv_sec = (time_t)at;
+        when.it_value.tv_nsec = (long)((at - floor(at)) * 1e9);
+    }
+    if (timers[which].exists)
+        timer_settime(timers[which].id, TIMER_ABSTIME, &when, NULL);
 }
 
-static int is_armed(void)
+static void arm(void);
+
+static void on_timer(int signo)
 {
-    return counting || limit_is_reached || reason != STOP_NONE;
+    int saved = errno;
+    double now = loop_now();
+    if (!pthread_equal(pthread_self(), owner)) { /* a thread of a library */
+        pthread_kill(owner, signo);
+        errno = saved;
+        return;
+    }
+    if (timers[WATCHDOG].at <= now)
+        end_process();
+    if (timers[RUN].at <= now) {
+        timers[RUN].at = HUGE_VAL;
+        task_stop(STOP_TIMEOUT);
+    }
+    if (timers[TASK].at <= now) {
+        timers[TASK].at = HUGE_VAL;
+        is_up = 1;
+        arm();
+        if (running != NULL && running->limit > now)
+            set_timer(TASK, running->limit);
+    }
+    errno = saved;
+}
+
+/* Ends waits, except that for a task, which may have ended long since. */
+static void open_timer(int which)
+{
+    int signo = which == TASK ? TASK_SIGNAL : STOP_SIGNAL;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
+    struct sigaction action = {.sa_handler = on_timer, .sa_flags = which == TASK ? SA_RESTART : 0};
+    sigaddset(&action.sa_mask, STOP_SIGNAL);
+    sigaddset(&action.sa_mask, TASK_SIGNAL);
+    owner = pthread_self();
+    if (!timers[which].exists)
+        timers[which].exists = sigaction(signo, &action, NULL) == 0 &&
+                               timer_create(CLOCK_MONOTONIC, &event, &timers[which].id) == 0;
+}
+
+void task_stop_after(double seconds)
+{
+    open_timer(RUN);
+    set_timer(RUN, loop_now() + seconds);
+}
+
+void task_stop_watch(void (*end)(void))
+{
+    end_process = end;
+    open_timer(WATCHDOG);
+}
+
+static void set_watchdog(double seconds)
+{
+    set_timer(WATCHDOG, end_process != NULL ? loop_now() + seconds : HUGE_VAL);
 }
 
 /* ---- the hook ---- */
 
-static void tell(StopEvent event)
+/* Instructions until the next error, after so many: time for `__close`, less after each. */
+static int interval_after(int errors)
 {
-    if (watch != NULL)
-        watch(event, reason);
+    int n = errors > 0 ? GRACE : 1;
+    for (; errors > 1 && n > 1; errors--)
+        n /= 10;
+    return n;
 }
 
-static void stop_hook(lua_State *L, lua_Debug *ar);
+/* The frame of the running task. */
+static Frame *task_frame(void)
+{
+    Frame *f = running;
+    while (f->kind != FRAME_TASK)
+        f = f->below;
+    return f;
+}
 
-/* Instructions until the next call of the hook. */
 static int interval(void)
 {
-    int wanted = reason == STOP_NONE || obeyed ? STEP_INTERVAL : pending ? 1 : (int)grace;
-    int for_limit = limit_is_reached ? limit_interval() : wanted;
-    return for_limit < wanted ? for_limit : wanted;
+    if (!is_due(running))
+        return STEP_INTERVAL;
+    return interval_after(stops(running) ? times : task_frame()->raised);
 }
 
-static void arm(lua_State *L)
+static void note_raised(bool for_stop)
 {
-    lua_sethook(L, stop_hook, LUA_MASKCOUNT, interval());
+    if (!for_stop) {
+        task_frame()->raised++;
+        return;
+    }
+    pending = 0;
+    raised = 1;
+    times++;
+    set_watchdog(FINISH_TIME);
 }
 
-/* Whether an error is due in `L`, which ran `ran` instructions since the last call. */
-static int is_due(lua_State *L, int ran)
+static const char *message_of(bool for_stop)
 {
-    return reason != STOP_NONE && !obeyed && (pending || ran >= grace) &&
-           is_stoppable(frame_running()) && frame_running()->L == L;
+    return for_stop ? task_stop_message() : "the time is up";
 }
 
-static void count_steps(int ran)
+/* Each of its calls may raise an error. */
+static void hook(lua_State *L, lua_Debug *ar)
 {
-    steps += ran;
-    if (steps > steps_limit && reason == STOP_NONE)
-        task_stop(STOP_STEPS);
-}
-
-/* ---- the time limit of a task ---- */
-
-/* Raises "file:line: message" at the next instruction. */
-static void raise_error(lua_State *L, const char *message)
-{
+    (void)ar;
+    if (counting) {
+        steps += lua_gethookcount(L);
+        if (steps > steps_limit && reason == STOP_NONE)
+            task_stop(STOP_STEPS);
+    }
+    const Frame *f = running;
+    if (f == NULL || f->L != L || !is_due(f)) {
+        /* Left over from an earlier run, or inherited from the creator. */
+        lua_sethook(L, counting ? hook : NULL, counting ? LUA_MASKCOUNT : 0, STEP_INTERVAL);
+        return;
+    }
+    bool for_stop = stops(f);
+    if (!may_raise(L, for_stop)) {
+        lua_sethook(L, hook, LUA_MASKCOUNT, for_stop ? RETRY_INTERVAL : 1);
+        return;
+    }
+    note_raised(for_stop);
+    lua_sethook(L, hook, LUA_MASKCOUNT, interval());
     luaL_where(L, 0);
-    lua_pushstring(L, message);
+    lua_pushstring(L, message_of(for_stop));
     lua_concat(L, 2);
     lua_error(L);
 }
 
-/* Whether the innermost Lua function belongs to the script, not to ponder. */
-static int runs_script(lua_State *L)
+bool stop_is_armed(void)
+{
+    return is_up || counting;
+}
+
+bool stop_has_hook(lua_State *L)
+{
+    return lua_gethook(L) == hook;
+}
+
+/* Sets the hook in the running coroutine, if it is needed there. Keeps a count that has begun. The
+ * flag is lowered first: a timer may ring in between. */
+static void arm(void)
+{
+    const Frame *f = running;
+    is_up = 0;
+    bool due = is_due(f);
+    if (due || (reason != STOP_NONE && !obeyed))
+        is_up = 1;
+    if ((due || (counting && f != NULL && f->kind != FRAME_LOOP)) &&
+        (!stop_has_hook(f->L) || lua_gethookcount(f->L) > interval()))
+        lua_sethook(f->L, hook, LUA_MASKCOUNT, interval());
+}
+
+bool stop_must_raise(lua_State *L)
 {
     lua_Debug ar;
-    return lua_getstack(L, 0, &ar) && lua_getinfo(L, "S", &ar) && !stop_is_own(ar.source);
-}
-
-/* Ends the running task, whose time is up: leaves its coroutine, or, where it cannot yield, raises
- * an error up to where it can. Waits until the script's own code runs: ponder's keeps its data
- * consistent only where the script may wait or raise. */
-static void end_task(lua_State *L)
-{
-    Frame *f = frame_running();
-    if (f->L != L)
-        return;
-    if (!runs_script(L)) {
-        lua_sethook(L, stop_hook, LUA_MASKCOUNT, 1);
-    } else if (f->kind == FRAME_TASK && lua_isyieldable(L)) {
-        f->left = 1;
-        lua_yield(L, 0);
-    } else {
-        limit_note_error();
-        arm(L);
-        raise_error(L, LIMIT_MESSAGE);
-    }
-}
-
-int stop_has_hook(lua_State *L)
-{
-    return lua_gethook(L) == stop_hook;
-}
-
-static void stop_hook(lua_State *L, lua_Debug *ar)
-{
-    int ran = lua_gethookcount(L);
-    (void)ar;
-    if (counting)
-        count_steps(ran);
-    if (!stop_armed) { /* left over from an earlier run, or inherited from the creator */
-        lua_sethook(L, NULL, 0, 0);
-        return;
-    }
-    if (!is_due(L, ran)) {
-        if (reason != STOP_NONE)
-            arm(L);
-        if (limit_is_reached)
-            end_task(L);
-        return;
-    }
-    if (is_protected(L, !pending)) {
-        int soon = (int)grace < RETRY_INTERVAL ? (int)grace : RETRY_INTERVAL;
-        lua_sethook(L, stop_hook, LUA_MASKCOUNT, soon);
-        return;
-    }
-    if (!pending && grace > 1)
-        grace /= GRACE_FACTOR;
-    pending = 0;
-    raised = 1;
-    tell(STOP_WAS_RAISED);
-    arm(L);
-    raise_error(L, task_stop_message());
-}
-
-int stop_must_raise(lua_State *L)
-{
-    lua_Debug ar;
-    if (reason == STOP_NONE || obeyed || pending || !is_stoppable(frame_running()))
-        return 0;
+    const Frame *f = running;
+    if (!is_up || !is_due(f) || (stops(f) ? pending : task_frame()->raised == 0))
+        return false;
     return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !stop_is_own(ar.source);
 }
 
-void stop_arm(void)
+void stop_limit_steps(lua_Integer limit)
 {
-    const Frame *f = frame_running();
-    if (limit_is_reached && !limit_check()) {
-        stop_armed = 0;
-        if (is_armed()) /* after setting it to 0: a signal handler may set it to 1 in between */
-            stop_armed = 1;
-    }
-    if (!stop_armed || !(is_stoppable(f) || limit_is_reached))
-        return;
-    /* Keep a count that has already begun. */
-    lua_Hook hook = lua_gethook(f->L);
-    if (hook == stop_hook && lua_gethookcount(f->L) <= interval())
-        return;
-    arm(f->L);
+    counting = limit >= 0;
+    steps = 0;
+    steps_limit = limit;
+    arm();
 }
 
 /* ---- requests to stop ---- */
@@ -242,23 +314,17 @@ void stop_arm(void)
 void task_stop(StopReason why)
 {
     int saved = errno;
-    int again = reason != STOP_NONE;
-    if (again)
-        grace = 1;
-    else
+    bool again = reason != STOP_NONE;
+    if (!again)
         reason = why;
-    pending = stop_armed = 1;
-    tell(again ? STOP_CAME_AGAIN : STOP_CAME);
-    stop_arm();
+    else if (times > 0)
+        times = NO_GRACE;
+    pending = is_up = 1;
+    if (again || why != STOP_INTERRUPT)
+        set_watchdog(PATIENCE);
+    arm();
     loop_wake();
     errno = saved;
-    stop_preempt();
-}
-
-void stop_preempt(void)
-{
-    if (preempt != NULL)
-        preempt();
 }
 
 StopReason task_stop_reason(void)
@@ -266,19 +332,14 @@ StopReason task_stop_reason(void)
     return (StopReason)reason;
 }
 
-void task_stop_watch(StopWatch *new_watch)
-{
-    watch = new_watch;
-}
-
-void task_stop_preempt(void (*leave)(void))
-{
-    preempt = leave;
-}
-
-int task_stop_is_pending(void)
+bool task_stop_is_pending(void)
 {
     return pending;
+}
+
+bool task_stop_is_due(void)
+{
+    return pending || (is_up && running != NULL && is_late(running));
 }
 
 const char *task_stop_message(void)
@@ -292,31 +353,16 @@ const char *task_stop_message(void)
 
 int task_stop_raise(lua_State *L)
 {
-    if (reason == STOP_NONE && limit_is_reached) {
-        limit_note_error();
-        return luaL_error(L, LIMIT_MESSAGE);
-    }
-    if (pending) {
-        pending = 0;
-        raised = 1;
-        tell(STOP_WAS_RAISED);
-    }
-    return luaL_error(L, "%s", task_stop_message());
+    bool for_stop = reason != STOP_NONE;
+    if (!for_stop || pending)
+        note_raised(for_stop);
+    return luaL_error(L, "%s", message_of(for_stop));
 }
 
 void stop_raise_pending(lua_State *L)
 {
     if (pending && !obeyed)
         task_stop_raise(L);
-}
-
-void stop_limit_steps(lua_Integer limit)
-{
-    counting = limit >= 0;
-    steps = 0;
-    steps_limit = limit;
-    stop_armed = is_armed();
-    stop_arm();
 }
 
 static void on_stock_interrupt(int number)
@@ -330,7 +376,7 @@ static void on_stock_interrupt(int number)
 void stop_open(void)
 {
     struct sigaction action;
-    if (watch != NULL || sigaction(SIGINT, NULL, &action) != 0 ||
+    if (end_process != NULL || sigaction(SIGINT, NULL, &action) != 0 ||
         (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler == SIG_DFL ||
         action.sa_handler == SIG_IGN || action.sa_handler == on_stock_interrupt)
         return;
@@ -341,32 +387,26 @@ void stop_open(void)
 
 void task_stop_forget(void)
 {
-    pending = raised = obeyed = 0;
+    pending = raised = obeyed = times = 0;
     reason = STOP_NONE;
-    grace = GRACE;
-    stop_armed = is_armed();
+    set_timer(WATCHDOG, HUGE_VAL);
 }
 
 /* A stop that was raised outside any run is over; a pending one applies to this run. */
 void stop_begin_run(void)
 {
-    raised = obeyed = 0;
-    grace = GRACE;
+    raised = obeyed = times = 0;
     if (!pending)
         task_stop_forget();
 }
 
 StopNews stop_take(void)
 {
-    StopNews news = STOP_NO_NEWS;
-    if (raised)
-        news = STOP_RAISED;
-    else if (pending)
-        news = STOP_PENDING;
-    else if (reason != STOP_NONE && !obeyed)
-        news = STOP_AGAIN;
-    if (news == STOP_AGAIN && grace > 1)
-        grace /= GRACE_FACTOR;
+    StopNews news = raised                           ? STOP_RAISED
+                    : pending                        ? STOP_PENDING
+                    : reason != STOP_NONE && !obeyed ? STOP_AGAIN
+                                                     : STOP_NO_NEWS;
+    times += news == STOP_AGAIN || news == STOP_PENDING;
     pending = raised = 0;
     return news;
 }
@@ -377,5 +417,69 @@ void stop_obeyed(void)
         return;
     obeyed = 1;
     pending = raised = 0;
-    tell(STOP_OBEYED);
+    set_watchdog(FINISH_TIME);
+}
+
+/* ---- frames ---- */
+
+/* The limit is kept in the extra space of the coroutine. */
+_Static_assert(LUA_EXTRASPACE >= sizeof(double), "no room for a limit");
+
+void limit_set(lua_State *co, double at)
+{
+    memcpy(lua_getextraspace(co), &at, sizeof at);
+}
+
+static double limit_of(lua_State *co)
+{
+    double at;
+    memcpy(&at, lua_getextraspace(co), sizeof at);
+    return at < 0 ? loop_now() - at : at;
+}
+
+/* The timer may ring for a task that has ended: it is never taken back. */
+static void frame_set(Frame *f)
+{
+    atomic_signal_fence(memory_order_release); /* a signal handler reads *running */
+    running = f;
+    if (f != NULL && f->limit < timers[TASK].at) {
+        open_timer(TASK);
+        set_timer(TASK, f->limit);
+    }
+    if (stop_is_armed())
+        arm();
+}
+
+void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait)
+{
+    f->L = L;
+    f->kind = kind;
+    f->can_wait = can_wait;
+    f->below = running;
+    f->base = f->below != NULL ? f->below->base : (const char *)f;
+    f->limit = kind == FRAME_TASK    ? limit_of(L)
+               : kind == FRAME_INNER ? (f->below != NULL ? f->below->limit : HUGE_VAL)
+                                     : HUGE_VAL;
+    f->raised = 0;
+    frame_set(f);
+}
+
+void frame_leave(const Frame *f)
+{
+    frame_set(f->below);
+}
+
+Frame *frame_running(void)
+{
+    return running;
+}
+
+int frame_stack_is_short(void)
+{
+    char here;
+    const Frame *f = running;
+    if (f == NULL)
+        return 0;
+    /* Works whichever way the stack grows. */
+    return (uintptr_t)&here - (uintptr_t)f->base + MAX_C_STACK > 2 * (uintptr_t)MAX_C_STACK;
 }

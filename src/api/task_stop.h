@@ -1,23 +1,65 @@
 /*
- * task_stop.h -- stopping running code: signals, the run's time limit, its step limit.
+ * task_stop.h -- which coroutine runs, and ending what computes: signals, the run's limits of time
+ * and steps, timeouts of tasks.
  *
- * A stop raises an error in the running Lua code (or, while all tasks wait, the scheduler raises it
- * in the main task). Code that catches the error gets it again, each time after fewer instructions,
- * until the main task has ended: no pcall can block it, but `__close` can still clean up. C code
- * that does not return and clean-up that does not end are left to the watchdog (signals.c).
+ *     task_stop (a signal, --max-steps, task.stop) ----------.
+ *     the timer of the process: the run's time is up --------+--> flag up, hook in the running
+ *     the timer: the limit of the running task has passed ---'    coroutine --> raises an error
  *
- * Nothing is raised inside the scheduler and the run log, whose state must stay consistent, nor
- * while a coroutine is being closed.
+ * While the flag is up, a coroutine that is entered gets the hook, too; the hook removes itself
+ * where nothing is due. So code that computes in time has no hook and costs nothing. (The hook
+ * counts steps, too: then it is always there.)
  *
- * One debug hook does this and counts steps. It is set in the running coroutine when needed, and in
- * each coroutine entered after that (task_frame.c); otherwise no coroutine has a hook.
+ * Code that catches the error gets it again: in ponder's executable as soon as pcall returns
+ * (guard.c), elsewhere after GRACE instructions, and then after each. No pcall can block it, but
+ * `__close` can still clean up. While all tasks wait, the scheduler raises a stop in the main task,
+ * and cancels a task whose timeout is due. C code that does not return, and clean-up that does not
+ * end, are left to the watchdog.
+ *
+ * Nothing is raised while a coroutine is being closed (an error of a hook has disabled its hooks:
+ * Lua 5.4). A stop is not raised inside the scheduler and the run log, whose state must stay
+ * consistent; the limit of a task only in the script's own code.
  */
 #ifndef PONDER_API_TASK_STOP_H
 #define PONDER_API_TASK_STOP_H
 
 #include <lua.h>
+#include <stdbool.h>
 
-/* ---- for the host and the other C modules: all belongs to the one thread that runs Lua ---- */
+/* ---- frames: every resume and every closing of a coroutine has one on the C stack ---- */
+
+typedef enum FrameKind {
+    FRAME_LOOP,   /* the scheduler itself */
+    FRAME_TASK,   /* the outermost coroutine of a task */
+    FRAME_INNER,  /* a coroutine that a script made */
+    FRAME_CLOSING /* a coroutine whose to-be-closed variables are being closed */
+} FrameKind;
+
+typedef struct Frame {
+    lua_State *L;
+    struct Frame *below;
+    FrameKind kind;
+    int can_wait;     /* a mark would reach the scheduler */
+    double limit;     /* when the time of the task is up */
+    int raised;       /* errors raised for that, in the frame of a task */
+    const char *base; /* the address of the lowest frame */
+} Frame;
+
+void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait);
+void frame_leave(const Frame *f);
+
+/* The topmost frame, or NULL. */
+Frame *frame_running(void);
+
+/* Whether too much of the C stack is in use to resume or close another coroutine. Lua counts nested
+ * C calls itself, but lua_resetthread resets that count. */
+int frame_stack_is_short(void);
+
+/* Sets the limit of a task's coroutine: the time of loop_now when it must have ended. A negative
+ * value is the number of seconds, negated, that each of its steps may take. HUGE_VAL: no limit. */
+void limit_set(lua_State *co, double at);
+
+/* ---- stops: all belongs to the one thread that runs Lua ---- */
 
 typedef enum StopReason {
     STOP_NONE,
@@ -37,52 +79,38 @@ StopReason task_stop_reason(void);
 /* The text of the error that ends the run. */
 const char *task_stop_message(void);
 
-/* Raises that error, for C code that checks task_stop_is_pending. */
-int task_stop_raise(lua_State *L);
-
 /* Whether a stop was requested and not raised yet: waits should end. */
-int task_stop_is_pending(void);
+bool task_stop_is_pending(void);
+
+/* The same, or the time of the running task is up. */
+bool task_stop_is_due(void);
+
+/* Raises that error, for C code that checks either. */
+int task_stop_raise(lua_State *L);
 
 /* Forgets a stop request. */
 void task_stop_forget(void);
 
-typedef enum StopEvent {
-    STOP_CAME,
-    STOP_CAME_AGAIN, /* a second Ctrl-C, say */
-    STOP_WAS_RAISED, /* code got the error, for the first time or again */
-    STOP_OBEYED      /* the run is ending */
-} StopEvent;
+/* Requests a stop for STOP_TIMEOUT after so many seconds. */
+void task_stop_after(double seconds);
 
-/* The watcher is called on each event, perhaps in a signal handler. */
-typedef void StopWatch(StopEvent event, StopReason why);
-void task_stop_watch(StopWatch *watch);
-
-/* Makes task_stop call `leave` last, which may longjmp out of running C code. NULL: no more. */
-void task_stop_preempt(void (*leave)(void));
-
-/* ---- for the scheduler and the frames ---- */
-
-/* Sets the hook in the running coroutine. */
-void stop_arm(void);
-
-/* Leaves running C code that can be left: see task_stop_preempt. */
-void stop_preempt(void);
-
-/* Whether coroutines need the hook: checked whenever one is entered. */
-extern volatile int stop_armed;
+/* Has `end` called, in a signal handler, if a stop is not raised within 2 seconds, or the run has
+ * not ended within 10 seconds of the last time it was. The first Ctrl-C has no such limit. */
+void task_stop_watch(void (*end)(void));
 
 /* Limits the instructions of all coroutines together from now on; starting a coroutine counts as up
  * to 100. -1: no limit. */
 void stop_limit_steps(lua_Integer steps);
 
-/* Whether a coroutine has the hook of this file. */
-int stop_has_hook(lua_State *L);
+/* Whether the hook is in use; whether a coroutine has it. */
+bool stop_is_armed(void);
+bool stop_has_hook(lua_State *L);
 
 /* A run begins: forgets the stop of an earlier one. */
 void stop_begin_run(void);
 
-/* Whether a C function that has caught an error for the script must rethrow it to stop the run. */
-int stop_must_raise(lua_State *L);
+/* Whether a C function that has caught an error for the script must rethrow it. */
+bool stop_must_raise(lua_State *L);
 
 /* Raises the error of a stop that is pending. */
 void stop_raise_pending(lua_State *L);
