@@ -269,11 +269,13 @@ describe("the process of a program", function()
     end)
 
     it("frees the memory of each", function()
-        -- A process that kept what these take would need 5 GB.
-        for i = 1, 100 do
-            assert.equal(i, run("local t = {} for i = 1, 5e5 do t[i] = { i } end return " .. i,
-                within()))
+        for i = 1, 8 do
+            assert.equal(i, run("local t = {} for i = 1, 30 do t[i] = (' '):rep(1e6) .. i end "
+                .. "return " .. i, within()))
         end
+        local pid = shell.output "pgrep -P $PPID --newest lua5.4":match "%d+"
+        local kb = shell.read(("/proc/%s/status"):format(pid)):match "VmRSS:%s*(%d+)"
+        assert.is_true(tonumber(kb) < 150000, kb)
     end)
 
     it("may send anything", function()
@@ -308,6 +310,14 @@ describe("Ctrl-C", function()
                     steps = 1 << 50 }))]]):format(program) }
             assert.same({ 130, "ready\n", "ponder: interrupted\n" }, { r.status, r.out, r.err })
         end
+    end)
+
+    it("so does the timeout of a task", function()
+        task.run(function()
+            local endless = within { steps = 1 << 50 }
+            assert.equal("TIMEOUT", (select(3, task.timeout(0.02, run, "while true do end",
+                endless))))
+        end)
     end)
 
     it("so does the time of the run", function()

@@ -28,6 +28,8 @@ end
 local WAYS = {
     ["the function itself"] = compute,
     ["within pcall"] = compute_guarded,
+    ["within pcall, which returns"] = function() return pcall(compute) end,
+    ["within pcall, before a wait"] = function() pcall(compute) task.sleep(60) end,
     ["after errors"] = function()
         local stop = os.time() + 60
         repeat pcall(error) until os.time() > stop
@@ -205,7 +207,7 @@ describe("a coroutine of ponder.core.task whose time is up", function()
     it("has raised, and is not reused", function()
         for _, limit in ipairs { loop.now() - 1, -0.01 } do
             local co = core.create(limit, compute)
-            assert.same({ false, core.LATE }, { core.resume(co) })
+            assert.same({ false, core.LATE, true }, { core.resume(co) })
             core.give_back(co)
             assert.are_not.equal(co, core.create(math.huge, compute))
             assert.is_false(core.close(co))

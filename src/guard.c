@@ -1,7 +1,7 @@
 /*
  * guard.c -- see guard.h.
  *
- *   pcall, xpcall             rethrow an error that ends the run: see task_stop.h
+ *   pcall, xpcall             rethrow an error that ends the task or the run: see task_stop.h
  *   load, loadfile, dofile    text only: Lua does not verify binary code
  *   debug.setmetatable        refused for userdata: C functions recognize it by its metatable
  *   debug.setuservalue        refused: C functions rely on the user values of their userdata

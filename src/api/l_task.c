@@ -156,7 +156,7 @@ static int task_create(lua_State *L)
 
 /* resume(co, ...) -> true, results... | false, error, traceback, whether the error lacks the place
  * of the task's function, which called the function that it blames by `return` | nothing: it waits
- * | false, LATE: it raised because its time is up. */
+ * | false, LATE, status: its time is up. It can only be closed; status tells whether it raised. */
 static int task_resume(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
@@ -173,7 +173,8 @@ static int task_resume(lua_State *L)
     if (n == STEP_LATE) {
         lua_pushboolean(L, 0);
         lua_pushlightuserdata(L, (void *)&late_key);
-        return 2;
+        lua_pushboolean(L, lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD);
+        return 3;
     }
     if (n != STEP_FAILED && lua_status(co) == LUA_YIELD) {
         lua_settop(L, 1);

@@ -92,9 +92,9 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
     frame_enter(&f, co, kind, can_wait);
     status = lua_resume(co, L, nargs, &nresults);
     frame_leave(&f);
+    if (f.raised > 0)
+        return STEP_LATE;
     if (status != LUA_OK && status != LUA_YIELD) {
-        if (f.raised > 0)
-            return STEP_LATE;
         lua_xmove(co, L, 1);
         return STEP_FAILED;
     }

@@ -45,11 +45,12 @@ int coroutine_wait(lua_State *L, lua_KFunction go_on);
 
 /* Resumes `co` with the top `nargs` values of `L`: [-nargs, +results]. Returns the number of
  * results it yielded or returned, STEP_FAILED with one error value, or STEP_WAITS with none; for a
- * task, also STEP_LATE with none: it raised because its time is up. Pop the mark of a waiting
- * coroutine first. */
+ * task, also STEP_LATE with none: its time is up, an error was raised for that, and whatever it has
+ * done with it, it can only be closed. Pop the mark of a waiting coroutine first. */
 int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int can_wait);
 
-/* Closes what `co` waits for, then `co`: [0, +(0|1)]. Returns 1, or 0 with the last error on `L`. */
+/* Closes what `co` waits for, then `co`: [0, +(0|1)]. Returns 1, or 0 with the last error on `L`.
+ */
 int coroutine_close(lua_State *L, lua_State *co);
 
 /* Whether the coroutine at `index` has returned and can be reused: no script has a reference to it,

@@ -298,7 +298,9 @@ bool stop_must_raise(lua_State *L)
     const Frame *f = running;
     if (!is_up || !is_due(f) || (stops(f) ? pending : task_frame()->raised == 0))
         return false;
-    return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !stop_is_own(ar.source);
+    if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar))
+        return true;
+    return !(stops(f) ? stop_is_own(ar.source) : stop_is_protected(ar.source));
 }
 
 void stop_limit_steps(lua_Integer limit)

@@ -7,7 +7,7 @@ error("a description for editors, not a module")
 --- names the function of the script that ponder had called, "in the function at FILE:LINE: ...".
 ---@class ponder.core.task
 ---@field coroutine table resume, wrap, close, status, yield, isyieldable, running: replace Lua's
----@field LATE userdata stands for the error of a task whose time is up
+---@field LATE userdata the error of a task whose time is up
 ---@field RAISE userdata as the first value passed to a parked coroutine: park raises the second
 local core = {}
 
@@ -28,8 +28,8 @@ function core.give_back(co) end
 ---@param co thread one that has not begun, or that waits
 ---@param ... any the results of park in it
 ---@return boolean? ended true: it has returned, its results follow; false: it has raised, the error
----and a traceback follow, and whether the error lacks the place of the task's function, or LATE;
----nothing: it waits
+---and a traceback follow, and whether the error lacks the place of the task's function, or LATE and
+---whether it has raised: then it can only be closed; nothing: it waits
 ---@return any ...
 function core.resume(co, ...) end
 

@@ -349,8 +349,10 @@ end
 -- Steps
 
 -- The time of `t` was up while it computed: it waits until the timeout cancels it.
-local function suspend(t)
-    close_coroutine(t)
+local function suspend(t, has_raised)
+    if has_raised then
+        close_coroutine(t)
+    end
     t.state, t.waits, t.deadline = "parked", "its timeout", nil
     if t.cancel_wanted then
         close(t)
@@ -379,7 +381,7 @@ local function settle(t, ok, ...)
     else
         local err, traceback, lacks_place = ...
         if err == LATE then
-            return suspend(t)
+            return suspend(t, traceback)
         end
         local closed, replaced = close_coroutine(t)
         if not closed and replaced ~= err then -- that of a __close
