@@ -69,7 +69,8 @@ describe("--timeout", function()
                 end)))
             end
             print(pcall(error, "own"))]] })
-        assert.equal("TIMEOUT\nTIMEOUT\nTIMEOUT\nfalse\town\n", r.out:gsub("[^\n]*time is up\n", ""))
+        assert.equal("TIMEOUT\nTIMEOUT\nTIMEOUT\nfalse\town\n",
+            (r.out:gsub("[^\n]*time is up\n", "")))
     end)
 
     it("leaves a log that can be resumed", function()

@@ -42,11 +42,12 @@
 --- (`__close`) of a cancelled task cannot wait. Cancelling a task also cancels the tasks that its
 --- map, all, race or timeout has started, but not those that it has spawned.
 ---
---- **Timeouts** (of `timeout`, budgets and runs) cancel a waiting task at once. In one that computes
---- they raise an error 0.1 s later, at the next instruction of the script's own code; a script that
---- catches it gets it again. Then the task is cancelled. A timeout cannot end a C function that does
---- not return (`string.find` with a slow pattern, `os.execute`), clean-up (`__close`), a finalizer,
---- or a message handler of xpcall. While one task computes, all others wait.
+--- **Timeouts** (of `timeout`, budgets and runs) cancel a waiting task at once. In one that
+--- computes they raise an error 0.1 s later, at the next instruction of the script's own code; a
+--- script that catches it gets it again. Then the task is cancelled. A timeout cannot end a C
+--- function that does not return (`string.find` with a slow pattern, `os.execute`), clean-up
+--- (`__close`), a finalizer, or a message handler of xpcall. While one task computes, all others
+--- wait.
 ---
 --- **Errors.** `join` returns the error of a failed task, with the task's traceback. An error that
 --- nobody can join any more, because the handle was collected or the run has ended, is reported
