@@ -508,6 +508,154 @@ describe("JSON replies", function()
     end)
 end)
 
+describe("typed answers", function()
+    local ANSWER = { answer = "integer", steps = { "string" } }
+    local SCHEMA = { type = "object", required = { "answer", "steps" }, additionalProperties = false,
+        properties = { answer = { type = "integer" },
+            steps = { type = "array", items = { type = "string" } } } }
+
+    it("are values, which the provider enforces", function()
+        local text = [[{\"answer\":4,\"steps\":[\"2 + 2\"]}]]
+        local sent = with({ fake.reply(text), fake.reply(text), fake.reply(text, text) },
+            "openai:m", nil, function(m)
+                local value = { answer = 4, steps = { "2 + 2" } }
+                assert.same(value, m:complete("2 + 2?", { returns = ANSWER }))
+                local reply = m:chat { messages = HELLO, returns = SCHEMA }
+                assert.same({ value, nil }, { reply.value, reply.json })
+                assert.same({ value, value }, m:complete("2 + 2?", { returns = ANSWER, n = 2 }))
+            end)
+        for i = 1, 3 do
+            local format = body(sent[i]).response_format
+            assert.same({ "json_schema", true, SCHEMA },
+                { format.type, format.json_schema.strict, format.json_schema.schema })
+        end
+    end)
+
+    it("of other types than objects travel in one", function()
+        for _, case in ipairs {
+            { "integer", { type = "integer" }, "value", "4", 4 },
+            { "boolean", { type = "boolean" }, "value", "false", false },
+            { { "number" }, { type = "array", items = { type = "number" } }, "items", "[1,2.5]",
+                { 1, 2.5 } },
+            { { enum = { "a", "b" } }, { enum = { "a", "b" } }, "value", [[\"b\"]], "b" },
+        } do
+            local returns, node, field, text, value = table.unpack(case)
+            local wrapped = ([[{\"%s\":%s}]]):format(field, text)
+            local sent = with({ fake.reply(wrapped), fake.reply(text) }, "openai:m", nil,
+                function(m)
+                    assert.same(value, (m:complete("?", { returns = returns })))
+                    assert.same(value, m:chat { messages = HELLO, returns = returns }.value)
+                end)
+            assert.same({ type = "object", properties = { [field] = node }, required = { field },
+                additionalProperties = false }, body(sent[1]).response_format.json_schema.schema)
+        end
+        local sent = with({ fake.reply "[[]]" }, "openai:m", nil, function(m)
+            m:complete("?", { returns = { type = "array", items = { ["$ref"] = "#" } } })
+        end)
+        assert.equal("array", body(sent[1]).response_format.json_schema.schema.type)
+    end)
+
+    it("are asked for in the prompt of a model without schemas", function()
+        local sent = with({ { body = [[{"content":[{"type":"text","text":"{\"n\":1}"}]}]] } },
+            "anthropic:claude-3-5-haiku-latest", nil, function(m)
+                assert.same({ n = 1 }, m:complete("?", { returns = { n = "integer" } }))
+            end)
+        assert.matches('fits this JSON schema.*"n":{"type":"integer"}',
+            json.encode(body(sent[1]).system):gsub("\\", ""))
+    end)
+
+    it("are repaired once; cost and usage of both count", function()
+        local client, transport = fake.client { fake.reply [[{\"n\":\"x\"}]],
+            fake.reply [[{\"n\":1}]] }
+        fake.run(function()
+            local m = client.open("openai:gpt-4o-mini")
+            local alone = fake.client { fake.reply "x" }
+            local one = alone.open("openai:gpt-4o-mini"):chat { messages = HELLO }
+            local reply = m:chat { messages = HELLO, returns = { n = "integer" } }
+            assert.same({ { n = 1 }, 2, 2 * one.usage.total_tokens },
+                { reply.value, reply.attempts, reply.usage.total_tokens })
+            assert.near(2 * one.cost, reply.cost, 1e-12)
+        end)
+        local messages = body(transport.sent[2]).messages
+        assert.same({ "assistant", [[{"n":"x"}]] }, { messages[2].role, messages[2].content })
+        assert.same({ "user", "That does not fit: reply.n must be integer (got string). Reply "
+            .. "again with the corrected JSON and nothing else." },
+            { messages[3].role, messages[3].content })
+    end)
+
+    it("that still do not fit are errors with the reply", function()
+        local sent = with({ fake.reply "no", fake.reply "never" }, "openai:m", nil, function(m)
+            local value, message, code, partial = m:complete("?", { returns = "integer" })
+            assert.same({ nil, "BAD_REPLY", "never" }, { value, code, partial.text })
+            assert.matches('not JSON.*; the reply was "never"', message)
+        end)
+        assert.equal(2, #sent)
+        with({ fake.reply("1", "no"), fake.reply "never" }, "openai:m", nil, function(m)
+            local value, message, code, partial = m:complete("?", { returns = "integer", n = 2 })
+            assert.same({ nil, "BAD_REPLY", { "1", "never" }, { 1 } },
+                { value, code, partial.texts, partial.values })
+            assert.matches('the reply of sample 2 was "never"', message)
+        end)
+    end)
+
+    it("keep the code of a repair that got no answer", function()
+        with({ fake.reply "no", { status = 401, body = "{}" } }, "openai:m", nil, function(m)
+            local value, message, code, partial = m:complete("?", { returns = "integer" })
+            assert.same({ nil, "AUTH", "no" }, { value, code, partial.text })
+            assert.matches("not JSON.*asked again", message)
+        end)
+    end)
+
+    it("have a schema or its shorthand", function()
+        local schema = require "ponder.model.schema"
+        local function of(returns) return schema.returns(returns).schema end
+        local field = { type = "string" }
+        assert.same(SCHEMA, of(ANSWER))
+        assert.same({ "amount", "type" }, of({ type = "string", amount = "number" }).required)
+        assert.same({ "properties" }, of({ properties = "string" }).required)
+        assert.same({ "type" }, of({ type = { "string" } }).required)
+        assert.same({ inner = of({ deep = "string" }) }, of({ inner = { deep = "string" } })
+            .properties)
+        assert.same({ grade = { type = "integer", minimum = 0 } },
+            of({ grade = { type = "integer", minimum = 0 } }).properties)
+        for _, node in ipairs { { type = "object" }, { properties = { a = field } },
+            { anyOf = { field }, type = "object" } } do
+            assert.same(node, of(node))
+        end
+        assert.same({ type = { "string", "null" } },
+            of({ type = { "string", "null" } }).properties.value)
+        for _, case in ipairs {
+            { "text", 'opts.returns must be a JSON schema, the name .* %(got "text"%)' },
+            { {}, "got an empty table" },
+            { { a = { "string", "number" } }, "opts.returns.a: a list names one type %(got 2%)" },
+            { { a = { b = "strin" } }, 'opts.returns.a.b must be .*got "strin"' },
+            { { type = "object", required = "a" }, "opts.returns: required must be" },
+            { { a = print }, "opts.returns.a must be .*got a function" },
+        } do
+            with({}, "openai:m", nil, function(m)
+                assert.error_matches(function() m:complete("?", { returns = case[1] }) end,
+                    "model.chat: .*" .. case[2])
+            end)
+        end
+        with({}, "openai:m", nil, function(m)
+            assert.error_matches(function()
+                m:complete("?", { returns = "string", response_format = "json" })
+            end, "give opts.returns or opts.response_format, not both")
+        end)
+    end)
+end)
+
+describe("m:complete", function()
+    it("returns all samples that were paid for", function()
+        with({ fake.reply("a", "b", "c"), fake.reply "a", fake.reply("a", "b") }, "openai:m", nil,
+            function(m, client)
+                assert.same({ "a", "b", "c" }, m:complete("?", { n = 3 }))
+                assert.equal("a", m:complete("?", { n = 1 }))
+                assert.same({ "a", "b" }, client.open("openai:m", { n = 2 }):complete "?")
+            end)
+    end)
+end)
+
 describe("what is known of parameters that models refuse", function()
     it("can be extended, and undone", function()
         model.refuse { provider = "openai", model = "^test%-model$", option = "seed",

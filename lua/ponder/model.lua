@@ -24,6 +24,7 @@ local client = require "ponder.model.client"
 local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
+local read = require "ponder.model.read"
 local scheduler = require "ponder.task.scheduler"
 local transport = require "ponder.model.transport"
 
@@ -53,6 +54,10 @@ local model = {}
 ---@field seed? integer
 ---@field response_format? string|table "json", or a JSON schema; the value is `reply.json`
 ---@field repair? boolean ask once more if the reply does not match the schema; default false
+---@field returns? string|table a typed answer, as `reply.value`: a JSON schema, or shorthand, such as
+---`"integer"`, `{ "string" }` (a list of strings) or `{ answer = "integer", steps = { "string" } }`
+---(all required, nothing else allowed). The provider enforces it where it can. A reply that does not
+---fit is asked for once more; then the call fails with `BAD_REPLY`. Cost and usage are of both.
 ---@field logprobs? boolean|integer true, or the number of alternatives for each token
 ---@field tools? table[] {name, description, parameters = JSON schema} or in the provider's own form
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
@@ -115,6 +120,8 @@ local model = {}
 ---@field message ponder.model.Message append it to `messages` to continue the conversation
 ---@field json any? the decoded value, with response_format
 ---@field jsons table<integer, any>? if n > 1: of all samples, nil for those that do not match
+---@field value any? of the first sample, with returns
+---@field values any[]? if n > 1: of all samples
 ---@field usage ponder.model.Usage? of all samples, repairs included
 ---@field model string? the server's name for it
 ---@field id string?
@@ -245,20 +252,23 @@ function Model:chat(opts)
     return told(chat.run(self, opts, 3))
 end
 
---- Sends one prompt and returns the text of the reply.
+--- Sends one prompt and returns the text of the reply; with the option `returns`, its value. With
+--- `n` above 1 it returns the list of those of all samples.
 ---@param prompt string
 ---@param opts? ponder.model.CallOptions
----@return string? text
+---@return any text or the value, or the list of them
 ---@return string? message
 ---@return string? code
+---@return ponder.model.Reply? partial what had arrived, or what did not fit
 function Model:complete(prompt, opts)
     scheduler.expect_task("model.complete", 2)
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
-    local reply, message, code = told(chat.run(self, all, 3))
-    if not reply then return nil, message, code end
-    return reply.text
+    local reply, message, code, partial = told(chat.run(self, all, 3))
+    if not reply then return nil, message, code, partial end
+    local defaults = self.defaults
+    return read.answer(reply, all.n or defaults.n, all.returns or defaults.returns)
 end
 
 --- The models that the server offers, sorted by id. Uses the model's `timeout_ms` (default here:

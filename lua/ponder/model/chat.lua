@@ -28,6 +28,7 @@ chat.OPTIONS = {
     seed = { type = "integer" },
     response_format = { type = { "string", "table" } },
     repair = { type = "boolean" },
+    returns = { type = { "string", "table" } },
     logprobs = { type = { "boolean", "integer" }, min = 0 },
     tools = { type = "table" },
     tool_choice = { type = { "string", "table" } },
@@ -113,6 +114,14 @@ local function prepare(model, opts, level)
     if all.tools then check_tools(all.tools, level + 1) end
     local format, message
     if all.response_format then format, message = schema.format(all.response_format) end
+    if all.returns ~= nil then
+        if opts.response_format then
+            message = "model.chat: give opts.returns or opts.response_format, not both"
+        else
+            format, message = schema.returns(all.returns)
+            message = message and "model.chat: " .. message
+        end
+    end
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
@@ -314,14 +323,15 @@ local function repair(model, plan, sample, problem)
         messages = messages }, 1, 0)
 end
 
--- The value of one sample; updates the draft if the sample was repaired.
+-- The value of one sample; updates the draft if the sample was repaired. A repair that was not
+-- answered returns its code, too.
 local function json_of(model, plan, draft, i)
     local value, problem = schema.parse(draft.samples[i].text, plan.format)
-    if value ~= nil or not plan.all.repair or not draft.samples[i].text then
+    if value ~= nil or not (plan.all.repair or plan.all.returns) or not draft.samples[i].text then
         return value, problem
     end
-    local repaired = repair(model, plan, draft.samples[i], problem)
-    if not repaired then return nil, problem end
+    local repaired, message, code = repair(model, plan, draft.samples[i], problem)
+    if not repaired then return nil, ("%s (asked again: %s)"):format(problem, message), code end
     draft.samples[i] = repaired.samples[1] or {}
     draft.usage = add_usage(draft.usage, repaired.usage)
     draft.cost = add_cost(draft.cost, repaired.cost)
@@ -329,22 +339,24 @@ local function json_of(model, plan, draft, i)
     return schema.parse(draft.samples[i].text, plan.format)
 end
 
--- The values by sample, nil for those without one; the first problem; the first value.
+-- The values by sample, nil for those without one; the first value; the first problem, its code and
+-- its sample.
 local function read_json(model, plan, draft)
     -- Repairs must not change the draft of a log or a cache.
     draft.samples = options.merge({}, draft.samples)
-    local values, problem, first = {}, nil, nil
+    local values, first, problem, code, at = {}, nil, nil, nil, nil
     for i, sample in ipairs(draft.samples) do
         if not sample.tool_calls then
-            local value, message = json_of(model, plan, draft, i)
-            if message and sample.finish_reason == "length" then
+            local value, message, why = json_of(model, plan, draft, i)
+            if value == nil and draft.samples[i].finish_reason == "length" then
                 message = message .. " (the reply was truncated at max_output_tokens)"
             end
-            values[i], problem = value, problem or message
+            values[i] = value
             if first == nil then first = value end
+            if value == nil and not problem then problem, code, at = message, why, i end
         end
     end
-    return values, problem, first
+    return values, first, problem, code, at
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -369,14 +381,20 @@ function chat.run(model, opts, level)
     end
     if not plan.format then return assemble(plan, draft) end
     draft = options.merge({}, draft)
-    local values, problem, first = read_json(model, plan, draft)
-    local reply = assemble(plan, draft)
-    if first == nil and problem then
-        return nil, unusable_message(model.target, draft, ("%s; the reply was %s"):format(problem,
-            options.show(quote.line(reply.text, SHOWN_BYTES)))), "BAD_REPLY", reply
+    local values, first, problem, why, at = read_json(model, plan, draft)
+    local reply, typed = assemble(plan, draft), plan.all.returns ~= nil
+    local several = #draft.samples > 1 and values or nil
+    if typed then
+        reply.value, reply.values = first, several
+    else
+        reply.json, reply.jsons = first, several
     end
-    if #draft.samples > 1 then reply.jsons = values end
-    reply.json = first
+    if problem and (first == nil or typed) then
+        local which = #draft.samples > 1 and typed and ("of sample %d "):format(at) or ""
+        return nil, unusable_message(model.target, draft, ("%s; the reply %swas %s"):format(problem,
+            which, options.show(quote.line(reply.texts[at], SHOWN_BYTES)))), why or "BAD_REPLY",
+            reply
+    end
     return reply
 end
 

@@ -372,4 +372,19 @@ function read.failure(decoded, object, headers)
     }
 end
 
+--- What `m:complete` returns of a reply.
+---@param reply ponder.model.Reply
+---@param n integer? samples asked for
+---@param returns any the option: nil for texts
+---@return any text, value, or list of them if n > 1
+function read.answer(reply, n, returns)
+    if (n or 1) == 1 then
+        if returns == nil then return reply.text end
+        return reply.value
+    elseif returns == nil then
+        return reply.texts
+    end
+    return reply.values or { reply.value }
+end
+
 return read

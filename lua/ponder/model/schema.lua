@@ -87,6 +87,8 @@ end
 ---@field schema table? nil: any JSON object
 ---@field name string
 ---@field strict boolean?
+---@field inner table? the schema wanted, if `schema` wraps it in an object
+---@field field string? the property that holds the value then
 
 -- The part of a schema that a reference points to: a JSON pointer (RFC 6901) as a URI fragment. Nil
 -- if there is none, or the reference is external.
@@ -237,6 +239,91 @@ function schema.format(format)
             strict = inner.strict }
     end
     return of_schema { schema = format, name = name_of(format.title) }
+end
+
+local WORDS = { string = true, number = true, integer = true, boolean = true }
+-- A table with one of these is a JSON schema, not shorthand.
+local OWN = { "$ref", "anyOf", "oneOf", "allOf", "enum", "properties" }
+
+-- {type = "string"} is a schema; {type = "string", amount = "number"} are two fields.
+local function is_schema(node)
+    for _, field in ipairs(OWN) do
+        if type(node[field]) == (field == "$ref" and "string" or "table") then return true end
+    end
+    if type(node.type) == "table" then return #node.type > 1 end
+    if node.const ~= nil or not TESTS[node.type] then return node.const ~= nil end
+    local fields, shorthand = 0, WORDS[node.type] ~= nil
+    for _, value in pairs(node) do
+        fields = fields + 1
+        shorthand = shorthand and (WORDS[value] or type(value) == "table") and true or false
+    end
+    return fields == 1 or not shorthand
+end
+
+local RETURNS = "a JSON schema, the name of a type (string, number, integer, boolean), a list of "
+    .. "one of these, or a table of names and these"
+
+-- The schema of a shorthand; or nil and its first mistake. `at` is its place.
+local function expand(node, at, depth)
+    if WORDS[node] then return { type = node } end
+    if type(node) ~= "table" or next(node) == nil or depth > MAX_PLACE then
+        return nil, ("%s must be %s (got %s)"):format(at, RETURNS,
+            type(node) == "table" and (next(node) and "one too deep" or "an empty table")
+                or options.show(node))
+    end
+    if is_list(node) then
+        if #node > 1 then
+            return nil, ("%s: a list names one type (got %d)"):format(at, #node)
+        end
+        local items, mistake = expand(node[1], at .. "[1]", depth + 1)
+        return items and { type = "array", items = items }, mistake
+    end
+    if is_schema(node) then return node end
+    local names, properties, mistake = options.names(node), {}, nil
+    for _, name in ipairs(names) do
+        properties[name], mistake = expand(node[name], at .. "." .. shown(name), depth + 1)
+        if mistake then return nil, mistake end
+    end
+    return { type = "object", properties = properties, required = names,
+        additionalProperties = false }
+end
+
+-- Providers enforce only schemas of objects: others become a property of one. Nil: the schema has
+-- references that would no longer lead to their parts.
+local function wrap(node)
+    local field, movable = node.type == "array" and "items" or "value", true
+    local function visit(sub)
+        if type(sub) ~= "table" then return end
+        local ref = sub["$ref"]
+        movable = movable and (ref == nil or ref:find("^#/%$defs/") or ref:find("^#/definitions/"))
+        each_subschema(sub, visit)
+    end
+    visit(node)
+    if not movable then return nil end
+    return { type = "object", properties = { [field] = node }, required = { field },
+        additionalProperties = false, ["$defs"] = node["$defs"], definitions = node.definitions },
+        field
+end
+
+--- Reads the option `returns`: a JSON schema, or shorthand for one: `"integer"`, `{"string"}` (a
+--- list), `{answer = "integer", steps = {"string"}}` (an object with these properties, all
+--- required, and no others), nested.
+---@param returns any
+---@return ponder.model.Format? format
+---@return string? message if it is invalid
+function schema.returns(returns)
+    local node, mistake = expand(returns, "opts.returns", 0)
+    if not node then return nil, mistake end
+    local ok, problem = pcall(json.encode, node)
+    problem = ok and schema.mistake(node) or not ok and problem:gsub("^.*json%.encode: ", "")
+    if problem then return nil, "opts.returns: " .. problem end
+    node = schema.with_lists(node)
+    local format = { schema = node, name = name_of(node.title) }
+    if node.type ~= "object" and not (node.type == nil and node.properties) then
+        local wrapped, field = wrap(node)
+        if wrapped then format.schema, format.inner, format.field = wrapped, node, field end
+    end
+    return format
 end
 
 --- The instruction for a model that does not support schemas.
@@ -470,7 +557,13 @@ function schema.parse(text, format)
         if type(value) ~= "table" then return nil, "the reply is not a JSON object" end
         return value
     end
-    local ok, problem = schema.check(value, format.schema)
+    if format.inner then -- models without the provider's enforcement may leave the wrapping out
+        if schema.check(value, format.inner) then return value end
+        if type(value) == "table" and value[format.field] ~= nil then
+            value = value[format.field]
+        end
+    end
+    local ok, problem = schema.check(value, format.inner or format.schema)
     if not ok then return nil, problem end
     return value
 end

@@ -21,12 +21,13 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local provider = require "ponder.model.provider"
 local scheduler = require "ponder.task.scheduler"
+local schema = require "ponder.model.schema"
 
 local script = { name = "script" }
 
 ---@class ponder.model.ScriptRequest the argument of the function
 ---@field messages ponder.model.Message[]
----@field system string|table|nil
+---@field system string|table|nil with response_format or returns, also the schema in a line
 ---@field options table the call's options: temperature, max_tokens, tools...
 ---@field seed integer? the call's, or that of its sample in an evaluation (ponder eval --seed)
 ---@field n integer number of samples; missing ones are requested again
@@ -79,10 +80,14 @@ end
 
 -- The argument of the function, and the list of its emitted pieces.
 local function script_request(request)
-    local seen = { messages = request.messages, system = request.system,
-        options = request.options, seed = request.options.seed, n = request.n,
-        sample = request.sample,
-        metadata = request.metadata }
+    local system = request.system
+    if request.format then
+        local line = schema.instruction(request.format)
+        system = system == nil and line or type(system) == "string" and system .. "\n\n" .. line
+            or system
+    end
+    local seen = { messages = request.messages, system = system, options = request.options, seed = request.options.seed,
+        n = request.n, sample = request.sample, metadata = request.metadata }
     if not request.stream then
         return seen, {}
     end

@@ -3,6 +3,7 @@
 
 local options = require "ponder.options"
 local parent = require "ponder.untrusted.parent"
+local read = require "ponder.model.read"
 
 local model = {}
 
@@ -52,7 +53,7 @@ function Model:chat(opts)
     if answer.raised then
         error(answer.raised, 2)
     elseif not answer.reply then
-        return nil, answer.message, answer.code
+        return nil, answer.message, answer.code, answer.partial
     end
     if opts.on_delta then
         opts.on_delta(answer.reply.text, "text", 1)
@@ -67,11 +68,12 @@ function Model:complete(prompt, opts)
     options.argument("model.complete", "prompt", prompt, "string")
     local call = { messages = { { role = "user", content = prompt } } }
     options.merge(call, opts)
-    local reply, message, code = self:chat(call)
+    local reply, message, code, partial = self:chat(call)
     if not reply then
-        return nil, message, code
+        return nil, message, code, partial
     end
-    return reply.text, reply
+    local defaults = self.defaults
+    return read.answer(reply, call.n or defaults.n, call.returns or defaults.returns)
 end
 
 ---Opens a model, or says why not: see ponder.model.

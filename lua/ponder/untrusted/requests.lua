@@ -32,14 +32,16 @@ local MESSAGE = { role = "string", content = TEXTS, tool_calls = { each = TOOL_C
     tool_call_id = "string", name = "string", is_error = "boolean", blocks = { each = BLOCK } }
 local TOOL = options.merge({ type = { "function" }, ["function"] = FUNCTION }, FUNCTION)
 local CALL = { messages = { each = MESSAGE }, system = TEXTS, tools = { each = TOOL },
-    tool_choice = CHOICE, stop = { each = "string" }, response_format = true }
+    tool_choice = CHOICE, stop = { each = "string" }, response_format = true,
+    returns = true }
 for _, name in ipairs { "n", "temperature", "top_p", "max_tokens", "max_output_tokens", "seed",
     "repair", "logprobs", "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" } do
     CALL[name] = true
 end
 
 -- Fields of a reply that it receives: not the provider's extra ones.
-local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
+local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "value", "values",
+    "usage", "model", "id",
     "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
     "truncated", "cost", "cached", "scripted", "dropped" }
 
@@ -83,11 +85,12 @@ local function chat(self, what)
     if found then
         return refuse(("model.chat: %s is not allowed under --untrusted"):format(found))
     end
-    local ok, reply, message, code = pcall(m.chat, m, what.call)
+    local ok, reply, message, code, partial = pcall(m.chat, m, what.call)
     if not ok then
         return { raised = tostring(reply) }
     end
-    return reply and { reply = options.pick(reply, REPLY) } or { message = message, code = code }
+    return { reply = reply and options.pick(reply, REPLY), message = message, code = code,
+        partial = partial and options.pick(partial, REPLY) }
 end
 
 -------------------------------------------------------------------------------
