@@ -2,6 +2,7 @@
 -- diverge.
 
 local help = require "log_help"
+local server = require "server"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
@@ -196,7 +197,7 @@ describe("a logged run", function()
             w:begin(CODE)
             w.server:next(LATE, LATE, LATE)
             run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
-            local resumed = w:resume()
+            local resumed = w:ponder { "resume", w.log }
             assert.equal("2\t5\tthe budget of 5 calls is spent\n", resumed.out)
             assert.equal("ponder resume: 3 calls had no reply when the run ended; calls asked "
                 .. "again are sent again and count twice in the budget\n", resumed.err)
@@ -250,6 +251,29 @@ describe("a logged run", function()
             assert.equal("CONNECT\n1\ttrue\n3\n", w:resume().out)
             assert.equal(6, w:requests())
         end)
+    end)
+
+    it("asks once for a typed answer that had to be repaired, also from a cache", function()
+        w:begin [[
+            local reply, message = m:chat { messages = { { role = "user", content = "n?" } },
+                returns = { n = "integer" } }
+            say(reply and reply.value.n or message, reply and reply.usage.total_tokens)
+            say(table.concat(m:complete("list", { n = 2 }), " "))
+        ]]
+        local function replies()
+            w.server:next("text=no", "text=" .. server.encode '{"n":4}', "text=a", "text=b")
+        end
+        replies()
+        local first = w:run()
+        assert.matches("^4\t%d+\n%S+ %S+\n$", first.out, first.err)
+        local asked = w:requests()
+        assert.same({ first.out, first.out }, { w:replay().out, w:resume().out })
+        assert.equal(asked, w:requests())
+        w.server:reset()
+        replies()
+        local arguments = { "run", "--no-log", "--cache", w.dir.path .. "/cache.db", w.script }
+        local cached = w:ponder(arguments)
+        assert.same({ cached.out, asked }, { w:ponder(arguments).out, w:requests() })
     end)
 
     describe("that diverges", function()

@@ -510,8 +510,8 @@ end)
 
 describe("typed answers", function()
     local ANSWER = { answer = "integer", steps = { "string" } }
-    local SCHEMA = { type = "object", required = { "answer", "steps" }, additionalProperties = false,
-        properties = { answer = { type = "integer" },
+    local SCHEMA = { type = "object", required = { "answer", "steps" },
+        additionalProperties = false, properties = { answer = { type = "integer" },
             steps = { type = "array", items = { type = "string" } } } }
 
     it("are values, which the provider enforces", function()

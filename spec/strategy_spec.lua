@@ -33,7 +33,7 @@ local TWICE = {
         local node = thinker:node { text = answer }
         thinker:best(node)
         for _ = 1, thinker.options.rounds do
-            answer = thinker:ask("check", { answer = answer }, { node = node })
+            answer = thinker:prompt("check", { answer = answer }, { node = node })
             node = thinker:node { text = answer, parents = { node }, score = 0.5 }
             thinker:best(node)
         end
@@ -154,7 +154,7 @@ describe("a strategy that is a function", function()
         local function grade(replies, opts)
             local asked = {}
             local r = run(strategy.new(changed { run = function(thinker, question)
-                return tostring(thinker:ask(question, nil, { read = function(text)
+                return tostring(thinker:ask(question, { read = function(text)
                     return strategy.read_grade(text, "value", 10)
                 end }))
             end }), { model = model_of(function(request)
@@ -202,9 +202,9 @@ describe("a strategy that is a function", function()
             return ok and outcome.answer, tostring(outcome)
         end
         for expected, f in pairs {
-            ["re check nil"] = function(t) return (t:ask "check") end,
-            ["re check 1"] = function(t) return (t:ask("check", { x = 1 })) end,
-            ["re Yes"] = function(t) return (t:ask("Yes", nil, { node = 1 })) end,
+            ["re check nil"] = function(t) return (t:prompt "check") end,
+            ["re check 1"] = function(t) return (t:prompt("check", { x = 1 })) end,
+            ["re Yes"] = function(t) return (t:ask("Yes", { node = 1 })) end,
             ["re a word"] = function(t) return (t:ask "a word") end,
             ["re chekc"] = function(t)
                 return (t:ask { { role = "user", content = "chekc" } })
@@ -214,12 +214,22 @@ describe("a strategy that is a function", function()
         end
         for _, word in ipairs { "check", "chekc" } do
             assert.equal("re " .. word, (answer_of(function(t, q) return (t:ask(q)) end, word)))
+            assert.equal("re " .. word, (answer_of(function(t, q)
+                return (t:ask(q, { temperature = 0 }))
+            end, word)))
         end
         for pattern, f in pairs {
-            ["has no prompt \"chekc\" %(it has check%)"] = function(t) t:ask "chekc" end,
-            ["has no prompt \"a word\""] = function(t) t:ask("a word", { x = 1 }) end,
-            ["has no prompt nil"] = function(t) t:ask() end,
-            ["unknown option \"reed\""] = function(t) t:ask("check", {}, { reed = 1 }) end,
+            ["has no prompt \"chekc\" %(it has check%)"] = function(t) t:prompt "chekc" end,
+            ["has no prompt nil"] = function(t) t:prompt() end,
+            ["thinker:ask: text must be a text .*got nil"] = function(t) t:ask() end,
+            ['now thinker:prompt%("check", fields, opts%)'] = function(t)
+                t:ask("check", { x = 1 })
+            end,
+            ['now thinker:prompt%("chekc", fields, opts%)'] = function(t)
+                t:ask("chekc", nil, { node = 1 })
+            end,
+            ["thinker:ask: unknown option \"x\""] = function(t) t:ask("a word", { x = 1 }) end,
+            ["unknown option \"reed\""] = function(t) t:prompt("check", {}, { reed = 1 }) end,
         } do
             local found, message = answer_of(f)
             assert.is_false(found)
@@ -261,7 +271,7 @@ describe("a strategy that is a function", function()
             return (thinker:ask(question))
         end }), opts)[1].answer)
         assert.equal("got Why? 6", run(strategy.new(changed { run = function(thinker, question)
-            return thinker:ask(question, nil, { tools = false }) .. " "
+            return thinker:ask(question, { tools = false }) .. " "
                 .. thinker:tool("add", { x = 5 })
         end }), opts)[1].answer)
     end)
@@ -401,7 +411,7 @@ describe("ponder ask", function()
                 return { { role = "user", content = "built in " .. context.question } }
             end },
             run = function(thinker, question)
-                local text = thinker:ask("generate", { question = question })
+                local text = thinker:prompt("generate", { question = question })
                 return thinker.options.loud and text:upper() or text
             end }]]
     local MODEL = "return function(r) return r.messages[1].content end"
@@ -434,7 +444,7 @@ describe("ponder ask", function()
                 roles = { "generate" }, prompts = %q,
                 samples = { generate = { { question = "Which?" } } },
                 run = function(thinker, question)
-                    return (thinker:ask("generate", { question = question }))
+                    return (thinker:prompt("generate", { question = question }))
                 end }]]):format(TEXT) }
         local function prompts(command, operand, file)
             local arguments = { "prompts", command, "--strategy", file or "s.lua", "--prompts",

@@ -208,6 +208,15 @@ describe("ponder run --untrusted", function()
         assert.matches("%-%-allow%-model needs a budget", r.err)
     end)
 
+    it("returns typed answers, lists of samples and what did not fit", function()
+        assert.equal("3 2 BAD_REPLY no\n", out([[
+            local m = require("ponder.model").open()
+            local _, _, code, partial = m:complete("no", { returns = "integer" })
+            print(m:complete("3", { returns = "integer" }), #m:complete("x", { n = 2 }), code,
+                partial.text)]], { "--allow-model", "script:m.lua", "--max-calls", "9" },
+            { ["m.lua"] = "return function(r) return r.messages[1].content end" }):gsub("\t", " "))
+    end)
+
     it("trusts nothing that the policy sends about a call", function()
         assert.equal("model.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n", (out([[
             local m = require("ponder.model").open()

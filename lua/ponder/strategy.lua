@@ -16,7 +16,7 @@
 ---         run = function(thinker, question)
 ---             local answer = thinker:ask(question)
 ---             for _ = 1, thinker.options.rounds do
----                 answer = thinker:ask("check", { answer = answer })
+---                 answer = thinker:prompt("check", { answer = answer })
 ---             end
 ---             return answer
 ---         end,

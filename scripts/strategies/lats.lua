@@ -61,11 +61,11 @@ end
 -- Adds the next steps below a node, each with its value; returns the best one.
 local function expand(thinker, question, lessons, node)
     local found = task.map(table.pack(("x"):rep(thinker.options.branching):byte(1, -1)), function()
-        local text = thinker:ask("step", { question = question, steps = node.steps,
+        local text = thinker:prompt("step", { question = question, steps = node.steps,
             lessons = lessons }, { node = node.id })
         local steps = table.move(node.steps, 1, #node.steps, 1, {})
         steps[#steps + 1] = text
-        local value = thinker:ask("value", { question = question, steps = steps },
+        local value = thinker:prompt("value", { question = question, steps = steps },
             { node = node.id, read = function(s) return strategy.read_grade(s, "value", 10) end })
         return { steps = steps, text = text, value = value }
     end)
@@ -111,7 +111,7 @@ return strategy.new {
                 thinker:best(node.id, node.answer)
             end
             if best and best.value >= opts.threshold then break end
-            lessons[#lessons + 1] = thinker:ask("reflect", { question = question,
+            lessons[#lessons + 1] = thinker:prompt("reflect", { question = question,
                 steps = node.steps }, { node = node.id })
         end
         return best and best.answer, "no answer was reached", "NO_ANSWER"

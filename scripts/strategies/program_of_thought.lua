@@ -45,7 +45,7 @@ end
 local function solve(thinker, question)
     local opts, last, program, problem = thinker.options, 1, nil, nil
     for _ = 0, opts.repairs do
-        program = read_program(thinker:ask("program", { question = question, program = program,
+        program = read_program(thinker:prompt("program", { question = question, program = program,
             problem = problem }, { node = last }))
         local value, message = log.record("program", program, sandbox.run, program,
             { timeout_ms = opts.program_timeout_ms, memory_mb = opts.program_memory_mb })

@@ -100,7 +100,7 @@ return strategy.new {
         local tools = thinker.options.tools[1] and thinker.options.tools or { CALCULATE }
         local turns, last, described = {}, 1, describe(tools)
         for _ = 1, thinker.options.max_turns do
-            local text = thinker:ask("act", { question = question, turns = turns,
+            local text = thinker:prompt("act", { question = question, turns = turns,
                 tools = described }, { node = last, tools = false })
             local name, arguments = read_action(text)
             last = thinker:node { text = text, parents = { last } }

@@ -52,7 +52,7 @@ local function make(thinker, question, chosen)
         solutions[i], parents[i] = member.text, member.node
     end
     local name = chosen[1] and "aggregate" or "generate"
-    local text = thinker:ask(name, { question = question, solutions = solutions },
+    local text = thinker:prompt(name, { question = question, solutions = solutions },
         { node = parents[1] })
     local answer = strategy.read_answer(text)
     return { text = text, answer = answer, key = strategy.answer_key(answer),

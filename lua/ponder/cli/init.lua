@@ -157,7 +157,7 @@ return strategy.new {
         local text = thinker:ask(question) -- a text or a list of messages
         local node = thinker:node { text = text } -- for ponder show --tree and the page
         for _ = 1, thinker.options.rounds do
-            text = thinker:ask("check", { question = question, answer = text }, { node = node })
+            text = thinker:prompt("check", { question = question, answer = text }, { node = node })
             node = thinker:node { text = text, parents = { node } }
             thinker:best(node, strategy.read_answer(text)) -- the result after Ctrl-C
         end

@@ -279,10 +279,11 @@ local function expand(node, at, depth)
         return items and { type = "array", items = items }, mistake
     end
     if is_schema(node) then return node end
-    local names, properties, mistake = options.names(node), {}, nil
+    local names, properties = options.names(node), {}
     for _, name in ipairs(names) do
-        properties[name], mistake = expand(node[name], at .. "." .. shown(name), depth + 1)
-        if mistake then return nil, mistake end
+        local property, mistake = expand(node[name], at .. "." .. shown(name), depth + 1)
+        if not property then return nil, mistake end
+        properties[name] = property
     end
     return { type = "object", properties = properties, required = names,
         additionalProperties = false }

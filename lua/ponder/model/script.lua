@@ -86,8 +86,9 @@ local function script_request(request)
         system = system == nil and line or type(system) == "string" and system .. "\n\n" .. line
             or system
     end
-    local seen = { messages = request.messages, system = system, options = request.options, seed = request.options.seed,
-        n = request.n, sample = request.sample, metadata = request.metadata }
+    local seen = { messages = request.messages, system = system, options = request.options,
+        seed = request.options.seed, n = request.n, sample = request.sample,
+        metadata = request.metadata }
     if not request.stream then
         return seen, {}
     end

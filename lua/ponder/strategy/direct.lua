@@ -168,27 +168,6 @@ end
 
 local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
 
--- The messages of a call, its role and its kind.
-local function request_of(self, what, fields, opts)
-    local kind = self.run.s.kind
-    local names, first_role = kind.machine.prompt_names, opts.role or kind.first_role
-    local is_question = what == self.question and fields == nil
-    if type(what) == "table" then
-        return what, first_role, first_role
-    elseif type(what) == "string" and names[what] ~= nil and not is_question then
-        local context = options.merge({ prompt = self.question }, fields)
-        return settings.render(self.run.s, what, context), opts.role or kind.roles[what]
-            or kind.fallback[what] and what or kind.first_role, what
-    elseif type(what) ~= "string" or fields ~= nil
-        or not is_question and what:find "^%l[%l%d_]*$" then
-        local known = options.names(names)
-        error(("thinker:ask: strategy.%s has no prompt %s (it has %s); a text is sent without "
-            .. "fields, and a single word as { { role = \"user\", content = ... } }"):format(
-            kind.name, options.show(what), known[1] and table.concat(known, ", ") or "none"), 3)
-    end
-    return { { role = "user", content = what } }, first_role, "ask"
-end
-
 local ASK = {
     role = { type = "string" },
     node = { type = "integer" },
@@ -255,19 +234,8 @@ end
 ---  If it is nil the model is asked again, up to `max_parse_retries` times; then the run ends
 ---  (BAD_REPLY).
 
----Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and `prompt`,
----the question; or a text, such as the question; or a list of messages, for texts that might be the
----name of a prompt. A single word in lower case that is neither raises. Runs tools, counts tokens
----and emits events as every strategy does. A failed call raises, which ends the run unless it is
----caught.
----@param what string|ponder.model.Message[]
----@param fields? table for a prompt
----@param opts? ponder.strategy.AskOptions
----@return any text or the result of `read`
----@return table reply {text, usage, message}
-function Thinker:ask(what, fields, opts)
-    opts = options.check("thinker:ask", opts, ASK)
-    local messages, role, kind = request_of(self, what, fields, opts)
+-- Asks, and again as often as allowed while `read` finds nothing.
+local function ask(self, messages, role, kind, opts)
     local text, reply = call(self, messages, role, kind, opts)
     if not opts.read then
         return text, reply
@@ -283,6 +251,58 @@ function Thinker:ask(what, fields, opts)
     if value == nil then
         self:fail(kind, text, reply)
     end
+    return value, reply
+end
+
+---Sends a text, such as the question, or a list of messages, and waits for the reply. Runs tools,
+---counts tokens and emits events as every strategy does. A failed call raises, which ends the run
+---unless it is caught.
+---@param text string|ponder.model.Message[]
+---@param opts? ponder.strategy.AskOptions
+---@return any text of the reply, or the result of `read`
+---@return table reply {text, usage, message}
+function Thinker:ask(text, opts, more)
+    local is_old = more ~= nil
+    for name in pairs(type(opts) == "table" and opts or {}) do
+        is_old = is_old or ASK[name] == nil and self.run.s.kind.machine.prompt_names[text] ~= nil
+    end
+    if is_old then -- its form before 0.2.0
+        error(("thinker:ask sends a text and takes (text, opts); a prompt with fields is now "
+            .. "thinker:prompt(%s, fields, opts)"):format(options.show(text)), 2)
+    elseif type(text) ~= "string" and type(text) ~= "table" then
+        error(("thinker:ask: text must be a text or a list of messages (got %s)"):format(
+            options.show(text)), 2)
+    end
+    opts = options.check("thinker:ask", opts, ASK)
+    local first_role = opts.role or self.run.s.kind.first_role
+    local is_text = type(text) == "string"
+    local value, reply = ask(self, is_text and { { role = "user", content = text } } or text,
+        first_role, is_text and "ask" or first_role, opts)
+    return value, reply
+end
+
+---Renders one of the strategy's prompts, whose context gets `fields` and `prompt`, the question;
+---then as `ask`.
+---@param name string
+---@param fields? table
+---@param opts? ponder.strategy.AskOptions
+---@return any text of the reply, or the result of `read`
+---@return table reply {text, usage, message}
+function Thinker:prompt(name, fields, opts)
+    opts = options.check("thinker:prompt", opts, ASK)
+    local kind = self.run.s.kind
+    local names = kind.machine.prompt_names
+    if type(name) ~= "string" or names[name] == nil then
+        local known = options.names(names)
+        error(("thinker:prompt: strategy.%s has no prompt %s (it has %s); thinker:ask sends a text")
+            :format(kind.name, options.show(name), known[1] and table.concat(known, ", ")
+                or "none"), 2)
+    end
+    options.argument("thinker:prompt", "fields", fields or {}, "table")
+    local messages = settings.render(self.run.s, name,
+        options.merge({ prompt = self.question }, fields))
+    local value, reply = ask(self, messages, opts.role or kind.roles[name]
+        or kind.fallback[name] and name or kind.first_role, name, opts)
     return value, reply
 end
 

@@ -42,13 +42,13 @@ end
 
 -- Asks until `read` returns something; an unreadable reply is repaired.
 local function ask(thinker, prompt, context, wanted, node, read)
-    local text, reply = thinker:ask(prompt, context, { node = node })
+    local text, reply = thinker:prompt(prompt, context, { node = node })
     for _ = 1, thinker.options.max_parse_retries do
         local value = read(text)
         if value then
             return value
         end
-        text, reply = thinker:ask("repair", options.merge({ reply = text, wanted = wanted },
+        text, reply = thinker:prompt("repair", options.merge({ reply = text, wanted = wanted },
             context), { node = node })
     end
     return read(text) or thinker:fail(prompt, text, reply)
