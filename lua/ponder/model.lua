@@ -55,9 +55,9 @@ local model = {}
 ---@field response_format? string|table "json", or a JSON schema; the value is `reply.json`
 ---@field repair? boolean ask once more if the reply does not match the schema; default false
 ---@field returns? string|table a typed answer, as `reply.value`: a JSON schema, or shorthand:
----`"integer"`, `{ "string" }` (a list of strings), `{ answer = "integer", steps = { "string" } }` (all
----required, nothing else allowed). The provider enforces it where it can. A reply that does not fit
----is asked for once more; then the call fails with `BAD_REPLY`. Cost and usage are those of both.
+---`"integer"`, `{ "string" }` (a list of strings), `{ answer = "integer", steps = { "string" } }`
+---(all required, nothing else allowed). The provider enforces it where it can. A reply that does not
+---fit is asked for once more; then the call fails with `BAD_REPLY`. Cost and usage: of both.
 ---@field logprobs? boolean|integer true, or the number of alternatives for each token
 ---@field tools? table[] {name, description, parameters = JSON schema} or in the provider's own form
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
