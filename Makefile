@@ -52,7 +52,7 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                $(wildcard lua/ponder/report/page/* lua/ponder/report/help/*) doc/comments.txt)
+                $(wildcard lua/ponder/report/page/*.* lua/ponder/report/page/vendor/*.*s lua/ponder/report/help/*) doc/comments.txt)
 # COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
 # they are in the reference but not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)

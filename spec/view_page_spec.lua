@@ -103,10 +103,11 @@ describe("the served page", function()
         b:open(serve(path)())
         b:wait "return document.getElementById('count').textContent === '10,000 runs'"
         assert.is_true(#rows "runs" < 100)
-        assert.is_truthy(rows("runs")[1]:find("policy request=r10000  forty", 1, true))
+        assert.is_truthy(rows("runs")[1]:find("many.db#1", 1, true)) -- the outermost run
+        assert.matches("policy request=r10000%s+forty", rows("runs")[2])
         b:run "document.getElementById('runs').focus()"
         b:press "End"
-        assert.is_truthy(b:text(".row.active"):find("many.db#1", 1, true))
+        assert.is_truthy(b:text(".row.active"):find("many.db#2", 1, true))
         b:press "/"
         b:type "r777"
         b:wait "return document.getElementById('count').textContent === '11 of 10,000 runs'"
@@ -128,7 +129,7 @@ describe("the served page", function()
         local url = serve(path)
         b:open(url())
         b:wait "return document.querySelectorAll('#runs .row').length === 2"
-        assert.matches("echo: hi <b>", rows("runs")[1], 1, true)
+        assert.matches("echo: hi <b>", rows("runs")[2], 1, true)
         b:open(url("&run=" .. path .. "%232"))
         assert.equal("hi <b>", b:text "#title")
         assert.matches("Question.*hi <b>.*Name.*echo.*Labels.*choice=1", b:text "#details")

@@ -167,9 +167,9 @@ describe("the page's server", function()
                 arguments = "[]", name = "inner", labels = '{"item":"x"}', calls = 1, errors = 0,
                 started_at = 1760000005, ended_at = 1760000006, tokens = 7, cost = 0.5,
                 unpriced = 0, error = "it broke", unended = "killed" }, rows[2])
-            assert.same({ "completed", 40, 1, 4740, 1, '{"answer":"(6 - 4) * (8 + 4) = 24",' },
+            assert.same({ "completed", 40, 1, 4740, 1, "(6 - 4) * (8 + 4) = 24" },
                 { rows[1].status, rows[1].calls, rows[1].errors, rows[1].tokens,
-                    rows[1].unpriced, rows[1].answer:match "^.-," })
+                    rows[1].unpriced, rows[1].answer })
         end)
     end)
 

@@ -119,7 +119,6 @@ end
 local ROUTES = {}
 
 local SCRIPTS = {
-    runs = { "text", "theme", "rows", "live", "runs" },
     compare = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "rows", "live",
         "compare" },
 }
@@ -189,7 +188,7 @@ ROUTES["/"] = function(self, server, r)
         local data = self:data_of(server, r)
         body = data and html.page(data, true)
     else
-        body = page_of("runs", json.null)
+        body = standalone.page("runs", json.null, true)
     end
     if body then
         respond(server, r, 200, "text/html; charset=utf-8", body)

@@ -64,4 +64,36 @@ function standalone.assemble(template, style, script, data, live)
     return table.concat(pieces)
 end
 
+-- The parts of each page, in order, after those of every page.
+local PAGES = {
+    runs = { title = "Runs", "runs.js" },
+}
+
+---A page: one file with its data.
+---@param name string "runs", "run", "compare", "evaluation"
+---@param data any JSON values
+---@param live boolean? the page is served, and may connect to its server
+---@return string
+function standalone.page(name, data, live)
+    local style, libraries, own = { standalone.part "app.css" }, {}, {}
+    local function add(part)
+        local text = standalone.part(part)
+        local list = part:find "%.css$" and style or part:find "^vendor/" and libraries or own
+        list[#list + 1] = text
+    end
+    for _, part in ipairs { "vendor/preact.min.js", "vendor/htm.umd.js", "words.js", "kit.js" } do
+        add(part)
+    end
+    for _, part in ipairs(PAGES[name]) do
+        add(part)
+    end
+    local fill = { title = PAGES[name].title, style = table.concat(style, "\n"),
+        script = ("%s\n(() => {\n'use strict';\n%s\n})();\n"):format(
+            table.concat(libraries, "\n"), table.concat(own, "\n")),
+        data = json.encode(data):gsub("<", "\\u003c") }
+    local policy = POLICY:format(hash(fill.script), hash(fill.style))
+    fill.policy = live and policy .. "; connect-src 'self'" or policy
+    return (standalone.part "shell.html":gsub("{{(%l+)}}", fill))
+end
+
 return standalone

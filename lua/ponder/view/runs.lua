@@ -9,6 +9,11 @@ local store = require "ponder.core.store"
 
 local runs = {}
 
+-- The text of an answer: of a strategy's or a chat's result, or a text alone; a table is not shown.
+local ANSWER = [[substr(CASE WHEN NOT json_valid(answer) THEN answer
+    WHEN json_type(answer) = 'object' THEN coalesce(answer ->> '$.answer', answer ->> '$.text')
+    ELSE answer ->> '$' END, 1, 300)]]
+
 -- The fields of a row, and their SQL. Names and errors may be blobs; times and amounts of a damaged
 -- log may be infinite. Long texts are truncated.
 local FIELDS = {
@@ -17,7 +22,7 @@ local FIELDS = {
     { "command", "command" }, { "arguments", "arguments" },
     { "started_at", "min(max(started_at, 0), 1e11)" },
     { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
-    { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", "substr(answer, 1, 300)" },
+    { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", ANSWER },
     { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" },
     { "tokens", "tokens" }, { "unmetered", "nullif(unmetered, 0)" }, { "cost", "cost" },
     { "unpriced", "coalesce(unpriced, 0)" },
