@@ -1,5 +1,6 @@
 -- ponder.queue and `ponder work`: jobs through a real redis-server, run by other processes.
 
+local shell = require "shell"
 local workers = require "workers"
 
 local eventually = workers.eventually
@@ -252,6 +253,7 @@ describe("a queue", function()
         for code, message in pairs {
             [ [[q.map({}, "echo")]] ] = "call it with a queue",
             [ [[q:map({}, "echo", { attempts = 1 })]] ] = "max_attempts",
+            [ [[q:map(5, "echo")]] ] = "main.lua:4: queue:map: items must be a list (got 5)",
             [ [[queue.open("redis://x", { script = "job.lua", name = "a b" })]] ] = "opts.name",
         } do
             local done = lab:coordinate(code)
@@ -418,6 +420,44 @@ describe("a worker that is killed", function()
     end)
 end)
 
+describe("a lease", function()
+    it("that is over passes the job on, one for each place; its first worker drops it", function()
+        local lab <close> = workers.lab(FILES)
+        local flags = { "--lease", "1s", "--concurrency", "1" }
+        local first = lab:worker(flags)
+        local coordinator = lab:begin [[q:map({ 30, 30 }, "nap")]]
+        eventually("one has begun", function() return lab:lines "ran"[1] end)
+        first:kill "STOP"
+        os.execute "sleep 1.5"
+        lab:worker(flags)
+        eventually("another one has it", function() return lab:lines "ran"[2] end)
+        os.execute "sleep 0.5"
+        assert.equal(2, #lab:lines "ran")
+        first:kill "TERM"
+        first:kill "CONT"
+        assert.equal("0", first:wait(10))
+        coordinator:kill()
+    end)
+
+    it("that cannot be renewed in time cancels the job", function()
+        local lab <close> = workers.lab(FILES)
+        local worker = lab:worker { "--lease", "2s" }
+        local coordinator = lab:begin [[q:map({ 30 }, "nap")]]
+        eventually("it has begun", function() return lab:lines "ran"[1] end)
+        os.execute "sleep 0.6"
+        shell.output("kill -STOP " .. lab.server.pid)
+        eventually("it is cancelled", function()
+            return worker:output():find("1 job was cancelled: the lease could not be renewed for",
+                1, true)
+        end)
+        worker:kill "TERM"
+        assert.equal("0", worker:wait(10))
+        shell.output("kill -CONT " .. lab.server.pid)
+        assert.is_nil(worker:output():find("0 jobs", 1, true))
+        coordinator:kill()
+    end)
+end)
+
 describe("a worker with another version of the script", function()
     it("says so, as does the coordinator, and takes no jobs", function()
         local lab <close> = workers.lab(FILES)
@@ -480,6 +520,26 @@ describe("a coordinator that is killed", function()
 end)
 
 describe("a worker without Redis", function()
+    it("finds a result that arrived before its job is asked for again", function()
+        local lab <close> = workers.lab(FILES)
+        local coordinator = lab:begin [[
+            q:submit("a", "ask")
+            require("ponder.task").sleep(0.5)
+            q:submit("b", "ask")
+            for ticket, reply in q:results() do print(ticket, reply) end]]
+        eventually("both jobs wait", function()
+            return lab.server:cli "HGET 'ponder:1:{t}:stats' enqueued" == "2"
+        end)
+        coordinator:kill()
+        lab:worker()
+        eventually("both are done", function()
+            return lab.server:cli "HGET 'ponder:1:{t}:stats' done" == "2"
+        end)
+        local resumed = lab:ponder { "resume", "main.db" }
+        assert.equal("1\tre: question a\n2\tre: question b\n", resumed.out, resumed.err)
+        assert.equal(2, #lab:lines "calls") -- neither was done again
+    end)
+
     it("ends when it is asked to stop", function()
         local lab <close> = workers.lab(FILES)
         local worker = lab:worker()
