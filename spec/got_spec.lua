@@ -52,6 +52,27 @@ describe("ponder.got, the default run", function()
         assert.equal("completed", got.status(machine))
     end)
 
+    it("leaves its clones as they were, and they go on by themselves", function()
+        local machine = got.new()
+        local open = drive_to(machine, "score_thoughts")
+        local clone = machine:clone()
+        local before = clone:to_map()
+        drive_to(machine, "completed", open)
+        assert.equal("completed", machine.status)
+        assert.same(before, clone:to_map())
+        drive_to(clone, "completed", open)
+        assert.same({ machine.result, #machine.edges }, { clone.result, #clone.edges })
+    end)
+
+    it("leaves a node in a cycle out of its descendants", function()
+        local machine = got.new()
+        drive_to(machine, "score_thoughts")
+        machine:add_edge("n2", "n3", "refines")
+        machine:add_edge("n3", "n2", "refines")
+        assert.same({ "n3" }, machine:get_descendants "n2")
+        assert.is_true(machine:has_cycle())
+    end)
+
     it("reads scores with brackets around ids, and of a single thought without its id", function()
         for text, score in pairs {
             ["- **[n5]**: 0.6"] = 0.6, ["[n5] : 60%"] = 0.6, ["Score: 0.6"] = 0.6,

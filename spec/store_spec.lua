@@ -99,6 +99,17 @@ describe("a store", function()
         end)
     end)
 
+    it("survives a power failure if asked to, and wipes what it deletes", function()
+        for sync, level in pairs { normal = 1, full = 2 } do
+            local dir <close> = shell.directory()
+            local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "create",
+                sync = sync }))
+            assert.same({ level, 1, 4000, "wal" }, { db:row "PRAGMA synchronous",
+                db:row "PRAGMA secure_delete", db:row "PRAGMA wal_autocheckpoint",
+                db:row "PRAGMA journal_mode" })
+        end
+    end)
+
     it("is a single file once it is closed, which reading does not change", function()
         with_new("CREATE TABLE t (v)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (42)"
