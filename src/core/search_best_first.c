@@ -5,30 +5,8 @@
  * A capped frontier is two heaps of the same nodes, best first and worst first. A node popped from
  * one of them is no longer `open`, and the other drops it on reaching it.
  */
+#include "core/frontier.h"
 #include "core/search_policy.h"
-
-typedef struct OpenNode {
-    double score;
-    uint32_t id;
-} OpenNode;
-
-typedef struct Frontier {
-    VEC_OF(OpenNode);
-    bool worst_first;
-} Frontier;
-
-/* Of two nodes with the same score the older is better. */
-static bool comes_before(const Frontier *f, OpenNode a, OpenNode b)
-{
-    bool better = a.score != b.score ? a.score > b.score : a.id < b.id;
-    return better != f->worst_first;
-}
-
-#define HEAP_TYPE   Frontier
-#define HEAP_ENTRY  OpenNode
-#define HEAP_BEFORE comes_before
-#define HEAP(name)  frontier_##name
-#include "core/heap.h"
 
 typedef struct BestFirst {
     Frontier best, worst;
@@ -71,7 +49,7 @@ static bool back_up(Search *s)
         (cap > 0 && !vec_reserve(&b->worst, &s->alloc, count)))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
-        OpenNode entry = {search_node(s, id)->score, id};
+        FrontierEntry entry = {search_node(s, id)->score, id};
         search_node(s, id)->open = true;
         frontier_push(&b->best, entry);
         if (cap > 0)
