@@ -51,7 +51,7 @@ typedef struct Isolated {
     int tree;              /* a mount of the directory with NOBODY as the owner; -1: none */
 } Isolated;
 
-static void fail(const char *what)
+static void refuse(const char *what)
 {
     fprintf(stderr, "ponder: cannot isolate the program: %s: %s\n", what, strerror(errno));
     _exit(ISOLATE_FAILED);
@@ -64,7 +64,7 @@ static pid_t fork_into(unsigned long namespaces)
 {
     pid_t pid = (pid_t)syscall(SYS_clone, namespaces | SIGCHLD, NULL, NULL, NULL, 0UL);
     if (pid < 0)
-        fail("namespaces");
+        refuse("namespaces");
     return pid;
 }
 
@@ -74,7 +74,7 @@ static void write_file(pid_t pid, const char *name, const char *text)
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, text, strlen(text)) < 0)
-        fail(path);
+        refuse(path);
     close(fd);
 }
 
@@ -124,7 +124,7 @@ static void leave_keyring(void)
 {
     if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
         errno != EPERM) /* EPERM: a container forbids the program keyctl, too */
-        fail("keyring");
+        refuse("keyring");
 }
 
 /* ---- the file system ---- */
@@ -135,7 +135,7 @@ static const char *inside(const char *path)
     static char all[MAX_PATH];
     if (snprintf(all, sizeof all, ROOT "%s", path) >= (int)sizeof all) {
         errno = ENAMETOOLONG;
-        fail(path);
+        refuse(path);
     }
     for (char *at = all + sizeof ROOT; *at != '\0'; at++) {
         if (*at == '/') {
@@ -152,7 +152,7 @@ static void set_attributes(const char *path, uint64_t flags)
     struct mount_attr attributes = {.attr_set = flags};
     if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attributes, sizeof attributes) !=
         0)
-        fail(path);
+        refuse(path);
 }
 
 /* Shows a directory, file, device or symbolic link at the same path; skips what does not exist.
@@ -175,7 +175,7 @@ static void show(const char *path)
     else
         close(open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     if (mount(path, target, NULL, MS_BIND | MS_REC, NULL) != 0)
-        fail(path);
+        refuse(path);
     set_attributes(target, S_ISCHR(about.st_mode) ? DEVICE_ATTRIBUTES : BIND_ATTRIBUTES);
 }
 
@@ -189,9 +189,10 @@ static void show_directory(const char *path)
     mkdir(target, 0755);
     if (mount("ponder", target, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
               "lowerdir=.:" ROOT "/proc") != 0)
-        fail(errno == EINVAL ? "cwd: a file system is mounted below it, or its own has no overlays"
-             : errno == EACCES ? "cwd: nobody, whom programs of root run as, may not read it"
-                               : "cwd");
+        refuse(errno == EINVAL
+                   ? "cwd: a file system is mounted below it, or its own has no overlays"
+               : errno == EACCES ? "cwd: nobody, whom programs of root run as, may not read it"
+                                 : "cwd");
 }
 
 /* Hides a file or directory of /proc, if it exists. A device cannot be opened in a mount without
@@ -204,7 +205,7 @@ static void hide(const char *path)
         return;
     if (S_ISDIR(about.st_mode) ? mount("ponder", target, "tmpfs", MS_RDONLY, "mode=555") != 0
                                : mount(ROOT "/dev/null", target, NULL, MS_BIND, NULL) != 0)
-        fail(path);
+        refuse(path);
     set_attributes(target, BIND_ATTRIBUTES);
 }
 
@@ -243,7 +244,7 @@ static void make_root(const Isolated *p)
          (syscall(SYS_move_mount, p->tree, "", AT_FDCWD, ROOT, MOVE_MOUNT_F_EMPTY_PATH) != 0 ||
           chdir(ROOT) != 0)) ||
         mount("ponder", ROOT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=755") != 0)
-        fail("file system");
+        refuse("file system");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         show(files[i]);
     mkdir(inside("/tmp"), 0777);
@@ -255,7 +256,7 @@ static void make_root(const Isolated *p)
     show_proc();
     if (chdir(ROOT) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", DETACH) != 0 ||
         chdir(*p->directory != '\0' ? p->directory : "/tmp") != 0)
-        fail("root");
+        refuse("root");
 }
 
 /* ---- limits ---- */
@@ -264,12 +265,12 @@ static void limit(int what, rlim_t max)
 {
     struct rlimit now;
     if (getrlimit((__rlimit_resource_t)what, &now) != 0)
-        fail("limits");
+        refuse("limits");
     if (now.rlim_max < max)
         max = now.rlim_max;
     now.rlim_cur = now.rlim_max = max;
     if (setrlimit((__rlimit_resource_t)what, &now) != 0)
-        fail("limits");
+        refuse("limits");
 }
 
 static void enter_limits(const Isolated *p)
@@ -309,16 +310,16 @@ static void run_first(const Isolated *p, int parent)
         _exit(ISOLATE_FAILED);
     if (setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0 ||
         setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0)
-        fail("ids");
+        refuse("ids");
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     make_root(p);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        fail("privileges");
+        refuse("privileges");
     pid_t pid = p->program[0] != NULL ? fork() : 0;
     if (pid == 0 && p->program[0] != NULL)
         run_program(p);
     else if (pid < 0)
-        fail("fork");
+        refuse("fork");
     for (pid_t ended = 0; pid > 0 && ended != pid;)
         ended = wait(&status);
     (void)!write(parent, &status, sizeof status);
@@ -340,7 +341,7 @@ static int run(const Isolated *p, bool is_root)
 {
     int ends[2], status, first = 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        fail("socket");
+        refuse("socket");
     pid_t pid = fork_into(NEW_NAMESPACES);
     if (pid == 0) {
         close(ends[0]);
@@ -368,10 +369,10 @@ int isolate_main(int argc, char **argv)
     char directory[MAX_PATH];
     bool is_root = geteuid() == 0;
     if (close_range(3, ~0U, 0) != 0 || (is_root && setgroups(0, NULL) != 0))
-        fail("descriptors and groups");
+        refuse("descriptors and groups");
     if (*p.directory != '\0') {
         if (chdir(p.directory) != 0 || getcwd(directory, sizeof directory) == NULL)
-            fail(argv[4]);
+            refuse(argv[4]);
         p.directory = directory;
         if (strcmp(p.directory, "/") == 0) {
             fputs("ponder: cannot isolate the program: cwd is /, which holds all files\n", stderr);

@@ -175,7 +175,7 @@ static int fail_with_top(Encoder *e)
     return lua_error(L);
 }
 
-static int fail(Encoder *e, const char *what)
+static int refuse(Encoder *e, const char *what)
 {
     lua_pushstring(e->L, what);
     return fail_with_top(e);
@@ -338,7 +338,7 @@ static void measure(Encoder *e, Frame *f)
     f->count = lua_tointegerx(e->L, -1, &is_integer);
     lua_pop(e->L, 1);
     if (!is_integer || f->count < 0)
-        fail(e, "a value whose __len does not return a length");
+        refuse(e, "a value whose __len does not return a length");
 }
 
 /* ---- values ---- */
@@ -347,7 +347,7 @@ static void check_nesting(Encoder *e, const void *identity)
 {
     for (size_t i = 0; i < e->depth; i++)
         if (e->frames[i].identity == identity)
-            fail(e, "a table that contains itself");
+            refuse(e, "a table that contains itself");
     if (e->depth == e->max_depth) {
         lua_pushfstring(e->L, "nesting deeper than %I tables", (LUAI_UACINT)e->max_depth);
         fail_with_top(e);
@@ -398,7 +398,7 @@ static void put_number(Encoder *e)
     } else {
         lua_Number value = lua_tonumber(L, -1);
         if (!isfinite(value))
-            fail(e, isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity");
+            refuse(e, isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity");
         e->used += json_write_double(reserve(e, JSON_NUMBER_ROOM), value);
     }
 }

@@ -34,7 +34,7 @@ static LuaPump *to_pump(lua_State *L, const char *where)
     return p;
 }
 
-static int fail(lua_State *L, PumpStatus status)
+static int push_failure(lua_State *L, PumpStatus status)
 {
     static const struct {
         const char *message, *code;
@@ -71,7 +71,7 @@ static int net_open(lua_State *L)
     p->limits = o.request.limits;
     PumpStatus status = pump_open(&p->alloc, &o.pump, &p->pump);
     if (status != PUMP_OK)
-        return fail(L, status);
+        return push_failure(L, status);
     p->box.held = p;
     lua_settop(L, 2);
     return 1;
@@ -100,7 +100,7 @@ static int pump_l_submit(lua_State *L)
         status = submit(L, &id);
     }
     if (status != PUMP_OK)
-        return fail(L, status);
+        return push_failure(L, status);
     lua_pushinteger(L, id);
     return 1;
 }
@@ -130,7 +130,7 @@ static int pump_l_limit(lua_State *L)
                           luaL_tolstring(L, 3, NULL));
     PumpStatus status = pump_limit(p->pump, lua_tostring(L, 2), limit);
     if (status != PUMP_OK)
-        return fail(L, status);
+        return push_failure(L, status);
     lua_pushboolean(L, 1);
     return 1;
 }

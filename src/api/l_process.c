@@ -43,7 +43,7 @@ static char **to_strings(lua_State *L, int arg)
     return list;
 }
 
-static int fail(lua_State *L, const char *program, int error)
+static int push_failure(lua_State *L, const char *program, int error)
 {
     const char *message = lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
                                           loop_descriptor_hint(error));
@@ -63,7 +63,7 @@ static int process_l_start(lua_State *L)
     luaL_argcheck(L, o.arguments[0] != NULL, 1, "no program");
     box->held = process_start(&o);
     if (box->held == NULL)
-        return fail(L, o.arguments[0], errno);
+        return push_failure(L, o.arguments[0], errno);
     lua_pushvalue(L, 5); /* the box */
     return 1;
 }

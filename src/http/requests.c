@@ -224,7 +224,8 @@ static bool has_control(const char *value)
     return false;
 }
 
-static enum MHD_Result look(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result read_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
 {
     Head *head = cls;
     (void)kind;
@@ -258,7 +259,7 @@ static Head read_head(const Request *r, const char *method, const char *version)
 {
     const Peer *p = r->peer;
     Head head = {.end = version + strlen(version)};
-    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look, &head);
+    MHD_get_connection_values(r->connection, MHD_HEADER_KIND, read_header, &head);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     head.hosts += head.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) == 0; /* needs none */

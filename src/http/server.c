@@ -141,7 +141,7 @@ static void *on_uri(void *server, const char *uri, struct MHD_Connection *connec
 
 /* ---- opening and closing ---- */
 
-static void quiet(void *cls, const char *format, va_list arguments)
+static void ignore_message(void *cls, const char *format, va_list arguments)
 {
     (void)cls, (void)format, (void)arguments;
 }
@@ -151,13 +151,14 @@ static bool start_daemon(HttpServer *s)
     const HttpOptions *o = &s->options;
     s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
-        o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_connections_per_address,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_ROOM * (size_t)o->max_header_bytes,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((o->idle_timeout_ms + 999) / 1000),
-        MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_END);
+        http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
+        MHD_OPTION_LISTEN_SOCKET, o->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)o->max_connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)o->max_connections_per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        HEAD_ROOM * (size_t)o->max_header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)((o->idle_timeout_ms + 999) / 1000), MHD_OPTION_NOTIFY_COMPLETED,
+        http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_END);
     if (s->daemon == NULL)
         return false;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);

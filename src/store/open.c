@@ -18,9 +18,9 @@ enum {
     CHECKED_BYTES = 64 << 20 /* larger files are not checked for damage at opening */
 };
 
-enum { BESIDE = 3, NAME_SIZE = PATH_MAX + 16 };
+enum { SUFFIXES = 3, NAME_SIZE = PATH_MAX + 16 };
 
-static const char *const beside[BESIDE] = {"-wal", "-shm", "-journal"};
+static const char *const suffixes[SUFFIXES] = {"-wal", "-shm", "-journal"};
 
 static StoreStatus run(Store *s, const char *sql, StoreError *e)
 {
@@ -69,12 +69,12 @@ static StoreStatus check_writable(const char *path, const char *real_path, int f
     const char *refusal = private_refusal(path, fd);
     if (refusal != NULL)
         return store_fail(e, STORE_READ_ONLY, "cannot be written: it %s", refusal);
-    for (int i = 0; i < BESIDE; i++) {
+    for (int i = 0; i < SUFFIXES; i++) {
         char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s", real_path, beside[i]);
+        snprintf(name, sizeof name, "%s%s", real_path, suffixes[i]);
         refusal = private_beside_refusal(name);
         if (refusal != NULL)
-            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", beside[i],
+            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", suffixes[i],
                               refusal);
     }
     return STORE_OK;
@@ -84,9 +84,9 @@ static StoreStatus check_writable(const char *path, const char *real_path, int f
 static void tighten(const char *real_path)
 {
     private_tighten(real_path);
-    for (int i = 0; i < BESIDE; i++) {
+    for (int i = 0; i < SUFFIXES; i++) {
         char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s", real_path, beside[i]);
+        snprintf(name, sizeof name, "%s%s", real_path, suffixes[i]);
         private_tighten(name);
     }
 }
@@ -283,9 +283,9 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
     disconnect(s);
     if (o->mode == STORE_CREATE) {
         unlink(path);
-        for (int i = 0; i < BESIDE; i++) {
+        for (int i = 0; i < SUFFIXES; i++) {
             char name[NAME_SIZE];
-            snprintf(name, sizeof name, "%s%s", path, beside[i]);
+            snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
             unlink(name);
         }
     }
