@@ -118,16 +118,6 @@ end
 
 local ROUTES = {}
 
-local SCRIPTS = {
-    compare = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "rows", "live",
-        "compare" },
-}
-
-local function page_of(name, data)
-    return standalone.assemble(standalone.part(name .. ".html"), standalone.part "base.css"
-        .. standalone.part(name .. ".css"), standalone.join(SCRIPTS[name]), data, true)
-end
-
 function Page:data_of(server, r)
     local log, number = self:find(server, r, r.query.run)
     if not log then
@@ -162,8 +152,8 @@ end
 function Page:compared(server, r)
     local a <close> = self:open(server, r, r.query.a)
     local b <close> = a and self:open(server, r, r.query.b)
-    return b and page_of("compare", { a = trees_of(a, r.query.a), b = trees_of(b, r.query.b),
-        diff = compare.of(a, b, { pairs = true }) })
+    return b and standalone.page("compare", { a = trees_of(a, r.query.a), b = trees_of(b, r.query.b),
+        diff = compare.of(a, b, { pairs = true }) }, true)
 end
 
 function Page:evaluation(server, r)

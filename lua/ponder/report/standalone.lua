@@ -67,6 +67,8 @@ end
 -- The parts of each page, in order, after those of every page.
 local PAGES = {
     runs = { title = "Runs", "runs.js" },
+    compare = { title = "Two runs", "vendor/d3-hierarchy.min.js", "data.js", "drawing.js",
+        "treeview.js", "compare.js" },
 }
 
 ---A page: one file with its data.

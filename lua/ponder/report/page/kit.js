@@ -95,7 +95,7 @@ const Chip = ({ id, kind, children }) => html`<span id=${id} class="chip ${kind}
 /* A labelled choice; `options` is a list of [value, text]. */
 function Choice({ id, label, name, value, options, onChange }) {
   return html`<label class="choice">${label && html`<span class="muted">${label}</span>`}
-    <select id=${id} aria-label=${name} class=${value === '' ? '' : 'set'} value=${value}
+    <select id=${id} aria-label=${name} class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''} value=${value}
       onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
         html`<option key=${of} value=${of} selected=${of === value}>${text}</option>`)}</select></label>`;
 }
