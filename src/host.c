@@ -1,7 +1,7 @@
 /*
  * host.c -- the Lua state that scripts run in.
  *
- *   allocator   memory.c: malloc within limits, for C and Lua
+ *   allocator   memory.c: malloc within a limit, for C and Lua
  *   libraries   Lua's own, lua-cjson, the C modules of src/api, hostlib.c and line.c
  *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
  *               neither the working directory nor any system path is searched
@@ -224,7 +224,6 @@ void host_guard_streams(void)
 
 void host_close(Host *host)
 {
-    lua_setallocf(host->L, memory_resize_last, &host->memory);
     lua_close(host->L);
     free(host);
 }

@@ -23,24 +23,12 @@ static Memory *this_memory(lua_State *L)
     return ud;
 }
 
-static size_t to_bytes(lua_State *L)
-{
-    lua_Integer mb = luaL_checkinteger(L, 1);
-    luaL_argcheck(L, mb >= 1 && mb <= 1 << 30, 1, "out of range");
-    return (size_t)mb << 20;
-}
-
 /* host.limit_memory(mb): limits allocations to this many mebibytes. */
 static int host_limit_memory(lua_State *L)
 {
-    memory_limit_bytes(this_memory(L), to_bytes(L));
-    return 0;
-}
-
-/* host.limit_resident(mb): allocations fail once the process's resident memory reaches this. */
-static int host_limit_resident(lua_State *L)
-{
-    memory_limit_resident(this_memory(L), to_bytes(L));
+    lua_Integer mb = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, mb >= 1 && mb <= 1 << 30, 1, "out of range");
+    memory_limit(this_memory(L), (size_t)mb << 20);
     return 0;
 }
 
@@ -54,14 +42,13 @@ static int host_group_limit(lua_State *L)
     return 1;
 }
 
-/* host.memory() -> bytes in use, limit in bytes, resident bytes of the process. */
+/* host.memory() -> bytes in use, limit in bytes. */
 static int host_memory(lua_State *L)
 {
-    Memory *m = this_memory(L);
+    const Memory *m = this_memory(L);
     lua_pushinteger(L, (lua_Integer)m->bytes);
-    lua_pushinteger(L, (lua_Integer)memory_bytes_limit(m));
-    lua_pushinteger(L, (lua_Integer)memory_resident());
-    return 3;
+    lua_pushinteger(L, (lua_Integer)m->limit);
+    return 2;
 }
 
 static int compare_name(const void *name, const void *file)
@@ -222,7 +209,6 @@ int hostlib_open(lua_State *L)
         {"forget_stop", host_forget_stop},
         {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
-        {"limit_resident", host_limit_resident},
         {"limit_time", host_limit_time},
         {"memory", host_memory},
         {"process", host_process},

@@ -29,8 +29,8 @@ local run = cli.command({ files = true, own_help = true }, {
         limits.RULES.timeout,
         limits.RULES.max_steps,
         { "max_memory_mb", value = "N", type = "integer", min = 1, max = 1 << 30,
-            help = "memory limit of the process in MiB "
-            .. "(default: 3/4 of the memory available to it)" },
+            help = "memory limit in MiB, not counting what libraries take "
+            .. "(default: 3/4 of the memory available)" },
     },
     { title = "Untrusted code", confined.OPTIONS },
     { title = "Run log", logging.OPTIONS },
@@ -236,7 +236,6 @@ function run.run(opts, operands, list, first)
     confined.check(opts)
     if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
-        host.limit_resident(opts.max_memory_mb)
     end
     local path = operands[1]
     logging.begin(opts, { command = "run", arguments = list, script = opts.e and "-e" or path })

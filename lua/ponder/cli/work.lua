@@ -35,7 +35,7 @@ local command = cli.command({ files = true }, {
         { "max_calls_per_job", value = "N", type = "integer", min = 1,
             help = "model calls of each job" },
         { "max_memory_mb", value = "N", type = "integer", min = 1, max = 1 << 30,
-            help = "memory limit of the process in MiB" },
+            help = "memory limit in MiB, not counting what libraries take" },
     },
     { title = "Run log",
         { "log", value = "FILE", files = true, help = "log the jobs in FILE, new or from an "
