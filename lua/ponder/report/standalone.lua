@@ -69,6 +69,8 @@ local PAGES = {
     runs = { title = "Runs", "runs.js" },
     compare = { title = "Two runs", "vendor/d3-hierarchy.min.js", "data.js", "drawing.js",
         "treeview.js", "compare.js" },
+    evaluation = { title = "Evaluation", "vendor/uPlot.min.css", "vendor/uPlot.iife.min.js",
+        "evaluation.js" },
 }
 
 ---A page: one file with its data.

@@ -45,15 +45,21 @@ local function take(room, value)
     return shown
 end
 
--- The messages of a request, each after its role.
-local function prompt_of(request)
+-- The messages of a request, {role, text}.
+local function prompt_of(request, room)
     local decoded = json.decode(request)
     local input, system = messages.input(type(decoded) == "table" and decoded or {})
-    local lines = { system and "system: " .. messages.text(system) or nil }
-    for _, message in ipairs(input or {}) do
-        lines[#lines + 1] = ("%s: %s"):format(message.role, messages.text(message.parts))
+    local prompt = json.array {}
+    local function add(role, parts)
+        prompt[#prompt + 1] = { role = role, text = take(room, messages.text(parts)) }
     end
-    return table.concat(lines, "\n\n")
+    if system then
+        add("system", system)
+    end
+    for _, message in ipairs(input or {}) do
+        add(message.role, message.parts)
+    end
+    return prompt
 end
 
 local function reply_of(reply)
@@ -77,7 +83,7 @@ local function read_calls(db, all, room)
         local run = room.left > 0 and run_of(all, labels, id)
         if run then
             table.insert(run.calls, { model = model, status = status, cost = cost,
-                request = take(room, prompt_of(request)), reply = take(room, reply_of(reply)) })
+                prompt = prompt_of(request, room), reply = take(room, reply_of(reply)) })
         end
     end
 end
@@ -162,13 +168,11 @@ function page.write(result, log, served)
             questions[record.id] = short(record.question)
         end
     end
-    return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
-        standalone.join(served and { "text", "live", "eval" } or { "text", "eval" }), {
-            meta = result.meta, policies = json.array(tables.sorted(result)),
-            curves = result.curves or json.object {},
-            notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
-            questions = questions,
-            runs = log and read_runs(log) or nil, served = served }, served ~= nil)
+    return standalone.page("evaluation", { meta = result.meta,
+        policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
+        notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
+        questions = questions, runs = log and read_runs(log) or nil, served = served },
+        served ~= nil)
 end
 
 return page

@@ -7,20 +7,14 @@
 /* Resolves the style sheet's colours for a canvas; called again when the theme changes. */
 let colours;
 function readColours() {
-  const probe = document.body.appendChild(document.createElement('span'));
-  const colour = (name) => {
-    probe.style.color = `var(--${name})`;
-    return getComputedStyle(probe).color;
-  };
-  const list = (name, n) => Array.from({ length: n }, (_, i) => colour(`${name}-${i}`));
+  const list = (name, n) => Array.from({ length: n }, (_, i) => colourOf(`${name}-${i}`));
   colours = { ramp: makeRamp(list('score', 3)), hue: list('hue', 8) };
   for (const name of ['surface', 'line', 'line-strong', 'text', 'muted', 'choose', 'choose-soft',
     'best', 'best-soft', 'match', 'match-text', 'bad', 'good', 'wait', 'edge', 'extra', 'unscored']) {
-    colours[name.replace('-', '_')] = colour(name);
+    colours[name.replace('-', '_')] = colourOf(name);
   }
   const style = getComputedStyle(document.documentElement);
   for (const name of ['sans', 'mono']) colours[name] = style.getPropertyValue(`--${name}`);
-  probe.remove();
 }
 theme.changed = readColours;
 

@@ -58,6 +58,15 @@ function switchTheme() {
   applyTheme(true);
 }
 
+/* A colour of the style sheet, for a canvas. */
+function colourOf(name) {
+  const probe = document.body.appendChild(document.createElement('span'));
+  probe.style.color = `var(--${name})`;
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}
+
 /* ---- the frame of a page ---- */
 
 let lost = false; // the connection to the server

@@ -1,0 +1,320 @@
+/*
+ * An evaluation: the table of policies, accuracy at a budget, and the matrix of items by policies, in
+ * which each cell is an answer. Records are lists of values in the order of `fields`.
+ */
+
+const { meta, policies } = data;
+const binary = policies.every((policy) => policy.binary);
+const baseline = policies.length > 1 ? meta.baseline : undefined;
+const AXES = { samples: 'samples', cost: 'dollars', tokens: 'tokens', seconds: 'time' };
+const axes = Object.keys(AXES).filter((axis) => data.curves[axis]?.length > 0);
+const KINDS = { right: 'good', partial: 'wait', wrong: 'bad', no_answer: 'bad', stopped: 'wait',
+  failed: 'bad' };
+const MARKS = { good: '✓', wait: '◐', bad: '✗' };
+
+const filter = { outcome: '', policy: '', low: '', high: '', query: '', sort: 'order' };
+let axis = axes[0];
+let items = []; // a row for each item and epoch: { id, item, epoch, cells: records by policy }
+let shown = [];
+let chosen = null; // a record
+
+/* ---- words ---- */
+
+const words = (text) => text.replace('_', ' ');
+const time = (x) => (known(x) ? showSeconds(x) : '-');
+const UNITS = { samples: showCount, tokens: showCount, cost: showMoney, seconds: time };
+const sign = (x, signed) => (signed && x > 0 ? '+' : '');
+
+function score(x, percent, signed) {
+  if (!known(x)) return '-';
+  return sign(x, signed) + (percent ? `${(x * 100).toFixed(1)} %` : x.toFixed(3));
+}
+
+function interval(figure, percent, signed) {
+  if (!known(figure?.lower)) return '-';
+  const [scale, digits] = percent ? [100, 0] : [1, 2];
+  return [figure.lower, figure.upper]
+    .map((x) => sign(x, signed) + (x * scale).toFixed(digits)).join('..');
+}
+
+const pValue = (p) => (!known(p) ? '-' : p < 0.001 ? '<0.001' : p.toFixed(3));
+const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
+
+/* ---- the table of policies ---- */
+
+function cellsOf(policy) {
+  const { difference: d, outcomes: o, cost_per_right: each, binary: percent } = policy;
+  const mark = known(policy.p_holm) && policy.p_holm < 0.05 ? (d.value > 0 ? 'good' : 'bad') : '';
+  const amount = (name, unit, part = 'mean') => (policy[name] ? unit(policy[name][part]) : '-');
+  return {
+    policy: policy.name, n: policy.n, accuracy: score(policy.accuracy.value, percent),
+    '95 %': interval(policy.accuracy, percent),
+    difference: { class: mark, text: policy.name === meta.baseline ? 'baseline'
+      : score(d?.value, percent, true) },
+    'its 95 %': interval(d, percent, true), p: pValue(policy.p_holm), 'no answer': o.no_answer,
+    stopped: o.stopped, failed: { class: o.failed > 0 ? 'bad' : '', text: o.failed },
+    samples: amount('samples', showCount), requests: amount('calls', showCount),
+    tokens: amount('tokens', (n) => showTokens(policy, n, showCount)),
+    cost: showCost({ ...policy, cost: policy.cost?.mean }),
+    '$/right': known(each.value) || policy.unpriced > 0 ? showCost({ ...policy, cost: each.value }) : '-',
+    time: amount('seconds', time), p95: amount('seconds', time, 'p95'),
+    path: amount('critical_seconds', time),
+  };
+}
+
+/* Columns that say nothing are left out. */
+function Policies() {
+  const rows = policies.map(cellsOf);
+  const head = Object.keys(rows[0] ?? {})
+    .filter((name) => rows.some((row) => !['-', '?'].includes(String(row[name]?.text ?? row[name]))));
+  return html`<${Table} id="policies" head=${head}
+    rows=${rows.map((row) => head.map((name) => row[name]))} />`;
+}
+
+/* Items and runs, variances of scores, and how the differences were tested. */
+function Variances() {
+  const number = (x) => (known(x) ? x.toFixed(4) : '-');
+  return html`<${Table} id="variances" head=${['policy', 'items', 'runs', 'items dropped',
+    'variance within items', 'between items', 'correlation with the baseline', 'p', 'adjusted p',
+    'decided after']} rows=${policies.map(({ name, n, runs, dropped, variance, difference: d,
+    p_holm: adjusted, decision }) => [name, n, runs, dropped, number(variance.within),
+    number(variance.between), number(d?.correlation), pValue(d?.p), pValue(adjusted),
+    decision ? (decision.verdict === 'undecided' ? 'undecided' : decision.at) : '-'])} />`;
+}
+
+/* ---- the curves ---- */
+
+const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [12, 4]];
+
+/* Steps, since the value at a point holds until the next one, with their intervals as bands. */
+class Curves extends Component {
+  box = createRef();
+
+  componentDidMount() {
+    this.plot();
+    const { current: box } = this.box;
+    this.observer = new ResizeObserver(() => this.chart.setSize({ width: box.clientWidth, height: 320 }));
+    this.observer.observe(box);
+  }
+
+  componentDidUpdate(before) {
+    if (before.axis === this.props.axis && before.theme === this.props.theme) return;
+    this.chart.destroy();
+    this.plot();
+  }
+
+  plot() {
+    const list = data.curves[this.props.axis];
+    const unit = UNITS[this.props.axis];
+    const limits = list[0].points.map(({ at }) => at);
+    const paths = uPlot.paths.stepped({ align: 1 });
+    const columns = [limits];
+    const series = [{ label: AXES[this.props.axis], value: (_, x) => unit(x ?? limits.at(-1)) }];
+    const bands = [];
+    const add = (values, options) => series.push({ paths, ...options }) && columns.push(values);
+    for (const { policy, points } of list) {
+      const i = policies.findIndex(({ name }) => name === policy);
+      const stroke = colourOf(`hue-${i % 8}`);
+      const hidden = { class: 'bound', points: { show: false } };
+      bands.push({ series: [series.length, series.length + 1], fill: stroke.replace(/\)$/, ', 0.12)')
+        .replace('rgb(', 'rgba(') });
+      add(points.map(({ upper }) => upper ?? null), hidden);
+      add(points.map(({ lower }) => lower ?? null), hidden);
+      add(points.map(({ value }) => value), { label: policy, stroke, width: 2, dash: DASHES[i % 5],
+        points: { show: true, size: 8, fill: i % 2 ? colourOf('surface') : stroke },
+        value: (_, y, k, at) => { // without a pointer, at the largest budget
+          const point = points[at ?? points.length - 1];
+          return `${score(point.value, binary)}  (${interval(point, binary)})`;
+        } });
+    }
+    const line = { stroke: colourOf('muted'), grid: { stroke: colourOf('line'), width: 1 },
+      ticks: { stroke: colourOf('line') } };
+    const max = Math.max(1, ...columns.slice(1).flat());
+    this.chart = new uPlot({ width: this.box.current.clientWidth || 900, height: 320, series, bands,
+      scales: { x: { time: false, distr: 3, log: 2 }, y: { range: [0, max] } },
+      axes: [{ ...line, values: (_, marks) => marks.map((x) => (known(x) ? unit(x) : '')) },
+        { ...line, size: 60, values: (_, marks) => marks.map((y) =>
+          (max === 1 ? `${Math.round(y * 100)} %` : y.toFixed(2))) }],
+      cursor: { drag: { x: false, y: false } } }, columns, this.box.current);
+  }
+
+  render() {
+    return html`<div id="plot" class="curves" ref=${this.box}></div>`;
+  }
+}
+
+/* ---- the matrix ---- */
+
+function readItems() {
+  const byKey = new Map();
+  for (const values of data.records) {
+    const record = Object.fromEntries(data.fields.map((name, i) => [name, values[i]]));
+    const key = `${record.id}\n${record.epoch}`;
+    if (!byKey.has(key)) {
+      byKey.set(key, { id: key, item: record.id, epoch: record.epoch, cells: {}, order: byKey.size });
+    }
+    const row = byKey.get(key);
+    row.cells[record.policy] = record;
+    record.row = row;
+  }
+  items = [...byKey.values()];
+}
+
+/* Whether a record is as the filter of outcomes says: fixed, broken and differ are by the baseline. */
+function hasOutcome(record, outcome) {
+  if (outcome === '') return true;
+  const other = record.row.cells[baseline];
+  const by = other ? (record.score ?? 0) - (other.score ?? 0) : 0;
+  const relations = { fixed: by > 0, broken: by < 0, differ: by !== 0 };
+  return relations[outcome] ?? record.outcome === outcome;
+}
+
+function passes(record) {
+  const value = record.score ?? 0;
+  return hasOutcome(record, filter.outcome)
+    && (filter.low === '' || value >= Number(filter.low))
+    && (filter.high === '' || value <= Number(filter.high))
+    && (filter.query === '' || [record.id, record.answer, record.target, record.why, record.message,
+      data.questions[record.id]].some((text) => known(text)
+      && String(text).toLowerCase().includes(filter.query)));
+}
+
+const considered = ({ cells }) =>
+  (filter.policy === '' ? Object.values(cells) : [cells[filter.policy]].filter(Boolean));
+
+function apply(changes) {
+  Object.assign(filter, changes);
+  shown = items.filter((row) => considered(row).some(passes));
+  if (filter.sort !== 'order') {
+    const most = new Map(shown.map((row) =>
+      [row, Math.max(...considered(row).map((record) => record[filter.sort] ?? -1))]));
+    shown.sort((a, b) => most.get(b) - most.get(a) || a.order - b.order);
+  }
+  refresh();
+}
+
+function Cell({ record }) {
+  if (!record) return html`<span class="muted">-</span>`;
+  const kind = KINDS[record.outcome];
+  const text = String(record.answer ?? record.message ?? words(record.outcome));
+  return html`<span class="cell ${kind} ${record === chosen ? 'chosen' : ''}" data-policy=${record.policy}
+    title="${words(record.outcome)}: ${firstLine(text, 500)}">${MARKS[kind]} ${
+    binary || !known(record.score) ? '' : `${+record.score.toFixed(3)} `}${
+    marked(firstLine(text, 200), filter.query)}</span>`;
+}
+
+const rowOf = (row) => ({
+  children: html`<span class="first" title=${data.questions[row.item]}>${
+    row.epoch > 1 ? `${row.item} #${row.epoch}` : row.item}
+    <span class="muted">  ${firstLine(data.questions[row.item] ?? '', 100)}</span></span>
+    ${policies.map(({ name }) => html`<${Cell} key=${name} record=${row.cells[name]} />`)}`,
+});
+
+const firstOf = (row) => row.cells[filter.policy] ?? policies.map(({ name }) => row.cells[name])
+  .find((record) => record && passes(record)) ?? Object.values(row.cells)[0];
+
+function pick(row, event) {
+  chosen = row.cells[event.target.closest('[data-policy]')?.dataset.policy] ?? firstOf(row);
+  refresh();
+}
+
+const runOf = (record) =>
+  data.runs?.[[record.policy, record.id, record.epoch].join('\n')];
+const linkOf = (record) => data.served && runOf(record)
+  && served('/', { run: `${data.served}#${runOf(record).id}` });
+
+function listKey(event, screen) {
+  const at = chosen ? shown.indexOf(chosen.row) : -1;
+  const to = stepKey(event.key, at, shown.length, screen);
+  const names = policies.map(({ name }) => name);
+  const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (to !== undefined) chosen = shown[to].cells[chosen?.policy] ?? firstOf(shown[to]);
+  else if (side && chosen) chosen = chosen.row.cells[names[names.indexOf(chosen.policy) + side]] ?? chosen;
+  else if (event.key === 'Enter' && chosen && linkOf(chosen)) location.href = linkOf(chosen);
+  else return;
+  event.preventDefault();
+  refresh();
+}
+
+/* ---- one run ---- */
+
+function Details({ record }) {
+  if (!record) return html`<p class="muted">Click an answer to see its run.</p>`;
+  const add = (title, text) => known(text) && text !== '' && titled(title,
+    html`<${LongText} text=${String(text)} label=${title} />`);
+  const run = runOf(record);
+  const amounts = amountsOf(record);
+  return html`<h3>${record.row.item}${record.epoch > 1 ? `, epoch ${record.epoch}` : ''}: ${
+    record.policy}</h3>
+    <p class=${KINDS[record.outcome]}>${words(record.outcome)}${
+    known(record.score) ? `, score ${record.score}` : ''}</p>
+    ${linkOf(record) && html`<p><a href=${linkOf(record)}>Open its run</a></p>`}
+    ${add('Question', data.questions[record.id])}${add('Target', record.target)}
+    ${add('Answer', record.answer)}${add('Why', record.why)}
+    ${add('Message', record.message && `${record.message} [${record.code}]`)}
+    ${titled('Took', html`<p>${count(record.samples, 'sample')}, ${count(record.calls, 'request')}, ${
+      showTokens(amounts, record.tokens, showCount)} tokens, cost ${showCost(amounts)}, ${
+      time(record.seconds)}</p>`)}
+    ${run?.trees.map((tree) => add('Tree', tree))}
+    ${run?.calls.length > 0 && titled('Calls', run.calls.map((call) => html`<${Fold} kind="call"
+      title=${call.model} side=${`${call.status ?? ''} ${callCost(call)}`}>${() => [
+      ...call.prompt.map(({ role, text }) => html`<${Message} role=${role}><${LongText} text=${text}
+        label=${role} /><//>`),
+      html`<${Message} role="assistant"><${LongText} text=${call.reply ?? ''} label="Reply" /><//>`,
+      ]}<//>`))}`;
+}
+
+/* ---- the page ---- */
+
+function Filters() {
+  const option = (name) => [name, words(name)];
+  const outcomes = [['', 'all'], ...baseline ? [['fixed', `fixed since ${baseline}`],
+    ['broken', `broken since ${baseline}`], ['differ', `differ from ${baseline}`]] : [],
+  ...Object.keys(KINDS).map(option)];
+  const number = (id, text) => html`<label class="choice"><span class="muted">${text}</span><input
+    id=${id} type="number" step="any" onInput=${(event) => apply({ [id]: event.target.value })} /></label>`;
+  return html`<div class="filter">
+    <${Choice} id="outcome" label="Show" value=${filter.outcome} options=${outcomes}
+      onChange=${(outcome) => apply({ outcome })} />
+    <${Choice} id="policy" label="Policy" value=${filter.policy} options=${[['', 'all'],
+      ...policies.map(({ name }) => [name, name])]} onChange=${(policy) => apply({ policy })} />
+    ${number('low', 'Score from')}${number('high', 'to')}
+    <${Find} onInput=${(query) => apply({ query })} />
+    <${Choice} id="sort" label="Sort by" value=${filter.sort} options=${[['order', 'item'],
+      ['cost', 'cost'], ['seconds', 'time'], ['samples', 'samples'], ['score', 'score']]}
+      onChange=${(sort) => apply({ sort })} />
+    <output id="count" class="muted" aria-live="polite">${inGroups.format(shown.length)} of ${
+      count(items.length, 'item')}</output></div>`;
+}
+
+document.title = `${meta.name} - ponder eval`;
+readItems();
+shown = items;
+mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${html`<span
+    class="muted">${count(meta.items, 'item')}, ${count(meta.epochs, 'epoch')}, seed ${meta.seed}</span>`} />
+  <main class="an-evaluation">
+    <section><h2>Policies</h2><${Policies} />
+      <ul id="notes" class="muted">${data.notes.map((note) => html`<li>${note}</li>`)}</ul>
+      <${Fold} title="Variances and correlations">${() => html`<${Variances} />`}<//></section>
+    ${axes.length > 0 && html`<section><h2>Accuracy at a budget</h2>
+      <div id="axes" class="axes" role="group" aria-label="Budget">${axes.map((name) => html`<button
+        type="button" aria-pressed=${name === axis} onClick=${() => {
+          axis = name;
+          refresh();
+        }}>${policies.some((policy) => policy[`estimated_${name}`] > 0) ? '~' : ''}${AXES[name]}</button>`)}
+      </div><${Curves} axis=${axis} theme=${shownTheme()} /></section>`}
+    <section><h2>Items by policies</h2><div class="items"><${Filters} />
+      <${List} id="list" prefix="item" label="Items" items=${shown} active=${
+        chosen ? shown.indexOf(chosen.row) : -1} row=${rowOf} onPick=${pick} onKey=${listKey}
+        onOpen=${() => linkOf(chosen) && (location.href = linkOf(chosen))}
+        columns="minmax(160px, 1.2fr) repeat(${policies.length}, minmax(130px, 1fr))"
+        wide=${192 + 142 * policies.length} head=${html`<span class="first">item</span>${
+          policies.map(({ name }) => html`<span>${name}</span>`)}`} />
+      <div id="details" class="scroll" tabindex="0" role="region" aria-label="Run"
+        aria-live="polite"><${Details} record=${chosen} /></div></div></section>
+  </main>`);
+watchKeys({ found: () => document.getElementById('list').focus(), Escape: () => {
+  chosen = null;
+  refresh();
+} });
+performance.mark('drawn');
