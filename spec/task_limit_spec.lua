@@ -89,6 +89,19 @@ describe("what computes past", function()
         end)
     end)
 
+    it("its timeout is not interrupted in ponder's own code", function()
+        local own = load("local now, done = ... local ended = now() + 0.3 "
+            .. "while now() < ended do end done.whole = true", "@./lua/ponder/helper.lua")
+        task.run(function()
+            local done = {}
+            assert.equal("TIMEOUT", (select(3, task.timeout(0.02, function()
+                own(loop.now, done)
+                done.more = true
+            end))))
+            assert.same({ whole = true }, done)
+        end)
+    end)
+
     it("its timeout closes its variables", function()
         task.run(function()
             local closed = {}
@@ -207,10 +220,12 @@ describe("a coroutine of ponder.core.task whose time is up", function()
     it("has raised, and is not reused", function()
         for _, limit in ipairs { loop.now() - 1, -0.01 } do
             local co = core.create(limit, compute)
-            assert.same({ false, core.LATE, true }, { core.resume(co) })
+            local results = { core.resume(co) }
+            assert.same({ false, core.LATE }, { results[1], results[2] })
+            assert.matches("the time is up$", results[3])
             core.give_back(co)
             assert.are_not.equal(co, core.create(math.huge, compute))
-            assert.is_false(core.close(co))
+            assert.same({ false, results[3] }, { core.close(co) })
         end
     end)
 end)

@@ -1,7 +1,7 @@
 /*
  * guard.c -- see guard.h.
  *
- *   pcall, xpcall             rethrow an error that ends the task or the run: see task_stop.h
+ *   pcall, xpcall             rethrow an error that ends the task: see task_coroutine.h
  *   load, loadfile, dofile    text only: Lua does not verify binary code
  *   debug.setmetatable        refused for userdata: C functions recognize it by its metatable
  *   debug.setuservalue        refused: C functions rely on the user values of their userdata
@@ -23,7 +23,7 @@
 
 #include "api/api.h"
 #include "api/offline.h"
-#include "api/task_stop.h"
+#include "api/task_coroutine.h"
 #include "loop/loop.h"
 
 /* The replaced functions. The guards call them directly from C: in an upvalue or a Lua frame, the
@@ -33,39 +33,6 @@ static struct {
     lua_CFunction io_open, io_output, io_popen, io_tmpfile;
     lua_CFunction os_execute, os_remove, os_rename, os_tmpname, package_loadlib;
 } original;
-
-/* ---- errors ---- */
-
-/* Returns the results of a protected call, which begin at stack index `first`. */
-static int end_protected(lua_State *L, int status, lua_KContext first)
-{
-    if (status == LUA_OK || status == LUA_YIELD)
-        return lua_gettop(L) - (int)first + 1;
-    if (stop_must_raise(L))
-        return lua_error(L);
-    lua_pushboolean(L, 0);
-    lua_insert(L, -2);
-    return 2;
-}
-
-static int guard_pcall(lua_State *L)
-{
-    luaL_checkany(L, 1);
-    lua_pushboolean(L, 1);
-    lua_insert(L, 1);
-    int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 1, end_protected);
-    return end_protected(L, status, 1);
-}
-
-static int guard_xpcall(lua_State *L)
-{
-    luaL_checktype(L, 2, LUA_TFUNCTION);
-    lua_pushboolean(L, 1);
-    lua_pushvalue(L, 1);
-    lua_rotate(L, 3, 2); /* function, handler, true, function, arguments... */
-    int status = lua_pcallk(L, lua_gettop(L) - 4, LUA_MULTRET, 2, 3, end_protected);
-    return end_protected(L, status, 3);
-}
 
 /* ---- descriptors ---- */
 
@@ -258,8 +225,7 @@ static void replace(lua_State *L, const char *name, lua_CFunction function, lua_
 void guard_library(lua_State *L)
 {
     lua_pushglobaltable(L);
-    replace(L, "pcall", guard_pcall, NULL);
-    replace(L, "xpcall", guard_xpcall, NULL);
+    coroutine_guard_calls(L);
     replace(L, "load", guard_load, &original.load);
     replace(L, "loadfile", guard_loadfile, &original.loadfile);
     replace(L, "dofile", text_dofile, NULL);

@@ -156,7 +156,7 @@ static int task_create(lua_State *L)
 
 /* resume(co, ...) -> true, results... | false, error, traceback, whether the error lacks the place
  * of the task's function, which called the function that it blames by `return` | nothing: it waits
- * | false, LATE, status: its time is up. It can only be closed; status tells whether it raised. */
+ * | false, LATE, error|nothing: its time is up, and it can only be closed, which returns the error. */
 static int task_resume(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
@@ -173,7 +173,10 @@ static int task_resume(lua_State *L)
     if (n == STEP_LATE) {
         lua_pushboolean(L, 0);
         lua_pushlightuserdata(L, (void *)&late_key);
-        lua_pushboolean(L, lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD);
+        if (lua_status(co) == LUA_OK || lua_status(co) == LUA_YIELD)
+            return 2;
+        lua_pushvalue(co, -1);
+        lua_xmove(co, L, 1);
         return 3;
     }
     if (n != STEP_FAILED && lua_status(co) == LUA_YIELD) {
@@ -365,6 +368,7 @@ PONDER_MODULE(luaopen_ponder_core_task)
     stop_open();
     lua_pushcfunction(L, task_error);
     lua_setglobal(L, "error");
+    coroutine_guard_calls(L);
     luaL_newlibtable(L, functions);
     lua_createtable(L, MAX_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);

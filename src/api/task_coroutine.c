@@ -248,6 +248,45 @@ static int co_isyieldable(lua_State *L)
     return 1;
 }
 
+/* ---- pcall and xpcall ---- */
+
+/* Returns the results of a protected call, which begin at stack index `first`. */
+static int end_protected(lua_State *L, int status, lua_KContext first)
+{
+    if (status == LUA_OK || status == LUA_YIELD)
+        return lua_gettop(L) - (int)first + 1;
+    if (stop_must_raise(L))
+        return lua_error(L);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    return 2;
+}
+
+static int co_pcall(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 1, end_protected);
+    return end_protected(L, status, 1);
+}
+
+static int co_xpcall(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2); /* function, handler, true, function, arguments... */
+    int status = lua_pcallk(L, lua_gettop(L) - 4, LUA_MULTRET, 2, 3, end_protected);
+    return end_protected(L, status, 3);
+}
+
+void coroutine_guard_calls(lua_State *L)
+{
+    lua_register(L, "pcall", co_pcall);
+    lua_register(L, "xpcall", co_xpcall);
+}
+
 /* ---- which coroutines a script has seen ---- */
 
 static const char seen; /* its address is the registry key of a table with them as weak keys */

@@ -296,7 +296,9 @@ bool stop_must_raise(lua_State *L)
 {
     lua_Debug ar;
     const Frame *f = running;
-    if (!is_up || !is_due(f) || (stops(f) ? pending : task_frame()->raised == 0))
+    if (!is_up || !is_due(f))
+        return false;
+    if (stops(f) ? pending || end_process == NULL : task_frame()->raised == 0)
         return false;
     if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar))
         return true;

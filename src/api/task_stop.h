@@ -10,12 +10,12 @@
  * where nothing is due. So code that computes in time has no hook and costs nothing. (The hook
  * counts steps, too: then it is always there.)
  *
- * Code that catches the error gets it again: in ponder's executable as soon as pcall returns
- * (guard.c), elsewhere after GRACE instructions, and then after fewer each time. So no pcall can
- * block it, but `__close` can still clean up. A task in which it was raised has run out of time,
- * however its step ends. While all tasks wait, the scheduler raises a stop in the main task, and
- * cancels a task whose timeout is due. C code that does not return, and clean-up that does not end,
- * are left to the watchdog.
+ * pcall and xpcall of the script rethrow the error (of a stop, only in ponder's executable). Code
+ * that catches it nevertheless gets it again after GRACE instructions, and then after fewer each
+ * time: nothing can block it, but `__close` can still clean up. A task in which it was raised has
+ * run out of time, however its step ends. While all tasks wait, the scheduler raises a stop in the
+ * main task, and cancels a task whose timeout is due. C code that does not return, and clean-up
+ * that does not end, are left to the watchdog.
  *
  * Nothing is raised while a coroutine is being closed (an error of a hook has disabled its hooks:
  * Lua 5.4). A stop is not raised inside the scheduler and the run log, whose state must stay
@@ -110,8 +110,8 @@ bool stop_has_hook(lua_State *L);
 /* A run begins: forgets the stop of an earlier one. */
 void stop_begin_run(void);
 
-/* Whether a C function that has caught an error must rethrow it: of a stop, for the script; of a
- * limit, for all but the protected files (see stop_protect), which the end of the step tells. */
+/* Whether a C function that has caught an error must rethrow it: of a stop, for the script, if this
+ * is ponder's executable; of a limit, for all but the protected files (see stop_protect). */
 bool stop_must_raise(lua_State *L);
 
 /* Raises the error of a stop that is pending. */

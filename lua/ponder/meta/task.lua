@@ -28,8 +28,8 @@ function core.give_back(co) end
 ---@param co thread one that has not begun, or that waits
 ---@param ... any the results of park in it
 ---@return boolean? ended true: it has returned, its results follow; false: it has raised, the error
----and a traceback follow, and whether the error lacks the place of the task's function, or LATE and
----whether it has raised: then it can only be closed; nothing: it waits
+---and a traceback follow, and whether the error lacks the place of the task's function, or LATE
+---and the error, if it has raised: then it can only be closed; nothing: it waits
 ---@return any ...
 function core.resume(co, ...) end
 

@@ -314,7 +314,7 @@ local function close(t)
         return -- its on_cancel ended it
     end
     local ok, err = close_coroutine(t)
-    if not ok then
+    if not ok and not (t.is_late and rawequal(err, t.raised)) then
         failure = { err }
     end
     if failure then
@@ -349,10 +349,8 @@ end
 -- Steps
 
 -- The time of `t` was up while it computed: it waits until the timeout cancels it.
-local function suspend(t, has_raised)
-    if has_raised then
-        close_coroutine(t)
-    end
+local function suspend(t, raised)
+    t.is_late, t.raised = true, raised
     t.state, t.waits, t.deadline = "parked", "its timeout", nil
     if t.cancel_wanted then
         close(t)
