@@ -156,7 +156,8 @@ static int task_create(lua_State *L)
 
 /* resume(co, ...) -> true, results... | false, error, traceback, whether the error lacks the place
  * of the task's function, which called the function that it blames by `return` | nothing: it waits
- * | false, LATE, error|nothing: its time is up, and it can only be closed, which returns the error. */
+ * | false, LATE, error|nothing: its time is up, and it can only be closed, which returns that error
+ */
 static int task_resume(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
