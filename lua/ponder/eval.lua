@@ -36,7 +36,6 @@
 --- All policies run on an item, then on the next one. What the evaluation's own budget or timeout
 --- cuts is not measured: rates and differences are those of complete items.
 
-local blocks = require "ponder.eval.blocks"
 local definition = require "ponder.eval.definition"
 local log = require "ponder.log"
 local matrix = require "ponder.eval.matrix"
@@ -50,7 +49,7 @@ local work = require "ponder.eval.work"
 
 local eval = {}
 
-local GC_PAUSE = 150 -- records stay, so that the heap only grows: collect before it doubles
+local GC_PAUSE = 130 -- runs leave garbage, and the items stay: collect before the heap doubles
 
 local RULES = {
     epochs = { type = "integer", min = 1, default = 1 },
@@ -91,21 +90,15 @@ local function meta_of(evaluation, opts)
 end
 
 -- One seed for all items makes their errors alike, and the intervals too narrow.
-local function notice_equal_seeds(meta, records)
-    local by_policy = blocks.complete(records, meta).by_policy
-    for _, name in ipairs(meta.policies) do
-        local list = by_policy[name]
-        local seed, is_constant, more = list[1] and list[1].own_seed, true, false
-        for _, record in ipairs(list) do
-            is_constant = is_constant and record.own_seed == seed
-            more = more or record.id ~= list[1].id
-        end
-        if seed and is_constant and more then
+local function notice_equal_seeds(result)
+    for _, policy in ipairs(result.policies) do
+        if policy.constant_seed then
             notice.once(("eval: the calls of %s have seed %d for every item, so that its items are "
                 .. "not independent and its intervals too narrow: leave the seed out, or give the "
-                .. "evaluation one (--seed)"):format(name, seed))
+                .. "evaluation one (--seed)"):format(policy.name, policy.constant_seed))
         end
     end
+    return result
 end
 
 ---@class ponder.eval.RunOptions
@@ -175,10 +168,8 @@ function eval.run(given, opts)
         function(before) collectgarbage("setpause", before[1]) end })
     local running = work.new(evaluation, meta, opts)
     local function result_of()
-        local records = running:list()
         meta.cut, meta.left_out = running.cut, running.left_out
-        notice_equal_seeds(meta, records)
-        return summary.new(meta, records)
+        return notice_equal_seeds(summary.new(meta, running.records:records()))
     end
     if opts.on_begin then
         opts.on_begin(function(why)

@@ -209,17 +209,6 @@ local function test(given, policies)
     return tests, missed
 end
 
--- Encodes a result; answers that JSON cannot hold become text.
-local function encode(result)
-    local ok, encoded = pcall(json.encode, result)
-    for _, record in ipairs(ok and {} or result.records) do
-        if not pcall(json.encode, record) then
-            record.answer, record.target = tostring(record.answer), tostring(record.target)
-        end
-    end
-    return quote.terminal_json(ok and encoded or json.encode(result))
-end
-
 -- Shows a result in every form that flags ask for; returns the exit status.
 local function show(given, result)
     local out = style.of(1)
@@ -235,7 +224,7 @@ local function show(given, result)
     local path = given.rescore or recorder and recorder.writer.path or nil -- of the log
     result.thresholds = tests
     if given.json then
-        io.stdout:write(encode(result), "\n")
+        io.stdout:write(quote.terminal_json(json.encode(result)), "\n")
     end
     write_file(given.csv, formats.csv, result)
     write_file(given.junit, formats.junit, result, tests)

@@ -347,7 +347,8 @@ function attempt.run(evaluation, job, limits)
     end
     local asked, spent, failure = performed.asked, performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
-        block = job.block, block_items = job.block_items, cluster = item.cluster,
+        block = job.block, block_items = job.block_items,
+        cluster = type(item.cluster) == "table" and text.of(item.cluster) or item.cluster,
         seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
         question = performed.question, answer = performed.answer,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }

@@ -112,24 +112,12 @@ end
 -- Complete items
 
 ---@class ponder.eval.Blocks
----@field by_policy table<string, ponder.eval.Record[]> records of complete items, up to the end of
----  the policy
+---@field by_policy table<string, integer[]> numbers of the records of complete items, up to the end
+---  of the policy
 ---@field dropped table<string, integer> items of each policy that are not complete
 ---@field unfinished integer items that are not complete for each policy that should have them
 ---@field runs integer number of runs that these lack
 ---@field decisions ponder.eval.Decisions?
-
--- The number of items in the blocks up to `last`.
-local function items_until(records, last)
-    local seen, count = {}, 0
-    for _, record in ipairs(records) do
-        local block = record.block or 0
-        if block <= last and not seen[block] then
-            seen[block], count = true, count + (record.block_items or 1)
-        end
-    end
-    return count
-end
 
 ---Separates the records that are measured.
 ---@param records ponder.eval.Record[]
@@ -139,13 +127,16 @@ function blocks.complete(records, meta)
     local result = { by_policy = {}, dropped = {}, unfinished = 0, runs = 0 }
     local decisions = meta.decide and meta.baseline and blocks.decisions(meta) or nil
     local lists, ends, epochs, is_whole = {}, {}, meta.epochs or 1, true
+    local ids, block_of, sizes = {}, {}, {} -- by record, by id, by block
     for _, name in ipairs(meta.policies) do
         lists[name] = {}
     end
-    for _, record in ipairs(records) do
-        local list = lists[record.policy]
+    for i, record in ipairs(records) do
+        local list, block = lists[record.policy], record.block or 0
+        ids[i] = record.id
         if list then
-            list[#list + 1] = record
+            list[#list + 1] = i
+            block_of[record.id], sizes[block] = block, record.block_items or 1
             epochs = meta.epochs or math.max(epochs, record.epoch)
             if decisions then
                 decisions:add(record)
@@ -164,26 +155,25 @@ function blocks.complete(records, meta)
     local complete, lasts, total = {}, {}, 0 -- complete: numbers of policies, by item
     for _, name in ipairs(meta.policies) do
         local last, runs, kept, count = ends[name] or math.huge, {}, {}, 0
-        for _, record in ipairs(lists[name]) do
-            if (record.block or 0) <= last then
-                runs[record.id] = (runs[record.id] or 0) + 1
+        for _, i in ipairs(lists[name]) do
+            if block_of[ids[i]] <= last then
+                runs[ids[i]] = (runs[ids[i]] or 0) + 1
             end
         end
-        for _, record in ipairs(lists[name]) do
-            kept[#kept + 1] = runs[record.id] == epochs and record or nil
+        for _, i in ipairs(lists[name]) do
+            kept[#kept + 1] = runs[ids[i]] == epochs and i or nil
         end
         for id, n in pairs(runs) do
             count = count + (n == epochs and 1 or 0)
             complete[id] = (complete[id] or 0) + (n == epochs and 1 or 0)
         end
-        local expected = ends[name] and items_until(records, last) or meta.items or count
+        local expected = ends[name] and 0 or meta.items or count
+        for block, size in pairs(sizes) do
+            expected = expected + (ends[name] and block <= last and size or 0)
+        end
         total, lasts[#lasts + 1] = math.max(total, expected), last
         result.by_policy[name], result.dropped[name] = kept, expected - count
         result.runs = result.runs + expected * epochs - #kept
-    end
-    local block_of = {}
-    for _, record in ipairs(records) do
-        block_of[record.id] = record.block or 0
     end
     result.unfinished = total
     for id, count in pairs(complete) do

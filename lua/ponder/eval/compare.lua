@@ -5,6 +5,7 @@ local blocks = require "ponder.eval.blocks"
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
 local summary = require "ponder.eval.summary"
+local work = require "ponder.eval.work"
 
 local compare = {}
 
@@ -61,45 +62,56 @@ local function count_changes(change, matched)
     end
 end
 
-local function figure(records)
-    local xs, clusters = estimate.scores(records)
-    return estimate.mean(xs, clusters), estimate.is_binary(xs)
-end
-
-local function cost_of(record)
-    return record.cost
+-- Pairs the runs of two lists of numbers of records, as {first, second} in the order of the first,
+-- if both count in the accuracy.
+local function match(first, numbers, second, others)
+    local by_key, matched = {}, {}
+    for _, number in ipairs(others) do
+        local record = second.records[number]
+        by_key[work.key("", record.id, record.epoch)] = record
+    end
+    for _, number in ipairs(numbers) do
+        local record = first.records[number]
+        local other = by_key[work.key("", record.id, record.epoch)]
+        if other and summary.counts(record, first.meta) and summary.counts(other, first.meta) then
+            matched[#matched + 1] = { record, other }
+        end
+    end
+    return matched
 end
 
 local function cost_difference(matched)
-    local first, second = {}, {}
+    local xs, ys, clusters = {}, {}, {}
     for _, two in ipairs(matched) do
         if two[1].cost and two[2].cost then
-            first[#first + 1], second[#second + 1] = two[1], two[2]
+            local n = #xs + 1
+            xs[n], ys[n], clusters[n] = two[1].cost, two[2].cost, estimate.cluster_of(two[1])
         end
     end
-    local costs, clusters = estimate.scores(first, cost_of)
-    return costs[1] and estimate.paired(costs, estimate.scores(second, cost_of), clusters) or nil
+    return xs[1] and estimate.paired(xs, ys, clusters) or nil
 end
 
-local function change_of(names, before, after, meta)
-    local matched = summary.match(after, before, meta)
-    local first, second = {}, {}
+local function change_of(names, before, after, old, new)
+    local numbers = new[names[2]]
+    local matched, xs, ys, clusters, ids = match(after, numbers, before, old[names[1]]), {}, {}, {},
+        {}
     for i, two in ipairs(matched) do
-        first[i], second[i] = two[1], two[2]
+        xs[i], ys[i], ids[i] = two[1].score or 0, two[2].score or 0, two[1].id
+        clusters[i] = estimate.cluster_of(two[1])
     end
     local change = { policy = names[2], before = names[1], fixed = json.array {},
         broken = json.array {}, unchanged = { right = 0, wrong = 0 }, runs = #matched,
-        only_before = #before - #matched, only_after = #after - #matched, outcomes = {} }
+        only_before = #old[names[1]] - #matched, only_after = #numbers - #matched, outcomes = {} }
     count_changes(change, matched)
-    local binary_before
-    change.accuracy, change.binary = figure(first)
-    change.accuracy_before, binary_before = figure(second)
-    change.binary = change.binary and binary_before
-    change.difference = summary.difference(matched)
+    change.binary = estimate.is_binary(xs) and estimate.is_binary(ys)
+    change.accuracy, change.accuracy_before = estimate.mean(xs, clusters),
+        estimate.mean(ys, clusters)
+    change.difference = summary.difference(xs, ys, clusters, ids)
     change.n = change.difference.n
     change.cost_difference = cost_difference(matched)
-    for _, record in ipairs(after) do
-        change.outcomes[record.outcome] = (change.outcomes[record.outcome] or 0) + 1
+    for _, number in ipairs(numbers) do
+        local outcome = after.records[number].outcome
+        change.outcomes[outcome] = (change.outcomes[outcome] or 0) + 1
     end
     return change
 end
@@ -113,7 +125,7 @@ function compare.new(before, after, margin)
     local old = blocks.complete(before.records, before.meta).by_policy
     local new, changes = blocks.complete(after.records, after.meta).by_policy, {}
     for i, names in ipairs(pairs_of(before.meta, after.meta)) do
-        changes[i] = change_of(names, old[names[1]], new[names[2]], after.meta)
+        changes[i] = change_of(names, before, after, old, new)
     end
     for _, change in ipairs(changes) do -- each is a question of its own: p is not adjusted
         summary.judge({ change }, margin)

@@ -116,18 +116,7 @@ local function scores_by_number(record, limits_by_axis)
 end
 
 -------------------------------------------------------------------------------
--- One axis of one policy: the changes of its records' scores along the axis
-
----@class ponder.eval.Changes
----@field n integer number of changes
----@field at number[] positions on the axis; those of one record are in order
----@field record integer[] index of the record
----@field value number[] its score from there on
-
-local function add(changes, at, record, value)
-    local n = changes.n + 1
-    changes.n, changes.at[n], changes.record[n], changes.value[n] = n, at, record, value
-end
+-- One axis of one policy: the changes of its records' scores between one limit and the next
 
 -- Whether a record has a place on an axis. Failed runs, and runs whose cost is unknown, score 0
 -- everywhere.
@@ -135,43 +124,37 @@ local function is_on(record, axis)
     return record.outcome ~= "failed" and record[axis] ~= nil
 end
 
+-- Adds the changes of the i-th record: {its index, its score from there on, ...}, by step.
 local function add_record(changes, i, record, axis, limits, by_number)
     local total = record[axis]
+    local function add(step, value)
+        local list = changes[step]
+        list[#list + 1], list[#list + 2] = i, value
+    end
     if has_samples(record, axis) then
         local last = 0
-        for _, limit in ipairs(limits) do
+        for step, limit in ipairs(limits) do
             local n = allowed(limit, total, #record.drawn)
             if n > last then
-                add(changes, limit, i, by_number[n])
+                add(step, by_number[n])
             end
             last = n
         end
         return
     end
+    local function add_at(at, value)
+        local step = 1
+        while limits[step] < at do
+            step = step + 1
+        end
+        add(step, value)
+    end
     for _, point in ipairs(record.points or NONE) do
         if point[axis] and point[axis] < total then
-            add(changes, point[axis], i, point.score or 0)
+            add_at(point[axis], point.score or 0)
         end
     end
-    add(changes, total, i, record.score or 0)
-end
-
--- The changes of a policy's records, by axis.
-local function changes_of(records, limits_by_axis)
-    local all = {}
-    for axis in pairs(limits_by_axis) do
-        all[axis] = { n = 0, at = {}, record = {}, value = {} }
-    end
-    for i, record in ipairs(records) do
-        local by_number = record.drawn and record.outcome ~= "failed"
-            and scores_by_number(record, limits_by_axis)
-        for axis, limits in pairs(limits_by_axis) do
-            if is_on(record, axis) then
-                add_record(all[axis], i, record, axis, limits, by_number)
-            end
-        end
-    end
-    return all
+    add_at(total, record.score or 0)
 end
 
 -------------------------------------------------------------------------------
@@ -199,35 +182,24 @@ local function first_change(record, axis)
     return first > 0 and first or math.huge
 end
 
--- The limits that are drawn on an axis; nil if no record has an amount.
-local function limits_of(by_policy, axis)
-    local min, max = axis == "samples" and 1 or math.huge, 0
-    for _, records in pairs(by_policy) do
-        for _, record in ipairs(records) do
-            if is_on(record, axis) then
-                min = math.min(min, first_change(record, axis))
-                max = math.max(max, record[axis])
+-- The limits that are drawn on each axis; an axis without any amount has none.
+local function limits_of(meta, each)
+    local lowest, highest, limits = {}, {}, {}
+    for _, name in ipairs(meta.policies) do
+        for record in each(name) do
+            for _, axis in ipairs(AXES) do
+                if is_on(record, axis) then
+                    lowest[axis] = math.min(lowest[axis] or axis == "samples" and 1 or math.huge,
+                        first_change(record, axis))
+                    highest[axis] = math.max(highest[axis] or 0, record[axis])
+                end
             end
         end
     end
-    return max > 0 and steps(min, max) or nil
-end
-
--- The changes between one limit and the next; the last limit is the highest.
-local function by_limit(changes, limits)
-    local lists = {}
-    for step in ipairs(limits) do
-        lists[step] = {}
+    for axis, max in pairs(highest) do
+        limits[axis] = max > 0 and steps(lowest[axis], max) or nil
     end
-    for change, at in ipairs(changes.at) do
-        local step = 1
-        while limits[step] < at do
-            step = step + 1
-        end
-        local list = lists[step]
-        list[#list + 1] = change
-    end
-    return lists
+    return limits
 end
 
 -- The mean of the scores; computed from counts if all are 0 or 1 and independent.
@@ -242,13 +214,16 @@ local function is_fraction(value)
     return (value ~= 0 and value ~= 1) and 1 or 0
 end
 
-local function curve_of(records, changes, limits)
-    local points, xs, clusters = {}, estimate.scores(records, function() return 0 end)
+local function curve_of(clusters, changes, limits)
+    local points, xs = {}, {}
+    for i in ipairs(clusters) do
+        xs[i] = 0
+    end
     local state = { ones = 0, fractions = 0, repeated = estimate.repeats(clusters) }
-    local lists = by_limit(changes, limits)
     for step, limit in ipairs(limits) do
-        for _, change in ipairs(lists[step]) do
-            local i, value = changes.record[change], changes.value[change]
+        local list = changes[step]
+        for at = 1, #list, 2 do
+            local i, value = list[at], list[at + 1]
             state.ones = state.ones + (value == 1 and 1 or 0) - (xs[i] == 1 and 1 or 0)
             state.fractions = state.fractions + is_fraction(value) - is_fraction(xs[i])
             xs[i] = value
@@ -262,21 +237,38 @@ end
 
 ---The curves of all policies.
 ---@param meta ponder.eval.Meta
----@param by_policy table<string, ponder.eval.Record[]>
+---@param each fun(policy: string): (fun(): ponder.eval.Record?) iterates over the records of a
+---  policy that are in the accuracy
 ---@return table<string, ponder.eval.Curve[]> curves by axis: samples, tokens, cost, seconds; an
 ---  axis without any amount is absent
-function curves.new(meta, by_policy)
-    local limits_by_axis, all = {}, {}
-    for _, axis in ipairs(AXES) do
-        limits_by_axis[axis] = limits_of(by_policy, axis)
-        all[axis] = limits_by_axis[axis] and {}
+function curves.new(meta, each)
+    local limits_by_axis, all = limits_of(meta, each), {}
+    for axis in pairs(limits_by_axis) do
+        all[axis] = {}
     end
     for _, name in ipairs(meta.policies) do
-        local records = by_policy[name]
-        local changes = changes_of(records, limits_by_axis)
+        local clusters, changes = {}, {}
         for axis, limits in pairs(limits_by_axis) do
-            table.insert(all[axis], records[1] and { policy = name,
-                points = curve_of(records, changes[axis], limits) } or nil)
+            changes[axis] = {}
+            for step in ipairs(limits) do
+                changes[axis][step] = {}
+            end
+        end
+        for record in each(name) do
+            local i, by_number = #clusters + 1, nil
+            clusters[i] = estimate.cluster_of(record)
+            if record.drawn and record.outcome ~= "failed" then
+                by_number = scores_by_number(record, limits_by_axis)
+            end
+            for axis, limits in pairs(limits_by_axis) do
+                if is_on(record, axis) then
+                    add_record(changes[axis], i, record, axis, limits, by_number)
+                end
+            end
+        end
+        for axis, limits in pairs(clusters[1] and limits_by_axis or NONE) do
+            table.insert(all[axis], { policy = name,
+                points = curve_of(clusters, changes[axis], limits) })
         end
     end
     return all

@@ -51,18 +51,11 @@ function estimate.repeats(clusters)
     return false
 end
 
----The scores of records and their clusters.
----@param records ponder.eval.Record[]
----@param of? fun(record: ponder.eval.Record): number its value, instead of the score
----@return number[] xs
----@return any[] clusters
-function estimate.scores(records, of)
-    local xs, clusters = {}, {}
-    for i, record in ipairs(records) do
-        xs[i] = of and of(record) or not of and record.score or 0
-        clusters[i] = record.cluster ~= nil and record.cluster or record.id
-    end
-    return xs, clusters
+---The cluster of a record: its item's, else its item.
+---@param record ponder.eval.Record
+---@return any
+function estimate.cluster_of(record)
+    return record.cluster ~= nil and record.cluster or record.id
 end
 
 -- Whether all scores are from 0 to 1, so that their mean is too.
@@ -100,8 +93,9 @@ end
 ---@param n integer 1 or more
 ---@return ponder.eval.Figure
 function estimate.share(k, n)
-    local lower, upper, _
+    local method, lower, upper, _ = "wilson"
     if n < estimate.FEW then
+        method = "clustered share"
         local sums, sizes = {}, {}
         for i = 1, n do
             sums[i], sizes[i] = i <= k and 1.0 or 0.0, 1
@@ -110,7 +104,7 @@ function estimate.share(k, n)
     else
         lower, upper = table.unpack(stats.wilson(k, n, estimate.CONFIDENCE))
     end
-    return { value = k / n, lower = lower, upper = upper, clusters = n, method = "wilson" }
+    return { value = k / n, lower = lower, upper = upper, clusters = n, method = method }
 end
 
 ---The mean score with its interval: Wilson's for a share of independent items, that of
@@ -239,16 +233,16 @@ end
 ---@field p50 number
 ---@field p95 number
 
----@param xs number[]
+---@param xs number[] gets sorted
 ---@return ponder.eval.Amounts? nil for an empty list
 function estimate.amounts(xs)
     if not xs[1] then
         return nil
     end
-    local total, sorted = moments.sum(xs), table.move(xs, 1, #xs, 1, {})
-    table.sort(sorted)
-    return { total = total, mean = total / #xs, p50 = moments.sorted_quantile(sorted, 0.5),
-        p95 = moments.sorted_quantile(sorted, 0.95) }
+    local total = moments.sum(xs)
+    table.sort(xs)
+    return { total = total, mean = total / #xs, p50 = moments.sorted_quantile(xs, 0.5),
+        p95 = moments.sorted_quantile(xs, 0.95) }
 end
 
 ---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.

@@ -6,6 +6,7 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
+local spool = require "ponder.eval.spool"
 local work = require "ponder.eval.work"
 
 local recorded = {}
@@ -216,7 +217,8 @@ function recorded.rescore(given, directory, records, call_seed, level)
                 record.message = record.outcome and record.message
             end
             attempt.score(record, evaluation, item, record, call_seed)
-            work.strip(record)
+            spool.strip(record)
+            spool.encode(record) -- answers that JSON cannot hold become text
         end
     end
     return evaluation, missing, #options.names(gone)

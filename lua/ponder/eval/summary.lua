@@ -44,6 +44,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field outcomes table<ponder.eval.Outcome, integer>
 ---@field stopped_right integer? runs that a budget stopped, but whose last answer was right
 ---@field failure string? why the first of the failed runs failed
+---@field constant_seed integer? the seed that the calls of all its items gave
 ---@field binary boolean accuracy is a share of right answers; else a mean score
 ---@field accuracy ponder.eval.Figure
 ---@field scores table<string, ponder.eval.Figure>? by scorer, if there are several
@@ -72,210 +73,213 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field pairs table[] {first, second, difference, p_holm, equivalent}: the comparisons; p adjusted
 ---  for all of them (Holm); whether the interval lies within the margin
 ---@field curves table? see ponder.eval.curves
----@field records ponder.eval.Record[]
+---@field records ponder.eval.Record[] of an evaluation that was run, a read-only list in a file
 ---@field unfinished {items: integer, of: integer, reason: string?} items that are not complete for
 ---  each policy that should have them, and why: "budget", "timeout", "interrupted"
 ---@field skipped integer runs that these lack
 
--- Whether the record is part of the accuracy.
-local function counts(record, meta)
+local AMOUNTS = { "samples", "calls", "tokens", "cost", "seconds", "critical_seconds" }
+local SUMS = { "estimated_tokens", "estimated_cost", "score_cost" }
+local PAID = { "calls", "tokens", "cost" }
+
+---Whether a record is part of the accuracy.
+---@param record ponder.eval.Record
+---@param meta ponder.eval.Meta
+---@return boolean
+function summary.counts(record, meta)
     return not (meta.exclude_errors and record.outcome == "failed")
 end
 
--- The records that are part of the accuracy.
-local function counted(records, meta)
-    local list = {}
-    for _, record in ipairs(records) do
-        list[#list + 1] = counts(record, meta) and record or nil
-    end
-    return list
+-------------------------------------------------------------------------------
+-- One pass over the records of a policy
+
+---@class ponder.eval.Items the items of all policies, in order of first appearance
+---@field number table<string, integer> by id
+---@field clusters any[]
+---@field epochs integer
+
+---@alias ponder.eval.Grid (number?)[][] values of runs in the accuracy, by epoch and item
+
+local function set(grid, epoch, item, value)
+    grid[epoch] = grid[epoch] or {}
+    grid[epoch][item] = value
 end
 
--- The values of one field.
-local function column(records, name)
-    local list = {}
-    for _, record in ipairs(records) do
-        list[#list + 1] = record[name]
-    end
-    return list
-end
-
-local function count_outcomes(records)
-    local outcomes, stopped_right, failure = {}, 0, nil
-    for _, name in ipairs(OUTCOMES) do
-        outcomes[name] = 0
-    end
-    for _, record in ipairs(records) do
-        outcomes[record.outcome] = outcomes[record.outcome] + 1
-        if record.outcome == "stopped" and (record.score or 0) >= 1 then
-            stopped_right = stopped_right + 1
+-- The values of the runs that are in two grids, as lists, with their clusters and items.
+local function matched(first, second, items)
+    local xs, ys, clusters, places, n = {}, {}, {}, {}, 0
+    for item, cluster in ipairs(items.clusters) do
+        for epoch = 1, items.epochs do
+            local x, y = first[epoch] and first[epoch][item], second[epoch] and second[epoch][item]
+            if x and y then
+                n = n + 1
+                xs[n], ys[n], clusters[n], places[n] = x, y, cluster, item
+            end
         end
-        failure = failure or record.outcome == "failed" and record.message or nil
     end
-    return outcomes, stopped_right, failure
+    return xs, ys, clusters, places
 end
 
-local function by_scorer(records, meta)
-    if #meta.scorers < 2 then
-        return nil
+---@class ponder.eval.Gathered what a pass over the records of a policy finds
+---@field columns table<string, number[]> of AMOUNTS
+---@field paid table<string, number[]> of PAID, what was sent and billed
+---@field scores ponder.eval.Grid
+---@field costs ponder.eval.Grid
+---@field by_scorer table<string, ponder.eval.Grid>
+---@field right integer[] runs of an item that are right, all of them counted
+---@field runs integer[] of an item
+---@field blocks table<any, {[1]: number, [2]: integer}> sums of scores, and numbers of runs
+
+local function gather(into, numbers, records, meta, items)
+    local columns, paid, right, runs = {}, { differs = false }, {}, {}
+    local scores, costs, by_scorer, block_sums = {}, {}, {}, {}
+    for _, name in ipairs(AMOUNTS) do
+        columns[name], paid[name] = {}, {}
     end
-    local figures = {}
+    for _, name in ipairs(OUTCOMES) do
+        into.outcomes[name] = 0
+    end
     for _, name in ipairs(meta.scorers) do
-        figures[name] = estimate.mean(estimate.scores(counted(records, meta), function(record)
-            return record.scores and record.scores[name] or 0
-        end))
+        by_scorer[name] = meta.scorers[2] and {} or nil
     end
-    return figures
-end
-
-local function cost_per_right(records, meta)
-    local priced = {}
-    for _, record in ipairs(counted(records, meta)) do
-        priced[#priced + 1] = record.cost and record or nil
+    for i, number in ipairs(numbers) do
+        local record = records[number]
+        local item, score, outcome = items.number[record.id], record.score or 0, record.outcome
+        if not item then
+            item = #items.clusters + 1
+            items.number[record.id] = item
+            items.clusters[item] = estimate.cluster_of(record)
+        end
+        items.epochs = math.max(items.epochs, record.epoch)
+        for _, name in ipairs(AMOUNTS) do
+            local column = columns[name]
+            column[#column + 1] = record[name]
+        end
+        for _, name in ipairs(PAID) do
+            local column = paid[name]
+            column[#column + 1] = (record.paid or record)[name]
+        end
+        paid.differs = paid.differs or record.paid ~= nil
+        for _, name in ipairs(SUMS) do
+            into[name] = record[name] and (into[name] or 0) + record[name] or into[name]
+        end
+        into.outcomes[outcome] = into.outcomes[outcome] + 1
+        into.failure = into.failure or outcome == "failed" and record.message or nil
+        into.stopped_right = into.stopped_right + (outcome == "stopped" and score >= 1 and 1 or 0)
+        into.score_unpriced = into.score_unpriced
+            + (record.score_calls and not record.score_cost and 1 or 0)
+        if i == 1 then
+            into.constant_seed = record.own_seed
+        elseif record.own_seed ~= into.constant_seed then
+            into.constant_seed = nil
+        end
+        runs[item] = (runs[item] or 0) + 1
+        right[item] = (right[item] or 0) + (score >= 1 and 1 or 0)
+        if summary.counts(record, meta) then
+            set(scores, record.epoch, item, score)
+            set(costs, record.epoch, item, record.cost)
+            for name, grid in pairs(by_scorer) do
+                set(grid, record.epoch, item, record.scores and record.scores[name] or 0)
+            end
+            if meta.decide then
+                local block = record.block or record.id
+                local sum = block_sums[block] or { 0, 0 }
+                block_sums[block], sum[1], sum[2] = sum, sum[1] + score, sum[2] + 1
+            end
+        end
     end
-    local scores, clusters = estimate.scores(priced)
-    return estimate.cost_per_right(column(priced, "cost"), scores, clusters, meta.seed)
+    if not next(runs, next(runs)) then -- one item
+        into.constant_seed = nil
+    end
+    return { columns = columns, paid = paid, scores = scores, costs = costs, by_scorer = by_scorer,
+        right = right, runs = runs, blocks = block_sums }
 end
 
 -- The probabilities that at least one of k runs, and all k, are right: means over the items.
-local function pass_at(records, meta)
+local function pass_at(gathered, meta)
     if meta.epochs < 2 then
         return nil
-    end
-    local right, runs, ids = {}, {}, {}
-    for _, record in ipairs(records) do
-        if not runs[record.id] then
-            runs[record.id], right[record.id], ids[#ids + 1] = 0, 0, record.id
-        end
-        runs[record.id] = runs[record.id] + 1
-        right[record.id] = right[record.id] + ((record.score or 0) >= 1 and 1 or 0)
     end
     local list = {}
     for k = 1, meta.epochs do
         local one, all = {}, {}
-        for _, id in ipairs(ids) do
-            one[#one + 1] = stats.pass_at_k(runs[id], right[id], k)
-            all[#all + 1] = stats.pass_hat_k(runs[id], right[id], k)
+        for item, runs in pairs(gathered.runs) do
+            one[#one + 1] = stats.pass_at_k(runs, gathered.right[item], k)
+            all[#all + 1] = stats.pass_hat_k(runs, gathered.right[item], k)
         end
         list[k] = { k = k, pass_at_k = stats.mean(one), pass_hat_k = stats.mean(all) }
     end
     return list
 end
 
-local function sum_of(records, name)
-    local total
-    for _, record in ipairs(records) do
-        total = record[name] and (total or 0) + record[name] or total
-    end
-    return total
-end
-
--- What was sent and billed.
-local function paid_of(records)
-    local paid, list = { differs = false }, {}
-    for i, record in ipairs(records) do
-        list[i], paid.differs = record.paid or record, paid.differs or record.paid ~= nil
-    end
-    for _, name in ipairs { "calls", "tokens", "cost" } do
-        paid[name] = estimate.amounts(column(list, name))
-    end
-    return paid
-end
-
-local function count_unpriced_scores(records)
-    local n = 0
-    for _, record in ipairs(records) do
-        n = n + (record.score_calls and not record.score_cost and 1 or 0)
-    end
-    return n
-end
-
--- The number of items of records, and the variances of their scores within and between items: those
--- of a one-way analysis of variance.
-local function variance_of(records)
-    local index_of, sums, squares, sizes = {}, {}, {}, {}
-    for _, record in ipairs(records) do
-        local i, x = index_of[record.id], record.score or 0
-        if not i then
-            i = #sizes + 1
-            index_of[record.id], sums[i], squares[i], sizes[i] = i, 0.0, 0.0, 0
+-- The number of items, and the variances of their scores within and between items: those of a
+-- one-way analysis of variance.
+local function variance_of(xs, items)
+    local sums, squares, sizes, last = {}, {}, {}, nil
+    for i, x in ipairs(xs) do
+        if items[i] ~= last then
+            last = items[i]
+            sums[#sums + 1], squares[#squares + 1], sizes[#sizes + 1] = 0.0, 0.0, 0
         end
-        sums[i], squares[i], sizes[i] = sums[i] + x, squares[i] + x * x, sizes[i] + 1
+        local n = #sums
+        sums[n], squares[n], sizes[n] = sums[n] + x, squares[n] + x * x, sizes[n] + 1
     end
     local within, share = 0.0, 0.0
     for i, size in ipairs(sizes) do
         within, share = within + squares[i] - sums[i] ^ 2 / size, share + 1 / size / #sizes
         sums[i] = sums[i] / size
     end
-    local se, repeats = stats.se_clt(sums), #records - #sizes
+    local se, repeats = stats.se_clt(sums), #xs - #sizes
     within = repeats > 0 and math.max(0, within / repeats) or nil
     return #sizes, { within = within,
         between = se and math.max(0, se * se * #sizes - (within or 0) * share) }
 end
 
-local function describe(name, records, meta)
-    local in_accuracy = counted(records, meta)
-    local xs, clusters = estimate.scores(in_accuracy)
-    local items, variance = variance_of(in_accuracy)
-    local outcomes, stopped_right, failure = count_outcomes(records)
-    local costs = column(records, "cost")
-    return { name = name, n = items, runs = #xs, variance = variance,
-        outcomes = outcomes, stopped_right = stopped_right, failure = failure,
-        binary = estimate.is_binary(xs), accuracy = estimate.mean(xs, clusters),
-        scores = by_scorer(records, meta),
-        samples = estimate.amounts(column(records, "samples")),
-        calls = estimate.amounts(column(records, "calls")), paid = paid_of(records),
-        tokens = estimate.amounts(column(records, "tokens")),
-        estimated_tokens = sum_of(records, "estimated_tokens"),
-        estimated_cost = sum_of(records, "estimated_cost"),
-        cost = estimate.amounts(costs), unpriced = #records - #costs,
-        seconds = estimate.amounts(column(records, "seconds")),
-        critical_seconds = estimate.amounts(column(records, "critical_seconds")),
-        score_cost = sum_of(records, "score_cost"),
-        score_unpriced = count_unpriced_scores(records),
-        cost_per_right = cost_per_right(records, meta), pass_at = pass_at(records, meta) }
+-- The figures of a policy; and its scores and sums of blocks, which comparisons need.
+local function describe(name, numbers, records, meta, items)
+    local policy = { name = name, outcomes = {}, stopped_right = 0, score_unpriced = 0 }
+    local gathered = gather(policy, numbers, records, meta, items)
+    policy.unpriced = #numbers - #gathered.columns.cost
+    for _, column in ipairs(AMOUNTS) do
+        policy[column] = estimate.amounts(gathered.columns[column])
+    end
+    policy.paid = { differs = gathered.paid.differs }
+    for _, column in ipairs(PAID) do
+        policy.paid[column] = estimate.amounts(gathered.paid[column])
+    end
+    gathered.columns, gathered.paid = nil, nil
+    local xs, _, clusters, places = matched(gathered.scores, gathered.scores, items)
+    policy.runs, policy.n, policy.variance = #xs, variance_of(xs, places)
+    policy.binary, policy.accuracy = estimate.is_binary(xs), estimate.mean(xs, clusters)
+    local costs, scores, groups = matched(gathered.costs, gathered.scores, items)
+    policy.cost_per_right = estimate.cost_per_right(costs, scores, groups, meta.seed)
+    for scorer, grid in pairs(gathered.by_scorer) do
+        local values, _, of = matched(grid, grid, items)
+        policy.scores = policy.scores or {}
+        policy.scores[scorer] = estimate.mean(values, of)
+    end
+    policy.pass_at = pass_at(gathered, meta)
+    return policy, { scores = gathered.scores, blocks = gathered.blocks }
 end
 
 -------------------------------------------------------------------------------
 -- Pairs
 
----Pairs the records of two lists by item and epoch, if both count in the accuracy.
----@param first ponder.eval.Record[]
----@param second ponder.eval.Record[]
----@param meta ponder.eval.Meta
----@return {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[] in the order of the first
-function summary.match(first, second, meta)
-    local by_key, matched = {}, {}
-    for _, record in ipairs(second) do
-        by_key[record.id .. "\0" .. record.epoch] = record
-    end
-    for _, record in ipairs(first) do
-        local other = by_key[record.id .. "\0" .. record.epoch]
-        if other and counts(record, meta) and counts(other, meta) then
-            matched[#matched + 1] = { record, other }
-        end
-    end
-    return matched
-end
-
----The difference of the scores of matched records, first minus second.
----@param matched {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[]
+---The difference of the scores of two policies in the same runs, first minus second.
+---@param xs number[]
+---@param ys number[]
+---@param clusters any[]
+---@param items any[] what tells the item of each run
 ---@return ponder.eval.Difference
-function summary.difference(matched)
-    local first, second = {}, {}
-    for i, two in ipairs(matched) do
-        first[i], second[i] = two[1], two[2]
-    end
-    local xs, clusters = estimate.scores(first)
-    local ys = estimate.scores(second)
+function summary.difference(xs, ys, clusters, items)
     local result = estimate.difference(xs, ys, clusters)
     local index_of, sums = {}, { {}, {} }
-    for i, record in ipairs(first) do
-        local item = index_of[record.id] or #sums[1] + 1
-        index_of[record.id] = item
+    for i, id in ipairs(items) do
+        local item = index_of[id] or #sums[1] + 1
+        index_of[id] = item
         sums[1][item], sums[2][item] = (sums[1][item] or 0) + xs[i], (sums[2][item] or 0) + ys[i]
     end
-    result.n, result.runs = #sums[1], #matched
+    result.n, result.runs = #sums[1], #xs
     result.correlation = stats.paired_clustered(sums[1], sums[2], sums[1])[6]
     return result
 end
@@ -289,30 +293,24 @@ local function decided_difference(one)
 end
 
 -- The pairs with the baseline, and the accuracies, where one looked at any time.
-local function decide(result, found)
-    local decisions, meta = found.decisions, result.meta
+local function decide(result, decisions, gathered, items)
+    local meta = result.meta
     for _, policy in ipairs(result.policies) do
         local one = decisions.by_policy[policy.name]
         if one then
-            local difference, matched = decided_difference(one), summary.difference(summary.match(
-                found.by_policy[policy.name], found.by_policy[meta.baseline], meta))
+            local difference, measured = decided_difference(one), summary.difference(matched(
+                gathered[policy.name].scores, gathered[meta.baseline].scores, items))
             for _, name in ipairs { "n", "runs", "correlation" } do
-                difference[name] = matched[name]
+                difference[name] = measured[name]
             end
             policy.decision = one:result()
             result.pairs[#result.pairs + 1] = { first = policy.name, second = meta.baseline,
                 difference = difference,
                 p_holm = math.min(1, difference.p * (#meta.policies - 1)) }
         end
-        local sums, sizes, xs = {}, {}, {}
-        for _, record in ipairs(counted(found.by_policy[policy.name], meta)) do
-            local block = record.block or record.id
-            sums[block] = (sums[block] or 0) + (record.score or 0)
-            sizes[block] = (sizes[block] or 0) + 1
-        end
-        local mean = 0.0
-        for block, size in pairs(sizes) do
-            xs[#xs + 1], mean = 2 * sums[block] / size - 1, mean + sums[block] / size
+        local xs, mean = {}, 0.0
+        for _, sum in pairs(gathered[policy.name].blocks) do
+            xs[#xs + 1], mean = 2 * sum[1] / sum[2] - 1, mean + sum[1] / sum[2]
         end
         if xs[1] and not decisions.out_of_range then
             local lower, upper = deciding.interval(xs, 1 - estimate.CONFIDENCE)
@@ -348,7 +346,7 @@ function summary.judge(list, margin)
     end
 end
 
-local function compare_pairs(by_policy, meta)
+local function compare_pairs(gathered, meta, items)
     local list = json.array {}
     local all = meta.against ~= "baseline" and #meta.policies <= MAX_ALL_PAIRS
     for i, first in ipairs(meta.policies) do
@@ -356,7 +354,7 @@ local function compare_pairs(by_policy, meta)
             local second = meta.policies[j]
             if all or second == meta.baseline then
                 list[#list + 1] = { first = first, second = second, difference = summary.difference(
-                    summary.match(by_policy[first], by_policy[second], meta)) }
+                    matched(gathered[first].scores, gathered[second].scores, items)) }
             end
         end
     end
@@ -370,13 +368,15 @@ end
 ---@return ponder.eval.Result
 function summary.new(meta, records)
     local found = blocks.complete(records, meta)
-    local by_policy = found.by_policy
+    local items, gathered = { number = {}, clusters = {}, epochs = 1 }, {}
     local result = { meta = meta, policies = json.array {}, pairs = json.array {},
-        records = json.array(records), skipped = found.runs, unfinished = {
+        records = getmetatable(records) and records or json.array(records),
+        skipped = found.runs, unfinished = {
             items = found.unfinished, of = meta.items,
             reason = found.unfinished > 0 and meta.cut or nil } }
     for i, name in ipairs(meta.policies) do
-        result.policies[i] = describe(name, by_policy[name], meta)
+        result.policies[i], gathered[name] = describe(name, found.by_policy[name], records, meta,
+            items)
         result.policies[i].dropped = found.dropped[name]
     end
     for _, policy in ipairs(result.policies) do
@@ -386,9 +386,9 @@ function summary.new(meta, records)
         policy.binary = result.binary -- all columns of a table show the same kind of score
     end
     if found.decisions then
-        decide(result, found)
+        decide(result, found.decisions, gathered, items)
     else
-        result.pairs = compare_pairs(by_policy, meta)
+        result.pairs = compare_pairs(gathered, meta, items)
     end
     for _, pair in ipairs(result.pairs) do
         if pair.second == meta.baseline then
@@ -401,11 +401,16 @@ function summary.new(meta, records)
         end
     end
     if meta.curves ~= false then
-        local counting = {}
-        for name, list in pairs(by_policy) do
-            counting[name] = counted(list, meta)
-        end
-        result.curves = curves.new(meta, counting)
+        result.curves = curves.new(meta, function(name)
+            return coroutine.wrap(function()
+                for _, number in ipairs(found.by_policy[name]) do
+                    local record = records[number]
+                    if summary.counts(record, meta) then
+                        coroutine.yield(record)
+                    end
+                end
+            end)
+        end)
     end
     return result
 end

@@ -8,8 +8,8 @@ local data = require "ponder.eval.data"
 local log = require "ponder.log"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
+local spool = require "ponder.eval.spool"
 local task = require "ponder.task"
-local text = require "ponder.eval.text"
 
 local work = {}
 
@@ -68,9 +68,8 @@ function work.order(items, seed)
     return ordered
 end
 
--- A function that returns the next job, the place of its policy, and that of its record among the
--- policy's; nil after the last. Each policy comes first in turn. Only decisions need blocks:
--- records without them have 16 fields or less, which is half the memory of 17.
+-- A function that returns the next job, and the place of its record, by policy, item and epoch; nil
+-- after the last. Each policy comes first in turn. Only decisions need blocks.
 local function jobs_of(evaluation, epochs, seed, with_blocks)
     local ordered, policies = work.order(evaluation.items, seed), evaluation.policies
     local index, epoch, turn, first = 1, 1, 0, 0
@@ -88,8 +87,8 @@ local function jobs_of(evaluation, epochs, seed, with_blocks)
             local policy = (turn + first) % #policies + 1
             return { policy = policies[policy], item = one.item, epoch = epoch,
                 block = with_blocks and one.block or nil,
-                block_items = with_blocks and one.block_items or nil }, policy,
-                (one.place - 1) * epochs + epoch
+                block_items = with_blocks and one.block_items or nil },
+                ((policy - 1) * #ordered + one.place - 1) * epochs + epoch
         end
     end
 end
@@ -122,38 +121,12 @@ end
 
 -------------------------------------------------------------------------------
 
----Removes the answers of a record's curve, which only its log and --rescore need.
----@param record ponder.eval.Record
-function work.strip(record)
-    for _, list in ipairs { record.points or {}, record.drawn or {} } do
-        for _, one in ipairs(list) do
-            one.answer = nil
-        end
-    end
-end
-
--- Logs a record. Answers that cannot be encoded as JSON become text.
-local function log_record(record)
-    local ok, message = pcall(log.event, work.RECORD, record)
-    if not ok then
-        record.answer, record.target = tostring(record.answer), tostring(record.target)
-        for _, sample in ipairs(record.drawn or {}) do -- those of points are JSON values
-            sample.answer = text.of(sample.answer)
-        end
-        ok, message = pcall(log.event, work.RECORD, record)
-    end
-    if not ok then
-        error(message, 0)
-    end
-    work.strip(record)
-end
-
 ---@class ponder.eval.Work an evaluation that runs
 ---@field cut "budget"|"timeout"|"interrupted"|nil why it ended early
 ---@field left_out {runs: integer, calls: integer, tokens: integer, cost: number} begun, but cut, or
 ---  no longer needed; the amounts are what was paid
 ---@field decisions ponder.eval.Decisions?
----@field private records (ponder.eval.Record|false)[][] by policy; by item and epoch
+---@field private records ponder.eval.Spool by policy, item and epoch
 ---@field private in_flight (ponder.eval.Job|false)[] by worker
 local Work = {}
 Work.__index = Work
@@ -166,19 +139,11 @@ Work.__index = Work
 ---  spent
 ---@return ponder.eval.Work
 function work.new(evaluation, meta, opts)
-    local self = setmetatable({ evaluation = evaluation, opts = opts, records = {}, in_flight = {},
-        left_out = { runs = 0, calls = 0, tokens = 0, cost = 0.0 },
+    local total = #evaluation.items * #evaluation.policies * opts.epochs
+    return setmetatable({ evaluation = evaluation, opts = opts, records = spool.new(total),
+        in_flight = {}, left_out = { runs = 0, calls = 0, tokens = 0, cost = 0.0 },
         decisions = meta.decide and blocks.decisions(meta) or nil,
-        progress = new_progress(evaluation, #evaluation.items * #evaluation.policies
-            * opts.epochs) }, Work)
-    for i = 1, #evaluation.policies do
-        local list = {}
-        for place = 1, #evaluation.items * opts.epochs do
-            list[place] = false -- an array, not a hash table
-        end
-        self.records[i] = list
-    end
-    return self
+        progress = new_progress(evaluation, total) }, Work)
 end
 
 -- Whether a run counts, as far as is known.
@@ -187,9 +152,16 @@ local function is_needed(self, job)
     return not last or job.block <= last
 end
 
-local function finish(self, record, policy, place)
-    self.records[policy][place] = record
-    log_record(record)
+local function finish(self, record, place)
+    local encoded, recorder = spool.encode(record), log.writer()
+    if recorder then
+        recorder:event(work.RECORD, encoded)
+    end
+    if record.points or record.drawn then
+        spool.strip(record)
+        encoded = spool.encode(record)
+    end
+    self.records:put(place, encoded)
     count(self.progress, record)
     if self.opts.on_progress then
         self.opts.on_progress(self.progress)
@@ -236,7 +208,7 @@ end
 local function work_off(self, worker, next_job)
     local opts, progress = self.opts, self.progress
     local is_spent = opts.is_spent or is_budget_spent
-    for job, policy, place in next_job do
+    for job, place in next_job do
         local known = opts.known and opts.known[work.key(job.policy.name, job.item.id, job.epoch)]
         if not is_needed(self, job) then
             if self.decisions.open == 0 then
@@ -244,7 +216,7 @@ local function work_off(self, worker, next_job)
             end
         elseif known then
             known.block, known.block_items = job.block, job.block_items
-            finish(self, known, policy, place)
+            finish(self, known, place)
         elseif is_spent() then
             self.cut = "budget"
             if not opts.known then
@@ -258,7 +230,7 @@ local function work_off(self, worker, next_job)
             self.in_flight[worker] = false
             progress.running, tally.running = progress.running - 1, tally.running - 1
             if record and is_needed(self, job) then
-                finish(self, record, policy, place)
+                finish(self, record, place)
             else
                 self.cut = is_needed(self, job) and "budget" or self.cut
                 leave_out(self, job, type(spent) == "table" and spent or record and record.paid
@@ -292,18 +264,6 @@ function Work:stop(why)
             leave_out(self, job)
         end
     end
-end
-
----The records so far, in the order of the policies, items and epochs.
----@return ponder.eval.Record[]
-function Work:list()
-    local list = {}
-    for _, records in ipairs(self.records) do
-        for _, record in ipairs(records) do
-            list[#list + 1] = record or nil
-        end
-    end
-    return list
 end
 
 return work

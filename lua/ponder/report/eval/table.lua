@@ -182,8 +182,8 @@ local function note_pair(pair, binary)
             second, tables.p_value(p), disagreement(pair))
     end
     return ("%s or %s: undecided (p %s)%s%s"):format(first, second, tables.p_value(p),
-        disagreement(pair), d.more_items and ("; %s more would decide it (predictive power "
-            .. "80 %%)"):format(amount.of(d.more_items, "item")) or "")
+        disagreement(pair), d.more_items and ("; %s would decide it (predictive power 80 %%)")
+            :format(amount.of(d.more_items, "more item")) or "")
 end
 
 ---The policies of a result, the highest accuracy first.

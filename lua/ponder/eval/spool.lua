@@ -1,0 +1,89 @@
+--- The records of an evaluation, in a temporary file without a name, so that memory does not grow
+--- with them. Where none can be made (a confined script), their texts stay in memory.
+
+local json = require "ponder.json"
+local sequence = require "ponder.sequence"
+local text = require "ponder.eval.text"
+
+local spool = {}
+
+---The JSON of a record. Answers that JSON cannot hold become text.
+---@param record ponder.eval.Record changed
+---@return string
+function spool.encode(record)
+    local ok, encoded = pcall(json.encode, record)
+    if ok then
+        return encoded
+    end
+    for _, name in ipairs { "question", "answer", "target" } do
+        record[name] = record[name] ~= nil and tostring(record[name]) or nil
+    end
+    for _, sample in ipairs(record.drawn or {}) do -- answers of points are JSON values
+        sample.answer = text.of(sample.answer)
+    end
+    return json.encode(record)
+end
+
+---Removes the answers of a record's curve, which only its log and --rescore need.
+---@param record ponder.eval.Record
+function spool.strip(record)
+    for _, list in ipairs { record.points or {}, record.drawn or {} } do
+        for _, one in ipairs(list) do
+            one.answer = nil
+        end
+    end
+end
+
+---@class ponder.eval.Spool
+---@field private file file*?
+---@field private size integer bytes
+---@field private places (integer|string|false)[] offsets, or texts
+local Spool = {}
+Spool.__index = Spool
+
+---@param count integer most records
+---@return ponder.eval.Spool
+function spool.new(count)
+    local places, made, file = {}, pcall(io.tmpfile)
+    for place = 1, count do
+        places[place] = false -- an array, not a hash table
+    end
+    return setmetatable({ file = made and file or nil, size = 0, places = places }, Spool)
+end
+
+---Adds a record.
+---@param place integer 1 to `count`
+---@param encoded string its JSON
+function Spool:put(place, encoded)
+    if not self.file then
+        self.places[place] = encoded
+        return
+    end
+    local ok, message = self.file:write(encoded, "\n")
+    if not ok then
+        error("eval: cannot write a temporary file: " .. message, 0)
+    end
+    self.places[place], self.size = self.size, self.size + #encoded + 1
+end
+
+---The records, by their places; nothing may be added any more.
+---@return ponder.eval.Record[] list read-only; each access reads the record anew
+function Spool:records()
+    local list, count, file = {}, 0, self.file
+    for _, place in ipairs(self.places) do
+        if place then
+            count = count + 1
+            list[count] = place
+        end
+    end
+    return sequence.new(function() return count end, function(i)
+        local encoded = list[i]
+        if file then
+            assert(file:seek("set", encoded))
+            encoded = assert(file:read "l")
+        end
+        return json.decode(encoded)
+    end)
+end
+
+return spool
