@@ -116,7 +116,8 @@ describe("the page of an evaluation", function()
         local fixed, broken = 0, 0
         for i = 1, 60 do
             local was, is = right["ioitem" .. i], right["searchitem" .. i]
-            fixed, broken = fixed + (is and not was and 1 or 0), broken + (was and not is and 1 or 0)
+            fixed = fixed + (is and not was and 1 or 0)
+            broken = broken + (was and not is and 1 or 0)
         end
         assert.equal("60 of 60 items", count())
         choose("policy", "search")

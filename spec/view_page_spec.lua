@@ -205,7 +205,7 @@ describe("the served page", function()
         local url = serve(path)
         b:open(url("&run=" .. path .. "%231"))
         viewer:stop()
-        b:wait "return !document.getElementById('lost').hidden"
+        b:wait "return document.getElementById('lost') !== null"
         assert.equal("Tree30", b:text "#tab-outline")
         b:errors()
     end)

@@ -140,7 +140,7 @@ describe("the page's server", function()
         end)
         with_page({ path }, function(get, get_json)
             local _, body = get("/", { run = path .. "#1" })
-            local data = body:match '<script type="application/json" id="data">(.-)</script>'
+            local data = body:match '<script id="data" type="application/json">(.-)</script>'
             assert.is_nil(data:find("<", 1, true))
             assert.is_truthy(json.decode(data))
             local row = rows_of(get_json "/view/runs")[1]

@@ -152,8 +152,8 @@ end
 function Page:compared(server, r)
     local a <close> = self:open(server, r, r.query.a)
     local b <close> = a and self:open(server, r, r.query.b)
-    return b and standalone.page("compare", { a = trees_of(a, r.query.a), b = trees_of(b, r.query.b),
-        diff = compare.of(a, b, { pairs = true }) }, true)
+    return b and standalone.page("compare", { a = trees_of(a, r.query.a),
+        b = trees_of(b, r.query.b), diff = compare.of(a, b, { pairs = true }) }, true)
 end
 
 function Page:evaluation(server, r)

@@ -8,17 +8,12 @@ local standalone = require "ponder.report.standalone"
 
 local html = {}
 
--- In order; page.js comes last and starts the page.
-local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
-    "lists", "details", "fork", "search", "moves", "keys", "live", "update", "page" }
-
 ---The page of a run.
 ---@param data table of ponder.report.export.page_data
 ---@param live boolean? the page is served, and follows its run
 ---@return string
 function html.page(data, live)
-    return standalone.assemble(standalone.part "page.html", standalone.part "base.css"
-        .. standalone.part "page.css", standalone.join(SCRIPTS), data, live)
+    return standalone.page("run", data, live)
 end
 
 ---Writes the page of a run.

@@ -140,7 +140,7 @@ function readRun(raw) {
     node?.calls.push(call);
     return call;
   });
-  return { ...raw, searches, calls, end };
+  return { ...raw, raw, searches, calls, end };
 }
 
 /* ---- the layout of a tree ---- */

@@ -1,0 +1,248 @@
+/* The details of the selection: a node, a call, or the run, as text or as JSON. */
+
+/* ---- commands to paste into a shell that fork a run ---- */
+
+/* Quotes a word for a shell. */
+const shellWord = (word) =>
+  (/^[\w@%+=:,./#-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`);
+
+/* Writes the text to a file, and forks with it: without what would control a terminal, in a
+ * here-document whose end mark the text does not contain. */
+function forkCommand(path, words, flag, text) {
+  const clean = text.replace(/\r\n?/g, '\n')
+    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
+  const lines = new Set(clean.split('\n'));
+  let mark = 'END';
+  for (let i = 1; lines.has(mark); i++) mark = `END${i}`;
+  const command = ['ponder', 'fork', path, ...words, flag, 'edited.txt'].map(shellWord).join(' ');
+  return `cat >edited.txt <<'${mark}'\n${clean}\n${mark}\n${command}`;
+}
+
+/* A text to edit and the command for it. */
+class Fork extends Component {
+  render({ run, title, words, flag, text }, { edited = text }) {
+    if (run.path === undefined || !/^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command)) return null;
+    return html`<details class="fold fork"><summary>${title}</summary>
+      <textarea aria-label=${title} spellcheck=${false} value=${edited} onInput=${(event) =>
+        this.setState({ edited: event.target.value })}></textarea>
+      <${LongText} text=${forkCommand(run.path, words, flag, edited)} label="the command" /></details>`;
+  }
+}
+
+/* ---- a node ---- */
+
+const MAX_LINKS = 40;
+
+const NodeLink = ({ node, note }) => html`<button type="button" class="link"
+  onClick=${() => go(node)}><span class="score">${showScore(node.score) || '–'}</span>
+  <span class="words">${firstLine(node.text) || `#${node.id}`}</span>
+  ${note && html`<span class="muted">${note}</span>`}</button>`;
+
+/* `pairs` is a list of [node, note]. */
+const Links = ({ title, pairs }) => pairs.length > 0 && titled(title,
+  pairs.slice(0, MAX_LINKS).map(([node, note]) => html`<${NodeLink} node=${node} note=${note} />`),
+  pairs.length > MAX_LINKS && html`<p class="small">and ${
+    inGroups.format(pairs.length - MAX_LINKS)} more</p>`);
+
+function nodeFacts(node) {
+  const sum = sumCalls(node.calls);
+  const own = (value) => (node.calls.length > 0 ? value : null);
+  return [
+    ['Score', node.score === undefined ? 'none' : String(node.score)],
+    ['Status', [node.status, node.terminal && 'terminal', node.best && 'on the best path']
+      .filter(Boolean).join(', ')],
+    ['Depth', node.depth ?? node.level],
+    ['Below it', node.below === 0 ? 'nothing' : `${count(node.children.length, 'child', 'children')}, ${
+      count(node.below, 'node')} in all`],
+    ['Calls', own(inGroups.format(sum.calls))],
+    ['Tokens', own(`${showTokens(sum, sum.input)} in, ${showTokens(sum, sum.output)} out`)],
+    ['Cost', own(showCost(sum))],
+    ['Time in calls', own(showSeconds(sum.seconds))],
+  ];
+}
+
+function NodeDetails({ run, search, node }) {
+  const above = node.parent?.calls ?? [];
+  const path = [];
+  for (let up = node.parent; up && path.length < 12; up = up.parent) path.unshift([up]);
+  const links = (from, to) => search.links.filter((link) => link[from] === node)
+    .map((link) => [link[to], link.kind]);
+  const boxes = (calls, open) => calls.map((call, i) => html`<${CallBox} key=${call.id} run=${run}
+    call=${call} open=${open && i === 0} />`);
+  return html`<${LongText} text=${indentJson(node.text) || '(no text)'} label="Text of the node"
+      cut=${node.more} />
+    <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
+    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought"
+      words=${['--search', node.searchId, '--node', node.id]} flag="--text" text=${node.text} />`}
+    ${titled('Calls for this node', ...boxes(node.calls, true))}
+    ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
+      and may have scored it.</p>`, ...boxes(above, node.calls.length === 0))}
+    ${node.calls.length + above.length === 0
+      && html`<p class="small">No model call belongs to this node.</p>`}
+    <${Links} title="Path from the root" pairs=${path} />
+    <${Links} title="Children" pairs=${node.children.map((child) => [child])} />
+    <${Links} title="Linked from" pairs=${links('to', 'from')} />
+    <${Links} title="Links to" pairs=${links('from', 'to')} />`;
+}
+
+/* ---- a call ---- */
+
+/* A text of the run by its number; -1: omitted. */
+function TextAt({ run, place, label }) {
+  if (place === undefined) return null;
+  if (place < 0) return html`<p class="small">This text is not in this page: see the note at the top.</p>`;
+  return html`<${LongText} text=${run.texts[place]} label=${label} cut=${run.cut?.[place]} />`;
+}
+
+const FoldedText = ({ title, text }) => text && text !== '{}' && text !== '[]' && html`<${Fold}
+  title=${title}>${() => html`<${LongText} text=${indentJson(text)} label=${title} />`}<//>`;
+
+const CallBox = ({ run, call, open }) => html`<${Fold} kind="call" title=${callName(call)}
+  side=${callFigures(call)} open=${open}>${() => html`<${CallDetails} run=${run} call=${call} />`}<//>`;
+
+function callFacts(run, call) {
+  const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
+  const tokens = (n) => (n === undefined ? '?' : inGroups.format(n));
+  const waited = waitTime(call);
+  const end = call.sample + call.samples - 1;
+  return [
+    ['Model', [call.provider, call.model].filter(Boolean).join(':')],
+    ['Status', [call.status ?? 'no answer', from[call.origin]].filter(Boolean).join(', ')],
+    ['Asked', `${showSeconds(call.asked - run.run.started_at) || '0'} after the start`],
+    ['Waited', waited > 0 ? `${showSeconds(waited)} for a slot` : null],
+    [waited > 0 ? 'In flight' : 'Time', showSeconds(callTime(call))
+      + (call.first === undefined ? '' : `, first words after ${showSeconds(call.first / 1000)}`)],
+    ['Tokens', call.input === undefined && call.output === undefined && call.status !== 'ok' ? null
+      : `${tokens(call.input)} in, ${tokens(call.output)} out`],
+    ['Cached', call.cache_read ? `${inGroups.format(call.cache_read)} tokens read` : null],
+    ['Reasoning', call.reasoning ? count(call.reasoning, 'token') : null],
+    ['Cost', callCost(call).replace('cost ', '')],
+    ['Sample', end > 1 ? `${call.sample}${call.samples > 1 ? ` to ${end}` : ''}` : null],
+  ];
+}
+
+const Attempt = ({ attempt, status, code, message, retry_in_ms: pause }) =>
+  html`<p class="error">Try ${attempt}: ${[status && `HTTP ${status}`, code, message].filter(Boolean)
+    .join(', ')}${known(pause) && `; again after ${showSeconds(pause / 1000)}`}</p>`;
+
+const Prompt = ({ run, call }) => call.prompt.map(({ role, text }) => html`<${Message} role=${role}>
+  <${TextAt} run=${run} place=${text} label="Prompt, ${role}" /><//>`);
+
+const Reply = ({ run, call, plain }) => (call.reply ?? []).map((sample, i) => {
+  const role = [call.reply.length > 1 && `sample ${call.sample + i}`, !plain && sample.finish];
+  return html`<${Message} role=${role.filter(Boolean).join(', ') || 'assistant'}>
+    ${sample.reasoning !== undefined && html`<${Fold} title="Reasoning">${() => html`<${TextAt}
+      run=${run} place=${sample.reasoning} label="Reasoning" />`}<//>`}
+    <${TextAt} run=${run} place=${sample.text} label="Reply" />
+    <${FoldedText} title="Tool calls" text=${sample.tools} /><//>`;
+});
+
+function CallDetails({ run, call, alone }) {
+  const at = (place) => (place >= 0 ? run.texts[place] : '');
+  const fork = (words, flag, place) => place !== undefined && html`<${Fork} run=${run}
+    title="Fork with a different ${words}" words=${['--call', call.id]} flag=${flag} text=${at(place)} />`;
+  return html`${alone && call.node && titled('For', html`<${NodeLink} node=${call.node} />`)}
+    <${Facts} pairs=${callFacts(run, call)} />
+    ${titled('Failed tries', ...(call.failed ?? []).map(Attempt))}
+    ${call.status === 'error' && html`<p class="error">${[call.code, call.message].filter(Boolean)
+      .join(': ')}</p>`}
+    ${call.reply?.length > 0 && titled('Reply', html`<${Reply} run=${run} call=${call} />`)}
+    ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} run=${run} call=${call} />`)}
+    <${FoldedText} title="Parameters" text=${call.parameters} />
+    <${FoldedText} title="Metadata" text=${call.metadata} />
+    ${fork('reply', '--text', call.reply?.[0]?.text)}
+    ${fork('prompt', '--ask', call.prompt.at(-1)?.text)}`;
+}
+
+/* ---- the run ---- */
+
+/* Percentiles (nearest rank) of the time of calls that were sent, by purpose. */
+function latencies(calls) {
+  const byPurpose = new Map();
+  for (const call of calls) {
+    if (call.status !== 'ok' || (call.origin ?? 'live') !== 'live') continue;
+    for (const name of ['all', call.purpose ?? 'no purpose']) {
+      if (!byPurpose.has(name)) byPurpose.set(name, []);
+      byPurpose.get(name).push(callTime(call));
+    }
+  }
+  if (byPurpose.size === 2) byPurpose.delete('all');
+  return [...byPurpose].map(([name, times]) => {
+    times.sort((a, b) => a - b);
+    return [name, inGroups.format(times.length), ...[0.5, 0.95, 0.99].map((share) =>
+      showSeconds(times[Math.ceil(share * times.length) - 1]))];
+  });
+}
+
+const searchFacts = (search) => [
+  ['Name', search.name], ['Kind', search.kind], ['Model', search.model], ['Status', search.status],
+  ['Ended because', search.reason],
+  ['Best score', search.score === undefined ? null : String(search.score)],
+  ['Nodes', inGroups.format(search.nodes.length)
+    + (search.left_out ? ` of ${inGroups.format(search.nodes.length + search.left_out)}` : '')],
+  ['Time', search.ended_at === undefined ? null : showSeconds(search.ended_at - search.started_at)],
+];
+
+const runFacts = ({ run, sessions, totals }) => [
+  ['Run', run.id], ['Name', run.name],
+  ['Labels', Object.entries(run.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(' ')],
+  ['Command', ['ponder', run.command, ...run.arguments]
+    .map((word) => (/\s/.test(word) ? JSON.stringify(word) : word)).join(' ')],
+  ['Directory', run.directory], ['Started', showDate(run.started_at)],
+  ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
+  ['Failed calls', totals.failed > 0 ? inGroups.format(totals.failed) : null],
+  ['From caches', totals.cached > 0 ? count(totals.cached, 'call') : null],
+  ['Forked from', run.source],
+  ['Saved', run.saved_calls ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null],
+  ['Seed', run.seed], ['ponder', run.versions?.ponder],
+];
+
+/* What a chat said so far: the prompt of its last answered call, and the reply. */
+function Conversation({ run }) {
+  const last = run.calls.findLast(({ reply }) => reply?.length > 0) ?? run.calls.at(-1);
+  return last && titled('Conversation', html`<div class="conversation">
+    <${Prompt} run=${run} call=${last} /><${Reply} run=${run} call=${last} plain /></div>`);
+}
+
+function RunDetails({ run, search }) {
+  const lead = (title, text, kind) => text && titled(title, html`<p class="lead ${kind}">${text}</p>`);
+  const { models } = run.totals;
+  const times = latencies(run.calls);
+  return html`${run.run.command === 'chat' ? html`<${Conversation} run=${run} />`
+    : [lead('Question', run.run.question ?? search?.question, ''),
+      lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
+    ${run.run.error && html`<p class="error">${run.run.error}</p>`}
+    ${search && titled('Search', html`<${Facts} pairs=${searchFacts(search)} />`)}
+    ${titled('Models', models.length > 0 && html`<${Table} head=${['Model', 'Calls', 'In', 'Out', 'Cost']}
+      rows=${models.map((m) => [m.model, inGroups.format(m.calls), showTokens(m, m.input),
+        showTokens(m, m.output), showCost(m)])} />`,
+    times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']} rows=${times} />`)}
+    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`)}
+    <${FoldedText} title="Options" text=${search?.options} />
+    <${FoldedText} title="Statistics" text=${search?.stats} />`;
+}
+
+/* ---- as JSON ---- */
+
+/* The selection as it is in the data, calls with their texts. */
+function asData(run, search, selected) {
+  const at = (place) => (place === undefined ? undefined : (run.texts[place] ?? null));
+  const whole = (call) => {
+    const own = run.raw.calls[call.index];
+    return { ...own, prompt: own.prompt.map(({ role, text }) => ({ role, text: at(text) })),
+      reply: own.reply?.map(({ text, reasoning, ...more }) =>
+        ({ ...more, text: at(text), reasoning: at(reasoning) })) };
+  };
+  const raw = (id) => run.raw.searches.find((one) => one.id === id);
+  if (!selected) {
+    const { nodes, edges, ...about } = raw(search?.id) ?? {};
+    return { run: run.run, sessions: run.sessions, totals: run.totals, search: search ? about : null };
+  }
+  if (selected.kind === 'call') return whole(selected);
+  const own = raw(selected.searchId).nodes.find(({ id }) => id === selected.id);
+  return { ...own, search: selected.searchId, calls: selected.calls.map(whole) };
+}
+
+const JsonDetails = ({ run, search, selected }) => html`
+  ${run.follow && html`<p><a href=${served('/view/log', { run: run.name })}>The whole log</a></p>`}
+  <${LongText} text=${JSON.stringify(asData(run, search, selected), null, 2)} label="JSON" />`;

@@ -1,0 +1,556 @@
+/*
+ * The page of a run. All that the user can change is in `state`; each key and click changes it with
+ * `change({...})`, and changes flow one way:
+ *
+ *     state -> matches, layout, lists -> drawings (treeview.js, timeline.js), details (inspect.js)
+ */
+
+let raw = data;
+let run = readRun(raw);
+
+const NOTHING = { nodes: [], calls: [], isMatch: new Set(), above: new Set() };
+const FILTERS = ['status', 'model', 'purpose']; // of calls
+
+let state = {
+  search: null,
+  folded: new Set(),
+  selected: null, // a node or a call
+  query: '',
+  matches: NOTHING,
+  list: run.searches.length > 0 ? 'outline' : 'calls',
+  view: run.searches.length > 0 ? 'drawing' : 'lists', // on a narrow screen
+  colourBy: 'purpose',
+  filter: { status: '', model: '', purpose: '' },
+  json: false, // details as JSON
+  outline: [],
+  calls: [],
+  updates: 0, // of a running run, so far
+};
+
+const tree = new Tree(() => state);
+const time = new Timeline(() => state);
+
+function change(changes) {
+  const before = state;
+  state = { ...state, ...changes };
+  const changed = (...names) => names.some((name) => state[name] !== before[name]);
+  if (changed('search', 'query')) state.matches = findMatches(state);
+  if (changed('search', 'folded')) {
+    tree.place(before.search?.id !== state.search?.id,
+      state.selected?.kind === 'node' ? state.selected : null);
+  }
+  if (changed('search', 'folded', 'query')) state.outline = outlineOf(state);
+  if (changed('search', 'query', 'filter', 'updates'))
+    state.calls = run.calls.filter((call) => !isFaded(call, state));
+  if (changed('colourBy', 'updates')) time.colour(state.colourBy);
+  refresh();
+  const { selected } = state;
+  if (isSame(before.selected, selected)) return; // what an update kept stays where it is
+  if (selected) (selected.kind === 'node' ? tree : time).reveal(selected);
+  const link = linkOf(selected);
+  if (location.hash !== link) history.replaceState(null, '', link || location.href.split('#')[0]);
+  if (selected) announce(`${titleOf(selected)}. ${firstLine(selected.text ?? '', 100)}`);
+}
+
+/* Whether two objects are the same node or call, perhaps read again. */
+const isSame = (a, b) => a?.kind === b?.kind && a?.id === b?.id && a?.searchId === b?.searchId;
+
+const announce = (words) => (document.getElementById('live').textContent = words);
+
+/* Selects a node, also of another search, or a call. */
+function go(thing) {
+  if (thing.kind === 'call') return change({ selected: thing });
+  const search = run.searches.find(({ id }) => id === thing.searchId);
+  let folded = search === state.search ? state.folded : new Set();
+  for (let above = thing.parent; above; above = above.parent) {
+    if (folded.has(above)) folded = new Set([...folded].filter((node) => node !== above));
+  }
+  return change({ search, folded, selected: thing });
+}
+
+/* A click selects; a second click opens the details on narrow screens. */
+function pick(thing) {
+  if (thing && thing === state.selected) change({ view: 'details' });
+  else if (thing) go(thing);
+  else change({ selected: null });
+}
+
+/* ---- links to a node or call: #search=2&node=n4, #call=7 ---- */
+
+function linkOf(thing) {
+  if (!thing) return '';
+  return `#${new URLSearchParams(thing.kind === 'call' ? { call: thing.id }
+    : { search: thing.searchId, node: thing.id })}`;
+}
+
+function followLink() {
+  const link = new URLSearchParams(location.hash.slice(1));
+  const named = (list, id) => list.find((item) => String(item.id) === id);
+  const call = named(run.calls, link.get('call'));
+  const among = link.has('search') ? [named(run.searches, link.get('search'))] : run.searches;
+  const node = among.map((search) => search && named(search.nodes, link.get('node'))).find(Boolean);
+  if (node) go(node);
+  else if (call) change({ selected: call, list: 'calls' });
+}
+
+/* ---- finding text ---- */
+
+const lowered = []; // texts in lower case, converted once: many calls share a text
+
+function findMatches({ search, query }) {
+  if (query === '') return NOTHING;
+  const inText = new Set();
+  run.texts.forEach((text, i) => {
+    lowered[i] ??= text.toLowerCase();
+    if (lowered[i].includes(query)) inText.add(i);
+  });
+  const has = (text) => (text ?? '').toLowerCase().includes(query);
+  const calls = run.calls.filter((call) => [callName(call), call.model, call.message, call.code].some(has)
+    || call.prompt.some(({ text }) => inText.has(text))
+    || (call.reply ?? []).some((sample) => inText.has(sample.text) || inText.has(sample.reasoning)));
+  const [nodes, above] = [[], new Set()];
+  depthFirst(search?.roots ?? [], (node) => {
+    node.lowered ??= `#${node.id} ${node.status ?? ''} ${node.text}`.toLowerCase();
+    if (!node.lowered.includes(query)) return;
+    nodes.push(node);
+    for (let up = node.parent; up && !above.has(up); up = up.parent) above.add(up);
+  });
+  return { nodes, calls, isMatch: new Set([...nodes, ...calls]), above };
+}
+
+/* Selects the next or the previous match in the visible list. */
+function stepMatch(by) {
+  const list = state.list === 'outline' ? state.matches.nodes : state.matches.calls;
+  if (list.length === 0) return;
+  const at = list.indexOf(state.selected);
+  const next = at < 0 ? (by > 0 ? 0 : list.length - 1) : (at + by + list.length) % list.length;
+  go(list[next]);
+  announce(`Match ${next + 1} of ${list.length}`);
+}
+
+let waiting = 0;
+function find(query, now) {
+  clearTimeout(waiting);
+  if (query === state.query) return;
+  if (now) change({ query });
+  else waiting = setTimeout(() => change({ query }), 80);
+}
+
+/* ---- folding, and moving with keys ---- */
+
+/* The nodes that have a row: unfolded ones; during a text search, matches and their ancestors. */
+function outlineOf({ search, query, matches, folded }) {
+  const list = [];
+  const shown = (node) => query === '' || matches.isMatch.has(node) || matches.above.has(node);
+  depthFirst(search?.roots ?? [], (node) => shown(node) && list.push(node), (node) => !isOpen(node));
+  return list;
+}
+
+const isOpen = (node) =>
+  (state.query !== '' ? state.matches.above.has(node) : !state.folded.has(node));
+
+function setFolded(node, fold) {
+  if (node.children.length === 0 || state.folded.has(node) === fold) return;
+  const folded = new Set(state.folded);
+  if (fold) folded.add(node);
+  else folded.delete(node);
+  change({ folded });
+}
+
+/* Folds all but the best path, or unfolds all. */
+function foldAll() {
+  if (!state.search) return;
+  const folded = new Set(state.folded.size > 0 ? [] : state.search.nodes
+    .filter((node) => node.children.length > 0 && !node.best && node.parent));
+  tree.touched = false;
+  let { selected } = state;
+  for (let up = selected?.parent; up; up = up.parent) if (folded.has(up)) selected = null;
+  change({ folded, selected });
+}
+
+/* Selects the end of the best path; then walks it from the root. */
+function stepBest() {
+  const path = state.search?.bestPath ?? [];
+  const at = path.indexOf(state.selected);
+  if (path.length > 0) go(at < 0 ? path.at(-1) : path[(at + 1) % path.length]);
+}
+
+function moveNode(key, inList) {
+  const { search, selected, outline, folded } = state;
+  if (!search?.nodes.length) return;
+  const node = selected?.kind === 'node' ? selected : null;
+  if (!node) go(inList ? outline.at(key === 'End' ? -1 : 0) : (search.bestPath[0] ?? search.roots[0]));
+  else if (key === 'ArrowRight' && folded.has(node)) setFolded(node, false);
+  else if (key === 'ArrowLeft' && inList && node.children.length > 0 && isOpen(node) && !state.query)
+    setFolded(node, true);
+  else if (inList && !/^Arrow(Left|Right)$/.test(key))
+    go(outline[stepKey(key, outline.indexOf(node), outline.length)]);
+  else go(towards(key, node, tree.layout, folded));
+}
+
+function moveCall(key, byTime) {
+  const list = byTime ? time.line.order.filter((call) => !isFaded(call, state)) : state.calls;
+  const named = { ArrowLeft: 'ArrowUp', ArrowRight: 'ArrowDown' }[key] ?? key;
+  const to = stepKey(named, list.indexOf(state.selected), list.length);
+  if (to !== undefined) go(list[to]);
+}
+
+function openSelected() {
+  if (!state.selected) return;
+  change({ view: 'details' });
+  document.getElementById('details-title').focus();
+}
+
+/* Keys of the drawings and the lists. */
+const listKey = (move, place) => (event) => {
+  const { key } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (/^(Arrow|Home$|End$|Page)/.test(key)) move(key, place);
+  else if (key === 'Enter') openSelected();
+  else if (key === ' ') {
+    if (move === moveNode && state.selected?.kind === 'node')
+      setFolded(state.selected, !state.folded.has(state.selected));
+  } else return;
+  event.preventDefault();
+};
+
+/* Zooms the drawing that has the focus; 0: shows everything. */
+function zoom(factor) {
+  const view = document.activeElement === time.canvas || state.view === 'time' ? time : tree;
+  showTip('');
+  if (factor === 0) view.fit();
+  else view.zoom(factor);
+}
+
+function stepSearch(by) {
+  const search = run.searches[run.searches.indexOf(state.search) + by];
+  if (search) change({ search, selected: null, folded: new Set() });
+}
+
+function escape() {
+  if (state.query !== '') {
+    document.getElementById('query').value = '';
+    find('', true);
+  } else if (state.selected) {
+    change({ selected: null, view: state.view === 'details' ? 'drawing' : state.view });
+  }
+}
+
+const help = createRef();
+const HELP = [
+  ['← → ↑ ↓', 'parent, child, neighbours; in lists, rows'],
+  ['Home End', 'first and last'],
+  ['Enter', 'open the selection'],
+  ['Space', 'fold or unfold'],
+  ['f', 'fold all but the best path, or unfold all'],
+  ['b', 'end of the best path; again: along it from the root'],
+  ['+ - 0', 'zoom in, zoom out, show everything'],
+  ['/', 'find text; n N for the next and the previous match'],
+  ['[ ]', 'previous and next search of the run'],
+  ['t', 'dark or light'],
+  ['j', 'details as JSON or as text'],
+  ['Esc', 'close, clear, back to the run'],
+  ['Wheel, pinch', 'zoom; drag to move, Shift + wheel to move sideways'],
+];
+watchKeys({
+  found: (event) => {
+    find(event.target.value.trim().toLowerCase(), true);
+    stepMatch(event.shiftKey ? -1 : 1);
+  },
+  n: () => stepMatch(1), N: () => stepMatch(-1), b: stepBest, f: foldAll,
+  j: () => change({ json: !state.json }), '+': () => zoom(1.4), '=': () => zoom(1.4),
+  '-': () => zoom(1 / 1.4), 0: () => zoom(0), '[': () => stepSearch(-1), ']': () => stepSearch(1),
+  '?': () => help.current.showModal(), Escape: escape,
+});
+
+/* ---- parts ---- */
+
+function RunTop() {
+  const { run: { name: own, question: asked, command, script, status, started_at: started }, searches,
+    totals, notice } = run;
+  const question = asked ?? searches.find((search) => search.question)?.question;
+  const name = own ?? `ponder ${command}${script && !['-', '-e'].includes(script) ? ` ${script}` : ''}`;
+  const isOne = asked !== undefined || searches.length === 1;
+  const title = question && isOne ? firstLine(question, 120) : name;
+  document.title = `${title} – ponder`;
+  const { models } = totals;
+  const figures = [
+    [totals.calls === 1 ? 'call' : 'calls', inGroups.format(totals.calls)],
+    ['tokens', showTokens(totals, plus(totals.input, totals.output))],
+    ['cost', showCost(totals)],
+    ['time', showSeconds(time.line.length)],
+    models.length === 1 ? ['model', models[0].model] : ['models', String(models.length)],
+  ];
+  const { query, matches, search } = state;
+  const calls = count(matches.calls.length, 'call');
+  const found = query === '' ? ''
+    : search ? `${inGroups.format(matches.nodes.length)} · ${calls}` : calls;
+  return html`<${Top} home=${run.follow !== undefined} title=${title} hint=${question ?? name}
+    totals=${figures} notice=${notice} beside=${html`<${Chip} id="status" kind=${status}>${status}<//>
+      <span id="when" class="muted">${showDate(started)}</span>`}>
+    ${searches.length > 1 && html`<${Choice} id="search-select" label="Search"
+      value=${String(searches.indexOf(search))} options=${searches.map((one, i) => [String(i),
+        `${i + 1}. ${one.kind} ${firstLine(one.name ?? one.question ?? '', 40)}`.trim()])}
+      onChange=${(i) => change({ search: searches[i], selected: null, folded: new Set() })} />`}
+    <${Find} found=${found} onInput=${find} />
+    <button type="button" class="plain" aria-keyshortcuts="?" aria-label="Keys and gestures"
+      title="Keys and gestures (?)" onClick=${() => help.current.showModal()}>?</button>
+  <//>`;
+}
+
+function nodeRow(node) {
+  const { search, query } = state;
+  const siblings = node.parent ? node.parent.children : search.roots;
+  const open = isOpen(node);
+  const text = query === '' ? node.short : node.words || node.short;
+  return {
+    role: 'treeitem', class: `${node.best ? 'best' : ''} ${isAside(node) ? 'aside' : ''}`,
+    style: { paddingLeft: 6 + Math.min(node.level, 12) * 10 }, 'aria-level': node.level + 1,
+    'aria-setsize': siblings.length, 'aria-posinset': siblings.indexOf(node) + 1,
+    'aria-expanded': node.children.length > 0 ? String(open) : null, title: node.words,
+    children: html`<span class="twist" aria-hidden="true">${
+      node.children.length === 0 ? '' : open ? '▾' : '▸'}</span>
+      <${Swatch} colour=${scoreColour(rampStep(node.score, search.range))} />
+      ${node.score !== undefined && html`<span class="score">${showScore(node.score)}</span>`}
+      <span class="words">${marked(text, query)}</span>
+      ${node.best && html`<span class="star" title="on the best path">★</span>`}
+      ${!open && node.below > 0 && html`<span class="side">+${inGroups.format(node.below)}</span>`}`,
+  };
+}
+
+function callRow(call) {
+  const outcome = callOutcome(call);
+  const words = callWords(call, run.texts);
+  return {
+    class: outcome ? 'bad' : '', title: words || null,
+    children: html`<${Swatch} colour=${call.status === 'error' ? colours.bad
+      : time.keys[time.keyOf[call.index]].colour} />
+      <span class="score">${call.id}</span>
+      <span class="words">${call.purpose ?? 'call'} <span class="muted">${
+        marked(words, state.query)}</span></span>
+      <span class="side">${outcome || showSeconds(callTime(call))}</span>`,
+  };
+}
+
+function pickNode(node, event) {
+  if (event.target.closest('.twist') && node.children.length > 0) setFolded(node, isOpen(node));
+  else pick(node);
+}
+
+function Lists() {
+  const { list, outline, calls, selected, query, matches, search, filter } = state;
+  const hasTree = run.searches.length > 0;
+  const nodes = query === '' ? (search?.nodes ?? []) : matches.nodes;
+  const tab = (name, words, n) => html`<button type="button" role="tab" id="tab-${name}"
+    aria-controls=${name} aria-selected=${list === name} onClick=${() => change({ list: name })}>${
+    words}<span class="count">${inGroups.format(n)}</span></button>`;
+  const values = (by) => [...new Set([...run.calls.map((call) => valueOf(call, by)), filter[by]])]
+    .filter(Boolean).sort();
+  return html`<section class="pane lists" aria-label="Lists">
+    <div class="pane-head" role="tablist" aria-label="Lists">${
+      hasTree && tab('outline', 'Tree', nodes.length)}${tab('calls', 'Calls', calls.length)}</div>
+    ${list === 'outline' && hasTree ? html`<${List} key="outline" id="outline" prefix="node" role="tree"
+      label="Search tree" items=${outline} active=${outline.indexOf(selected)} of=${search?.id}
+      row=${nodeRow} onPick=${pickNode} onOpen=${openSelected} onKey=${listKey(moveNode, true)} />`
+    : html`${run.calls.length > 0 && html`<div id="filter" class="filter" role="group"
+        aria-label="Filter calls">${FILTERS.map((by) => html`<${Choice} key=${by} name=${by}
+        value=${filter[by]} options=${[['', by], ...values(by).map((value) => [value, value])]}
+        onChange=${(value) => change({ filter: { ...filter, [by]: value } })} />`)}</div>`}
+      <${List} key="calls" id="calls" prefix="call" label="Calls" items=${calls}
+        active=${calls.indexOf(selected)} row=${callRow} onPick=${pick} onOpen=${openSelected}
+        onKey=${listKey(moveCall, false)} />`}</section>`;
+}
+
+function Picture() {
+  const { search } = state;
+  const mark = (kind, ...words) => html`<span><i class=${kind}></i>${words}</span>`;
+  const tool = (id, words, title, act) => html`<button type="button" class="plain" id=${id}
+    title=${title} aria-label=${title} onClick=${act}>${words}</button>`;
+  return html`<section class="pane drawing" aria-label="Drawing">
+    <div class="pane-head">
+      <div id="legend" class="legend" aria-hidden="true">
+        ${search?.range && html`<span>score ${showScore(search.range.low)}<i class="ramp"></i>${
+          showScore(search.range.high)}</span>`}
+        ${search?.bestPath.length > 0 && mark('path', 'best path')}
+        ${search?.links.length > 0 && mark('link', 'other links')}
+        ${search?.nodes.some((node) => node.terminal) && html`<span>◆ terminal</span>`}</div>
+      <div class="tools" role="group" aria-label="Drawing">
+        ${tool('zoom-in', '+', 'Zoom in (+)', () => tree.zoom(1.4))}
+        ${tool('zoom-out', '−', 'Zoom out (-)', () => tree.zoom(1 / 1.4))}
+        ${tool('zoom-fit', 'Fit', 'Show everything (0)', () => tree.fit())}
+        ${tool('go-best', 'Best', 'Go along the best path (b)', stepBest)}
+        ${tool('fold-all', 'Fold', 'Fold all but the best path, or unfold all (f)', foldAll)}</div>
+    </div>
+    <div class="stage"><${Canvas} id="tree" view=${tree}
+      label="Drawing of the search tree. The same tree is in the list beside it."
+      onKey=${listKey(moveNode, false)} onPick=${(found) => {
+        if (found?.handle) setFolded(found.thing, !state.folded.has(found.thing));
+        else pick(found?.thing);
+      }} />${search?.nodes.length === 0 && html`<p class="empty">This search has no nodes yet.</p>`}</div>
+  </section>`;
+}
+
+function Times() {
+  const mark = (kind, words, n) =>
+    n > 0 && html`<li><i class=${kind}></i>${words} ${inGroups.format(n)}</li>`;
+  const waited = run.calls.filter((call) => waitTime(call) > 0.001).length;
+  const retried = time.retried.filter((call) => call.failed.some((one) => known(one.retry_in_ms)));
+  return html`<section class="pane time" aria-label="Time line">
+    <div class="pane-head"><h2>Calls in flight</h2>
+      <${Choice} id="colour-by" label="Colour" value=${state.colourBy}
+        options=${['purpose', 'model', 'status'].map((by) => [by, by])}
+        onChange=${(colourBy) => change({ colourBy })} />
+      <ul id="keys" class="legend" aria-label="Colours">${time.keys.slice(0, 8).map(({ name, count: n,
+        colour }) => html`<li key=${name}><i style=${{ background: colour }}></i>${name} ${
+        inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
+        mark('retried', 'retried', retried.length)}${mark('queued', 'waited for a slot', waited)}</ul></div>
+    <div class="stage"><${Canvas} id="time" view=${time}
+      label="Time line of calls. The same calls are in the list of calls."
+      onKey=${listKey(moveCall, true)} onPick=${(found) => pick(found?.thing)} />
+      ${run.calls.length === 0 && html`<p id="time-empty" class="empty">This run called no model.</p>`}
+    </div></section>`;
+}
+
+function titleOf(selected) {
+  if (!selected) return 'This run';
+  return selected.kind === 'call' ? `Call ${selected.id} ${selected.purpose ?? ''}`
+    : `${selected.parent ? 'Node' : 'Root'} ${selected.id}`;
+}
+
+function Details() {
+  const { selected, search, json } = state;
+  const inside = json ? html`<${JsonDetails} run=${run} search=${search} selected=${selected} />`
+    : !selected ? html`<${RunDetails} run=${run} search=${search} />`
+    : selected.kind === 'call' ? html`<${CallDetails} run=${run} call=${selected} alone />`
+    : html`<${NodeDetails} run=${run} search=${search} node=${selected} />`;
+  return html`<aside class="pane details" aria-label="Details">
+    <div class="pane-head"><h2 id="details-title" tabindex="-1">${titleOf(selected)}</h2>
+      <div class="tools"><button type="button" id="json" class="plain" aria-pressed=${json}
+        title="As JSON (j)" onClick=${() => change({ json: !json })}>JSON</button>
+      ${selected && html`<button type="button" id="close" class="plain" aria-label="Back to the run"
+        title="Back to the run (Esc)" onClick=${() => change({ selected: null })}>✕</button>`}</div></div>
+    <div key="${json} ${linkOf(selected)} ${search?.id}" id="details" class="scroll" tabindex="0"
+      role="region" aria-labelledby="details-title">${inside}</div></aside>`;
+}
+
+const VIEWS = { drawing: 'Drawing', lists: 'Lists', time: 'Time', details: 'Details' };
+
+function view() {
+  const without = run.searches.length === 0;
+  return html`<${RunTop} />
+    <nav class="tabs" aria-label="Views" id="tabs">${Object.entries(VIEWS).map(([name, words]) =>
+      !(without && name === 'drawing') && html`<button type="button" data-view=${name}
+        aria-pressed=${state.view === name} onClick=${() => change({ view: name })}>${words}</button>`)}
+    </nav>
+    <main id="main" class="a-run ${without ? 'no-search' : ''}" data-view=${state.view}>
+      <${Lists} />${!without && html`<${Picture} />`}<${Details} /><${Times} /></main>
+    <dialog id="help" ref=${help} aria-labelledby="help-title"><h2 id="help-title">Keys and gestures</h2>
+      <dl class="facts">${HELP.map(([keys, words]) => html`<dt>${keys}</dt><dd>${words}</dd>`)}</dl>
+      <form method="dialog"><button>Close</button></form></dialog>`;
+}
+
+/* ---- following a running run: the server sends changes in the form of the page's data ---- */
+
+const RETRY_MS = 2000;
+const MIN_PAUSE_MS = 200;
+const PAUSE_FACTOR = 5; // the pause is at least this many times as long as a redraw took
+let redrawTimer = 0;
+let redrawTook = 0;
+
+/* Replaces items with known ids and appends the others. */
+function mergeById(list, update, merge = (_, item) => item) {
+  const places = new Map(list.map((item, i) => [item.id, i]));
+  for (const item of update) {
+    const at = places.get(item.id);
+    if (at === undefined) list.push(item);
+    else list[at] = merge(list[at], item);
+  }
+}
+
+function mergeUpdate({ searches, calls, texts, ...rest }) {
+  mergeById(raw.searches, searches, (before, one) => {
+    mergeById(before.nodes, one.nodes);
+    return { ...one, nodes: before.nodes, edges: one.edges ?? before.edges };
+  });
+  mergeById(raw.calls, calls);
+  raw.texts.push(...texts);
+  Object.assign(raw, rest);
+}
+
+/* The object for a node or call of the data before. */
+function current(thing) {
+  if (thing?.kind === 'call') return run.calls.find(({ id }) => id === thing.id) ?? null;
+  return run.searches.find(({ id }) => id === thing?.searchId)?.byId.get(thing.id) ?? null;
+}
+
+const firstSearch = () =>
+  run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
+
+function redrawSoon() {
+  if (redrawTimer !== 0) return;
+  redrawTimer = setTimeout(() => {
+    redrawTimer = 0;
+    const began = performance.now();
+    const hadSearch = run.searches.length > 0;
+    run = readRun(raw);
+    time.show(run);
+    for (const drawing of [tree, time]) drawing.hovered = current(drawing.hovered);
+    const search = run.searches.find(({ id }) => id === state.search?.id) ?? firstSearch();
+    change({ search, folded: new Set([...state.folded].map(current).filter(Boolean)),
+      selected: current(state.selected), list: hadSearch || !search ? state.list : 'outline',
+      updates: state.updates + 1 });
+    redrawTook = performance.now() - began;
+  }, Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * redrawTook));
+}
+
+/* Follows changes; after an error, or if the page has missed some, loads all data again. */
+function follow() {
+  const source = new EventSource(served('/view/events', { follow: raw.follow }));
+  const again = (connected) => {
+    source.close();
+    showConnection(connected);
+    setTimeout(reload, RETRY_MS);
+  };
+  source.addEventListener('message', (event) => {
+    showConnection(true);
+    mergeUpdate(JSON.parse(event.data));
+    redrawSoon();
+  });
+  source.addEventListener('lost', () => again(true));
+  source.addEventListener('error', () => again(false));
+}
+
+async function reload() {
+  try {
+    const answer = await fetch(served('/view/data', { run: raw.name }));
+    if (!answer.ok) throw new Error(answer.statusText);
+    raw = await answer.json();
+    lowered.length = 0;
+    showConnection(true);
+    redrawSoon();
+    follow();
+  } catch {
+    showConnection(false);
+    setTimeout(reload, RETRY_MS);
+  }
+}
+
+/* ---- start ---- */
+
+theme.changed = () => {
+  readColours();
+  time.colour(state.colourBy);
+};
+time.show(run);
+mount(view);
+change({ search: firstSearch(), updates: 1 });
+followLink();
+window.addEventListener('hashchange', followLink);
+tree.draw();
+time.draw();
+if (raw.follow !== undefined) {
+  follow();
+  // The bars of calls in flight grow.
+  setInterval(() => run.run.status === 'running' && redrawTook < 50 && redrawSoon(), 1000);
+}
+performance.mark('drawn');
