@@ -123,6 +123,7 @@ function readSearch(raw) {
     .map(({ source, target, kind }) => ({ from: byId.get(source), to: byId.get(target), kind }))
     .filter(({ from, to }) => from && to && to.parent !== from);
   return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scoreRange(nodes),
+    isTerminated: nodes.some((node) => node.terminal),
     bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
     byScore: nodes.slice().sort(compareScores) };
 }

@@ -9,7 +9,6 @@ let raw = data;
 let run = readRun(raw);
 
 const NOTHING = { nodes: [], calls: [], isMatch: new Set(), above: new Set() };
-const FILTERS = ['status', 'model', 'purpose']; // of calls
 
 let state = {
   search: null,
@@ -20,7 +19,7 @@ let state = {
   list: run.searches.length > 0 ? 'outline' : 'calls',
   view: run.searches.length > 0 ? 'drawing' : 'lists', // on a narrow screen
   colourBy: 'purpose',
-  filter: { status: '', model: '', purpose: '' },
+  filter: { status: '', model: '', purpose: '' }, // of calls
   json: false, // details as JSON
   outline: [],
   calls: [],
@@ -61,11 +60,10 @@ const announce = (words) => (document.getElementById('live').textContent = words
 function go(thing) {
   if (thing.kind === 'call') return change({ selected: thing });
   const search = run.searches.find(({ id }) => id === thing.searchId);
-  let folded = search === state.search ? state.folded : new Set();
-  for (let above = thing.parent; above; above = above.parent) {
-    if (folded.has(above)) folded = new Set([...folded].filter((node) => node !== above));
-  }
-  return change({ search, folded, selected: thing });
+  const folded = new Set(search === state.search ? state.folded : []);
+  for (let above = thing.parent; above; above = above.parent) folded.delete(above);
+  const same = search === state.search && folded.size === state.folded.size;
+  return change({ search, folded: same ? state.folded : folded, selected: thing });
 }
 
 /* A click selects; a second click opens the details on narrow screens. */
@@ -344,8 +342,6 @@ function Lists() {
   const tab = (name, words, n) => html`<button type="button" role="tab" id="tab-${name}"
     aria-controls=${name} aria-selected=${list === name} onClick=${() => change({ list: name })}>${
     words}<span class="count">${inGroups.format(n)}</span></button>`;
-  const values = (by) => [...new Set([...run.calls.map((call) => valueOf(call, by)), filter[by]])]
-    .filter(Boolean).sort();
   return html`<section class="pane lists" aria-label="Lists">
     <div class="pane-head" role="tablist" aria-label="Lists">${
       hasTree && tab('outline', 'Tree', nodes.length)}${tab('calls', 'Calls', calls.length)}</div>
@@ -353,8 +349,9 @@ function Lists() {
       label="Search tree" items=${outline} active=${outline.indexOf(selected)} of=${search?.id}
       row=${nodeRow} onPick=${pickNode} onOpen=${openSelected} onKey=${listKey(moveNode, true)} />`
     : html`${run.calls.length > 0 && html`<div id="filter" class="filter" role="group"
-        aria-label="Filter calls">${FILTERS.map((by) => html`<${Choice} key=${by} name=${by}
-        value=${filter[by]} options=${[['', by], ...values(by).map((value) => [value, value])]}
+        aria-label="Filter calls">${Object.entries(time.values).map(([by, values]) =>
+        html`<${Choice} key=${by} name=${by} value=${filter[by]}
+        options=${[['', by], ...values.map((value) => [value, value])]}
         onChange=${(value) => change({ filter: { ...filter, [by]: value } })} />`)}</div>`}
       <${List} key="calls" id="calls" prefix="call" label="Calls" items=${calls}
         active=${calls.indexOf(selected)} row=${callRow} onPick=${pick} onOpen=${openSelected}
@@ -373,7 +370,7 @@ function Picture() {
           showScore(search.range.high)}</span>`}
         ${search?.bestPath.length > 0 && mark('path', 'best path')}
         ${search?.links.length > 0 && mark('link', 'other links')}
-        ${search?.nodes.some((node) => node.terminal) && html`<span>◆ terminal</span>`}</div>
+        ${search?.isTerminated && html`<span>◆ terminal</span>`}</div>
       <div class="tools" role="group" aria-label="Drawing">
         ${tool('zoom-in', '+', 'Zoom in (+)', () => tree.zoom(1.4))}
         ${tool('zoom-out', '−', 'Zoom out (-)', () => tree.zoom(1 / 1.4))}
@@ -393,7 +390,6 @@ function Picture() {
 function Times() {
   const mark = (kind, words, n) =>
     n > 0 && html`<li><i class=${kind}></i>${words} ${inGroups.format(n)}</li>`;
-  const waited = run.calls.filter((call) => waitTime(call) > 0.001).length;
   const retried = time.retried.filter((call) => call.failed.some((one) => known(one.retry_in_ms)));
   return html`<section class="pane time" aria-label="Time line">
     <div class="pane-head"><h2>Calls in flight</h2>
@@ -403,7 +399,7 @@ function Times() {
       <ul id="keys" class="legend" aria-label="Colours">${time.keys.slice(0, 8).map(({ name, count: n,
         colour }) => html`<li key=${name}><i style=${{ background: colour }}></i>${name} ${
         inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
-        mark('retried', 'retried', retried.length)}${mark('queued', 'waited for a slot', waited)}</ul></div>
+        mark('retried', 'retried', retried.length)}${mark('queued', 'waited for a slot', time.waited.length)}</ul></div>
     <div class="stage"><${Canvas} id="time" view=${time}
       label="Time line of calls. The same calls are in the list of calls."
       onKey=${listKey(moveCall, true)} onPick=${(found) => pick(found?.thing)} />

@@ -60,6 +60,9 @@ class Timeline extends Drawing {
     this.line = makeLine(run);
     this.retried = run.calls.filter((call) => call.failed?.length > 0);
     this.failed = run.calls.filter((call) => call.status === 'error');
+    this.waited = run.calls.filter((call) => waitTime(call) > 0.001);
+    this.values = Object.fromEntries(['status', 'model', 'purpose'].map((by) =>
+      [by, [...new Set(run.calls.map((call) => valueOf(call, by)))].sort()]));
     if (whole) this.fit();
   }
 
