@@ -1,4 +1,9 @@
-/* flow.c -- how calls move: from the queue to libcurl, and to the ended ones; see pump.h. */
+/*
+ * flow.c -- how calls move: from the queue to libcurl, and to the ended ones; see pump.h.
+ *
+ * libcurl's multi handle is on the event loop: libcurl names the sockets and the timeout it waits
+ * for, and we report what is ready.
+ */
 #include <math.h>
 
 #include "net/parts.h"
@@ -18,7 +23,7 @@ static Transfer *take_spare(Pump *p)
 void flow_spare(Pump *p, Transfer *t)
 {
     t->call = NULL;
-    if (p->spare_count >= (size_t)p->options.max_total) {
+    if (p->spare_count >= (size_t)p->max_total) {
         transfer_free(t);
         return;
     }
@@ -26,36 +31,17 @@ void flow_spare(Pump *p, Transfer *t)
     p->spare_count++;
 }
 
-/* Removes a transfer from the multi handle, the active ones and the host's count. */
-static void leave(Pump *p, Transfer *t)
-{
-    multi_remove(t);
-    TAILQ_REMOVE(&p->active, t, link);
-    p->starved = false;
-    p->stats.in_flight--;
-    p->stats.connections += t->result.new_connections;
-    t->call->host->in_flight--;
-}
-
 void flow_retire(Pump *p, Transfer *t)
 {
     Call *c = t->call;
-    leave(p, t);
+    curl_multi_remove_handle(p->multi, t->easy);
+    TAILQ_REMOVE(&p->active, t, link);
+    p->stats.in_flight--;
+    p->stats.connections += t->result.new_connections;
+    c->host->in_flight--;
     calls_remove(p, c->id);
     host_drop_if_idle(p, c->host);
     c->host = NULL;
-}
-
-/* Out of descriptors: puts the call back at the head of its queue and lowers the concurrency. */
-static void requeue(Pump *p, Transfer *t)
-{
-    Call *c = t->call;
-    leave(p, t);
-    p->concurrency = p->stats.in_flight;
-    c->transfer = NULL;
-    TAILQ_INSERT_HEAD(&c->host->queue, c, queued);
-    p->stats.queued++;
-    flow_spare(p, t);
 }
 
 void flow_end(Pump *p, Transfer *t)
@@ -68,8 +54,7 @@ void flow_end(Pump *p, Transfer *t)
 static bool start_call(Pump *p, NetHost *h, double now)
 {
     Transfer *t = take_spare(p);
-    p->starved = t == NULL;
-    if (p->starved)
+    if (t == NULL)
         return false;
     Call *c = TAILQ_FIRST(&h->queue);
     TAILQ_REMOVE(&h->queue, c, queued);
@@ -78,8 +63,8 @@ static bool start_call(Pump *p, NetHost *h, double now)
     p->stats.in_flight++;
     bool begun = transfer_begin(t, c, now);
     TAILQ_INSERT_HEAD(&p->active, t, link);
-    if (!begun || !multi_add(p, t)) {
-        transfer_fail(t, "NO_MEMORY", "not enough memory to send the request");
+    if (!begun || curl_multi_add_handle(p->multi, t->easy) != CURLM_OK) {
+        reply_fail(t, "NO_MEMORY", "not enough memory to send the request");
         flow_end(p, t);
     } else {
         p->next_check = fmin(p->next_check, transfer_due(t));
@@ -87,13 +72,12 @@ static bool start_call(Pump *p, NetHost *h, double now)
     return true;
 }
 
-/* Starts queued calls, round robin over the hosts. False: out of memory, and nothing is in flight.
- */
+/* Starts queued calls, round robin over the hosts. False: out of memory. */
 static bool start_calls(Pump *p)
 {
     double now = loop_now_ms();
     size_t passed = 0; /* consecutive hosts with nothing to start */
-    while (p->stats.queued > 0 && p->stats.in_flight < p->concurrency && passed < p->host_count) {
+    while (p->stats.queued > 0 && p->stats.in_flight < p->max_total && passed < p->host_count) {
         p->host_turn = (p->host_turn + 1) % p->host_count;
         NetHost *h = p->hosts[p->host_turn];
         if (TAILQ_EMPTY(&h->queue) || h->in_flight >= h->limit) {
@@ -101,7 +85,7 @@ static bool start_calls(Pump *p)
         } else if (start_call(p, h, now)) {
             passed = 0;
         } else {
-            return p->stats.in_flight > 0;
+            return false;
         }
     }
     return true;
@@ -109,29 +93,24 @@ static bool start_calls(Pump *p)
 
 /* ---- the loop ---- */
 
-void flow_take_ended(Pump *p, CURLM *multi)
+/* Ends the transfers that libcurl reports as done. */
+static void take_ended(Pump *p)
 {
     double now = loop_now_ms();
     int left;
-    for (CURLMsg *m; (m = curl_multi_info_read(multi, &left)) != NULL;) {
+    for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left)) != NULL;) {
         if (m->msg != CURLMSG_DONE)
             continue;
         char *private = NULL;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
         Transfer *t = (Transfer *)(void *)private;
         CURLcode code = m->data.result;
-        multi_remove(t); /* frees m */
-        if (code != CURLE_OK && p->stats.in_flight > 1 && t->result.redirects == 0 &&
-            transfer_lacks_descriptor(t)) {
-            requeue(p, t);
-            continue;
-        }
-        p->concurrency += code == CURLE_OK && p->concurrency < p->max_concurrency;
+        curl_multi_remove_handle(p->multi, t->easy); /* frees m */
         bool redirected = transfer_end(t, code, now);
-        if (redirected && multi_add(p, t))
+        if (redirected && curl_multi_add_handle(p->multi, t->easy) == CURLM_OK)
             continue;
         if (redirected)
-            transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+            reply_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
         flow_end(p, t);
     }
 }
@@ -142,8 +121,8 @@ static void expire(Transfer *t, double now)
     if (t->reader.done)
         return;
     t->result.timeout = "idle";
-    transfer_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
-                  (long long)t->call->limits.idle_timeout_ms);
+    reply_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
+               (long long)t->call->limits.idle_timeout_ms);
 }
 
 /* Checks the time limits that libcurl does not have. A paused transfer is not idle. */
@@ -176,14 +155,14 @@ static void end_unwatched(Pump *p)
         if (!t->unwatched)
             continue;
         transfer_measure(t, loop_now_ms());
-        transfer_fail(t, "NO_MEMORY", "the system cannot watch more sockets");
+        reply_fail(t, "NO_MEMORY", "the system cannot watch more sockets");
         flow_end(p, t);
     }
 }
 
 static bool can_start(const Pump *p)
 {
-    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->concurrency)
+    if (p->no_memory || p->stats.queued == 0 || p->stats.in_flight >= p->max_total)
         return false;
     for (size_t i = 0; i < p->host_count; i++)
         if (!TAILQ_EMPTY(&p->hosts[i]->queue) && p->hosts[i]->in_flight < p->hosts[i]->limit)
@@ -193,7 +172,7 @@ static bool can_start(const Pump *p)
 
 void flow_schedule(Pump *p)
 {
-    double due = can_start(p) ? 0 : fmin(multis_due(p), p->next_check);
+    double due = can_start(p) ? 0 : fmin(p->curl_due, p->next_check);
     loop_timer_set(p->timer, fmax(0, due - loop_now_ms()));
 }
 
@@ -206,11 +185,94 @@ void flow_settle(Pump *p, CURLMcode code)
     flow_schedule(p);
 }
 
+static void serve_timer(Pump *p, CURLMcode *code)
+{
+    int running;
+    if (loop_now_ms() < p->curl_due)
+        return;
+    p->curl_due = INFINITY;
+    *code = curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    take_ended(p);
+}
+
 /* Sends requests before it reads replies. */
 void flow_on_due(void *pump)
 {
     Pump *p = pump;
-    CURLMcode code = start_calls(p) ? multis_serve_timers(p) : CURLM_OUT_OF_MEMORY;
+    CURLMcode code = CURLM_OUT_OF_MEMORY;
+    if (start_calls(p)) {
+        code = CURLM_OK;
+        serve_timer(p, &code);
+    }
     check_times(p);
     flow_settle(p, code);
+}
+
+/* ---- what libcurl waits for ---- */
+
+static void on_ready(void *pump, int fd, int events)
+{
+    Pump *p = pump;
+    int running, bits = (events & LOOP_READ ? CURL_CSELECT_IN : 0) |
+                        (events & LOOP_WRITE ? CURL_CSELECT_OUT : 0);
+    CURLMcode code = curl_multi_socket_action(p->multi, fd, bits, &running);
+    take_ended(p);
+    flow_settle(p, code);
+}
+
+/* If on_change returned an error, libcurl would abort all transfers: only this one ends instead. */
+static void lose_socket(Pump *p, CURL *easy)
+{
+    char *private = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
+    if (private != NULL)
+        ((Transfer *)(void *)private)->unwatched = p->any_unwatched = true;
+}
+
+static int events_of(int what)
+{
+    return (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
+}
+
+/* libcurl wants to watch a socket for other events. */
+static int on_change(CURL *easy, curl_socket_t fd, int what, void *pump, void *known)
+{
+    Pump *p = pump;
+    LoopHandle *w = known;
+    if (what == CURL_POLL_REMOVE) {
+        loop_end(w);
+        curl_multi_assign(p->multi, fd, NULL);
+    } else if (w != NULL) {
+        if (loop_watch_for(w, events_of(what)) != 0)
+            lose_socket(p, easy);
+    } else {
+        w = loop_watch(fd, events_of(what), on_ready, p);
+        curl_multi_assign(p->multi, fd, w);
+        if (w == NULL)
+            lose_socket(p, easy);
+    }
+    return 0;
+}
+
+static int on_timer(CURLM *multi, long timeout_ms, void *pump)
+{
+    Pump *p = pump;
+    (void)multi;
+    p->curl_due = timeout_ms < 0 ? INFINITY : loop_now_ms() + (double)timeout_ms;
+    flow_schedule(p);
+    return 0;
+}
+
+bool flow_open(Pump *p)
+{
+    p->multi = curl_multi_init();
+    if (p->multi == NULL)
+        return false;
+    curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, (long)p->max_total);
+    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_change);
+    curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
+    curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
+    return true;
 }

@@ -1,4 +1,7 @@
-/* parts.h -- what the files of src/net share: calls, hosts, transfers and the pump. */
+/*
+ * parts.h -- what the files of src/net share: calls, hosts, transfers and the pump. Each file uses
+ * those before it: call, host, reply, transfer, flow, pump.
+ */
 #ifndef PONDER_NET_PARTS_H
 #define PONDER_NET_PARTS_H
 
@@ -10,7 +13,6 @@
 #include "net/pump.h"
 
 typedef struct NetHost NetHost;
-typedef struct Multi Multi;
 typedef struct Transfer Transfer;
 
 /* ---- call.c: a request while it is queued or in flight; one block of memory ---- */
@@ -69,7 +71,7 @@ NetHost *host_get(Pump *p, const char *origin);
 void host_drop_if_idle(Pump *p, NetHost *h);
 void hosts_free(Pump *p);
 
-/* ---- transfer.c: one easy handle and the reply it is reading ---- */
+/* ---- reply.c: the reply that a transfer is reading; libcurl's callbacks ---- */
 
 typedef enum BodyMode { BODY_UNKNOWN, BODY_KEEP, BODY_STREAM, BODY_SKIP } BodyMode;
 
@@ -87,8 +89,6 @@ struct Transfer {
     bool paused;
     bool unwatched;     /* a socket could not be watched */
     bool no_descriptor; /* a socket could not be opened for want of descriptors */
-    Multi *multi;       /* that the easy handle is in, or NULL */
-    bool usual;         /* the easy handle has the options of an is_usual call */
     bool stream_type, json_type, html_type; /* what content-type says */
     bool has_location;
     int64_t header_bytes;
@@ -99,6 +99,20 @@ struct Transfer {
     char curl_error[CURL_ERROR_SIZE];
 };
 
+size_t reply_on_header(char *line, size_t unit, size_t count, void *arg);
+size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
+
+/* At the end of a streamed body. */
+bool reply_finish_stream(Transfer *t);
+
+/* Sets the error, unless one is set already. The text must not hold secrets. */
+void reply_fail(Transfer *t, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void reply_fail_size(Transfer *t);
+
+/* ---- transfer.c: one easy handle ---- */
+
 Transfer *transfer_new(Pump *p);
 void transfer_free(Transfer *t);
 
@@ -107,15 +121,6 @@ bool transfer_begin(Transfer *t, Call *c, double now);
 
 /* Fills in the result when libcurl is done. True: it follows a redirect instead. */
 bool transfer_end(Transfer *t, CURLcode code, double now);
-
-/* Whether it failed before it was sent, for want of descriptors. */
-bool transfer_lacks_descriptor(const Transfer *t);
-
-/* Sets the error, unless one is set already. The text must not hold secrets. */
-void transfer_fail(Transfer *t, const char *code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-void transfer_fail_size(Transfer *t);
 
 /* Fills in times, counts, and what its stream said. */
 void transfer_measure(Transfer *t, double now);
@@ -126,31 +131,10 @@ int64_t transfer_connections(const Transfer *t);
 /* The time of its idle limit, or of the end of the wait after [DONE]. */
 double transfer_due(const Transfer *t);
 
-/* ---- reply.c: libcurl's callbacks ---- */
-
-size_t reply_on_header(char *line, size_t unit, size_t count, void *arg);
-size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
-
-/* At the end of a streamed body. */
-bool reply_finish_stream(Transfer *t);
-
-/* ---- multi.c: libcurl's multi handles ---- */
-
-/* Adds a transfer to a multi handle. False: out of memory. */
-bool multi_add(Pump *p, Transfer *t);
-
-/* Removes it from its multi handle, if it is in one. */
-void multi_remove(Transfer *t);
-
-/* When the earliest of libcurl's timers expires; INFINITY: there is none. */
-double multis_due(const Pump *p);
-
-/* Tells libcurl about expired timers. */
-CURLMcode multis_serve_timers(Pump *p);
-
-void multis_close(Pump *p);
-
 /* ---- flow.c: how calls move ---- */
+
+/* Opens libcurl's multi handle. False: out of memory. */
+bool flow_open(Pump *p);
 
 /* Keeps a transfer without a call for reuse. */
 void flow_spare(Pump *p, Transfer *t);
@@ -158,9 +142,6 @@ void flow_spare(Pump *p, Transfer *t);
 /* Removes a transfer from those in flight: without, and with a result to take. */
 void flow_retire(Pump *p, Transfer *t);
 void flow_end(Pump *p, Transfer *t);
-
-/* Ends the transfers that libcurl reports as done. */
-void flow_take_ended(Pump *p, CURLM *multi);
 
 /* After any call of libcurl: starts queued calls, posts the port, sets the timer. */
 void flow_settle(Pump *p, CURLMcode code);
@@ -178,7 +159,8 @@ struct Pump {
     Alloc alloc;
     PumpOptions options;
     char *ca_file, *proxy; /* NULL where not given */
-    Multi *multis;
+    CURLM *multi;
+    double curl_due;   /* when libcurl's timer expires; INFINITY: not set */
     LoopHandle *timer; /* see flow_schedule */
     double next_check; /* no transfer is due before this time */
     NetHost **hosts;
@@ -188,9 +170,8 @@ struct Pump {
     TransferList active, spare;
     TransferList ended, taken; /* in order of completion; by pump_take, and not dropped yet */
     size_t spare_count;
-    int64_t concurrency, max_concurrency; /* calls in flight that descriptors allow */
+    int64_t max_total; /* calls in flight, as far as descriptors allow */
     bool any_paused, any_unwatched;
-    bool starved;   /* out of memory for a transfer, until one ends */
     bool no_memory; /* for the next pump_take to report */
     EventList events, taken_events;
     int64_t last_id;

@@ -60,13 +60,15 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc, .next_check = INFINITY};
+    *p = (Pump){.alloc = *alloc, .next_check = INFINITY, .curl_due = INFINITY};
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->spare);
     TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
-    if (!copy_options(p, options)) {
+    int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
+    p->max_total = options->max_total < room ? options->max_total : room > 1 ? room : 1;
+    if (!copy_options(p, options) || !flow_open(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
@@ -76,9 +78,6 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
         pump_close(p);
         return status;
     }
-    int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
-    p->max_concurrency = options->max_total < room ? options->max_total : room > 1 ? room : 1;
-    p->concurrency = p->max_concurrency;
     *out = p;
     return PUMP_OK;
 }
@@ -87,7 +86,7 @@ static void free_transfers(Pump *p, TransferList *list)
 {
     for (Transfer *t = TAILQ_FIRST(list), *next; t != NULL; t = next) {
         next = TAILQ_NEXT(t, link);
-        multi_remove(t);
+        curl_multi_remove_handle(p->multi, t->easy); /* an error if it is not in it */
         call_free(&p->alloc, t->call);
         transfer_free(t);
     }
@@ -101,7 +100,7 @@ void pump_close(Pump *p)
     free_transfers(p, &p->ended);
     free_transfers(p, &p->taken);
     free_transfers(p, &p->spare);
-    multis_close(p);
+    curl_multi_cleanup(p->multi);
     loop_end(p->timer);
     loop_unpost(&p->port);
     hosts_free(p);
@@ -176,7 +175,7 @@ PumpStatus pump_take(Pump *p)
     TAILQ_CONCAT(&p->taken, &p->ended, link);
     loop_unpost(&p->port);
     bool no_memory = p->no_memory;
-    p->no_memory = p->starved = false; /* memory may be free again */
+    p->no_memory = false; /* memory may be free again */
     flow_schedule(p);
     return no_memory ? PUMP_NO_MEMORY : PUMP_OK;
 }

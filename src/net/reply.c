@@ -14,6 +14,8 @@
  *      JSON lines     2xx      <            any                 body
  *      JSON lines     2xx      other        not html            stream
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,6 +27,27 @@ enum {
     MAX_BATCH_BYTES = 8 * 1024 * 1024, /* beyond this, streams pause */
     MAX_BATCH_EVENTS = 64 * 1024,
 };
+
+/* ---- failures ---- */
+
+void reply_fail(Transfer *t, const char *code, const char *format, ...)
+{
+    Result *r = &t->result;
+    if (r->code != NULL)
+        return;
+    r->code = code;
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(r->error, sizeof r->error, "%s: ", t->origin);
+    vsnprintf(r->error + n, sizeof r->error - (size_t)n, format, args);
+    va_end(args);
+}
+
+void reply_fail_size(Transfer *t)
+{
+    reply_fail(t, "TOO_LARGE", "the reply exceeds max_body_bytes (%lld)",
+               (long long)t->call->limits.max_body_bytes);
+}
 
 /* ---- headers ---- */
 
@@ -76,11 +99,11 @@ static bool read_header(Transfer *t, const char *line, size_t n)
         t->has_location = true;
     }
     if (++t->result.header_count > MAX_HEADERS) {
-        transfer_fail(t, "TOO_LARGE", "the reply has more than %d headers", MAX_HEADERS);
+        reply_fail(t, "TOO_LARGE", "the reply has more than %d headers", MAX_HEADERS);
         return false;
     }
     if (!keep_header(t, line, name_size, value, size)) {
-        transfer_fail(t, "NO_MEMORY", "not enough memory for the reply's headers");
+        reply_fail(t, "NO_MEMORY", "not enough memory for the reply's headers");
         return false;
     }
     return true;
@@ -111,8 +134,8 @@ size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
     }
     t->header_bytes += (int64_t)n;
     if (t->header_bytes > t->call->limits.max_header_bytes) {
-        transfer_fail(t, "TOO_LARGE", "the reply's headers exceed max_header_bytes (%lld)",
-                      (long long)t->call->limits.max_header_bytes);
+        reply_fail(t, "TOO_LARGE", "the reply's headers exceed max_header_bytes (%lld)",
+                   (long long)t->call->limits.max_header_bytes);
         return ABORT;
     }
     return read_header(t, line, n) ? n : ABORT;
@@ -124,7 +147,7 @@ static bool keep_bytes(Transfer *t, const char *bytes, size_t n)
 {
     if (buffer_append(&t->result.body, &t->pump->alloc, bytes, n))
         return true;
-    transfer_fail(t, "NO_MEMORY", "not enough memory for the reply");
+    reply_fail(t, "NO_MEMORY", "not enough memory for the reply");
     return false;
 }
 
@@ -132,13 +155,13 @@ static void explain_stream_failure(Transfer *t, SseStatus status)
 {
     const CallLimits *l = &t->call->limits;
     if (status == SSE_LINE_TOO_LONG)
-        transfer_fail(t, "TOO_LARGE", "a line of the stream exceeds max_line_bytes (%lld)",
-                      (long long)l->max_line_bytes);
+        reply_fail(t, "TOO_LARGE", "a line of the stream exceeds max_line_bytes (%lld)",
+                   (long long)l->max_line_bytes);
     else if (status == SSE_EVENT_TOO_LARGE)
-        transfer_fail(t, "TOO_LARGE", "an event of the stream exceeds max_event_bytes (%lld)",
-                      (long long)l->max_event_bytes);
+        reply_fail(t, "TOO_LARGE", "an event of the stream exceeds max_event_bytes (%lld)",
+                   (long long)l->max_event_bytes);
     else
-        transfer_fail(t, "NO_MEMORY", "not enough memory for the stream");
+        reply_fail(t, "NO_MEMORY", "not enough memory for the stream");
 }
 
 /* Reads a piece of the stream, or its end (NULL), into events. */
@@ -159,7 +182,6 @@ static bool read_stream(Transfer *t, const char *bytes, size_t n)
     if (t->reader.done && t->done_at == 0) {
         t->done_at = loop_now_ms();
         t->pump->next_check = 0; /* this transfer is now due earlier */
-        flow_schedule(t->pump);
     }
     if (status != SSE_OK)
         explain_stream_failure(t, status);
@@ -234,7 +256,7 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)
     }
     t->received += (int64_t)n;
     if (t->received > t->call->limits.max_body_bytes) {
-        transfer_fail_size(t);
+        reply_fail_size(t);
         return ABORT;
     }
     return read_body(t, bytes, n) ? n : ABORT;

@@ -1,8 +1,6 @@
 /* transfer.c -- one easy handle: its options, its redirects, its result. */
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,12 +49,6 @@ static bool set_pointer(CURL *e, CURLoption option, const void *value)
     return curl_easy_setopt(e, option, value) == CURLE_OK;
 }
 
-/* Most calls: between two of them most options stay as they are. */
-static bool is_usual(const Call *c)
-{
-    return c->body != NULL && strcmp(c->method, "POST") == 0 && c->ca_file == NULL;
-}
-
 static bool set_method(CURL *e, const Call *c)
 {
     if (strcmp(c->method, "HEAD") == 0)
@@ -101,7 +93,7 @@ static int before_request(void *transfer, char *ip, char *local_ip, int port, in
     bool again = t->sent;
     (void)local_ip, (void)port, (void)local_port;
     if (t->call->limits.public_only && !address_is_public(ip)) {
-        transfer_fail(t, "DENIED", "its address is not a public one");
+        reply_fail(t, "DENIED", "its address is not a public one");
         return CURL_PREREQFUNC_ABORT;
     }
     t->sent = true;
@@ -155,20 +147,13 @@ static bool set_limits(Transfer *t, double now)
                CURLE_OK;
 }
 
-/* Setting all options costs about as much as sending the request, so constant ones are kept between
- * usual calls. CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities.
- */
+/* CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities. */
 static bool set_options(Transfer *t, const char *url, double now)
 {
     CURL *e = t->easy;
     const Call *c = t->call;
-    bool tls = strncmp(t->origin, "https:", 6) == 0, usual = is_usual(c);
-    bool kept = t->usual && usual;
-    t->usual = false;
-    if (!kept && !set_constants(t))
-        return false;
-    t->usual = usual;
-    return set_pointer(e, CURLOPT_URL, url) && set_limits(t, now) &&
+    bool tls = strncmp(t->origin, "https:", 6) == 0;
+    return set_constants(t) && set_pointer(e, CURLOPT_URL, url) && set_limits(t, now) &&
            set_long(e, CURLOPT_PIPEWAIT, tls) && set_pointer(e, CURLOPT_HTTPHEADER, c->headers) &&
            set_method(e, c) && set_pointer(e, CURLOPT_ACCEPT_ENCODING, accepted_encoding(c)) &&
            (c->ca_file == NULL || set_pointer(e, CURLOPT_CAINFO, c->ca_file)) &&
@@ -221,25 +206,6 @@ double transfer_due(const Transfer *t)
 }
 
 /* ---- ending ---- */
-
-void transfer_fail(Transfer *t, const char *code, const char *format, ...)
-{
-    Result *r = &t->result;
-    if (r->code != NULL)
-        return;
-    r->code = code;
-    va_list args;
-    va_start(args, format);
-    int n = snprintf(r->error, sizeof r->error, "%s: ", t->origin);
-    vsnprintf(r->error + n, sizeof r->error - (size_t)n, format, args);
-    va_end(args);
-}
-
-void transfer_fail_size(Transfer *t)
-{
-    transfer_fail(t, "TOO_LARGE", "the reply exceeds max_body_bytes (%lld)",
-                  (long long)t->call->limits.max_body_bytes);
-}
 
 static double info_ms(Transfer *t, CURLINFO info)
 {
@@ -319,12 +285,12 @@ static void fail_timeout(Transfer *t)
     if (info_ms(t, CURLINFO_PRETRANSFER_TIME_T) == 0 &&
         t->result.total_ms < (double)l->timeout_ms) {
         t->result.timeout = "connect";
-        transfer_fail(t, "TIMEOUT", "no connection within connect_timeout_ms (%lld)",
-                      (long long)l->connect_timeout_ms);
+        reply_fail(t, "TIMEOUT", "no connection within connect_timeout_ms (%lld)",
+                   (long long)l->connect_timeout_ms);
     } else {
         t->result.timeout = "total";
-        transfer_fail(t, "TIMEOUT", "no complete reply within timeout_ms (%lld)",
-                      (long long)l->timeout_ms);
+        reply_fail(t, "TIMEOUT", "no complete reply within timeout_ms (%lld)",
+                   (long long)l->timeout_ms);
     }
 }
 
@@ -337,30 +303,30 @@ static bool is_tls_abort(CURLcode code, const char *text)
 }
 
 /* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
-bool transfer_lacks_descriptor(const Transfer *t)
+static bool lacks_descriptor(const Transfer *t)
 {
     return !t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS);
 }
 
 static void fail_curl(Transfer *t, CURLcode code)
 {
-    if (transfer_lacks_descriptor(t))
-        transfer_fail(t, "CONNECT", "too many open files%s", loop_descriptor_hint(EMFILE));
+    if (lacks_descriptor(t))
+        reply_fail(t, "CONNECT", "too many open files%s", loop_descriptor_hint(EMFILE));
     if (code == CURLE_OPERATION_TIMEDOUT) {
         fail_timeout(t);
         return;
     }
     if (code == CURLE_FILESIZE_EXCEEDED)
-        transfer_fail_size(t);
+        reply_fail_size(t);
     if (code == CURLE_OUT_OF_MEMORY && t->in_headers)
-        transfer_fail(t, "TOO_LARGE", "a line of the reply's headers is too long for libcurl");
+        reply_fail(t, "TOO_LARGE", "a line of the reply's headers is too long for libcurl");
     if (code == CURLE_ABORTED_BY_CALLBACK)
-        transfer_fail(t, "CONNECT", "the connection closed before a reply");
+        reply_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
     const char *name = is_tls_abort(code, text) ? "CONNECT" : code_of(code);
     if (*text == '\0' || call_leaks(t->call, text))
         text = curl_easy_strerror(code);
-    transfer_fail(t, name, "%s", text);
+    reply_fail(t, name, "%s", text);
 }
 
 static bool becomes_get(long status, const char *method)
@@ -389,16 +355,14 @@ static bool follow(Transfer *t, const char *location, double now)
     char origin[ORIGIN_SIZE];
     Call *c = t->call;
     if (t->result.redirects >= c->limits.max_redirects) {
-        transfer_fail(t, "BAD_REPLY", "more than %lld redirects",
-                      (long long)c->limits.max_redirects);
+        reply_fail(t, "BAD_REPLY", "more than %lld redirects", (long long)c->limits.max_redirects);
     } else if (!origin_of(location, origin)) {
-        transfer_fail(t, "BAD_REPLY", "redirect to a URL that is not http or https");
+        reply_fail(t, "BAD_REPLY", "redirect to a URL that is not http or https");
     } else if (strncmp(t->origin, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0) {
-        transfer_fail(t, "BAD_REPLY", "redirect from https to http refused");
+        reply_fail(t, "BAD_REPLY", "redirect from https to http refused");
     } else if (!c->limits.cross_host_redirects && !is_same_host(t->origin, origin)) {
-        transfer_fail(t, "BAD_REPLY",
-                      "redirect to another host refused: %s (cross_host_redirects allows it)",
-                      origin);
+        reply_fail(t, "BAD_REPLY",
+                   "redirect to another host refused: %s (cross_host_redirects allows it)", origin);
     } else {
         if (strcmp(origin, t->origin) != 0)
             call_drop_secret_headers(c);
@@ -409,7 +373,7 @@ static bool follow(Transfer *t, const char *location, double now)
         forget_reply(t);
         if (set_options(t, location, now))
             return true;
-        transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+        reply_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
     }
     return false;
 }
@@ -423,7 +387,7 @@ static bool try_redirect(Transfer *t, double now)
         return false;
     location = strdup(location);
     if (location == NULL)
-        transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+        reply_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
     bool followed = location != NULL && follow(t, location, now);
     free(location);
     return followed;
@@ -432,7 +396,6 @@ static bool try_redirect(Transfer *t, double now)
 bool transfer_end(Transfer *t, CURLcode code, double now)
 {
     Result *r = &t->result;
-    t->usual = t->usual && code == CURLE_OK; /* after a failure, reset the handle */
     if (t->mode == BODY_STREAM && code == CURLE_OK)
         reply_finish_stream(t);
     transfer_measure(t, now);
