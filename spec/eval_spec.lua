@@ -509,7 +509,11 @@ describe("decide", function()
     end)
 
     it("needs another policy, and scores from 0 to 1", function()
-        assert.has_error(function() decided({ b = 1 }, {}) end)
+        for message, case in pairs { ["another policy"] = { { b = 1 }, {} },
+            ['not against "all"'] = { { a = 1, b = 1 }, { against = "all" } } } do
+            local ok, why = pcall(decided, table.unpack(case))
+            assert.is_true(not ok and why:find(message, 1, true) ~= nil, why)
+        end
         local notice, lines = require "ponder.notice", {}
         notice.forget()
         local before = notice.listen(function(line) lines[#lines + 1] = line end)

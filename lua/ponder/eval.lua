@@ -161,6 +161,8 @@ function eval.run(given, opts)
     end
     if opts.decide and (not evaluation.baseline or not evaluation.policies[2]) then
         error("eval.run: decide needs a baseline among the policies, and another policy", 2)
+    elseif opts.decide and opts.against == "all" then
+        error('eval.run: decide compares with the baseline only, not against "all"', 2)
     end
     meta.against = opts.against or evaluation.against
     log.event(work.BEGIN, meta)

@@ -27,8 +27,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field curves boolean? false: it has none
 ---@field exclude_errors boolean?
 ---@field scorers string[]
----@field decide number? see ponder.eval.run, with `margin`
----@field margin number?
+---@field decide number? see ponder.eval.run
 ---@field cut "budget"|"timeout"|"interrupted"|nil why it ended early
 ---@field left_out {runs: integer, calls: integer, tokens: integer, cost: number}? runs that were
 ---  begun but are not measured, and what was paid for them
