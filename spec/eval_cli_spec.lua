@@ -114,7 +114,8 @@ describe("ponder eval", function()
         assert.is_true(pilot[1].items > 20)
         assert.matches("\nio and const +", ponder({ "--power", "0.2", "a.db" }).out)
         for words, message in pairs { ["0.05 acuracy=1"] = "expected a difference such as",
-            ["1.5"] = "must be above 0 and below 1", ["0.1 correlation=2"] = "from %-1 to 1" } do
+            ["1.5"] = "must be above 0 and below 1", ["0.1 correlation=2"] = "from %-1 to 1",
+            ["0.6 accuracy=0.5"] = "no accuracy differs from this one by as much" } do
             local refused = ponder { "--power", words }
             assert.equal(2, refused.status)
             assert.matches(message, refused.err)

@@ -147,6 +147,8 @@ function power.parse(text)
         return nil, "--power: the difference must be above 0 and below 1"
     elseif guess.accuracy < 0 or guess.accuracy > 1 then
         return nil, "--power: the accuracy must be from 0 to 1"
+    elseif guess.accuracy + guess.delta > 1 and guess.accuracy < guess.delta then
+        return nil, "--power: no accuracy differs from this one by as much"
     elseif guess.correlation and math.abs(guess.correlation) > 1 then
         return nil, "--power: the correlation must be from -1 to 1"
     end

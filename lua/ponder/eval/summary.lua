@@ -297,15 +297,17 @@ local function decide(result, decisions, gathered, items)
     for _, policy in ipairs(result.policies) do
         local one = decisions.by_policy[policy.name]
         if one then
-            local difference, measured = decided_difference(one), summary.difference(matched(
-                gathered[policy.name].scores, gathered[meta.baseline].scores, items))
+            local difference = decisions.out_of_range and { method = "none" }
+                or decided_difference(one)
+            local measured = summary.difference(matched(gathered[policy.name].scores,
+                gathered[meta.baseline].scores, items))
             for _, name in ipairs { "n", "runs", "correlation" } do
                 difference[name] = measured[name]
             end
             policy.decision = one:result()
             result.pairs[#result.pairs + 1] = { first = policy.name, second = meta.baseline,
-                difference = difference,
-                p_holm = math.min(1, difference.p * (#meta.policies - 1)) }
+                difference = difference, p_holm = difference.p
+                    and math.min(1, difference.p * (#meta.policies - 1)) }
         end
         local xs, mean = {}, 0.0
         for _, sum in pairs(gathered[policy.name].blocks) do
