@@ -37,18 +37,21 @@ function estimate.is_binary(xs)
     return true
 end
 
+-- The number of clusters.
+local function count_clusters(clusters)
+    local seen, count = {}, 0
+    for _, cluster in ipairs(clusters) do
+        count = count + (seen[cluster] and 0 or 1)
+        seen[cluster] = true
+    end
+    return count
+end
+
 ---Whether any cluster has more than one score.
 ---@param clusters any[]
 ---@return boolean
 function estimate.repeats(clusters)
-    local seen = {}
-    for _, cluster in ipairs(clusters) do
-        if seen[cluster] then
-            return true
-        end
-        seen[cluster] = true
-    end
-    return false
+    return count_clusters(clusters) < #clusters
 end
 
 ---The cluster of a record: its item's, else its item.
@@ -66,16 +69,6 @@ local function is_share(xs)
         end
     end
     return true
-end
-
--- The number of clusters.
-local function count_clusters(clusters)
-    local seen, count = {}, 0
-    for _, cluster in ipairs(clusters) do
-        count = count + (seen[cluster] and 0 or 1)
-        seen[cluster] = true
-    end
-    return count
 end
 
 -- The limits of a mean by Student's distribution, within those of its values; nil without a
@@ -147,6 +140,7 @@ end
 ---@field method string
 ---@field n integer pairs
 ---@field clusters integer?
+---@field effective_items number? independent items that would have the same interval
 ---@field spread number? standard deviation of the clusters' mean differences
 ---@field both integer? right in both; for binary scores
 ---@field first_only integer?
@@ -171,28 +165,6 @@ function estimate.paired(xs, ys, clusters)
         method = "student, clustered CR1" }
 end
 
--- Newcombe's interval and McNemar's test, for few items those for clusters.
-local function independent(xs, ys, clusters)
-    local cells = { [0] = 0, 0, 0, 0 }
-    for i, x in ipairs(xs) do
-        local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
-        cells[cell] = cells[cell] + 1
-    end
-    local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
-    local result = { method = "newcombe, mcnemar", both = both, first_only = first,
-        second_only = second, neither = neither, clusters = #xs }
-    if #xs < estimate.FEW then
-        local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
-        result.value, result.lower, result.upper, result.p = d[1], d[2], d[3], d[4]
-        result.method = "clustered difference"
-    else
-        local interval = stats.newcombe_paired(both, first, second, neither, estimate.CONFIDENCE)
-        result.value, result.lower, result.upper = interval[1], interval[2], interval[3]
-        result.p = stats.mcnemar_exact(first, second)
-    end
-    return result
-end
-
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
 ---of independent items, those of stats.clustered_difference for few items and for clusters, else
 ---those of `paired`.
@@ -207,12 +179,27 @@ function estimate.difference(xs, ys, clusters)
     local result
     if not (estimate.is_binary(xs) and estimate.is_binary(ys)) then
         result = estimate.paired(xs, ys, clusters)
-    elseif estimate.repeats(clusters) then
-        local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
-        result = { value = d[1], lower = d[2], upper = d[3], p = d[4], effective_items = d[5],
-            clusters = count_clusters(clusters), method = "clustered difference" }
     else
-        result = independent(xs, ys, clusters)
+        local cells = { [0] = 0, 0, 0, 0 }
+        for i, x in ipairs(xs) do
+            local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
+            cells[cell] = cells[cell] + 1
+        end
+        local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
+        local count = count_clusters(clusters)
+        result = count < #xs and {} or { both = both, first_only = first, second_only = second,
+            neither = neither }
+        result.clusters = count
+        if count < math.max(#xs, estimate.FEW) then
+            result.method = "clustered difference"
+            local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
+            result.value, result.lower, result.upper = d[1], d[2], d[3]
+            result.p, result.effective_items = d[4], d[5]
+        else
+            result.method, result.p = "newcombe, mcnemar", stats.mcnemar_exact(first, second)
+            result.value, result.lower, result.upper = table.unpack(stats.newcombe_paired(both,
+                first, second, neither, estimate.CONFIDENCE))
+        end
     end
     result.n = #xs
     local means, sizes = moments.cluster_sums(moments.differences(xs, ys), clusters, 0.0)
