@@ -24,6 +24,11 @@ describe("ponder eval", function()
         assert.matches("\nio is better than const %(p <0%.001%)\n", result.out)
         assert.matches("20 items, 1 epoch, seed 0", result.out)
         assert.is_nil(result.out:find("\27", 1, true))
+        for _, paid in ipairs { "20 requests, 220 tokens, %?", "0 requests, 0 tokens, %$0.00" } do
+            local cached = ponder { "--no-log", "--cache", "c.db", "sums.lua" }
+            assert.equal(paid:sub(1, 1) == "0", cached.out:find("\nio: asked 20 requests, 220 "
+                .. "tokens, %S+, and paid for " .. paid .. "\n") ~= nil, cached.out)
+        end
     end)
 
     it("prints only one object with --json", function()

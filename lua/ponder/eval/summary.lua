@@ -268,7 +268,7 @@ end
 ---@param xs number[]
 ---@param ys number[]
 ---@param clusters any[]
----@param items any[] what tells the item of each run
+---@param items any[] of each run
 ---@return ponder.eval.Difference
 function summary.difference(xs, ys, clusters, items)
     local result = estimate.difference(xs, ys, clusters)

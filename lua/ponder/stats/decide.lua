@@ -135,7 +135,7 @@ function Deciding:add(d)
     return self.verdict
 end
 
----What it has come to.
+---The decision so far.
 ---@return ponder.stats.Decision
 function Deciding:result()
     local half = self.alpha / 2

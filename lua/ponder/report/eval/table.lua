@@ -123,8 +123,8 @@ local function note_outcomes(lines, policy, meta)
             return amount.of(of.calls.total, "request"), amount.of(of.tokens.total, "token"),
                 amount.money(of.cost and of.cost.total)
         end
-        parts[#parts + 1] = ("paid for %s, %s, %s"):format(facts(paid))
-            .. (" of %s, %s, %s asked"):format(facts(policy))
+        parts[#parts + 1] = ("asked %s, %s, %s"):format(facts(policy))
+            .. (", and paid for %s, %s, %s"):format(facts(paid))
     end
     if policy.score_cost or policy.score_unpriced > 0 then
         parts[#parts + 1] = ("judges cost %s"):format(amount.cost { cost = policy.score_cost,
