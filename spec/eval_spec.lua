@@ -347,8 +347,8 @@ describe("budgets", function()
     end
 
     -- What a budget left of runs that ask once and 8 times.
-    local function cut(opts)
-        local m = open(function(n) task.sleep(0.004) return tostring(n) end)
+    local function cut(opts, pause)
+        local m = open(function(n) task.sleep(pause or 0.001) return tostring(n) end)
         local result = run({ data = items(40), score = "numeric", policies = {
             eight = asking(m, 8), one = asking(m, 1) } }, opts)
         local eight, one = policy_of(result, "eight"), policy_of(result, "one")
@@ -376,7 +376,8 @@ describe("budgets", function()
     end)
 
     it("of time, too", function()
-        assert.equal("timeout", cut { timeout_ms = 500, concurrency = 2 }.unfinished.reason)
+        assert.equal("timeout", cut({ timeout_ms = 2000, concurrency = 2 },
+            0.02).unfinished.reason)
     end)
 
     it("that refuse a scorer's call leave its run out", function()
