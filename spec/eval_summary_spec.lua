@@ -97,6 +97,12 @@ describe("statistics of a result", function()
         assert.is_true(p == a.p_holm and p > a.difference.p)
         assert.same({ "all", 3 }, { compared({}).meta.against, #compared({}).pairs })
         assert.equal(3, #compared({ against = "all" }, "b").pairs)
+        local many = {}
+        for i = 1, 41 do
+            many[("p%02d"):format(i)] = function() return i end
+        end
+        result = run({ data = items(2), score = "numeric", policies = many }, { against = "all" })
+        assert.same({ 40, "baseline" }, { #result.pairs, result.meta.against })
     end)
 
     it("say why an interval excludes 0 if p does not, and what is equivalent", function()

@@ -121,7 +121,8 @@ end
 ---  among all policies (ponder.stats.decide); scores must be from 0 to 1
 ---@field baseline? string the policy that others are compared with
 ---@field against? "baseline"|"all" compare with the baseline only, the default where one is named,
----  or all policies with each other; p is adjusted for the number of comparisons
+---  or all policies with each other, if there are up to 40; p is adjusted for the number of
+---  comparisons
 ---@field margin? number above 0 and below 1: differences below it do not matter; where all of an
 ---  interval is below it, policies are `equivalent`, which decides, too
 ---@field exclude_errors? boolean default false: failed runs count as wrong

@@ -349,11 +349,13 @@ end
 
 local function compare_pairs(gathered, meta, items)
     local list = json.array {}
-    local all = meta.against ~= "baseline" and #meta.policies <= MAX_ALL_PAIRS
+    if #meta.policies > MAX_ALL_PAIRS then
+        meta.against = "baseline"
+    end
     for i, first in ipairs(meta.policies) do
         for j = 1, i - 1 do
             local second = meta.policies[j]
-            if all or second == meta.baseline then
+            if meta.against ~= "baseline" or second == meta.baseline then
                 list[#list + 1] = { first = first, second = second, difference = summary.difference(
                     matched(gathered[first].scores, gathered[second].scores, items)) }
             end
