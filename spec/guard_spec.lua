@@ -123,3 +123,13 @@ describe("a file that cannot be opened", function()
         assert.matches("\nfile %(0x%x+%)\tnil\n$", r.out)
     end)
 end)
+
+describe("files that a script has open", function()
+    it("are not inherited by child processes", function()
+        assert.equal("0\t0", out [[
+            local a, b = io.tmpfile(), io.open("/etc/hosts")
+            local process = require "ponder.process"
+            local seen = process.run { command = { "ls", "-l", "/proc/self/fd" } }.stdout
+            print(select(2, seen:gsub("deleted", "")), select(2, seen:gsub("/etc/hosts", "")))]])
+    end)
+end)

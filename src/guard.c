@@ -11,6 +11,7 @@
  *   debug.getregistry         returns a copy: C code looks up its metatables in the registry
  *
  *   io.open, popen, lines     add a hint when descriptors have run out; so do loadfile and dofile
+ *   io.open, tmpfile          child processes do not inherit the file
  *   io.open for writing, io.output, popen, tmpfile, os.execute, remove, rename, tmpname,
  *   package.loadlib           refused in a replay: see api/offline.h
  *
@@ -19,6 +20,7 @@
 #include "guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -54,12 +56,26 @@ static int hint_at_results(lua_State *L, int results)
     return results;
 }
 
+static int close_in_children(lua_State *L, int results)
+{
+    luaL_Stream *stream = luaL_testudata(L, -1, LUA_FILEHANDLE);
+    if (stream != NULL)
+        fcntl(fileno(stream->f), F_SETFD, FD_CLOEXEC);
+    return results;
+}
+
 /* Reading is allowed in a replay: it has no effect outside. */
 static int guard_io_open(lua_State *L)
 {
     if (strpbrk(luaL_optstring(L, 2, "r"), "wa+") != NULL)
         offline_refuse(L, "io.open for writing");
-    return hint_at_results(L, original.io_open(L));
+    return hint_at_results(L, close_in_children(L, original.io_open(L)));
+}
+
+static int guard_io_tmpfile(lua_State *L)
+{
+    offline_refuse(L, "io.tmpfile");
+    return close_in_children(L, original.io_tmpfile(L));
 }
 
 static int guard_io_lines(lua_State *L)
@@ -98,7 +114,6 @@ static int guard_io_output(lua_State *L)
         return original.library##_##name(L);                                                       \
     }
 
-REFUSED(io, tmpfile)
 REFUSED(os, execute)
 REFUSED(os, remove)
 REFUSED(os, rename)

@@ -1,5 +1,5 @@
 --- The records of an evaluation, in a temporary file without a name, so that memory does not grow
---- with them. Where none can be made (a confined script), their texts stay in memory.
+--- with them. Where none can be made (in a replay, a confined script), their texts stay in memory.
 
 local json = require "ponder.json"
 local sequence = require "ponder.sequence"
