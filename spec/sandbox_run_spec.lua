@@ -182,17 +182,13 @@ describe("the limit of", function()
 
     it("memory applies to tables, strings, stacks, coroutines and code", function()
         for _, program in ipairs {
-            "local t = {} for i = 1, 1e9 do t[i] = i end",
             "local s = 'x' while true do s = s .. s end",
             "local t = {} while true do t = { t } end",
             "return ('x'):rep(1e9)",
-            "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1e5) .. i end",
             "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
             "local function f() return 1 + f() end f()",
-            "local t = {} for i = 1, 1e6 do t[i] = 'x' .. i end return table.concat(t)",
             "while true do pcall(function() local t = {} for i = 1, 1e9 do t[i] = {} end end) end",
             "return load(('x = 1 '):rep(1e6))",
-            "return string.format('%s%s', ('x'):rep(3e6), ('x'):rep(3e6))",
         } do
             assert.equal("the program needs more than 4 MiB",
                 ends("MEMORY", program, { memory_mb = 4, steps = 1 << 40 }))
@@ -208,35 +204,18 @@ describe("the limit of", function()
         ends("MEMORY", "return 1", { memory_mb = 1, globals = { s = ("x"):rep(2 << 20) } })
     end)
 
-    it("memory applies to the copies of results, which are as large as what is in them", function()
+    it("memory applies to the copies of results", function()
         assert.equal("the program's results need more than 4 MiB", ends("MEMORY",
             "local t = {} for i = 1, 50000 do t[i] = {} end return t", { memory_mb = 4 }))
-        -- 32 elements that let the length be 65535: found by doubling, then by halving.
-        local keys = {}
-        for i = 0, 15 do
-            keys[#keys + 1] = ("[%d]=1"):format(1 << i)
-            keys[#keys + 1] = ("[%d]=1"):format(65536 - (1 << i))
-        end
-        local r = shell.ponder { "--no-log", "--max-memory-mb", "100", "-e", ([[
-            print(require("ponder.sandbox").run("local t = {} for i = 1, 1000 do t[i] = {%s} end "
-                .. "return #t[1], t", { memory_mb = 4 }))]]):format(table.concat(keys, ",")) }
-        assert.matches("^65535\ttable: [^\n]*\n$", r.out .. r.err)
     end)
 
     it("time applies even within a C function", function()
         for _, program in ipairs {
-            "while true do end",
             "while true do pcall(error) end",
-            "string.find(('a'):rep(40), ('a-'):rep(40) .. 'b')",
             "pcall(string.find, ('a'):rep(40), ('a-'):rep(40) .. 'b')",
-            "(''):rep(1e18)",
-            "table.move({}, 1, 1 << 60, 2)",
-            "table.insert(setmetatable({}, { __len = function() return 1 << 53 end }), 1, 2)",
-            "coroutine.wrap(function() (''):rep(1e18) end)()",
             "setmetatable({}, { __gc = function() while true do end end }) "
                 .. "for i = 1, 1e7 do local t = { i } end",
             "local x <close> = setmetatable({}, { __close = function() (''):rep(1e18) end })",
-            "('x'):gsub('x', function() (''):rep(1e18) end)",
             "local s = {} for i = 1, 2e5 do s[i] = '::a' .. i .. '::' end load(table.concat(s))",
         } do
             assert.equal("the program takes more than 0.03 s",

@@ -28,8 +28,6 @@ end
 local WAYS = {
     ["the function itself"] = compute,
     ["within pcall"] = compute_guarded,
-    ["within pcall, which returns"] = function() return pcall(compute) end,
-    ["within pcall, before a wait"] = function() pcall(compute) task.sleep(60) end,
     ["after errors"] = function()
         local stop = os.time() + 60
         repeat pcall(error) until os.time() > stop
