@@ -702,42 +702,35 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('details').textContent.includes('Waited140 ms')"
     end)
 
-    it("shows the selection as JSON", function()
-        b:open(page_of "sample")
-        b:run "location.hash = '#search=2&node=n3'"
-        b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
-        b:press "j"
-        local json = require "ponder.json"
-        local node = json.decode(b:text "#details pre")
-        assert.same({ "n3", 0.8, "n1", 2 }, { node.id, node.score, node.up, #node.calls })
-        assert.equal("You are terse.", node.calls[1].prompt[1].text)
-        b:press "Escape"
-        assert.equal("run", json.decode(b:text "#details pre").run.command)
-        b:press "j"
-        assert.is_truthy(b:text("#details"):find("Question", 1, true))
-    end)
-
     it("shows the command that forks from a node or a call, safe to paste", function()
-        b:open(page("fork's", function(path)
-            sample_log.write(path, function(db)
-                assert(db:execute("UPDATE nodes SET text = ? WHERE search = 2 AND id = 'n3'",
-                    "END\n\27[201~rm -rf x\rEND1"))
-            end)
-        end))
+        b:open(page("fork's", sample_log.write))
+        local function commands()
+            b:run [[document.querySelectorAll('#details .fork')
+                .forEach((one) => { one.open = true; })]]
+            return b:wait [[const shown = [...document.querySelectorAll('#details > .fork pre')];
+                return shown.length > 0 && shown.map((pre) => pre.textContent)]]
+        end
+        local log = (" '%s/fork'\\''s.db#1' "):format(dir.path)
         b:run "location.hash = '#search=2&node=n3'"
         b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
-        local command = b:text "#details .fork pre"
-        assert.equal(("cat >edited.txt <<'END2'\nEND\n[201~rm -rf x\nEND1\nEND2\n"
-            .. "ponder fork '%s/fork'\\''s.db#1' --search 2 --node n3 --text edited.txt")
-            :format(dir.path), command)
-        b:run [[const text = document.querySelector('#details .fork textarea');
-            text.value = 'another'; text.dispatchEvent(new Event('input'));]]
-        assert.is_truthy(b:text("#details .fork pre"):find("<<'END'\nanother\nEND\n", 1, true))
+        assert.same({ "ponder fork" .. log .. "--search 2 --node n3 --text edited.txt" }, commands())
         b:run "location.hash = '#call=7'"
         b:wait "return document.getElementById('details-title').textContent.startsWith('Call 7')"
-        assert.same({ "--call 7 --text edited.txt", "--call 7 --ask edited.txt" }, b:run [[
-            return [...document.querySelectorAll('#details .fork pre')]
-                .map((pre) => /--call.*$/.exec(pre.textContent)[0])]])
+        assert.same({ "ponder fork" .. log .. "--call 7 --text edited.txt",
+            "ponder fork" .. log .. "--call 7 --ask edited.txt" }, commands())
+    end)
+
+    it("names a state that is a table by the fields that its parent has not", function()
+        b:open(page("tables", function(path)
+            sample_log.write(path, function(_, w)
+                w:insert("searches", { id = 9, kind = "bfs", started_at = w.at })
+                w:node(9, 1, nil, 0, 0.5, '{"goal":24,"left":"4 4 6 8"}')
+                w:node(9, 2, 1, 1, 0.5, '{"goal":24,"left":"4 2","step":"8 - 6 = 2, then"}')
+            end)
+        end))
+        b:press("]", "]", "]")
+        assert.same({ "goal: 24, left: 4 4 6 8", "left: 4 2, step: 8 - 6 = 2, then" },
+            rows "outline")
     end)
 
     it("shows how often nodes were visited, and their values", function()

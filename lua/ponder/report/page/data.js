@@ -68,12 +68,6 @@ function scoreRange(nodes) {
   return low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
 }
 
-/* Orders nodes best first, those without a score last. */
-function compareScores(a, b) {
-  const [x, y] = [a.score ?? -Infinity, b.score ?? -Infinity];
-  return x === y ? 0 : x > y ? -1 : 1;
-}
-
 const MAX_LABEL = 2000; // characters of a node's text that a card may show
 const MIN_SHARED = 14; // a shorter common beginning is shown
 const MIN_SHARED_NARROW = 5; // the same for narrow cards; "6 - " of "6 - 4 = 2" must stay
@@ -92,12 +86,23 @@ function withoutShared(text, shared, min, mark) {
   return at < min ? text : mark + text.slice(at);
 }
 
+/* The text of a node; of a state that is a table, the fields that its parent has not, shortest first. */
+function tellingFields({ text, parent }) {
+  const own = text.startsWith('{') ? parsed(text) : null;
+  if (own === null) return text;
+  const above = parent?.text.startsWith('{') ? parsed(parent.text) : null;
+  const fields = Object.entries(own).map(([name, value]) => [name, asText(value)]);
+  const telling = fields.filter(([name, value]) => !above || asText(above[name]) !== value);
+  return (telling.length > 0 ? telling : fields).sort((a, b) => a[1].length - b[1].length)
+    .map(([name, value]) => `${name}: ${value}`).join(', ');
+}
+
 /*
  * Sets the labels of cards: texts without the beginning that a node shares with its parent or its
  * most similar sibling; `brief` is for narrow cards.
  */
 function labelNodes(nodes, roots) {
-  for (const node of nodes) node.words = firstLine(node.text, MAX_LABEL);
+  for (const node of nodes) node.words = firstLine(tellingFields(node), MAX_LABEL);
   for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
     const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
     order.forEach((node, i) => {
@@ -124,8 +129,7 @@ function readSearch(raw) {
     .filter(({ from, to }) => from && to && to.parent !== from);
   return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scoreRange(nodes),
     isTerminated: nodes.some((node) => node.terminal),
-    bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
-    byScore: nodes.slice().sort(compareScores) };
+    bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level) };
 }
 
 /* A call without an end is drawn up to the end of the run. */
@@ -141,7 +145,7 @@ function readRun(raw) {
     node?.calls.push(call);
     return call;
   });
-  return { ...raw, raw, searches, calls, end };
+  return { ...raw, searches, calls, end };
 }
 
 /* ---- the layout of a tree ---- */

@@ -1,33 +1,14 @@
-/* The details of the selection: a node, a call, or the run, as text or as JSON. */
-
-/* ---- commands to paste into a shell that fork a run ---- */
+/* The details of the selection: a node, a call, or the run. */
 
 /* Quotes a word for a shell. */
-const shellWord = (word) =>
-  (/^[\w@%+=:,./#-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`);
+const shellWord = (word) => (/^[\w@%+=:,./#-]+$/.test(word) ? word
+  : `'${String(word).replaceAll("'", "'\\''")}'`);
 
-/* Writes the text to a file, and forks with it: without what would control a terminal, in a
- * here-document whose end mark the text does not contain. */
-function forkCommand(path, words, flag, text) {
-  const clean = text.replace(/\r\n?/g, '\n')
-    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
-  const lines = new Set(clean.split('\n'));
-  let mark = 'END';
-  for (let i = 1; lines.has(mark); i++) mark = `END${i}`;
-  const command = ['ponder', 'fork', path, ...words, flag, 'edited.txt'].map(shellWord).join(' ');
-  return `cat >edited.txt <<'${mark}'\n${clean}\n${mark}\n${command}`;
-}
-
-/* A text to edit and the command for it. */
-class Fork extends Component {
-  render({ run, title, words, flag, text }, { edited = text }) {
-    if (run.path === undefined || !/^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command)) return null;
-    return html`<details class="fold fork"><summary>${title}</summary>
-      <textarea aria-label=${title} spellcheck=${false} value=${edited} onInput=${(event) =>
-        this.setState({ edited: event.target.value })}></textarea>
-      <${LongText} text=${forkCommand(run.path, words, flag, edited)} label="the command" /></details>`;
-  }
-}
+/* The command that forks the run with another text, from a file. */
+const Fork = ({ run, title, words }) => run.path !== undefined
+  && /^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command) && html`<${Fold} kind="fold fork" title=${title}>${() =>
+  html`<${LongText} text=${['ponder', 'fork', run.path, ...words, 'edited.txt'].map(shellWord).join(' ')}
+    label="the command" />`}<//>`;
 
 /* ---- a node ---- */
 
@@ -63,8 +44,6 @@ function nodeFacts(node) {
 
 function NodeDetails({ run, search, node }) {
   const above = node.parent?.calls ?? [];
-  const path = [];
-  for (let up = node.parent; up && path.length < 12; up = up.parent) path.unshift([up]);
   const links = (from, to) => search.links.filter((link) => link[from] === node)
     .map((link) => [link[to], link.kind]);
   const boxes = (calls, open) => calls.map((call, i) => html`<${CallBox} key=${call.id} run=${run}
@@ -72,14 +51,13 @@ function NodeDetails({ run, search, node }) {
   return html`<${LongText} text=${indentJson(node.text) || '(no text)'} label="Text of the node"
       cut=${node.more} />
     <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
-    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought"
-      words=${['--search', node.searchId, '--node', node.id]} flag="--text" text=${node.text} />`}
+    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought, in edited.txt"
+      words=${['--search', node.searchId, '--node', node.id, '--text']} />`}
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
       and may have scored it.</p>`, ...boxes(above, node.calls.length === 0))}
     ${node.calls.length + above.length === 0
       && html`<p class="small">No model call belongs to this node.</p>`}
-    <${Links} title="Path from the root" pairs=${path} />
     <${Links} title="Children" pairs=${node.children.map((child) => [child])} />
     <${Links} title="Linked from" pairs=${links('to', 'from')} />
     <${Links} title="Links to" pairs=${links('from', 'to')} />`;
@@ -138,9 +116,6 @@ const Reply = ({ run, call, plain }) => (call.reply ?? []).map((sample, i) => {
 });
 
 function CallDetails({ run, call, alone }) {
-  const at = (place) => (place >= 0 ? run.texts[place] : '');
-  const fork = (words, flag, place) => place !== undefined && html`<${Fork} run=${run}
-    title="Fork with a different ${words}" words=${['--call', call.id]} flag=${flag} text=${at(place)} />`;
   return html`${alone && call.node && titled('For', html`<${NodeLink} node=${call.node} />`)}
     <${Facts} pairs=${callFacts(run, call)} />
     ${titled('Failed tries', ...(call.failed ?? []).map(Attempt))}
@@ -150,8 +125,8 @@ function CallDetails({ run, call, alone }) {
     ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} run=${run} call=${call} />`)}
     <${FoldedText} title="Parameters" text=${call.parameters} />
     <${FoldedText} title="Metadata" text=${call.metadata} />
-    ${fork('reply', '--text', call.reply?.[0]?.text)}
-    ${fork('prompt', '--ask', call.prompt.at(-1)?.text)}`;
+    <${Fork} run=${run} title="Fork with a different reply, in edited.txt" words=${['--call', call.id, '--text']} />
+    <${Fork} run=${run} title="Fork with a different prompt, in edited.txt" words=${['--call', call.id, '--ask']} />`;
 }
 
 /* ---- the run ---- */
@@ -217,32 +192,8 @@ function RunDetails({ run, search }) {
       rows=${models.map((m) => [m.model, inGroups.format(m.calls), showTokens(m, m.input),
         showTokens(m, m.output), showCost(m)])} />`,
     times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']} rows=${times} />`)}
-    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`)}
+    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.follow && html`<p><a
+      href=${served('/view/log', { run: run.name })}>The whole log as JSON</a></p>`)}
     <${FoldedText} title="Options" text=${search?.options} />
     <${FoldedText} title="Statistics" text=${search?.stats} />`;
 }
-
-/* ---- as JSON ---- */
-
-/* The selection as it is in the data, calls with their texts. */
-function asData(run, search, selected) {
-  const at = (place) => (place === undefined ? undefined : (run.texts[place] ?? null));
-  const whole = (call) => {
-    const own = run.raw.calls[call.index];
-    return { ...own, prompt: own.prompt.map(({ role, text }) => ({ role, text: at(text) })),
-      reply: own.reply?.map(({ text, reasoning, ...more }) =>
-        ({ ...more, text: at(text), reasoning: at(reasoning) })) };
-  };
-  const raw = (id) => run.raw.searches.find((one) => one.id === id);
-  if (!selected) {
-    const { nodes, edges, ...about } = raw(search?.id) ?? {};
-    return { run: run.run, sessions: run.sessions, totals: run.totals, search: search ? about : null };
-  }
-  if (selected.kind === 'call') return whole(selected);
-  const own = raw(selected.searchId).nodes.find(({ id }) => id === selected.id);
-  return { ...own, search: selected.searchId, calls: selected.calls.map(whole) };
-}
-
-const JsonDetails = ({ run, search, selected }) => html`
-  ${run.follow && html`<p><a href=${served('/view/log', { run: run.name })}>The whole log</a></p>`}
-  <${LongText} text=${JSON.stringify(asData(run, search, selected), null, 2)} label="JSON" />`;

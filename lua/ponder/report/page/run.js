@@ -18,9 +18,7 @@ let state = {
   matches: NOTHING,
   list: run.searches.length > 0 ? 'outline' : 'calls',
   view: run.searches.length > 0 ? 'drawing' : 'lists', // on a narrow screen
-  colourBy: 'purpose',
   filter: { status: '', model: '', purpose: '' }, // of calls
-  json: false, // details as JSON
   outline: [],
   calls: [],
   updates: 0, // of a running run, so far
@@ -41,7 +39,7 @@ function change(changes) {
   if (changed('search', 'folded', 'query')) state.outline = outlineOf(state);
   if (changed('search', 'query', 'filter', 'updates'))
     state.calls = run.calls.filter((call) => !isFaded(call, state));
-  if (changed('colourBy', 'updates')) time.colour(state.colourBy);
+  if (changed('updates')) time.colour();
   refresh();
   const { selected } = state;
   if (isSame(before.selected, selected)) return; // what an update kept stays where it is
@@ -246,7 +244,6 @@ const HELP = [
   ['/', 'find text; n N for the next and the previous match'],
   ['[ ]', 'previous and next search of the run'],
   ['t', 'dark or light'],
-  ['j', 'details as JSON or as text'],
   ['Esc', 'close, clear, back to the run'],
   ['Wheel, pinch', 'zoom; drag to move, Shift + wheel to move sideways'],
 ];
@@ -256,7 +253,7 @@ watchKeys({
     stepMatch(event.shiftKey ? -1 : 1);
   },
   n: () => stepMatch(1), N: () => stepMatch(-1), b: stepBest, f: foldAll,
-  j: () => change({ json: !state.json }), '+': () => zoom(1.4), '=': () => zoom(1.4),
+  '+': () => zoom(1.4), '=': () => zoom(1.4),
   '-': () => zoom(1 / 1.4), 0: () => zoom(0), '[': () => stepSearch(-1), ']': () => stepSearch(1),
   '?': () => help.current.showModal(), Escape: escape,
 });
@@ -393,9 +390,6 @@ function Times() {
   const retried = time.retried.filter((call) => call.failed.some((one) => known(one.retry_in_ms)));
   return html`<section class="pane time" aria-label="Time line">
     <div class="pane-head"><h2>Calls in flight</h2>
-      <${Choice} id="colour-by" label="Colour" value=${state.colourBy}
-        options=${['purpose', 'model', 'status'].map((by) => [by, by])}
-        onChange=${(colourBy) => change({ colourBy })} />
       <ul id="keys" class="legend" aria-label="Colours">${time.keys.slice(0, 8).map(({ name, count: n,
         colour }) => html`<li key=${name}><i style=${{ background: colour }}></i>${name} ${
         inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
@@ -414,18 +408,16 @@ function titleOf(selected) {
 }
 
 function Details() {
-  const { selected, search, json } = state;
-  const inside = json ? html`<${JsonDetails} run=${run} search=${search} selected=${selected} />`
-    : !selected ? html`<${RunDetails} run=${run} search=${search} />`
+  const { selected, search } = state;
+  const inside = !selected ? html`<${RunDetails} run=${run} search=${search} />`
     : selected.kind === 'call' ? html`<${CallDetails} run=${run} call=${selected} alone />`
     : html`<${NodeDetails} run=${run} search=${search} node=${selected} />`;
   return html`<aside class="pane details" aria-label="Details">
     <div class="pane-head"><h2 id="details-title" tabindex="-1">${titleOf(selected)}</h2>
-      <div class="tools"><button type="button" id="json" class="plain" aria-pressed=${json}
-        title="As JSON (j)" onClick=${() => change({ json: !json })}>JSON</button>
-      ${selected && html`<button type="button" id="close" class="plain" aria-label="Back to the run"
-        title="Back to the run (Esc)" onClick=${() => change({ selected: null })}>✕</button>`}</div></div>
-    <div key="${json} ${linkOf(selected)} ${search?.id}" id="details" class="scroll" tabindex="0"
+      ${selected && html`<button type="button" id="close" class="plain tools"
+        aria-label="Back to the run" title="Back to the run (Esc)"
+        onClick=${() => change({ selected: null })}>✕</button>`}</div>
+    <div key="${linkOf(selected)} ${search?.id}" id="details" class="scroll" tabindex="0"
       role="region" aria-labelledby="details-title">${inside}</div></aside>`;
 }
 
@@ -535,7 +527,7 @@ async function reload() {
 
 theme.changed = () => {
   readColours();
-  time.colour(state.colourBy);
+  time.colour();
 };
 time.show(run);
 mount(view);

@@ -7,8 +7,6 @@
 const AXIS = 22; // pixels of the scale at the top
 const MAX_LANE = 24;
 const LONG_GAP = 5; // seconds between two sessions; longer gaps are cut out
-const STATUS_COLOUR = { ok: 'good', error: 'bad', cancelled: 'muted' };
-const SHADES = [0.85, 0.18, 0.3]; // in flight, faded, waiting for a slot
 const SECONDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400];
 
 const valueOf = (call, by) => call[by] ?? (by === 'status' ? 'no answer' : 'no purpose');
@@ -66,15 +64,16 @@ class Timeline extends Drawing {
     if (whole) this.fit();
   }
 
-  /* Colours calls by purpose, model or status; keyOf has the index in `keys` of each call. */
-  colour(by) {
+  /* Colours calls by purpose, or if they have one only, by model; keyOf is by call the index in `keys`. */
+  colour() {
+    const by = this.values.purpose.length > 1 ? 'purpose' : 'model';
     const counts = new Map();
     for (const call of this.run.calls) {
       const name = valueOf(call, by);
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
-    this.keys = [...counts].map(([name, n], i) => ({ name, count: n, colour: by === 'status'
-      ? colours[STATUS_COLOUR[name] ?? 'wait'] : colours.hue[Math.min(i, 7)] }));
+    this.keys = [...counts].map(([name, n], i) =>
+      ({ name, count: n, colour: colours.hue[Math.min(i, 7)] }));
     const places = new Map(this.keys.map(({ name }, i) => [name, i]));
     this.keyOf = Uint32Array.from(this.run.calls, (call) => places.get(valueOf(call, by)));
     this.redraw();
@@ -179,44 +178,19 @@ class Timeline extends Drawing {
     context.setLineDash([]);
   }
 
-  /* Draws bars of one colour and shade as one path; merges those too narrow to distinguish. */
+  /* One bar for each call: the wait for a slot, and the flight. */
   drawSpans(context, p) {
     const state = this.see();
-    const { lanes } = this.line;
-    const groups = this.keys.flatMap(() => SHADES.map(() => [])); // x, y and width of each bar
-    const reached = new Float64Array(groups.length * lanes).fill(-Infinity);
-    const last = new Uint32Array(reached.length); // index of the bar that ends there in its group
-    const add = (call, shade, start, stop) => {
-      const group = this.keyOf[call.index] * SHADES.length + shade;
-      const slot = group * lanes + call.lane;
-      const boxes = groups[group];
-      const from = p.x(start);
-      const to = Math.max(p.x(stop), from + 1.5);
-      if (to - from < 3 && from - reached[slot] < 1) {
-        boxes[last[slot] + 2] = Math.max(to, reached[slot]) - boxes[last[slot]];
-      } else {
-        last[slot] = boxes.length;
-        boxes.push(from, p.top(call), to - from);
-      }
-      reached[slot] = Math.max(to, reached[slot]);
-    };
     for (const call of this.line.order) {
       if (call.stop < this.from || call.start > this.to) continue;
       const faded = isFaded(call, state);
-      if (call.inFlightFrom > call.start) add(call, faded ? 1 : 2, call.start, call.inFlightFrom);
-      add(call, faded ? 1 : 0, call.inFlightFrom, call.stop);
+      const sent = p.x(call.inFlightFrom);
+      context.fillStyle = this.keys[this.keyOf[call.index]].colour;
+      context.globalAlpha = faded ? 0.18 : 0.3;
+      context.fillRect(p.x(call.start), p.top(call), sent - p.x(call.start), p.high);
+      context.globalAlpha = faded ? 0.18 : 0.85;
+      context.fillRect(sent, p.top(call), Math.max(1.5, p.x(call.stop) - sent), p.high);
     }
-    groups.forEach((boxes, group) => {
-      context.fillStyle = this.keys[Math.floor(group / SHADES.length)].colour;
-      context.globalAlpha = SHADES[group % SHADES.length];
-      context.beginPath();
-      for (let i = 0; i < boxes.length; i += 3) {
-        const round = boxes[i + 2] > 6 && p.high > 6 ? 3 : 0;
-        if (round) context.roundRect(boxes[i], boxes[i + 1], boxes[i + 2], p.high, round);
-        else context.rect(boxes[i], boxes[i + 1], boxes[i + 2], p.high);
-      }
-      context.fill();
-    });
     context.globalAlpha = 1;
   }
 

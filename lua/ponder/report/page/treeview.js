@@ -1,6 +1,6 @@
 /*
  * Draws a search: nodes as cards with score and text or, if those would be too small to read, as bars
- * coloured by score. Where several bars share a pixel, the best is drawn. One zoom applies to both
+ * coloured by score. One zoom applies to both
  * directions, but neither shrinks further than it must to fit: zoomed out, a tree of thousands of
  * leaves keeps the width of its columns.
  */
@@ -163,16 +163,12 @@ class Tree extends Drawing {
     const { search } = this.see();
     if (!search) return;
     const p = this.project(width, height);
-    const nodes = p.cards ? this.cardsInSight(p) : this.barsInSight(p);
-    this.drawEdges(context, p, p.cards ? this.layout.nodes : nodes);
-    if (p.cards) this.drawCards(context, p, nodes);
-    else {
-      this.drawBars(context, p, nodes);
-      this.drawCards(context, p, this.drawnLarge(p));
-    }
+    this.drawEdges(context, p);
+    if (!p.cards) this.drawBars(context, p);
+    this.drawCards(context, p, p.cards ? this.inSight(p) : this.drawnLarge(p));
   }
 
-  cardsInSight(p) {
+  inSight(p) {
     const top = (-p.top / p.scale.y - CARD_HEIGHT) / ROW;
     const bottom = (p.height - p.top) / p.scale.y / ROW;
     return this.layout.columns.flatMap((column, c) => {
@@ -180,28 +176,6 @@ class Tree extends Drawing {
       if (x > p.width || x + p.wide + 40 < 0) return [];
       return column.filter(({ y }) => y >= top && y <= bottom);
     });
-  }
-
-  /* One node per pixel: a match, or the one with the best score. */
-  barsInSight(p) {
-    const { search, matches } = this.see();
-    const rows = Math.ceil(p.height) + 1;
-    const taken = new Map();
-    const list = [];
-    const consider = (node) => {
-      if (!node.shown) return;
-      const place = this.placeOf(node, p);
-      const [x, y] = [Math.round(place.x), Math.round(place.y)];
-      if (y < 0 || y >= rows || x > p.width + 1 || x + p.wide < 0) return;
-      let column = taken.get(x);
-      if (!column) taken.set(x, (column = new Uint8Array(rows)));
-      if (column[y] === 1) return;
-      column[y] = 1;
-      list.push(node);
-    };
-    matches.nodes.forEach(consider);
-    search.byScore.forEach(consider);
-    return list;
   }
 
   /* The nodes that stay cards when the others are bars: best path, selected, hovered. */
@@ -232,8 +206,9 @@ class Tree extends Drawing {
   }
 
   /* The edges of the tree, further links (dashed), and the best path. */
-  drawEdges(context, p, nodes) {
+  drawEdges(context, p) {
     const { search, selected } = this.see();
+    const { nodes } = this.layout;
     const stroke = (pairs, colour, wide, alpha, curved) => {
       context.beginPath();
       for (const [from, to] of pairs) this.trace(context, p, from, to, curved);
@@ -261,30 +236,22 @@ class Tree extends Drawing {
     return query !== '' && !matches.isMatch.has(node) && node !== selected;
   }
 
-  /* Draws bars of one colour as one path. */
-  drawBars(context, p, nodes) {
+  /* The best are drawn last, over those that share their pixels. */
+  drawBars(context, p) {
     const { search } = this.see();
-    const groups = new Map();
     const high = Math.max(1, p.high - 0.5);
-    for (const node of nodes) {
-      const key = rampStep(node.score, search.range) * 2 + (this.isFaded(node) ? 1 : 0);
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(this.placeOf(node, p));
-    }
-    for (const [key, places] of groups) {
-      context.beginPath();
-      for (const { x, y } of places) context.rect(x, y - high / 2, p.wide, high);
-      context.fillStyle = scoreColour(key >> 1);
-      context.globalAlpha = key & 1 ? 0.15 : 1;
-      context.fill();
-    }
-    context.globalAlpha = 1;
-    context.lineWidth = 2;
-    for (const node of nodes.filter(({ mark }) => mark)) {
+    const step = new Map(this.inSight(p).map((node) => [node, rampStep(node.score, search.range)]));
+    for (const [node, at] of [...step].sort((a, b) => a[1] - b[1])) {
       const { x, y } = this.placeOf(node, p);
+      context.fillStyle = scoreColour(at);
+      context.globalAlpha = this.isFaded(node) ? 0.15 : 1;
+      context.fillRect(x, y - high / 2, p.wide, high);
+      if (!node.mark) continue;
       context.strokeStyle = colours[node.mark];
+      context.lineWidth = 2;
       context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
     }
+    context.globalAlpha = 1;
   }
 
   drawCards(context, p, nodes) {
