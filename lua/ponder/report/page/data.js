@@ -129,7 +129,9 @@ function readSearch(raw) {
     .filter(({ from, to }) => from && to && to.parent !== from);
   return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scoreRange(nodes),
     isTerminated: nodes.some((node) => node.terminal),
-    bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level) };
+    bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
+    byScore: nodes.slice()
+      .sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity) || 0) }; // best first
 }
 
 /* A call without an end is drawn up to the end of the run. */

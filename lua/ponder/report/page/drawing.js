@@ -21,11 +21,15 @@ theme.changed = readColours;
 const RAMP_STEPS = 24;
 
 /* The three colours of the ramp, and those between. */
-const makeRamp = ([low, middle, high]) => Array.from({ length: RAMP_STEPS }, (_, step) => {
-  const at = (200 * step) / (RAMP_STEPS - 1);
-  return at <= 100 ? `color-mix(in srgb, ${low}, ${middle} ${at}%)`
-    : `color-mix(in srgb, ${middle}, ${high} ${at - 100}%)`;
-});
+function makeRamp(stops) {
+  const channels = stops.map((colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number));
+  return Array.from({ length: RAMP_STEPS }, (_, step) => {
+    const at = (step / (RAMP_STEPS - 1)) * (stops.length - 1);
+    const i = Math.min(Math.floor(at), stops.length - 2);
+    const mixed = channels[i].map((c, k) => Math.round(c + (channels[i + 1][k] - c) * (at - i)));
+    return `rgb(${mixed.join(', ')})`;
+  });
+}
 
 /* The step of a score on the ramp; -1: no score. */
 function rampStep(score, range) {

@@ -21,6 +21,7 @@ let state = {
   filter: { status: '', model: '', purpose: '' }, // of calls
   outline: [],
   calls: [],
+  lit: new Set(), // the same calls
   updates: 0, // of a running run, so far
 };
 
@@ -37,8 +38,12 @@ function change(changes) {
       state.selected?.kind === 'node' ? state.selected : null);
   }
   if (changed('search', 'folded', 'query')) state.outline = outlineOf(state);
-  if (changed('search', 'query', 'filter', 'updates'))
-    state.calls = run.calls.filter((call) => !isFaded(call, state));
+  if (changed('search', 'query', 'filter', 'updates')) {
+    const { query, matches, filter } = state;
+    state.calls = run.calls.filter((call) => (query === '' || matches.isMatch.has(call))
+      && Object.keys(filter).every((by) => filter[by] === '' || valueOf(call, by) === filter[by]));
+    state.lit = new Set(state.calls);
+  }
   if (changed('updates')) time.colour();
   refresh();
   const { selected } = state;
@@ -185,7 +190,7 @@ function moveNode(key, inList) {
 }
 
 function moveCall(key, byTime) {
-  const list = byTime ? time.line.order.filter((call) => !isFaded(call, state)) : state.calls;
+  const list = byTime ? time.line.order.filter((call) => state.lit.has(call)) : state.calls;
   const named = { ArrowLeft: 'ArrowUp', ArrowRight: 'ArrowDown' }[key] ?? key;
   const to = stepKey(named, list.indexOf(state.selected), list.length);
   if (to !== undefined) go(list[to]);

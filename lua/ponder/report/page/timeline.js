@@ -11,10 +11,6 @@ const SECONDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200,
 
 const valueOf = (call, by) => call[by] ?? (by === 'status' ? 'no answer' : 'no purpose');
 
-/* Whether a call does not match the text to find or the filter. */
-const isFaded = (call, { query, matches, filter }) => (query !== '' && !matches.isMatch.has(call))
-  || Object.entries(filter).some(([by, value]) => value !== '' && valueOf(call, by) !== value);
-
 /* Seconds since the start, without long gaps between sessions; sets the places of calls on it. */
 function makeLine({ run, calls, sessions, end }) {
   const starts = sessions.map((session) => session.started_at).sort((a, b) => a - b);
@@ -178,29 +174,33 @@ class Timeline extends Drawing {
     context.setLineDash([]);
   }
 
-  /* One bar for each call: the wait for a slot, and the flight. */
+  /* One bar for each call, the wait for a slot and the flight; none within a pixel of its lane. */
   drawSpans(context, p) {
-    const state = this.see();
+    const { lit } = this.see();
+    const reached = new Float64Array(this.line.lanes).fill(-Infinity);
     for (const call of this.line.order) {
-      if (call.stop < this.from || call.start > this.to) continue;
-      const faded = isFaded(call, state);
-      const sent = p.x(call.inFlightFrom);
+      const from = Math.max(p.x(call.start), reached[call.lane]);
+      const to = Math.max(p.x(call.stop), p.x(call.start) + 1.5);
+      if (to < from + 0.5 || to < 0 || from > p.width) continue;
+      const sent = Math.max(from, p.x(call.inFlightFrom));
+      const faded = !lit.has(call);
       context.fillStyle = this.keys[this.keyOf[call.index]].colour;
       context.globalAlpha = faded ? 0.18 : 0.3;
-      context.fillRect(p.x(call.start), p.top(call), sent - p.x(call.start), p.high);
+      context.fillRect(from, p.top(call), sent - from, p.high);
       context.globalAlpha = faded ? 0.18 : 0.85;
-      context.fillRect(sent, p.top(call), Math.max(1.5, p.x(call.stop) - sent), p.high);
+      context.fillRect(sent, p.top(call), to - sent, p.high);
+      reached[call.lane] = to;
     }
     context.globalAlpha = 1;
   }
 
   /* Failed calls, failed attempts (a cut across the bar), and what is selected or hovered. */
   drawMarks(context, p) {
-    const state = this.see();
+    const { lit, selected } = this.see();
     const thick = Math.min(2, p.high / 3);
     context.fillStyle = colours.bad;
     for (const call of this.failed) {
-      if (call.stop < this.from || call.start > this.to || isFaded(call, state)) continue;
+      if (call.stop < this.from || call.start > this.to || !lit.has(call)) continue;
       const wide = Math.max(p.x(call.stop) - p.x(call.start), 3);
       context.fillRect(p.x(call.start), p.top(call), wide, thick);
       context.fillRect(p.x(call.start), p.top(call) + p.high - thick, wide, thick);
@@ -215,7 +215,6 @@ class Timeline extends Drawing {
         context.fillRect(x - 1, p.top(call) - 1, 2, p.high + 2);
       }
     }
-    const { selected } = state;
     const calls = selected?.kind === 'call' ? [selected] : (selected?.calls ?? []);
     context.lineWidth = 2;
     for (const call of this.hovered ? [...calls, this.hovered] : calls) {

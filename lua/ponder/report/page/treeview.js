@@ -1,6 +1,6 @@
 /*
  * Draws a search: nodes as cards with score and text or, if those would be too small to read, as bars
- * coloured by score. One zoom applies to both
+ * coloured by score. Where several bars share a pixel, the best is drawn. One zoom applies to both
  * directions, but neither shrinks further than it must to fit: zoomed out, a tree of thousands of
  * leaves keeps the width of its columns.
  */
@@ -163,18 +163,32 @@ class Tree extends Drawing {
     const { search } = this.see();
     if (!search) return;
     const p = this.project(width, height);
-    this.drawEdges(context, p);
-    if (!p.cards) this.drawBars(context, p);
-    this.drawCards(context, p, p.cards ? this.inSight(p) : this.drawnLarge(p));
+    const nodes = p.cards ? this.cardsInSight(p) : this.barsInSight(p);
+    this.drawEdges(context, p, p.cards ? this.layout.nodes : nodes);
+    if (!p.cards) this.drawBars(context, p, nodes);
+    this.drawCards(context, p, p.cards ? nodes : this.drawnLarge(p));
   }
 
-  inSight(p) {
+  cardsInSight(p) {
     const top = (-p.top / p.scale.y - CARD_HEIGHT) / ROW;
     const bottom = (p.height - p.top) / p.scale.y / ROW;
     return this.layout.columns.flatMap((column, c) => {
       const x = p.left + c * COLUMN * p.scale.x;
       if (x > p.width || x + p.wide + 40 < 0) return [];
       return column.filter(({ y }) => y >= top && y <= bottom);
+    });
+  }
+
+  /* One bar for each pixel: a match, or the node with the best score. */
+  barsInSight(p) {
+    const { search, matches } = this.see();
+    const taken = new Set();
+    return [...matches.nodes, ...search.byScore].filter((node) => {
+      const { x, y } = this.placeOf(node, p);
+      const pixel = Math.round(y) * 1e5 + Math.round(x);
+      if (!node.shown || taken.has(pixel) || y < 0 || y > p.height || x > p.width || x + p.wide < 0)
+        return false;
+      return taken.add(pixel);
     });
   }
 
@@ -206,9 +220,8 @@ class Tree extends Drawing {
   }
 
   /* The edges of the tree, further links (dashed), and the best path. */
-  drawEdges(context, p) {
+  drawEdges(context, p, nodes) {
     const { search, selected } = this.see();
-    const { nodes } = this.layout;
     const stroke = (pairs, colour, wide, alpha, curved) => {
       context.beginPath();
       for (const [from, to] of pairs) this.trace(context, p, from, to, curved);
@@ -236,20 +249,17 @@ class Tree extends Drawing {
     return query !== '' && !matches.isMatch.has(node) && node !== selected;
   }
 
-  /* The best are drawn last, over those that share their pixels. */
-  drawBars(context, p) {
+  drawBars(context, p, nodes) {
     const { search } = this.see();
     const high = Math.max(1, p.high - 0.5);
-    const step = new Map(this.inSight(p).map((node) => [node, rampStep(node.score, search.range)]));
-    for (const [node, at] of [...step].sort((a, b) => a[1] - b[1])) {
+    context.lineWidth = 2;
+    for (const node of nodes) {
       const { x, y } = this.placeOf(node, p);
-      context.fillStyle = scoreColour(at);
+      context.fillStyle = scoreColour(rampStep(node.score, search.range));
       context.globalAlpha = this.isFaded(node) ? 0.15 : 1;
       context.fillRect(x, y - high / 2, p.wide, high);
-      if (!node.mark) continue;
       context.strokeStyle = colours[node.mark];
-      context.lineWidth = 2;
-      context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
+      if (node.mark) context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
     }
     context.globalAlpha = 1;
   }
