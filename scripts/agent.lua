@@ -34,9 +34,11 @@ if not tools then
     fail(problem, its_code)
 end
 
+for _, tool in ipairs(tools) do
+    tool.timeout_ms = 60000
+end
 local outcome, message, code = cot.new {
     model = opts.model or operands[1], tools = tools, max_tool_round_trips = 20,
-    tool_timeout_ms = 60000,
 }:run(question, { on_event = function(event)
     if event.name == "tool.start" then
         io.stderr:write("calls ", event.metadata.name, "\n")

@@ -52,7 +52,7 @@ describe("a strategy's command", function()
         it(name .. " keeps to its budgets", function()
             for flags, message in pairs {
                 [{ "--max-calls", "0" }] = "the budget of 0 calls is spent",
-                [{ "--max-tokens", "7" }] = "the budget of 7 tokens is spent: 0 used, and",
+                [{ "--max-total-tokens", "7" }] = "the budget of 7 tokens is spent: 0 used, and",
                 [{ "--timeout", "0.05s" }] = "the time budget of 0.05 s is spent",
             } do
                 local r = ponder({ name, "--model", STEPS, flags[1], flags[2], "Why?" },
@@ -60,7 +60,8 @@ describe("a strategy's command", function()
                 assert.equal(flags[1] == "--timeout" and 124 or 1, r.status)
                 assert.truthy(last_line(r.err):find(("ponder %s: %s"):format(name, message), 1,
                     true), r.err)
-                assert.truthy(r.err:find("%[BUDGET%]\n$"), r.err)
+                assert.matches(flags[1] == "--timeout" and "%[TIMEOUT%]\n$"
+                    or "%[BUDGET%]\n$", r.err)
             end
         end)
 
@@ -78,14 +79,14 @@ describe("a strategy's command", function()
         local r = ponder(arguments, { XDG_CONFIG_HOME = dir.path })
         local outcome = json.decode(r.out)
         assert.same({ 1, "BUDGET", "budget" }, { r.status, outcome.error.code,
-            outcome.termination_reason })
-        assert.is_true(outcome.calls >= 2 and outcome.cost <= 1.9)
-        assert.equal(outcome.usage.total_tokens / 1000, outcome.cost)
+            outcome.stop_reason })
+        assert.is_true(outcome.spent.calls >= 2 and outcome.spent.cost <= 1.9)
+        assert.equal(outcome.spent.usage.total_tokens / 1000, outcome.spent.cost)
     end)
 
     it("costs nothing if models are free", function()
         local r = ponder { "cot", "--model", STEPS, "--max-cost", "0", "--json", "Why?" }
-        assert.same({ 0, 0.0 }, { r.status, json.decode(r.out).cost }, r.err)
+        assert.same({ 0, 0.0 }, { r.status, json.decode(r.out).spent.cost }, r.err)
     end)
 
     it("cancels calls in flight if asked to", function()
@@ -107,8 +108,8 @@ describe("ponder run", function()
     it("prints one line when a budget ends the script", function()
         for flags, line in pairs {
             [{ "--max-calls", "1" }] = "the budget of 1 call is spent [BUDGET]",
-            [{ "--max-tokens", "1100" }] = "^ponder: the budget of 1100 tokens is spent: %d+ used, "
-                .. "and the next call may need %d+ %[BUDGET%]\n$",
+            [{ "--max-total-tokens", "1100" }] = "^ponder: the budget of 1100 tokens is spent: "
+                .. "%d+ used, and the next call may need %d+ %[BUDGET%]\n$",
         } do
             local r = ponder { "-e", "TELL = true; " .. ASK, flags[1], flags[2] }
             assert.equal("1\tnil\n2\tBUDGET\n", r.out)
@@ -141,7 +142,7 @@ describe("ponder run", function()
     it("ends when time is up", function()
         local r = ponder { "--timeout", "0.1s", "-e",
             [[print "begun"; require("ponder.task").sleep(30)]] }
-        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [TIMEOUT]\n" },
             { r.status, r.out, r.err })
     end)
 
@@ -150,7 +151,7 @@ describe("ponder run", function()
             task.spawn(function() task.sleep(%s); print "late"; error "unheard" end)
             print "begun"; return { 7 }]]
         local r = ponder { "--timeout", "0.1s", "-e", code:format "30" }
-        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [TIMEOUT]\n" },
             { r.status, r.out, r.err })
         r = ponder { "--timeout", "30s", "--json", "-e", code:format "0.01" }
         assert.same({ 1, "begun\nlate\n[7]\n" }, { r.status, r.out })
@@ -197,7 +198,7 @@ describe("ponder chat", function()
         local r = ponder { "chat", "--model", "openai:nobody-knows", "--max-cost", "1", "Hi" }
         assert.same({ 1, "ponder chat: " .. MISSING .. "\n" }, { r.status, r.err })
         r = ponder({ "chat", "--model", STEPS, "--timeout", "0.1s", "Hi" }, { WAIT = "30" })
-        assert.same({ 124, "ponder chat: the time budget of 0.1 s is spent [BUDGET]\n" },
+        assert.same({ 124, "ponder chat: the time budget of 0.1 s is spent [TIMEOUT]\n" },
             { r.status, r.err })
     end)
 end)

@@ -122,8 +122,8 @@ describe("a budget of tokens", function()
     it("keeps the estimate if no usage is reported", function()
         help.run(function()
             local m = open(function() return "yes" end)
-            task.with_budget({ max_tokens = 5000 }, function()
-                ask(m, { max_tokens = 100, n = 1 })
+            task.with_budget({ max_total_tokens = 5000 }, function()
+                ask(m, { max_output_tokens = 100, n = 1 })
                 local with_cap = task.spent().tokens
                 assert.is_true(with_cap > 100 and with_cap < 200)
                 ask(m)
@@ -144,7 +144,7 @@ describe("a budget of tokens", function()
                 return "yes"
             end)
             task.with_budget({ max_calls = 2 }, function()
-                assert.equal("yes", m:chat { messages = messages, max_tokens = 100 }.text)
+                assert.equal("yes", m:chat { messages = messages, max_output_tokens = 100 }.text)
                 local spent = task.spent()
                 assert.is_true(spent.tokens > 100 and spent.tokens < 200)
                 assert.equal(0, spent.in_flight)
@@ -155,8 +155,8 @@ describe("a budget of tokens", function()
     it("keeps the estimate of a call cancelled in flight", function()
         help.run(function()
             local m = open(slow(100))
-            task.with_budget({ max_tokens = 5000 }, function()
-                local handle = task.spawn(ask, m, { max_tokens = 1000 })
+            task.with_budget({ max_total_tokens = 5000 }, function()
+                local handle = task.spawn(ask, m, { max_output_tokens = 1000 })
                 task.sleep(1)
                 assert.equal(1, task.spent().in_flight)
                 handle:cancel()
@@ -169,13 +169,13 @@ describe("a budget of tokens", function()
     it("refuses a call that can never fit, and then every call", function()
         help.run(function()
             local m = open(slow(0))
-            task.with_budget({ max_tokens = 500 }, function()
-                assert.truthy(ask(m, { max_tokens = 10 }))
-                local _, message, code = ask(m, { max_tokens = 1000 })
+            task.with_budget({ max_total_tokens = 500 }, function()
+                assert.truthy(ask(m, { max_output_tokens = 10 }))
+                local _, message, code = ask(m, { max_output_tokens = 1000 })
                 assert.equal("BUDGET", code)
                 assert.truthy(message:find("^the budget of 500 tokens is spent: 20 used, and the "
                     .. "next call may need 1%d%d%d$"), message)
-                assert.same({ nil, message, "BUDGET" }, { ask(m, { max_tokens = 10 }) })
+                assert.same({ nil, message, "BUDGET" }, { ask(m, { max_output_tokens = 10 }) })
                 assert.equal(message, task.spent().spent)
             end)
         end)
@@ -184,8 +184,8 @@ describe("a budget of tokens", function()
     it("lets a call wait for others that may use less than they reserved", function()
         help.run(function()
             local m = open(slow(1, { input_tokens = 50, output_tokens = 50 }))
-            local answered = task.with_budget({ max_tokens = 3500 }, ask_many, m, 12,
-                { max_tokens = 1000 })
+            local answered = task.with_budget({ max_total_tokens = 3500 }, ask_many, m, 12,
+                { max_output_tokens = 1000 })
             assert.equal(12, answered)
             assert.is_true(task.now() >= 4) -- three at a time at most
         end)
@@ -194,10 +194,10 @@ describe("a budget of tokens", function()
     it("removes a waiting call that is cancelled from the queue", function()
         help.run(function()
             local m = open(slow(1))
-            task.with_budget({ max_tokens = 1500 }, function()
-                local first = task.spawn(ask, m, { max_tokens = 1000 })
-                local second = task.spawn(ask, m, { max_tokens = 1000 })
-                local third = task.spawn(ask, m, { max_tokens = 1000 })
+            task.with_budget({ max_total_tokens = 1500 }, function()
+                local first = task.spawn(ask, m, { max_output_tokens = 1000 })
+                local second = task.spawn(ask, m, { max_output_tokens = 1000 })
+                local third = task.spawn(ask, m, { max_output_tokens = 1000 })
                 task.sleep(0.5)
                 second:cancel()
                 assert.truthy(first:join())
@@ -212,12 +212,13 @@ describe("a budget of tokens", function()
             local m
             m = open(function(request)
                 if request.sample == 1 then
-                    local _, _, code = ask(m, { sample = 2, max_tokens = 1000 })
+                    local _, _, code = ask(m, { sample = 2, max_output_tokens = 1000 })
                     return "the inner one: " .. tostring(code)
                 end
                 return "yes"
             end)
-            local reply = task.with_budget({ max_tokens = 1500 }, ask, m, { max_tokens = 1000 })
+            local reply = task.with_budget({ max_total_tokens = 1500 }, ask, m,
+                { max_output_tokens = 1000 })
             assert.equal("the inner one: BUDGET", reply.text)
         end)
     end)
@@ -228,9 +229,9 @@ describe("a budget of money", function()
         help.run(function()
             local m = open(slow(0, { input_tokens = 100, output_tokens = 200 }))
             task.with_budget({ max_cost = 3 }, function()
-                assert.equal(0.5, ask(m, { max_tokens = 200 }).cost)
+                assert.equal(0.5, ask(m, { max_output_tokens = 200 }).cost)
                 assert.equal(0.5, task.spent().cost)
-                local _, message, code = ask(m, { max_tokens = 1300 })
+                local _, message, code = ask(m, { max_output_tokens = 1300 })
                 assert.equal("BUDGET", code)
                 assert.truthy(message:find("^the budget of %$3.00 is spent: %$0.50 used, and the "
                     .. "next call may cost %$2.%d+$"), message)
@@ -292,7 +293,7 @@ describe("a budget of time", function()
                 task.sleep(100)
                 ended = true
             end)
-            assert.same({ nil, "the time budget of 2.5 s is spent", "BUDGET" },
+            assert.same({ nil, "the time budget of 2.5 s is spent", "TIMEOUT" },
                 { task.with_budget({ timeout_ms = 2500 }, ask, m) })
             assert.same({ 2.5, false }, { task.now(), ended })
         end)
@@ -493,11 +494,11 @@ describe("usage that servers report", function()
 
     it("ends a budget of tokens or money even if no reply can use so much", function()
         for _, usage in ipairs { HUGE, "1e300", "1e999", tostring((1 << 40) + 1) } do
-            for limit, most in pairs { max_tokens = 1e6 // 1 | 0, max_cost = 1e6 } do
+            for limit, most in pairs { max_total_tokens = 1e6 // 1 | 0, max_cost = 1e6 } do
                 each(usage, function(m, provider)
                     m.target.rates = RATES["play:*"]
                     task.with_budget({ [limit] = most }, function()
-                        local reply = assert(ask(m, { max_tokens = 24 }))
+                        local reply = assert(ask(m, { max_output_tokens = 24 }))
                         assert.is_nil(reply.usage.input_tokens)
                         local _, message, code = ask(m)
                         assert.equal("BUDGET", code, provider)
@@ -512,7 +513,7 @@ describe("usage that servers report", function()
     it("is unknown if it is not a count: the reservation is charged", function()
         for _, usage in ipairs { "-5", "2.5", "null", '"7"', "-1e999" } do
             each(usage, function(m, provider)
-                task.with_budget({ max_tokens = 100000 }, function()
+                task.with_budget({ max_total_tokens = 100000 }, function()
                     local reply = assert(ask(m))
                     assert.is_nil(reply.usage.input_tokens)
                     assert.is_true(task.spent().tokens > 1024, provider .. " " .. usage)
@@ -536,7 +537,7 @@ describe("usage that servers report", function()
         local m = { chat = function() return { text = "x", usage = { input_tokens = 1 << 40,
             output_tokens = 1 << 40, other = 0 / 0 }, cost = 0 / 0 } end }
         help.run(function()
-            task.with_budget({ max_tokens = math.maxinteger }, function()
+            task.with_budget({ max_total_tokens = math.maxinteger }, function()
                 for _ = 1, 5000 do model_budget.ask(m, { messages = {} }) end
                 assert.equal(1 << 53, task.spent().tokens)
                 assert.same({ input_tokens = 5000 << 40, output_tokens = 5000 << 40,
@@ -557,7 +558,7 @@ describe("attempts", function()
         fake.run(function()
             local m = client.open("openai:gpt-4o-mini", opts)
             found = table.pack(task.with_budget(limits, function()
-                local reply, message, code = ask(m, { max_tokens = 24 })
+                local reply, message, code = ask(m, { max_output_tokens = 24 })
                 local spent = task.spent()
                 return spent.calls, spent.failed, spent.tokens, reply and reply.text, code, message,
                     spent.estimated_tokens
@@ -567,10 +568,10 @@ describe("attempts", function()
     end
 
     it("whose reply was cut off are charged what was reserved for each", function()
-        local found, sent = call({ CUT, CUT, OK }, { max_tokens = 10000 })
+        local found, sent = call({ CUT, CUT, OK }, { max_total_tokens = 10000 })
         assert.same({ 1, 0, 2 * RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
         assert.same({ 3, 2 * RESERVED }, { sent, found[7] }) -- 15 tokens are no estimate
-        found, sent = call({ CUT }, { max_tokens = 10000 })
+        found, sent = call({ CUT }, { max_total_tokens = 10000 })
         assert.same({ 1, 1, 3 * RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
         assert.same({ 3, 3 * RESERVED }, { sent, found[7] })
     end)
@@ -590,7 +591,7 @@ describe("attempts", function()
     end)
 
     it("are repeated only if the budget has room for them", function()
-        local found, sent = call({ CUT, OK }, { max_tokens = 2 * RESERVED - 1 })
+        local found, sent = call({ CUT, OK }, { max_total_tokens = 2 * RESERVED - 1 })
         assert.same({ 1, 1, RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
         assert.matches("; the budget of %d+ tokens is spent", found[6])
         assert.equal(1, sent)
@@ -610,7 +611,7 @@ describe("attempts", function()
         fake.run(function()
             local m = client.open "anthropic:claude-haiku-4-5"
             task.with_budget({ max_calls = 5 }, function()
-                local reply = ask(m, { max_tokens = 24, on_delta = function() end })
+                local reply = ask(m, { max_output_tokens = 24, on_delta = function() end })
                 assert.is_true(reply.truncated)
                 local spent = task.spent()
                 assert.is_true(spent.tokens > 24 + 10)
@@ -656,12 +657,12 @@ describe("no budget is overshot", function()
         local random = generator(seed)
         local limits = {
             max_calls = random() % 3 == 0 and draw(random, 40) or nil,
-            max_tokens = random() % 3 > 0 and draw(random, 20000) or nil,
+            max_total_tokens = random() % 3 > 0 and draw(random, 20000) or nil,
             max_cost = random() % 3 > 0 and draw(random, 30) or nil,
             in_flight = random() % 4 == 0 and "cancel" or nil,
         }
         local inner = { max_calls = random() % 2 == 0 and draw(random, 10) or nil,
-            max_tokens = random() % 2 == 0 and draw(random, 8000) or nil }
+            max_total_tokens = random() % 2 == 0 and draw(random, 8000) or nil }
         local used = { calls = 0, tokens = 0, cost = 0 }
         local m = open(function(request)
             used.calls = used.calls + 1
@@ -682,7 +683,7 @@ describe("no budget is overshot", function()
                 task.map(numbers, function(i)
                     task.sleep(draw(random, 50) / 10)
                     local function call()
-                        return ask(m, { sample = i, max_tokens = draw(random, 900) })
+                        return ask(m, { sample = i, max_output_tokens = draw(random, 900) })
                     end
                     if i % 3 == 0 then return task.with_budget(inner, call) end
                     if i % 7 == 0 then
@@ -703,7 +704,7 @@ describe("no budget is overshot", function()
                 assert.is_true(spent.tokens >= used.tokens)
                 assert.is_true(spent.cost >= used.cost - 1e-9)
                 assert.is_true(spent.calls <= (limits.max_calls or math.huge))
-                assert.is_true(spent.tokens <= (limits.max_tokens or math.huge))
+                assert.is_true(spent.tokens <= (limits.max_total_tokens or math.huge))
                 assert.is_true(spent.cost <= (limits.max_cost or math.huge) + 1e-9)
             end)
         end)

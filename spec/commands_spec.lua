@@ -201,7 +201,7 @@ describe("a run that ends early", function()
         local lines = shell.lines(r.out)
         local last = json.decode(lines[#lines])
         assert.same({ 130, "error", "interrupted", WIDE },
-            { r.status, last.status, last.termination_reason, last.answer }, r.err)
+            { r.status, last.status, last.stop_reason, last.answer }, r.err)
     end)
 
     it("prints nothing if there is no answer yet", function()

@@ -165,7 +165,7 @@ describe("ponder eval", function()
             local m = model.open "script:model.lua"
             return { data = data, score = { exact = "numeric", judge = function(_, answer)
                 return tonumber(m:complete("Rate " .. tostring(answer)):match "%d") / 2
-            end }, policies = { io = { model = m }, sc = { model = m, k = 5 },
+            end }, policies = { io = { model = m }, sc = { model = m, n = 5 },
                 steps = function(item, run)
                     local answer
                     for i = 1, 3 do
@@ -273,7 +273,7 @@ describe("ponder eval", function()
     for fields, message in pairs {
         ['policies = { io = { model = "openai:m", prompt = "x" } }']
             = 'policies["io"]: OPENAI_API_KEY is not set',
-        ['policies = { best = { model = "openai:m", k = 3 } }']
+        ['policies = { best = { model = "openai:m", n = 3 } }']
             = 'policies["best"]: OPENAI_API_KEY is not set',
         ['policies = { cot = require("ponder.strategy.cot").new { model = "openai:m" } }']
             = 'policies["cot"]: OPENAI_API_KEY is not set',

@@ -126,12 +126,12 @@ describe("eval.matrix", function()
     end
 
     it("names policies by their differences", function()
-        local policies = eval.matrix { model = { "openai:gpt-4o", "ollama:q" }, k = { 1, 3 },
+        local policies = eval.matrix { model = { "openai:gpt-4o", "ollama:q" }, n = { 1, 3 },
             prompt = "P {{question}}", temperature = { 0.5 } }
-        assert.same({ "ollama:q k1", "ollama:q k3", "openai:gpt-4o k1", "openai:gpt-4o k3" },
+        assert.same({ "ollama:q n1", "ollama:q n3", "openai:gpt-4o n1", "openai:gpt-4o n3" },
             names(policies))
-        assert.same({ model = "ollama:q", k = 3, prompt = "P {{question}}", temperature = 0.5 },
-            policies["ollama:q k3"])
+        assert.same({ model = "ollama:q", n = 3, prompt = "P {{question}}", temperature = 0.5 },
+            policies["ollama:q n3"])
     end)
 
     it("takes named values", function()

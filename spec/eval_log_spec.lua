@@ -43,7 +43,7 @@ describe("the log of an evaluation", function()
             local target = flags.model and tonumber(flags.model) or 2
             return { data = { { id = "a", question = "?" } }, score = function(_, answer)
                 return tonumber(answer) == target
-            end, policies = { b = { model = "script:model.lua", k = 4 },
+            end, policies = { b = { model = "script:model.lua", n = 4 },
                 z = function() return 1 end,
                 a = function(_, run)
                     for answer = 1, 2 do

@@ -25,7 +25,7 @@ describe("outcomes", function()
         }
         result = run({ data = items(#ways), score = "numeric", policies = {
             p = function(item, r) return ways[item.target](item, r) end,
-        } }, { timeout_ms_per_item = 30 })
+        } }, { budget_per_item = { timeout_ms = 30 } })
     end)
 
     it("distinguish wrong, no answer, failed and stopped", function()
@@ -62,7 +62,7 @@ describe("outcomes", function()
                 repeat until os.time() > stop
                 return item.target
             end,
-        } }, { timeout_ms_per_item = 30, concurrency = 1 })
+        } }, { budget_per_item = { timeout_ms = 30 }, concurrency = 1 })
         assert.same({ "stopped", "TIMEOUT", "right" }, { late.records[1].outcome,
             late.records[1].code, late.records[2].outcome })
     end)
@@ -158,14 +158,14 @@ describe("policies", function()
     it("are prompts with k samples, decided by the most frequent answer", function()
         local m = open(function(n, sample) return "Answer: " .. (sample <= 3 and n or sample) end)
         local result = run({ data = items(2), score = "numeric", policies = {
-            sc = { model = m, prompt = "Say {{target}}", k = 5 } } })
+            sc = { model = m, prompt = "Say {{target}}", n = 5 } } })
         assert.same({ 1, 5 }, { result.policies[1].accuracy.value, result.policies[1].calls.mean })
     end)
 
     it("are prompts with k samples and a reward", function()
         local m = open(function(n, sample) return tostring(sample == 2 and n or n + sample) end)
         local result = run({ data = items(2), score = "numeric", policies = { best = { model = m,
-            prompt = "Say {{target}}", k = 4, reward = function(text, item)
+            prompt = "Say {{target}}", n = 4, reward = function(text, item)
                 return -math.abs(tonumber(text) - item.target)
             end } } })
         assert.equal(1, result.policies[1].accuracy.value)
@@ -323,14 +323,14 @@ describe("budgets", function()
         local m = open(function(n) return tostring(n) end)
         local result = run({ data = items(4), score = "numeric", policies = { p = function(item)
             for _ = 1, item.target == 2 and 5 or 1 do
-                local reply, message, code = m:chat { max_tokens = 1, messages = { { role = "user",
-                    content = tostring(item.target) } } }
+                local reply, message, code = m:chat { max_output_tokens = 1,
+                    messages = { { role = "user", content = tostring(item.target) } } }
                 if not reply then
                     return nil, message, code
                 end
             end
             return item.target
-        end } }, { max_cost_per_item = 0.05 })
+        end } }, { budget_per_item = { max_cost = 0.05 } })
         assert.equal("stopped", record_of(result, "p", "002").outcome)
         assert.equal(3, result.policies[1].outcomes.right)
     end)
@@ -339,7 +339,7 @@ describe("budgets", function()
     local function asking(m, n)
         return function(item)
             for _ = 1, n do
-                m:chat { max_tokens = 1, messages = { { role = "user",
+                m:chat { max_output_tokens = 1, messages = { { role = "user",
                     content = tostring(item.target) } } }
             end
             return n > 1 and item.target % 2 or item.target
@@ -364,7 +364,7 @@ describe("budgets", function()
 
     it("of all runs measure only what they did not cut", function()
         for name, limit in pairs { max_cost = 1.8, max_calls = 180, max_total_tokens = 2000 } do
-            local result = cut { [name] = limit, concurrency = 2 }
+            local result = cut { budget = { [name] = limit }, concurrency = 2 }
             assert.equal("budget", result.unfinished.reason)
             assert.is_true(result.meta.left_out.runs > 0)
             local calls = result.meta.left_out.calls
@@ -376,15 +376,15 @@ describe("budgets", function()
     end)
 
     it("of time, too", function()
-        assert.equal("timeout", cut({ timeout_ms = 2000, concurrency = 2 },
+        assert.equal("timeout", cut({ budget = { timeout_ms = 2000 }, concurrency = 2 },
             0.02).unfinished.reason)
     end)
 
     it("that refuse a scorer's call leave its run out", function()
         local m = open(function(n) return tostring(n) end)
         local result = run({ data = items(9), policies = { p = function() return 1 end },
-            score = function(item) return asking(m, 1)(item) and 1 end }, { max_calls = 4,
-            concurrency = 1 })
+            score = function(item) return asking(m, 1)(item) and 1 end },
+            { budget = { max_calls = 4 }, concurrency = 1 })
         assert.same({ 4, 5, 1.0 }, { result.policies[1].n, result.unfinished.items,
             result.policies[1].accuracy.value })
     end)

@@ -237,7 +237,7 @@ describe("curves", function()
     it("show votes for every number of samples from one run", function()
         local m = open(function(n, sample) return "Answer: " .. (sample % 2 == 1 and n or 0) end)
         local result = run { data = items(3), score = "numeric", policies = {
-            sc = { model = m, prompt = "{{target}}", k = 4 } } }
+            sc = { model = m, prompt = "{{target}}", n = 4 } } }
         local values = {}
         for i, point in ipairs(result.curves.samples[1].points) do
             values[i] = point.value

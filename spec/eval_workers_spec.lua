@@ -21,7 +21,7 @@ end
 return {
     name = "sums", data = items, score = "exact", baseline = "io",
     policies = {
-        io = { model = "script:model.lua", k = 3 },
+        io = { model = "script:model.lua", n = 3 },
         random = function(item, run)
             run:report("0")
             local m = model.open "script:model.lua"
@@ -115,7 +115,7 @@ return { data = items, score = "exact", policies = { twice = function(item)
     local m = model.open "script:model.lua"
     m.target.rates = { input = 0, output = 1000 }
     for i = 1, 2 do
-        local ok, message, code = m:complete(item.question .. "." .. i, { max_tokens = 50 })
+        local ok, message, code = m:complete(item.question .. "." .. i, { max_output_tokens = 50 })
         if not ok then return nil, message, code end
     end
     return "x"

@@ -75,7 +75,7 @@ describe("ponder init", function()
                 assert.equal(0, r.status, r.err)
                 local outcome = json.decode(r.out)
                 assert.matches(answer, outcome.answer)
-                assert.is_true(outcome.calls >= calls)
+                assert.is_true(outcome.spent.calls >= calls)
                 assert.same(name == "tot" and { generation = 0, evaluation = 0 } or nil,
                     name == "tot" and outcome.result.diagnostics.parse_retries or nil)
             end

@@ -201,7 +201,7 @@ describe("ponder fork", function()
         end)
 
         it("gives a call another prompt, with which the fork can be replayed", function()
-            w:begin [[say(ask "first", ask "second", call("last", { max_tokens = 7 }).text)]]
+            w:begin [[say(ask "first", ask "second", call("last", { max_output_tokens = 7 }).text)]]
             w:run()
             w.dir:write("prompt.txt", "something else\n")
             local r = fork("--call", "3", "--ask", "prompt.txt", w.log)

@@ -111,7 +111,8 @@ describe("a run without --log", function()
     end)
 
     it("keeps the events of a machine from before its first call", function()
-        local code = 'require("ponder.strategy.tot").new({ model = m, max_calls = 2 }):run "why"'
+        local code = [[require("ponder.strategy.tot").new({ model = m,
+            budget = { max_calls = 2 } }):run "why"]]
         w:begin(code)
         assert.equal(0, w:ponder({ "run", w.script }).status)
         assert.equal(0, w:run().status)

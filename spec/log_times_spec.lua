@@ -11,7 +11,7 @@ describe("the times of a logged call", function()
 
     it("are those of each failed attempt, and of the last one's queue and flight", function()
         w:begin [[
-            m = require("ponder.model").open(nil, { max_in_flight = 1, max_retries = 2 })
+            m = require("ponder.model").open(nil, { concurrency = 1, max_retries = 2 })
             task.all { function() say(ask "one" ~= nil) end, function() say(ask "two" ~= nil) end }
         ]]
         w.server:next("status=503&body={}&retry-after=0", "delay=120", "delay=60")
@@ -52,7 +52,7 @@ describe("the times of a logged call", function()
 
     it("distinguish a call that waited for another from one that took long", function()
         w:begin [[
-            m = require("ponder.model").open(nil, { max_in_flight = 1 })
+            m = require("ponder.model").open(nil, { concurrency = 1 })
             task.all { function() say(ask "one" ~= nil) end, function() say(ask "two" ~= nil) end }
         ]]
         w.server:next("delay=120", "delay=60")

@@ -60,7 +60,7 @@ describe("a call", function()
             { { messages = HELLO, n = 0 }, "opts.n must be an integer from 1 to 1024 (got 0)" },
             { { messages = HELLO, temperature = 0 / 0 }, "opts.temperature must be" },
             { { messages = HELLO, top_p = 2 }, "opts.top_p must be a number from 0 to 1" },
-            { { messages = HELLO, max_token = 2 }, 'did you mean "max_tokens"?' },
+            { { messages = HELLO, max_output_token = 2 }, 'did you mean "max_output_tokens"?' },
             { { messages = HELLO, response_format = "xml" }, "opts.response_format must be" },
             { { messages = HELLO, response_format = { items = { ["$ref"] = "#/$defs/x" } } },
                 'opts.response_format: items: unknown $ref "#/$defs/x"' },
@@ -378,7 +378,7 @@ describe("middleware", function()
             return next()
         end)
         fake.run(function()
-            local m = client.open("openai:m", { max_tokens = 7, metadata = { run = 1 } })
+            local m = client.open("openai:m", { max_output_tokens = 7, metadata = { run = 1 } })
             assert.equal("live", m:complete("new"))
             assert.same({ "outer 1", "inner", "outer done" }, order)
             local heard = {}

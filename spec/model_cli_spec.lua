@@ -22,7 +22,7 @@ describe("the command", function()
 
     it("chat streams a reply", function()
         local status, out, err = run("text=word%20&deltas=4", { "chat", "--model", "openai:m",
-            "--system", "Be brief.", "--temperature", "0.5", "--max-tokens", "9", "How",
+            "--system", "Be brief.", "--temperature", "0.5", "--max-output-tokens", "9", "How",
             "are you?" })
         assert.same({ 0, "word word word word \n", "" }, { status, out, err })
         local sent = json.decode(s:request():match("\n({.*})$"))

@@ -205,11 +205,11 @@ describe("over HTTP", function()
 
     it("respects max_in_flight, and reuses connections", function()
         task.run(function()
-            local m = open("delay=5", { max_in_flight = 7 })
+            local m = open("delay=5", { concurrency = 7 })
             local list = {}
             for i = 1, 70 do list[i] = i end
             task.map(list, function() return m:complete("Hello") end, { concurrency = 70 })
-            open(nil, { max_in_flight = 64 })
+            open(nil, { concurrency = 64 })
         end)
         local counters = s:counters()
         assert.equal(70, counters.requests)
@@ -277,7 +277,7 @@ describe("over HTTP", function()
     -- return.
     local function soak(calls, steer, tally)
         task.run(function()
-            local m, list = open(steer, { max_in_flight = 64, timeout_ms = 20000 }), {}
+            local m, list = open(steer, { concurrency = 64, timeout_ms = 20000 }), {}
             for i = 1, calls do list[i] = i end
             task.map(list, function(i)
                 local text, _, code = m:complete("call " .. i)

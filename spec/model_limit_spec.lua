@@ -11,7 +11,7 @@ local function call_all(client, name, opts, count, concurrency)
     for i = 1, count do list[i] = i end
     local m = client.open(name, opts)
     return task.map(list, function(i)
-        return m:complete("prompt " .. i, { max_tokens = 10 })
+        return m:complete("prompt " .. i, { max_output_tokens = 10 })
     end, { concurrency = concurrency or count })
 end
 
@@ -206,9 +206,9 @@ describe("the adaptive limit", function()
 
     it("is passed once for max_in_flight alone, which applies to the host", function()
         local client, transport = fake.client { fake.reply("x") }
-        client.open("openai:a", { max_in_flight = 8 })
+        client.open("openai:a", { concurrency = 8 })
         client.open("openai:b")
-        client.open("openai:c", { max_in_flight = 9 })
+        client.open("openai:c", { concurrency = 9 })
         local told = {}
         for i, pair in ipairs(transport.limits) do told[i] = pair[2] end
         assert.same({ 8, 9 }, told)

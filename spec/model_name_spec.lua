@@ -181,9 +181,9 @@ describe("options", function()
         assert.equal("http://file/v1/chat/completions", url("openai:m", nil, {}))
         local m, sent = open("short", nil, {}, config)
         assert.equal("Bearer file-key", sent.headers["authorization"])
-        assert.same({ temperature = 0.5, max_tokens = 9 }, m.defaults)
+        assert.same({ temperature = 0.5, max_output_tokens = 9 }, m.defaults)
         m = open("openai:m", nil, {}, config)
-        assert.same({ temperature = 0.25, max_tokens = 9 }, m.defaults)
+        assert.same({ temperature = 0.25, max_output_tokens = 9 }, m.defaults)
         m = open("mine", { temperature = 1 }, {}, config)
         assert.equal(1, m.defaults.temperature)
     end)
@@ -192,7 +192,8 @@ describe("options", function()
         for wanted, config in pairs {
             ['unknown option "temprature" (did you mean "temperature"?)'] =
                 { defaults = { temprature = 1 } },
-            ["opts.max_tokens must be"] = { providers = { ollama = { max_tokens = "many" } } },
+            ["opts.max_output_tokens must be"] =
+                { providers = { ollama = { max_output_tokens = "many" } } },
             ["opts.base_url must be"] = { defaults = { base_url = 5 } },
             ["opts.api_key must be"] = { providers = { ollama = { api_key = {} } } },
             ["opts.seed must be"] = { aliases = { mine = { model = "ollama:m", seed = "x" } } },
@@ -260,7 +261,7 @@ describe("options", function()
         local cases = {
             { { temprature = 1 }, 'unknown option "temprature" (did you mean "temperature"?)' },
             { { temperature = "hot" }, 'opts.temperature must be' },
-            { { max_in_flight = 0 }, "opts.max_in_flight must be an integer" },
+            { { concurrency = 0 }, "opts.concurrency must be an integer" },
             { { messages = {} }, 'unknown option "messages"' },
             { { headers = { "x" } }, "opts.headers must map names to values" },
             { { headers = { ["a b"] = "x" } }, "is not a header" },

@@ -193,7 +193,7 @@ describe("scripts/models/arithmetic.lua", function()
         end
         local outcome = run "tot"
         assert.is_true(is_right(outcome.answer), outcome.answer)
-        assert.equal("threshold", outcome.termination_reason)
+        assert.equal("threshold", outcome.stop_reason)
     end)
 
     it("answers equally for equal seeds, and not always correctly", function()

@@ -25,7 +25,7 @@ local function try(machine, opts, count, seconds)
     local handles = {}
     local m = machine.client.open("openai:m", opts)
     for i = 1, count do
-        handles[i] = task.spawn(m.complete, m, "prompt " .. i, { max_tokens = 10 })
+        handles[i] = task.spawn(m.complete, m, "prompt " .. i, { max_output_tokens = 10 })
     end
     task.sleep(seconds)
     for _, handle in ipairs(handles) do

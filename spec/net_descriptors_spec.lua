@@ -5,7 +5,7 @@ local shell = require "shell"
 
 -- 1,000 calls of which 300 may go out at once, through the model client and a log.
 local CALLS = [[
-    local m = require("ponder.model").open("openai:m", { max_in_flight = 300, max_retries = 0 })
+    local m = require("ponder.model").open("openai:m", { concurrency = 300, max_retries = 0 })
     local task = require "ponder.task"
     local held = {}
     local function hold_all_but(n)

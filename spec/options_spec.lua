@@ -1,4 +1,3 @@
-local notice = require "ponder.notice"
 local options = require "ponder.options"
 
 describe("ponder.options", function()
@@ -110,45 +109,28 @@ describe("ponder.options", function()
         assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
     end)
 
-    it("accepts the former name of milliseconds, in seconds, with a notice", function()
-        local rules = { wait_ms = { type = "number", min = 0, finite = true, seconds = "wait" } }
-        local lines = {}
-        notice.forget()
-        local before = notice.listen(function(line) lines[#lines + 1] = line end)
-        local _ <close> = setmetatable({}, { __close = function() notice.listen(before) end })
-        assert.same({ wait_ms = 1500 }, options.check("f", { wait = 1.5 }, rules))
-        assert.same({ wait_ms = 0 }, options.check("f", { wait = 0 }, rules))
-        assert.same({ "f: opts.wait, in seconds, is now opts.wait_ms, in milliseconds" }, lines)
-        assert.same({ wait_ms = 2 }, options.check("f", { wait_ms = 2 }, rules))
-        for _, case in ipairs {
-            { { wait = -1 }, "f: opts.wait must be a finite number >= 0 (got -1)" },
-            { { wait = "1s" }, 'f: opts.wait must be a finite number >= 0 (got "1s")' },
-            { { wait = math.huge }, "f: opts.wait must be a finite number >= 0 (got inf)" },
-            { { wait = 1, wait_ms = 1 },
-                "f: opts.wait and opts.wait_ms are the same option: give one of them" },
-        } do
-            local ok, err = pcall(options.check, "f", case[1], rules, 0)
-            assert.same({ false, case[2] }, { ok, err })
-        end
-    end)
-
-    it("accepts an alias, but not together with the option's own name", function()
-        local rules = { width = { type = "integer", min = 1, alias = "columns" },
-            height = { type = "integer", default = 2 } }
-        local given = { columns = 3.0 }
-        assert.same({ width = 3, height = 2 }, options.check("f", given, rules))
-        assert.same({ columns = 3.0 }, given)
-        assert.same({ width = 4, height = 2 }, options.check("f",
-            setmetatable({}, { __index = { columns = 4 } }), rules))
+    it("refuses former names with the new ones", function()
+        local rules = { width = { type = "integer", was = "columns" }, budget = { type = "table",
+            fields = { max_cost = { type = "number", min = 0, was = "cost" } },
+            was = { max_cost = "opts.budget.max_cost", timeout = "opts.budget.timeout_ms" } } }
         for message, opts in pairs {
-            ["f: opts.columns must be an integer >= 1 (got 0)"] = { columns = 0 },
-            ["f: opts.columns and opts.width are the same option: give one of them"] =
-                { columns = 1, width = 1 },
-            ['f: unknown option "column" (did you mean "columns"?)'] = { column = 1 },
+            ["f: opts.columns is now opts.width"] = { columns = 1 },
+            ["f: opts.max_cost is now opts.budget.max_cost"] = { max_cost = 1, width = 1 },
+            ["f: opts.budget.cost is now max_cost"] = { budget = { cost = 1 } },
+            ["f: opts.budget.max_cost must be a number >= 0 (got -1)"] =
+                { budget = { max_cost = -1 } },
+            ['f: opts.budget: unknown option "max_costs" (did you mean "max_cost"?)'] =
+                { budget = { max_costs = 1 } },
+            ["f: opts.budget must be a table (got 5)"] = { budget = 5 },
+            ['f: unknown option "column"'] = { column = 1 },
         } do
             local ok, err = pcall(options.check, "f", opts, rules, 0)
             assert.same({ false, message }, { ok, err })
         end
+        assert.same({ width = 2, budget = { max_cost = 3 } },
+            options.check("f", { width = 2.0, budget = { max_cost = 3 } }, rules))
+        assert.error_matches(function() options.argument("f", "x", { cost = 1 }, rules.budget) end,
+            "f: x.cost is now max_cost")
     end)
 
     it("can report the error further up the stack", function()

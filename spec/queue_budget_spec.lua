@@ -30,7 +30,7 @@ describe("a budget of several machines", function()
             for i = 1, n do
                 local client = assert(redis.open(server.url))
                 list[i] = shared.of({ key = KEY, at_least = { 0, 0, 0 },
-                    max_calls = limits.max_calls, max_tokens = limits.max_tokens,
+                    max_calls = limits.max_calls, max_total_tokens = limits.max_total_tokens,
                     max_cost = limits.max_cost }, client, lease_ms or 60000)
             end
             f(table.unpack(list))
@@ -102,7 +102,7 @@ describe("a budget of several machines", function()
     end)
 
     it("charges a dead machine's reservations in full", function()
-        with(2, { max_tokens = 100 }, function(a, b)
+        with(2, { max_total_tokens = 100 }, function(a, b)
             local hold = assert(reserve(a, { tokens = 60, cost = 0 }))
             local other = assert(reserve(b, { tokens = 40, cost = 0 }))
             assert.equal(100, used "held_tokens")
@@ -119,7 +119,7 @@ describe("a budget of several machines", function()
     end)
 
     it("returns the reservation of a cancelled call, and charges one that was cut off", function()
-        with(1, { max_tokens = 100 }, function(a)
+        with(1, { max_total_tokens = 100 }, function(a)
             local first = assert(reserve(a, { tokens = 90, cost = 0 }))
             local waiting = task.spawn(function()
                 local hold <close> = holds.new(a, nil, { tokens = 50, cost = 0 })
@@ -142,7 +142,7 @@ describe("a budget of several machines", function()
         end,
     } do
         it("counts what processes saw before Redis lost " .. lost, function()
-            with(3, { max_calls = 9, max_tokens = 900 }, function(a, b, idle)
+            with(3, { max_calls = 9, max_total_tokens = 900 }, function(a, b, idle)
                 local function call(budget)
                     assert(reserve(budget, { tokens = 50, cost = 0 })):settle(nil, 0)
                     assert(budget.backing:renew())

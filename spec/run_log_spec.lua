@@ -284,11 +284,11 @@ describe("runs within a logged run", function()
                 repeat until os.time() > stop
             end
             local function late(name, before)
-                return table.concat({ select(2, run.new { name = name, timeout_ms = 50 }:call(
-                    function()
-                        before()
-                        compute()
-                    end)) }, " ")
+                return table.concat({ select(2, run.new { name = name,
+                    budget = { timeout_ms = 50 } }:call(function()
+                    before()
+                    compute()
+                end)) }, " ")
             end
             say(late("a", function() log.record("page", 1, task.sleep, 0.01) end))
             say(table.concat(task.map({ "b", "c" }, function(name)
@@ -318,7 +318,7 @@ describe("runs within a logged run", function()
         w:begin [[
             local run = require "ponder.run"
             for _ = 1, 2 do
-                say(run.new { timeout_ms = 20 }:call(function()
+                say(run.new { budget = { timeout_ms = 20 } }:call(function()
                     local _ <close> = setmetatable({}, { __close = function() error "closing" end })
                     task.sleep(60)
                 end))

@@ -17,7 +17,8 @@ describe("run.new", function()
             [{ budget = { max_call = 1 } }] = 'run.new: opts.budget: unknown option "max_call"',
             [{ labels = { 1 } }] = "run.new: opts.labels must map names to strings, numbers or "
                 .. "booleans (got 1 = 1)",
-            [{ timeout_ms = -1 }] = "run.new: opts.timeout_ms must be a finite number >= 0",
+            [{ budget = { timeout_ms = -1 } }] = "run.new: opts.budget.timeout_ms must be a finite",
+            [{ timeout_ms = 1 }] = "run.new: opts.timeout_ms is now opts.budget.timeout_ms",
         } do
             local ok, err = pcall(function() run.new(opts) end)
             assert.is_false(ok)
@@ -196,7 +197,7 @@ describe("a run that fails", function()
 
     it("may be out of time, with its tasks", function()
         help.run(function()
-            local r, late = run.new { timeout_ms = 2500 }, false
+            local r, late = run.new { budget = { timeout_ms = 2500 } }, false
             local results = table.pack(r:call(function()
                 r:report "so far"
                 task.spawn(function()

@@ -303,7 +303,7 @@ describe("Ctrl-C", function()
     it("so does the time of the run", function()
         local r = shell.ponder { "--no-log", "--timeout", "50ms", "-e", [[
             require("ponder.sandbox").run("(''):rep(1e18)", { timeout_ms = 50000 })]] }
-        assert.same({ 124, "ponder: the time budget of 0.05 s is spent [BUDGET]\n" },
+        assert.same({ 124, "ponder: the time budget of 0.05 s is spent [TIMEOUT]\n" },
             { r.status, r.err })
     end)
 end)

@@ -41,7 +41,7 @@ describe("--timeout", function()
                 "local _ <close> = setmetatable({}, { __close = function() print 'closed' end }) "
                 .. code })
             assert.equal("closed\n", r.out)
-            assert.equal("ponder: the time budget of 0.05 s is spent [BUDGET]\n", r.err)
+            assert.equal("ponder: the time budget of 0.05 s is spent [TIMEOUT]\n", r.err)
         end)
     end
 
@@ -92,7 +92,7 @@ describe("--timeout", function()
         for text, seconds in pairs { ["20ms"] = 0.02, ["0.02s"] = 0.02, ["0.0005m"] = 0.03 } do
             local r = ends(124, shell.ponder { "--no-log", "--timeout", text, "-e",
                 "while true do end" })
-            assert.equal(("ponder: the time budget of %g s is spent [BUDGET]\n"):format(seconds),
+            assert.equal(("ponder: the time budget of %g s is spent [TIMEOUT]\n"):format(seconds),
                 r.err)
         end
         local r = ends(0, shell.ponder { "--no-log", "--timeout", "20", "-e", "" })
@@ -108,8 +108,8 @@ describe("--timeout", function()
             "return function() while true do pcall(error) end end" }
         local r = ends(124, shell.ponder({ "tot", "--no-log", "--json", "--timeout", "50ms",
             "--model", "script:m.lua", "Why?" }, { cwd = dir.path }))
-        assert.matches('"code":"BUDGET"', r.out)
-        assert.matches("the time budget of 0.05 s is spent %[BUDGET%]\n$", r.err)
+        assert.matches('"code":"TIMEOUT"', r.out)
+        assert.matches("the time budget of 0.05 s is spent %[TIMEOUT%]\n$", r.err)
     end)
 end)
 

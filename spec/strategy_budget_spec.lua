@@ -37,8 +37,8 @@ describe("a budget around a strategy", function()
                 "Why?")
             assert.same({ nil, "the budget of 3 calls is spent", "BUDGET" },
                 { outcome, message, code })
-            assert.same({ 3, 3, "budget", 30 }, { #sent, partial.calls,
-                partial.termination_reason, partial.usage.input_tokens })
+            assert.same({ 3, 3, "budget", 30 }, { #sent, partial.spent.calls,
+                partial.stop_reason, partial.spent.usage.input_tokens })
         end)
     end)
 
@@ -57,8 +57,8 @@ describe("a budget around a strategy", function()
             end } } }
             task.with_budget({}, function()
                 local outcome = s:run "Why?"
-                assert.same({ "done", 3, 30 }, { outcome.answer, outcome.calls,
-                    outcome.usage.input_tokens })
+                assert.same({ "done", 3, 30 }, { outcome.answer, outcome.spent.calls,
+                    outcome.spent.usage.input_tokens })
                 assert.same({ 3, 45 }, { task.spent().calls, task.spent().tokens })
             end)
         end)
@@ -70,11 +70,11 @@ describe("calls in flight when a strategy's budget is spent", function()
         for in_flight, expected in pairs { await = { 5, 2, 20 }, cancel = { 0, 2, 0 } } do
             play.run(function()
                 local s = got.new { model = play.model(slow(5)), branching_factor = 4,
-                    max_calls = 2, in_flight = in_flight }
+                    budget = { max_calls = 2, in_flight = in_flight } }
                 local _, message, code, partial = s:run "Why?"
                 assert.same({ "the budget of 2 calls is spent", "BUDGET" }, { message, code })
-                assert.same(expected, { task.now(), partial.calls,
-                    partial.usage.input_tokens or 0 })
+                assert.same(expected, { task.now(), partial.spent.calls,
+                    partial.spent.usage.input_tokens or 0 })
             end)
         end
     end)
@@ -82,7 +82,8 @@ describe("calls in flight when a strategy's budget is spent", function()
     it("are distinguished from those that were refused", function()
         play.run(function()
             local names = {}
-            local s = got.new { model = play.model(slow(1)), branching_factor = 3, max_calls = 2 }
+            local s = got.new { model = play.model(slow(1)), branching_factor = 3,
+                budget = { max_calls = 2 } }
             s:run("Why?", { on_event = function(event)
                 if event.name:find "^call" then names[#names + 1] = event.name end
             end })
@@ -96,11 +97,12 @@ describe("custom model", function()
     it("counts in the budget of its strategy and in outer ones", function()
         play.run(function()
             local m = own_model(1)
-            local s = got.new { model = m, branching_factor = 5, max_calls = 3 }
+            local s = got.new { model = m, branching_factor = 5, budget = { max_calls = 3 } }
             task.with_budget({}, function()
                 local _, message, code, partial = s:run "Why?"
                 assert.same({ "the budget of 3 calls is spent", "BUDGET", 3, 45, 3 },
-                    { message, code, partial.calls, partial.usage.total_tokens, m.asked })
+                    { message, code, partial.spent.calls, partial.spent.usage.total_tokens,
+                        m.asked })
                 assert.equal(3, task.spent().calls)
             end)
         end)
@@ -113,9 +115,9 @@ describe("custom model", function()
                 inner:chat(opts)
                 return inner:chat(opts)
             end })
-            local outcome = cot.new({ model = m, max_calls = 1 }):run "Why?"
-            assert.same({ "a thought", 1, 15 }, { outcome.answer, outcome.calls,
-                outcome.usage.total_tokens })
+            local outcome = cot.new({ model = m, budget = { max_calls = 1 } }):run "Why?"
+            assert.same({ "a thought", 1, 15 }, { outcome.answer, outcome.spent.calls,
+                outcome.spent.usage.total_tokens })
         end)
     end)
 
@@ -131,13 +133,14 @@ describe("custom model", function()
 
     it("has the price that it reports, or none", function()
         play.run(function()
-            local _, message, code = cot.new({ model = own_model(0), max_cost = 1 }):run "Why?"
+            local opts = { model = own_model(0), budget = { max_cost = 1 } }
+            local _, message, code = cot.new(opts):run "Why?"
             assert.same({ "NO_PRICE", "max_cost needs the price of mine: give the model rates = "
                 .. "{ input = USD, output = USD } per million tokens" }, { code, message })
             local m = own_model(0, { rates = { input = 100, output = 1000 } })
-            local outcome = cot.new({ model = m, max_cost = 2 }):run "Why?"
-            assert.equal(0.006, outcome.cost)
-            _, _, code = cot.new({ model = m, max_cost = 0.1 }):run "Why?"
+            local outcome = cot.new({ model = m, budget = { max_cost = 2 } }):run "Why?"
+            assert.equal(0.006, outcome.spent.cost)
+            _, _, code = cot.new({ model = m, budget = { max_cost = 0.1 } }):run "Why?"
             assert.equal("BUDGET", code)
         end)
     end)

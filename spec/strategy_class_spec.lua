@@ -45,8 +45,8 @@ describe("strategy.options", function()
                 assert.is_truthy(option.type)
                 seen[option.name] = option
             end
-            for _, common in ipairs { "model", "models", "temperature", "tools", "max_calls",
-                "max_tokens", "run_timeout_ms", "generation_prompt" } do
+            for _, common in ipairs { "model", "models", "temperature", "tools", "budget",
+                "max_output_tokens", "generation_prompt" } do
                 assert.is_truthy(seen[common] or name == "trm", name .. "." .. common)
             end
         end
@@ -61,10 +61,9 @@ describe("strategy.options", function()
         assert.same({ "best_first", "bfs", "dfs" }, by_name.traversal_strategy.enum)
         assert.equal(1, by_name.max_depth.min)
         assert.equal("machine", by_name.batch.group)
-        assert.equal("budget", by_name.max_calls.group)
-        assert.same({ 15000, 1, 200, 3 }, { by_name.tool_timeout_ms.default,
-            by_name.tool_max_retries.default, by_name.tool_retry_backoff_ms.default,
-            by_name.max_tool_round_trips.default })
+        assert.equal("budget", by_name.budget.group)
+        assert.same({ 1, 200, 3 }, { by_name.tool_max_retries.default,
+            by_name.tool_retry_backoff_ms.default, by_name.max_tool_round_trips.default })
     end)
 end)
 

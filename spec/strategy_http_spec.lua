@@ -79,12 +79,12 @@ describe("over HTTP", function()
             for name, answer in pairs { got = "better", trm = "42", cot = "42" } do
                 local outcome, message = run(name, { model = m })
                 assert.equal(answer, assert(outcome, message).answer)
-                assert.equal(10 * outcome.calls, outcome.usage.input_tokens)
-                calls = calls + outcome.calls
+                assert.equal(10 * outcome.spent.calls, outcome.spent.usage.input_tokens)
+                calls = calls + outcome.spent.calls
             end
             local outcome, message = run("tot", { model = m })
             assert.truthy(assert(outcome, message).answer:find "^1%.%d")
-            assert.equal(calls + outcome.calls, s:counters().requests)
+            assert.equal(calls + outcome.spent.calls, s:counters().requests)
         end)
 
         it("all strategies stream, by " .. provider, function()
@@ -151,7 +151,7 @@ describe("over HTTP", function()
         assert.equal("SERVER", code)
         assert.truthy(message:find("status 503", 1, true), message)
         assert.truthy(partial.answer:find "^1%.%d%.%d$")
-        assert.equal(5, partial.calls)
+        assert.equal(5, partial.spent.calls)
     end)
 
     it("malformed text is repaired, or ends in BAD_REPLY", function()
@@ -196,7 +196,7 @@ describe("over HTTP", function()
             assert.equal("error", partial.status)
             assert.is_true(heard > 0)
             -- got has several in flight, and cancelled ones may not have arrived
-            assert.is_true(s:counters().requests <= partial.calls)
+            assert.is_true(s:counters().requests <= partial.spent.calls)
         end
     end)
 
@@ -223,7 +223,7 @@ describe("over HTTP", function()
             parameters = { type = "object", required = { "a", "b" } },
             run = function(arguments) return arguments.a + arguments.b end } } })
         assert.equal("3", assert(outcome, message).answer)
-        assert.same({ 2, 17 }, { outcome.calls, outcome.usage.input_tokens })
+        assert.same({ 2, 17 }, { outcome.spent.calls, outcome.spent.usage.input_tokens })
         assert.truthy(seen:find('"content":"3","role":"tool","tool_call_id":"call_a"', 1, true)
             or seen:find('"tool_call_id":"call_a"', 1, true))
         assert.truthy(seen:find("BAD_ARGUMENTS", 1, true), seen)
@@ -239,6 +239,6 @@ describe("over HTTP", function()
             return strategies.tot.new({ batch = 8, branching_factor = 3, max_depth = 3, model = m,
                 traversal_strategy = "bfs", convergence_window = 1 }):run "What is it?", task.now()
         end)
-        assert.same({ 26, 8 }, { outcome.calls, took })
+        assert.same({ 26, 8 }, { outcome.spent.calls, took })
     end)
 end)

@@ -53,8 +53,8 @@ local function tree_of(outcome)
     return json.encode(copy)
 end
 
-local OUTCOME = { "answer", "calls", "duration_ms", "model", "result", "status",
-    "termination_reason", "usage" }
+local OUTCOME = { "answer", "duration_ms", "model", "result", "score", "spent", "status",
+    "stop_reason" }
 
 describe("an outcome", function()
     it("has exactly what --json prints", function()
@@ -66,12 +66,13 @@ describe("an outcome", function()
         end
         table.sort(fields)
         assert.same(OUTCOME, fields)
-        assert.equal(outcome.result.best.content, outcome.answer)
+        assert.same({ outcome.result.best.content, outcome.result.best.score },
+            { outcome.answer, outcome.score })
         assert.equal("completed", outcome.status)
-        assert.equal(outcome.result.termination.reason, outcome.termination_reason)
+        assert.equal(outcome.result.termination.reason, outcome.stop_reason)
         assert.equal(model, outcome.model)
-        assert.equal(10 * outcome.calls, outcome.usage.input_tokens)
-        assert.same(outcome.usage, outcome.result.usage)
+        assert.equal(10 * outcome.spent.calls, outcome.spent.usage.input_tokens)
+        assert.same(outcome.spent.usage, outcome.result.usage)
         assert.is_string(json.encode(outcome))
     end)
 
@@ -87,16 +88,16 @@ describe("an outcome", function()
         local outcome = run(got, { model = model })
         assert.equal("all of it, better", outcome.answer)
         assert.equal(outcome.result, outcome.answer)
-        assert.equal(3 + 1 + 1 + 1 + 1 + 1 + 1, outcome.calls)
+        assert.equal(3 + 1 + 1 + 1 + 1 + 1 + 1, outcome.spent.calls)
         outcome = run(trm, { model = model })
         assert.same({ "42", "42", 2, "act_threshold" }, { outcome.answer, outcome.result,
-            outcome.calls, outcome.termination_reason })
+            outcome.spent.calls, outcome.stop_reason })
         outcome = run(cot, { model = model })
         local s = trm.new { model = model }
         play.run(function() return s:run "What?" end)
         assert.is_number(s:snapshot().details.duration_ms)
-        assert.same({ "42", 1, "success" }, { outcome.answer, outcome.calls,
-            outcome.termination_reason })
+        assert.same({ "42", 1, "success" }, { outcome.answer, outcome.spent.calls,
+            outcome.stop_reason })
     end)
 
     it("takes a whole reply as the answer if none is marked", function()
@@ -112,7 +113,7 @@ describe("calls that do not depend on one another", function()
             branching_factor = 3, max_depth = 3, traversal_strategy = "bfs",
             convergence_window = 1 })
         -- rounds: the root, its 3 children, their 9 children in 8 and 1
-        assert.equal(2 * (1 + 3 + 9), outcome.calls)
+        assert.equal(2 * (1 + 3 + 9), outcome.spent.calls)
         assert.equal(8000, outcome.duration_ms)
     end)
 
@@ -196,10 +197,10 @@ describe("models by role", function()
             seen = request
             return "x"
         end), { top_p = 0.5 })
-        run(cot, { model = model, temperature = 0.3, max_reply_tokens = 77, seed = 5,
-            stop = "END", extra = { a = 1 }, max_tokens = 100000 })
+        run(cot, { model = model, temperature = 0.3, max_output_tokens = 77, seed = 5,
+            stop = "END", extra = { a = 1 }, budget = { max_total_tokens = 100000 } })
         assert.same({ 0.5, 0.3, 77, 5, "END" }, { seen.options.top_p, seen.options.temperature,
-            seen.options.max_tokens, seen.options.seed, seen.options.stop })
+            seen.options.max_output_tokens, seen.options.seed, seen.options.stop })
     end)
 
     it("that cannot be opened are NO_MODEL, before anything is sent", function()
@@ -226,7 +227,7 @@ describe("what a run reports", function()
         assert.same({ "tot.start", "call.start", "call.complete", "call.start", "call.complete",
             "tot.step", "tot.complete" }, names)
         assert.equal("success", last)
-        assert.equal(2, outcome.calls)
+        assert.equal(2, outcome.spent.calls)
     end)
 
     it("has deltas, which the machine gets too", function()
@@ -269,8 +270,8 @@ describe("a failure", function()
         assert.is_nil(outcome)
         assert.equal("RATE_LIMITED", code)
         assert.truthy(message:find("no more", 1, true))
-        assert.same({ "error", "error", 4 }, { partial.status, partial.termination_reason,
-            partial.calls })
+        assert.same({ "error", "error", 4 }, { partial.status, partial.stop_reason,
+            partial.spent.calls })
         assert.equal(partial.result.best.content, partial.answer)
         assert.truthy(partial.answer:find "^1%.")
     end)
@@ -281,7 +282,7 @@ describe("a failure", function()
             assert.is_nil(outcome)
             assert.equal("SERVER", code)
             assert.is_nil(partial.answer)
-            assert.equal(1, partial.calls > 0 and 1)
+            assert.equal(1, partial.spent.calls > 0 and 1)
         end
     end)
 
@@ -321,7 +322,7 @@ describe("a failure", function()
                     or table.remove(scores, 1)
             end)
             local outcome, message, code = run(tot, opts)
-            return outcome and { outcome.answer, outcome.result.best.score, outcome.calls, #scores }
+            return outcome and { outcome.answer, outcome.score, outcome.spent.calls, #scores }
                 or { message, code }
         end
         assert.same({ "bad", 0.9, 2, 0 }, play_scores({ "Scores: t1=0.9, t2=0.6, t3=0.1" }, {}))
@@ -380,7 +381,7 @@ describe("a budget", function()
     it("of calls is reserved before they are sent", function()
         for most = 0, 9 do
             local sent = 0
-            local _, message, code, partial = run(tot, { max_calls = most, batch = 3,
+            local _, message, code, partial = run(tot, { budget = { max_calls = most }, batch = 3,
                 max_depth = 4, model = play.model(function(request)
                     sent = sent + 1
                     task.sleep(1)
@@ -390,10 +391,10 @@ describe("a budget", function()
             assert.equal(("the budget of %d call%s is spent"):format(most,
                 most == 1 and "" or "s"), message)
             assert.equal(most, sent)
-            assert.same({ "error", "budget", most }, { partial.status, partial.termination_reason,
-                partial.calls })
+            assert.same({ "error", "budget", most }, { partial.status, partial.stop_reason,
+                partial.spent.calls })
             assert.equal(most >= 2, partial.answer ~= nil)
-            assert.equal(10 * most, partial.usage.input_tokens or 0)
+            assert.equal(10 * most, partial.spent.usage.input_tokens or 0)
             assert.is_table(partial.result)
         end
     end)
@@ -401,14 +402,14 @@ describe("a budget", function()
     it("that is large enough changes nothing", function()
         local model = tree_player()
         local free = run(tot, { model = model })
-        local bound = run(tot, { model = model, max_calls = free.calls, max_tokens = 1000000,
-            run_timeout_ms = 1000000 })
+        local bound = run(tot, { model = model, budget = { max_calls = free.calls,
+            max_total_tokens = 1000000, timeout_ms = 1000000 } })
         assert.equal(tree_of(free), tree_of(bound))
     end)
 
     it("of tokens counts what calls in flight may use", function()
         local used, most_at_once, at_once = 0, 0, 0
-        local _, message, code, partial = run(got, { max_total_tokens = 4000,
+        local _, message, code, partial = run(got, { budget = { max_total_tokens = 4000 },
             max_output_tokens = 1000, branching_factor = 8, model = play.model(function()
                 at_once = at_once + 1
                 most_at_once = math.max(most_at_once, at_once)
@@ -420,17 +421,17 @@ describe("a budget", function()
         assert.equal("BUDGET", code)
         assert.truthy(message:find("4000 tokens", 1, true))
         assert.is_true(used <= 4000 + 400 and most_at_once >= 2 and most_at_once < 4)
-        assert.equal(used, partial.usage.total_tokens)
+        assert.equal(used, partial.spent.usage.total_tokens)
     end)
 
     it("of time ends the run at once", function()
-        local s = tot.new { run_timeout_ms = 4500, timeout_ms = 9000000,
+        local s = tot.new { budget = { timeout_ms = 4500 }, timeout_ms = 9000000,
             model = tree_player(function() return 1 end) }
         local outcome, message, code, partial = play.run(function() return s:run "What?" end)
         assert.is_nil(outcome)
-        assert.same({ "BUDGET", "the time budget of 4.5 s is spent" }, { code, message })
-        assert.same({ 4500, "budget", 5 }, { partial.duration_ms, partial.termination_reason,
-            partial.calls })
+        assert.same({ "TIMEOUT", "the time budget of 4.5 s is spent" }, { code, message })
+        assert.same({ 4500, "timeout", 5 }, { partial.duration_ms, partial.stop_reason,
+            partial.spent.calls })
         assert.truthy(partial.answer:find "^1%.%d%.%d")
         assert.equal("failure", s:snapshot().status)
     end)
@@ -445,7 +446,7 @@ describe("a run that is aborted", function()
             handle:cancel()
             local outcome = s:outcome()
             assert.same({ "error", "interrupted", 5 }, { outcome.status,
-                outcome.termination_reason, outcome.calls })
+                outcome.stop_reason, outcome.spent.calls })
             assert.truthy(outcome.answer:find "^1%.%d")
         end)
         assert.is_nil(tot.new({ model = "play:1" }):outcome())
@@ -491,8 +492,8 @@ describe("tools", function()
             return arguments.a + arguments.b
         end), { call { a = 1, b = 2 }, call { a = 3, b = 4 } })
         assert.equal("3\n7", answer)
-        assert.same({ 2, 2000, 20 }, { outcome.calls, outcome.duration_ms,
-            outcome.usage.input_tokens })
+        assert.same({ 2, 2000, 20 }, { outcome.spent.calls, outcome.duration_ms,
+            outcome.spent.usage.input_tokens })
     end)
 
     it("that are unknown, called wrongly, fail or hang have readable results", function()
@@ -519,12 +520,13 @@ describe("tools", function()
     end)
 
     it("that never wait are stopped too", function()
-        local opts = { model = asking { call { a = 1, b = 2 } }, tool_timeout_ms = 30,
-            tool_max_retries = 0, tools = { add(function()
+        local opts = { model = asking { call { a = 1, b = 2 } }, tool_max_retries = 0,
+            tools = { add(function()
                 while true do
                     pcall(function() while true do end end) -- luacheck: ignore 542
                 end
             end) } }
+        opts.tools[1].timeout_ms = 30
         local outcome = task.run(function() return cot.new(opts):run "What?" end)
         assert.truthy(outcome.answer:find("TIMEOUT", 1, true))
         assert.is_true(outcome.duration_ms < 3000)
@@ -550,7 +552,7 @@ describe("tools", function()
             return { text = "enough", tool_calls = { call { a = 1, b = 2 } } }
         end) })
         assert.equal("enough", outcome.answer)
-        assert.same({ 3, 2 }, { outcome.calls, rounds })
+        assert.same({ 3, 2 }, { outcome.spent.calls, rounds })
         assert.same({ "free", "free", "none" }, choices)
     end)
 
@@ -565,12 +567,12 @@ describe("tools", function()
             return { text = tree_text(request), usage = USAGE }
         end)
         local outcome = run(tot, opts)
-        assert.same({ "completed", 4, 40 }, { outcome.status, outcome.calls,
-            outcome.usage.input_tokens })
+        assert.same({ "completed", 4, 40 }, { outcome.status, outcome.spent.calls,
+            outcome.spent.usage.input_tokens })
         assert.equal(40, outcome.result.usage.input_tokens)
-        opts.max_calls = 1
+        opts.budget = { max_calls = 1 }
         local _, _, code, partial = run(tot, opts)
-        assert.same({ "BUDGET", 1 }, { code, partial.calls })
+        assert.same({ "BUDGET", 1 }, { code, partial.spent.calls })
     end)
 
     it("report when they start and end", function()

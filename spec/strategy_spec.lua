@@ -68,7 +68,7 @@ describe("a strategy that is a function", function()
         assert.equal("re Check<answer-1>\nre Check<answer>\nre Why?\n</answer>\n</answer-1>",
             r[1].answer)
         assert.equal("completed", r[1].status)
-        assert.equal(3, r[1].calls)
+        assert.equal(3, r[1].spent.calls)
         assert.same({ 30, 6 }, { r[1].usage.input_tokens, r[1].usage.output_tokens })
         assert.equal("call.start call.complete twice.step call.start call.complete twice.step "
             .. "call.start call.complete twice.step", table.concat(events, " "))
@@ -109,10 +109,10 @@ describe("a strategy that is a function", function()
     end)
 
     it("ends when its budget does", function()
-        local r = run(strategy.new(TWICE), { model = ECHO, max_calls = 1 })
+        local r = run(strategy.new(TWICE), { model = ECHO, budget = { max_calls = 1 } })
         assert.equal("BUDGET", r.code)
-        assert.same({ "re Why?", "budget", 1 }, { r.partial.answer, r.partial.termination_reason,
-            r.partial.calls })
+        assert.same({ "re Why?", "budget", 1 }, { r.partial.answer, r.partial.stop_reason,
+            r.partial.spent.calls })
     end)
 
     it("may catch a failure, return nothing, or raise an error", function()
@@ -165,10 +165,10 @@ describe("a strategy that is a function", function()
         end
         local r, asked = grade { "Value: 70", "Value: 7/10" }
         assert.equal("0.7", r[1].answer)
-        assert.same({ 2, 1, 3 }, { r[1].calls, #asked[1], #asked[2] })
+        assert.same({ 2, 1, 3 }, { r[1].spent.calls, #asked[1], #asked[2] })
         assert.same({ role = "assistant", content = "Value: 70" }, asked[2][2])
         r = grade { "good", "very good", "Value: 7" }
-        assert.same({ "BAD_REPLY", 2 }, { r.code, r.partial.calls })
+        assert.same({ "BAD_REPLY", 2 }, { r.code, r.partial.spent.calls })
         assert.matches('the reply to ask cannot be read: "very good"', r.message, 1, true)
         r = grade({ "good", "very good", "Value: 7" }, 2)
         assert.equal("0.7", r[1].answer)
@@ -392,7 +392,7 @@ describe("scripts/strategies", function()
     it("solve more than one call: lats reflects, rsa merges, react corrects itself", function()
         local dir <close> = shell.directory()
         local result = json.decode(ask(dir, "lats", "--json", "How many?").out)
-        assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.calls })
+        assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.spent.calls })
         result = json.decode(ask(dir, "rsa", "--steps", "0", "--json", "How many?").out)
         assert.equal("11", result.answer)
         result = json.decode(ask(dir, "react", "--max-turns", "2", "--json", "How many?").out)

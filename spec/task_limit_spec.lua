@@ -74,7 +74,7 @@ describe("what computes past", function()
 
         it("the timeout of its run is cancelled: " .. way, function()
             task.run(function()
-                local r = run.new { timeout_ms = 20 }
+                local r = run.new { budget = { timeout_ms = 20 } }
                 assert.same({ nil, table.unpack(LATE) }, { r:call(f) })
                 assert.equal("failed", r.status)
             end)
@@ -83,7 +83,7 @@ describe("what computes past", function()
 
     it("the timeout of a budget is cancelled", function()
         task.run(function()
-            assert.equal("BUDGET", (select(3, task.with_budget({ timeout_ms = 20 }, compute))))
+            assert.equal("TIMEOUT", (select(3, task.with_budget({ timeout_ms = 20 }, compute))))
         end)
     end)
 
@@ -145,14 +145,14 @@ describe("what computes past", function()
 
     it("the nearest of several timeouts is cancelled by that one", function()
         task.run(function()
-            local inner = run.new { timeout_ms = 20 }
-            local function nested(f) return run.new { timeout_ms = 60000 }:call(f) end
+            local inner = run.new { budget = { timeout_ms = 20 } }
+            local function nested(f) return run.new { budget = { timeout_ms = 60000 } }:call(f) end
             assert.equal("outer goes on", nested(function()
                 assert.same({ nil, table.unpack(LATE) }, { inner:call(compute) })
                 return "outer goes on"
             end))
-            local outer = run.new { timeout_ms = 20 }
-            inner = run.new { timeout_ms = 60000 }
+            local outer = run.new { budget = { timeout_ms = 20 } }
+            inner = run.new { budget = { timeout_ms = 60000 } }
             assert.same({ nil, table.unpack(LATE) }, { outer:call(inner.call, inner, compute) })
             assert.equal("cancelled", inner.status)
         end)
@@ -160,7 +160,8 @@ describe("what computes past", function()
 
     it("the timeout of its run is cancelled as a task of its own, too", function()
         task.run(function()
-            assert.same({ nil, table.unpack(LATE) }, { run.new { timeout_ms = 20 }:call(function()
+            local r = run.new { budget = { timeout_ms = 20 } }
+            assert.same({ nil, table.unpack(LATE) }, { r:call(function()
                 task.timeout(60, function() task.spawn(compute) end)
                 task.sleep(60)
             end) })
@@ -171,7 +172,7 @@ describe("what computes past", function()
         task.run(function()
             local results = task.map({ 1, 2, 3 }, function(i)
                 if i == 2 then
-                    return (select(3, run.new { timeout_ms = 20 }:call(compute)))
+                    return (select(3, run.new { budget = { timeout_ms = 20 } }:call(compute)))
                 end
                 task.sleep(0.001)
                 local sum = 0
@@ -186,7 +187,7 @@ end)
 describe("the time of a task that has ended", function()
     it("is not up for others, which may compute", function()
         task.run(function()
-            local r = run.new { timeout_ms = 20 }
+            local r = run.new { budget = { timeout_ms = 20 } }
             assert.equal("in time", r:call(function() return "in time" end))
             compute_for(0.2)
             assert.is_nil(debug.gethook())
@@ -204,7 +205,7 @@ describe("the time of a task that has ended", function()
 
     it("leaves debug hooks of the script alone", function()
         task.run(function()
-            run.new { timeout_ms = 20 }:call(function() end)
+            run.new { budget = { timeout_ms = 20 } }:call(function() end)
             local count = 0
             debug.sethook(function() count = count + 1 end, "", 1000)
             compute_for(0.2)

@@ -284,7 +284,7 @@ describe("ponder run --untrusted", function()
                         { type = "tool_use", id = "a", name = "f", input = { a = 1 } } } },
                     { role = "tool", tool_call_id = "a", content = "1" },
                     { role = "user", content = "y" } } })
-            print(reply.text, (model.open(nil, { max_in_flight = 2, stop = "x" }):complete "z"))]])
+            print(reply.text, (model.open(nil, { concurrency = 2, stop = "x" }):complete "z"))]])
             :format(table.concat(calls, ", ")), ASK, { ["m.lua"] = [[return function(request)
                 return "a-" .. request.messages[#request.messages].content end]] }))
     end)

@@ -26,6 +26,7 @@ local args = {}
 ---@field files? boolean the value is a path (in completion, too)
 ---@field many? boolean may be repeated; the value is a list of all
 ---@field alias? string another name, which the help does not list
+---@field was? string its former name, which is refused with the new one
 ---@field min? number
 ---@field max? number
 ---@field enum? string[] the only values allowed
@@ -172,7 +173,11 @@ local function unknown(flag, rules, others)
         end
         flags[i] = other
     end
-    for name in pairs(rules) do
+    local former = flag:gsub("^%-%-", ""):gsub("-", "_")
+    for name, rule in pairs(rules) do
+        if rule.was == former then
+            return ("%s is now %s"):format(flag, args.flag(name))
+        end
         flags[#flags + 1] = args.flag(name)
     end
     table.sort(flags)

@@ -51,7 +51,6 @@ local search = require "ponder.search"
 ---@field items any[]
 ---@field judge fun(item: any, index: integer): any
 ---@field concurrency? integer items at once, default 4
----@field max_concurrent? integer former name of `concurrency`
 ---@field on_error? "collect"|"skip"|"fail_fast"|"raise" default "collect"
 ---@field on_progress? fun(progress: table) after each item: {done, total, failed, index, verdict,
 ---  message, code}

@@ -51,15 +51,18 @@ local eval = {}
 
 local GC_PAUSE = 130 -- runs leave garbage, and the items stay: collect before the heap doubles
 
+local FORMER = {}
+for _, name in ipairs { "max_cost", "max_calls", "max_total_tokens", "timeout_ms" } do
+    FORMER[name] = "opts.budget." .. name
+end
+
 local RULES = {
     epochs = { type = "integer", min = 1, default = 1 },
     concurrency = { type = "integer", min = 1, default = 16 },
-    max_cost = { type = "number", min = 0, finite = true },
-    max_calls = { type = "integer", min = 0 },
-    max_total_tokens = { type = "integer", min = 0 },
-    max_cost_per_item = { type = "number", min = 0, finite = true },
-    timeout_ms_per_item = { type = "number", min = 0, finite = true },
-    timeout_ms = { type = "number", min = 0, finite = true },
+    budget = { type = "table", fields = budgets.LIMITS, was = FORMER },
+    budget_per_item = { type = "table", fields = budgets.LIMITS, was = {
+        max_cost_per_item = "opts.budget_per_item.max_cost",
+        timeout_ms_per_item = "opts.budget_per_item.timeout_ms" } },
     decide = { type = "number" },
     margin = { type = "number" },
     exclude_errors = { type = "boolean", default = false },
@@ -73,8 +76,7 @@ local RULES = {
 options.merge(RULES, definition.CHOICE)
 
 local LOGGED = { "epochs", "seed", "call_seed", "limit", "sample", "exclude_errors", "concurrency",
-    "max_cost", "max_calls", "max_total_tokens", "max_cost_per_item", "timeout_ms_per_item",
-    "timeout_ms", "decide", "margin" }
+    "budget", "budget_per_item", "decide", "margin" }
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
@@ -110,12 +112,8 @@ end
 ---  among equal requests, unless it gives its own or the provider refuses seeds
 ---@field epochs? integer how often each item is run, default 1
 ---@field concurrency? integer runs at once, default 16
----@field max_cost? number USD, of all runs
----@field max_calls? integer model calls of all runs and scorers
----@field max_total_tokens? integer of all runs
----@field max_cost_per_item? number USD, of one run
----@field timeout_ms_per_item? number of one run, whether it waits or computes
----@field timeout_ms? number of the whole evaluation, likewise
+---@field budget? ponder.task.Limits of all runs and scorers together
+---@field budget_per_item? ponder.task.Limits of each run; `timeout_ms` whether it waits or computes
 ---@field decide? number alpha, above 0 and below 1: a policy ends once its difference from the
 ---  baseline is decided, at any time, with this probability of any wrong side or missing interval
 ---  among all policies (ponder.stats.decide); scores must be from 0 to 1
@@ -180,8 +178,7 @@ function eval.run(given, opts)
             return result_of()
         end)
     end
-    local budget = budgets.new { max_cost = opts.max_cost, max_calls = opts.max_calls,
-        max_tokens = opts.max_total_tokens, timeout_ms = opts.timeout_ms }
+    local budget = budgets.new(opts.budget or {})
     budgets.within(budget, running.run, running)
     if budget.late then
         running:stop "timeout"
@@ -195,7 +192,7 @@ function eval.run(given, opts)
     return result_of()
 end
 
----Policies for all combinations of options: `eval.matrix{ model = {"a", "b"}, k = {1, 5} }`.
+---Policies for all combinations of options: `eval.matrix{ model = {"a", "b"}, n = {1, 5} }`.
 ---@see ponder.eval.matrix
 eval.matrix = matrix
 

@@ -5,7 +5,7 @@
 ---     local reply, message, code = m:chat { messages = { { role = "user", content = "Hello" } } }
 ---     print(reply and reply.text or message)
 ---
---- A call suspends only its own task: run several with ponder.task, and up to `max_in_flight` of
+--- A call suspends only its own task: run several with ponder.task, and up to `concurrency` of
 --- them are sent at once, while the others queue in order.
 ---
 --- Failures at run time (network, provider, an invalid reply) are returned as `nil, message, code`;
@@ -35,9 +35,9 @@ local model = {}
 ---(vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
 ---@field api_key? string in place of the environment's
 ---@field headers? table<string, string|false> further headers; false removes one
----@field max_in_flight? integer concurrent calls to the host, default 64, at most 16384; all models
+---@field concurrency? integer concurrent calls to the host, default 64, at most 16384; all models
 ---of a host share the limit, set by the last one opened with it
----@field adaptive? boolean adapt the number of concurrent calls: from 20, up to max_in_flight
+---@field adaptive? boolean adapt the number of concurrent calls: from 20, up to concurrency
 ---@field requests_per_minute? integer default: no limit
 ---@field tokens_per_minute? integer of prompts and replies together; default: no limit
 ---@field ca_file? string PEM file of authorities to trust besides the system's
@@ -49,15 +49,15 @@ local model = {}
 ---concurrent calls, with seeds `seed`, `seed + 1`...
 ---@field temperature? number
 ---@field top_p? number
----@field max_output_tokens? integer of the reply; also as `max_tokens`
+---@field max_output_tokens? integer of the reply
 ---@field stop? string|string[]
 ---@field seed? integer
 ---@field response_format? string|table "json", or a JSON schema; the value is `reply.json`
 ---@field repair? boolean ask once more if the reply does not match the schema; default false
 ---@field returns? string|table a typed answer, as `reply.value`: a JSON schema, or shorthand:
 ---`"integer"`, `{ "string" }` (a list of strings), `{ answer = "integer", steps = { "string" } }`
----(all required, nothing else allowed). The provider enforces it where it can. A reply that does not
----fit is asked for once more; then the call fails with `BAD_REPLY`. Cost and usage: of both.
+---(all required, nothing else allowed). The provider enforces it where it can. A reply that does
+---not fit is asked for once more; then the call fails with `BAD_REPLY`. Cost and usage: of both.
 ---@field logprobs? boolean|integer true, or the number of alternatives for each token
 ---@field tools? table[] {name, description, parameters = JSON schema} or in the provider's own form
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
@@ -150,7 +150,8 @@ local OPEN = {
     base_url = { type = "string" },
     api_key = { type = "string" },
     headers = { type = "table" },
-    max_in_flight = { type = "integer", min = 1, max = transport.MAX_TOTAL },
+    concurrency = { type = "integer", min = 1, max = transport.MAX_TOTAL,
+        was = "max_in_flight" },
     adaptive = { type = "boolean" },
     requests_per_minute = { type = "integer", min = 1 },
     tokens_per_minute = { type = "integer", min = 1 },

@@ -16,7 +16,6 @@
 --- options by name.
 
 local head = require("ponder.quote").head
-local notice = require "ponder.notice"
 
 local options = {}
 
@@ -39,8 +38,9 @@ local options = {}
 ---@field max? number inclusive
 ---@field finite? boolean numbers: refuse infinities too
 ---@field enum? any[] the only values allowed
----@field alias? string another name that is accepted; stored under the rule's own
----@field seconds? string the former name of milliseconds; accepted, in seconds, with a notice
+---@field fields? OptionSchema of a table: the rules of its fields
+---@field was? string|table<string, string> its former name, refused with the new one; or former
+---names and what each is now: { max_cost = "opts.budget.max_cost" }
 
 ---@alias OptionSchema table<string, OptionRule>
 
@@ -239,13 +239,17 @@ local function expectation(value, rule)
     return options.alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
+local check_fields
+
 ---Checks one value against one rule, for fields that are not options.
 ---@param value any
 ---@param rule OptionRule `required` and `default` are ignored
 ---@return any kept the normalized value, or nil
 ---@return string? problem `must be an integer >= 1 (got 0)`
 function options.check_value(value, rule)
-    if type(rule.type) == "string" then -- the fast path
+    if rule.fields and type(value) == "table" then
+        return check_fields(value, rule.fields)
+    elseif type(rule.type) == "string" then -- the fast path
         local ok, kept = accept(value, rule.type, rule)
         if ok and is_allowed(kept, rule) then
             return kept
@@ -260,6 +264,11 @@ function options.check_value(value, rule)
     end
     local wanted, hint = expectation(value, rule)
     return nil, ("must be %s (got %s%s)"):format(wanted, show(value), hint)
+end
+
+-- A problem to follow a name: that of a field, ".max_cost must be...", follows at once.
+local function spaced(problem)
+    return problem:find("^[.:]") and problem or " " .. problem
 end
 
 -- The rules for arguments of only a type.
@@ -281,7 +290,8 @@ function options.argument(where, name, value, rule, level)
     end
     local kept, problem = options.check_value(value, BY_TYPE[rule] or rule)
     if problem then
-        error(("%s: %s %s"):format(where, name, problem), level == 0 and 0 or (level or 2) + 1)
+        error(("%s: %s%s"):format(where, name, spaced(problem)),
+            level == 0 and 0 or (level or 2) + 1)
     end
     return kept
 end
@@ -289,27 +299,25 @@ end
 -------------------------------------------------------------------------------
 -- A whole table
 
--- By schema: the names of options in order, the required and default ones, {other, name, scale} of
--- those with another name, and all names that are accepted.
+-- By schema: the names of options in order, the required and default ones, and former names.
 local derived = setmetatable({}, { __mode = "k" })
 
 local function derive(schema)
-    local known = { names = {}, required = {}, defaults = {}, aliases = {}, accepted = {} }
+    local known = { names = {}, required = {}, defaults = {}, was = {} }
     for name, rule in pairs(schema) do
         for _, kind in ipairs(as_list(rule.type)) do
             assert(NOUNS[kind], "options: a schema names a type that does not exist")
         end
         known.names[#known.names + 1] = name
-        known.accepted[#known.accepted + 1] = name
-        known.accepted[#known.accepted + 1] = rule.alias or rule.seconds
         known.defaults[name] = rule.default
         known.required[#known.required + 1] = rule.required and name or nil
-        known.aliases[#known.aliases + 1] = rule.alias and { rule.alias, name }
-            or rule.seconds and { rule.seconds, name, 1000 } or nil
+        if type(rule.was) == "string" then
+            known.was[rule.was] = { name }
+        else
+            options.merge(known.was, rule.was)
+        end
     end
     table.sort(known.names)
-    table.sort(known.accepted)
-    table.sort(known.aliases, function(a, b) return a[1] < b[1] end)
     derived[schema] = known
     return known
 end
@@ -328,18 +336,24 @@ local function unknown_key(opts, schema)
     return found, found_text
 end
 
--- The mistake to report: unknown names first, then options by name.
-local function first_mistake(opts, schema, known)
+-- The mistake to report: unknown names first, then options by name. `at`: "opts.", or "." of
+-- fields.
+local function first_mistake(opts, schema, known, at)
     local key, text = unknown_key(opts, schema)
-    if key ~= nil then
-        return ("unknown option %s%s"):format(text, options.hint(key, known.accepted))
+    local now = key ~= nil and known.was[key]
+    if now then
+        return ("%s%s is now %s"):format(at, key, type(now) == "string" and now
+            or (at == "." and "" or at) .. now[1])
+    elseif key ~= nil then
+        return ("%sunknown option %s%s"):format(at == "." and ": " or "", text,
+            options.hint(key, known.names))
     end
     for _, name in ipairs(known.names) do
         local rule, value = schema[name], opts[name]
         if value ~= nil or rule.required then
             local _, problem = options.check_value(value, rule)
             if problem then
-                return ("opts.%s %s"):format(name, problem)
+                return at .. name .. spaced(problem)
             end
         end
     end
@@ -351,31 +365,6 @@ local function plain(opts, names)
         return opts or {}
     end
     return options.merge(options.merge({}, opts), options.pick(opts, names))
-end
-
--- The options under the names of their rules; or nil and a mistake.
-local function rename(where, opts, schema, aliases)
-    local renamed
-    for _, alias in ipairs(aliases) do
-        local given, name, scale = table.unpack(alias)
-        local value = opts[given]
-        if value ~= nil then
-            local _, problem = options.check_value(value, schema[name])
-            if opts[name] ~= nil then
-                problem = ("and opts.%s are the same option: give one of them"):format(name)
-            end
-            if problem then
-                return nil, ("opts.%s %s"):format(given, problem)
-            end
-            if scale then
-                notice.once(("%s: opts.%s, in seconds, is now opts.%s, in milliseconds"):format(
-                    where, given, name))
-            end
-            renamed = renamed or options.merge({}, opts)
-            renamed[name], renamed[given] = scale and value * scale or value, nil
-        end
-    end
-    return renamed or opts
 end
 
 -- Fills `checked`; returns false after a mistake, which first_mistake then finds. Most tables give
@@ -405,6 +394,14 @@ local function check_given(opts, schema, known, checked)
     return true
 end
 
+function check_fields(value, schema)
+    local known, checked = derived[schema] or derive(schema), {}
+    if check_given(value, schema, known, checked) then
+        return checked
+    end
+    return nil, first_mistake(value, schema, known, ".")
+end
+
 ---Checks a table of options against a schema.
 ---
 ---The schema should be a constant of the module: data derived from it is cached.
@@ -421,13 +418,9 @@ function options.check(where, opts, schema, level)
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
     end
     local known = derived[schema] or derive(schema)
-    opts = plain(opts, known.accepted)
-    if check_given(opts, schema, known, checked) then
-        return checked
-    end
-    local renamed, problem = rename(where, opts, schema, known.aliases)
-    if problem or not check_given(renamed, schema, known, checked) then
-        error(("%s: %s"):format(where, problem or first_mistake(renamed, schema, known)), level)
+    opts = plain(opts, known.names)
+    if not check_given(opts, schema, known, checked) then
+        error(("%s: %s"):format(where, first_mistake(opts, schema, known, "opts.")), level)
     end
     return checked
 end

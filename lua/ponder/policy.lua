@@ -22,7 +22,7 @@ local SHARED = {
     model = { value = "MODEL", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
     temperature = { value = "T", type = "number", min = 0, help = "sampling temperature" },
     max_output_tokens = { value = "N", type = "integer", min = 1, default = 1000,
-        alias = "max_tokens", help = "limit for one reply, in tokens" },
+        was = "max_tokens", help = "limit for one reply, in tokens" },
 }
 
 ---@class ponder.policy.Run

@@ -155,7 +155,7 @@ local function budgets_around(self)
     local list, backings, one = {}, {}, task_budget.current()
     while one do
         local limits = one.limits
-        if limits.max_calls or limits.max_tokens or limits.max_cost then
+        if limits.max_calls or limits.max_total_tokens or limits.max_cost then
             local backing = one.backing or budgets.back(one, self.client,
                 self.exchange:key(one.shared_as), BUDGET_LEASE_MS)
             self.exchange.backings[backing], backings[backing] = true, true

@@ -3,7 +3,7 @@
 ---
 ---     local run = require "ponder.run"
 ---
----     local r = run.new { name = "question 7", budget = { max_cost = 0.10 }, timeout_ms = 60000 }
+---     local r = run.new { name = "question 7", budget = { max_cost = 0.10, timeout_ms = 60000 } }
 ---     local answer, message, code, partial = r:call(solve, question)
 ---
 --- A command is the outermost run; a script starts others within it, also many at once (task.map
@@ -51,10 +51,9 @@ local NO_LIMITS = {}
 ---@field name string? for people; runs of one name are told apart by an integer label `epoch`, and
 ---  by their order
 ---@field seed integer? of math.random; default: unpredictable
----@field budget ponder.task.Limits? as in task.with_budget
+---@field budget ponder.task.Limits? as in task.with_budget; `timeout_ms` is that of the whole run,
+---  until its last task has ended, whether it waits or computes
 ---@field labels table<string, string|number|boolean>? to find the run by
----@field timeout_ms number? of the whole run, until its last task has ended; whether it waits or
----  computes
 ---@field input string? for its log
 
 ---@class ponder.Run
@@ -86,9 +85,9 @@ Run.__name = "ponder.Run"
 local NEW = {
     name = { type = "string" },
     seed = { type = "integer" },
-    budget = { type = "table" },
+    budget = { type = "table", fields = budgets.LIMITS,
+        was = { timeout_ms = "opts.budget.timeout_ms" } },
     labels = { type = "table" },
-    timeout_ms = { type = "number", min = 0, finite = true },
     input = { type = "string" },
 }
 
@@ -111,8 +110,11 @@ function run.new(opts)
     if opts.labels then
         check_labels(opts.labels)
     end
-    return run.unchecked(opts, opts.budget
-        and options.check("run.new: opts.budget", opts.budget, budgets.LIMITS))
+    local limits = opts.budget
+    if limits then
+        opts.timeout_ms, limits.timeout_ms = limits.timeout_ms, nil
+    end
+    return run.unchecked(opts, limits)
 end
 
 ---@class ponder.Follower
@@ -121,8 +123,8 @@ end
 ---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
 
 ---Like `new`, for options that need no check and whose table becomes the run.
----@param opts ponder.RunOptions also `follower`; changed
----@param limits ponder.task.Limits? replaces `opts.budget`
+---@param opts ponder.RunOptions also `follower`, `timeout_ms`; changed
+---@param limits ponder.task.Limits? replaces `opts.budget`; without `timeout_ms`
 ---@return ponder.Run
 function run.unchecked(opts, limits)
     opts.seed, opts.labels = opts.seed or random.draw(), opts.labels or {}
@@ -245,7 +247,7 @@ local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
     context[scheduler.LIMIT] = scheduler.limit(t, not self.session and self.timeout_ms
         and self.timeout_ms / 1000 or nil)
-    if self.budget.limits.timeout_ms or self.timeout_ms and scheduler.tape() then
+    if self.timeout_ms and scheduler.tape() then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
     end
     budgets.enter(self.budget, context)

@@ -12,7 +12,7 @@ local REPLAYED, REPLAYS = 10000, 5
 
 local SCRIPT = [[
 local model, task = require "ponder.model", require "ponder.task"
-local m, numbers = model.open(nil, { max_in_flight = tonumber(arg[2]) }), {}
+local m, numbers = model.open(nil, { concurrency = tonumber(arg[2]) }), {}
 for i = 1, tonumber(arg[1]) do
     numbers[i] = i
 end

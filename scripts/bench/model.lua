@@ -43,7 +43,7 @@ end
 
 local function open(client, s, steer)
     return client.open("openai:test-model", { api_key = "sk-0123456789abcdef", proxy = "",
-        base_url = s.url .. "/s/" .. steer .. "/v1", max_in_flight = IN_FLIGHT, max_retries = 0 })
+        base_url = s.url .. "/s/" .. steer .. "/v1", concurrency = IN_FLIGHT, max_retries = 0 })
 end
 
 local function hello() return { messages = { { role = "user", content = "hello" } } } end

@@ -40,7 +40,7 @@ local function run_once(s)
     cpu = os.clock() - cpu
     wire:close()
     -- A step is a round: it takes two calls, for any number of nodes.
-    return outcome.duration_ms, 2 * rounds * DELAY_MS, outcome.calls, cpu * 1000
+    return outcome.duration_ms, 2 * rounds * DELAY_MS, outcome.spent.calls, cpu * 1000
 end
 
 local s <close> = server.start()

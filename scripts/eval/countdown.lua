@@ -80,12 +80,12 @@ local function combine_in_order(item)
 end
 
 local policies = eval.matrix {
-    model = model, k = { 1, 4, 16 },
+    model = model, n = { 1, 4, 16 },
     prompt = "Use {{numbers}} to make {{goal}}, or as near as you can. Use each number at most "
         .. "once. End with one line: the expression = its value",
     reward = function(answer, item) return (score(item, answer)) end,
 }
 policies.search = { search = combine_in_order, answer = function(state) return state.text end }
 
-return { name = "countdown", data = puzzles, score = score, policies = policies, baseline = "k1",
+return { name = "countdown", data = puzzles, score = score, policies = policies, baseline = "n1",
     question = "Use {{numbers}} to make {{goal}}" }

@@ -118,11 +118,12 @@ return {
     baseline = "io",
     policies = {
         io = { model = model, prompt = PROMPT },
-        ["self-consistency"] = { model = model, prompt = PROMPT, k = 8 },
-        ["best-of-n"] = { model = model, prompt = PROMPT, k = 8, reward = nearness },
+        ["self-consistency"] = { model = model, prompt = PROMPT, n = 8 },
+        ["best-of-n"] = { model = model, prompt = PROMPT, n = 8, reward = nearness },
         cot = cot.new { model = model },
-        tot = tot.new { model = model, batch = 2, max_calls = 40 },
-        beam = tot.new { model = model, beam_width = 3, batch = 3, max_calls = 40 },
+        tot = tot.new { model = model, batch = 2, budget = { max_calls = 40 } },
+        beam = tot.new { model = model, beam_width = 3, batch = 3,
+            budget = { max_calls = 40 } },
         search = search,
     },
 }

@@ -87,7 +87,7 @@ return {
     },
     policies = {
         io = { model = name, prompt = SORT .. "{{list}}" },
-        ["best-of-10"] = { model = name, prompt = SORT .. "{{list}}", k = 10,
+        ["best-of-10"] = { model = name, prompt = SORT .. "{{list}}", n = 10,
             reward = function(answer, item) return -mistakes(read(answer), item.numbers) end },
         parts = in_parts(5),
     },

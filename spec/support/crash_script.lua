@@ -68,8 +68,8 @@ local function run_strategy(name)
     local outcomes = task.map(questions, function(question)
         local s = strategy.new(OPTIONS[name])
         local outcome = assert(s:run(question))
-        return { answer = outcome.answer, reason = outcome.termination_reason,
-            calls = outcome.calls, usage = outcome.usage,
+        return { answer = outcome.answer, reason = outcome.stop_reason,
+            calls = outcome.spent.calls, usage = outcome.spent.usage,
             machine = without_times(s.machine:to_map()) }
     end)
     return outcomes

@@ -24,8 +24,9 @@ local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
 
 -- Flags to options of the call.
-local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
-    seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
+local CALL = { system = "system", temperature = "temperature",
+    max_output_tokens = "max_output_tokens", seed = "seed",
+    reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
 local chat = cli.command({}, {
     { title = "Prompt",
@@ -49,7 +50,7 @@ local chat = cli.command({}, {
     },
     { title = "Each call",
         { "temperature", value = "X", type = "number", min = 0, help = "sampling temperature" },
-        { "max_output_tokens", value = "N", type = "integer", min = 1, alias = "max_tokens",
+        { "max_output_tokens", value = "N", type = "integer", min = 1, was = "max_tokens",
             help = "limit for the reply, in tokens" },
         { "seed", value = "N", type = "integer", help = "seed of sampling, if supported" },
         { "reasoning_effort", value = "LEVEL", help = "none, minimal, low, medium, high" },
@@ -62,8 +63,6 @@ local chat = cli.command({}, {
         toolbox.OPTIONS,
         { "max_tool_round_trips", value = "N", type = "integer", min = 0, default = 20,
             help = "how often the model may ask for tools (default: 20)" },
-        { "tool_timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1,
-            default = 60000, help = "timeout of each tool call (default: 60s)" },
     },
     { title = "Run log", logging.OPTIONS },
 })
@@ -234,7 +233,7 @@ local function ask(opts, m, conversation, call, box)
     limits.begin(opts)
     local reply, message, code = task.with_budget(limits.of(opts), converse.run, m, call, {
         tools = function() return box:current() end,
-        max_tool_round_trips = opts.max_tool_round_trips, tool_timeout_ms = opts.tool_timeout_ms,
+        max_tool_round_trips = opts.max_tool_round_trips,
         on_tool = function(name, arguments)
             end_line()
             io.stderr:write(("ponder chat: %s %s\n"):format(quote.line(name),

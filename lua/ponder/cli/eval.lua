@@ -81,7 +81,7 @@ local command = cli.command({ files = true }, {
     counting(RUNS, { title = "Budgets",
         { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all runs" },
         { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of all runs" },
-        { "max_total_tokens", value = "N", type = "integer", min = 0, alias = "max_tokens",
+        { "max_total_tokens", value = "N", type = "integer", min = 0, was = "max_tokens",
             help = "tokens of all runs, prompts and replies" },
         { "max_cost_per_item", value = "USD", type = "number", min = 0,
             help = "dollars of each run" },
@@ -161,13 +161,15 @@ local function check_thresholds(given, names)
 end
 
 -- Flags that eval.run takes under the same names.
-local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "max_cost", "max_calls",
-    "max_total_tokens", "max_cost_per_item", "baseline", "against", "exclude_errors", "decide",
-    "margin" }
+local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "baseline",
+    "against", "exclude_errors", "decide", "margin" }
 
 local function run_options(given, path)
-    return options.merge(options.pick(given, RUN), { timeout_ms_per_item = given.timeout_per_item,
-        timeout_ms = given.timeout, directory = cli.directory_of(path) or "." })
+    local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
+    budget.timeout_ms = given.timeout
+    return options.merge(options.pick(given, RUN), { budget = budget, budget_per_item = {
+        max_cost = given.max_cost_per_item, timeout_ms = given.timeout_per_item },
+        directory = cli.directory_of(path) or "." })
 end
 
 -- Runs the evaluation, here or on the workers.

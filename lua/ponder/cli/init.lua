@@ -31,7 +31,7 @@ return {
 
     -- The policies to compare, by name.
     policies = {
-        -- A prompt; {{question}} is a field of the item. k = 5 takes the most frequent of five
+        -- A prompt; {{question}} is a field of the item. n = 5 takes the most frequent of five
         -- answers; with reward = function(text, item), the best one.
         io = { model = MODEL, prompt = "{{question}} End with: Answer: NUMBER" },
         -- Any strategy.

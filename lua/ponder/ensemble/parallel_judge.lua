@@ -7,7 +7,7 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 
 local SCHEMA = {
-    concurrency = { type = "integer", min = 1, default = 4, alias = "max_concurrent" },
+    concurrency = { type = "integer", min = 1, default = 4, was = "max_concurrent" },
     on_error = { type = "string", enum = { "raise", "collect", "skip", "fail_fast" },
         default = "collect" },
     on_progress = { type = "function" },

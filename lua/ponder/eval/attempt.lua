@@ -147,9 +147,12 @@ end
 
 local function new_run(job, limits)
     local name, id = job.policy.name, job.item.id
+    local budget = options.merge({}, limits.budget_per_item)
+    local timeout_ms = budget.timeout_ms
+    budget.timeout_ms = nil -- the run's own
     local run = runs.unchecked({ name = name .. " " .. id, seed = seed_of(limits.seed, job),
         labels = { policy = name, item = id, epoch = job.epoch },
-        timeout_ms = limits.timeout_ms_per_item }, { max_cost = limits.max_cost_per_item })
+        timeout_ms = timeout_ms }, budget)
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, report_samples
     run.on_samples = on_samples
@@ -207,8 +210,7 @@ end
 ---Runs a policy on an item.
 ---@param evaluation {question: fun(item: ponder.eval.Item): any}
 ---@param job ponder.eval.Job
----@param limits {seed: integer, call_seed: integer?, max_cost_per_item: number?,
----  timeout_ms_per_item: number?}
+---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?}
 ---@return ponder.eval.Performed
 function attempt.perform(evaluation, job, limits)
     local run = new_run(job, limits)
@@ -335,8 +337,8 @@ end
 ---Runs a policy on an item and scores what it answers.
 ---@param evaluation ponder.eval.Evaluation
 ---@param job ponder.eval.Job
----@param limits {seed: integer, call_seed: integer?, max_cost_per_item: number?,
----  timeout_ms_per_item: number?, perform: function?} perform: replaces attempt.perform
+---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?,
+---  perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped
 ---@return table? spent by a run that a budget cut, as in ponder.eval.Performed
 function attempt.run(evaluation, job, limits)

@@ -108,7 +108,7 @@ local function ask(opts, item, answer, target, vote)
     end
     local reply, message, code = opts.model:chat {
         messages = messages_for(opts, item, first, second), sample = vote,
-        temperature = opts.temperature, max_tokens = opts.max_output_tokens,
+        temperature = opts.temperature, max_output_tokens = opts.max_output_tokens,
         seed = opts.seed,
     }
     if not reply then

@@ -3,7 +3,7 @@
 --- | policy                                  | for each item                                      |
 --- |-----------------------------------------|----------------------------------------------------|
 --- | function(item, run)                     | returns an answer, or nil, message, code           |
---- | { model, prompt, k, reward, ... }       | one call; with k > 1 the majority answer of k      |
+--- | { model, prompt, n, reward, ... }       | one call; with n > 1 the majority answer of n      |
 --- |                                         | samples, or with reward(text, item) the best       |
 --- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
@@ -29,7 +29,7 @@ local policy = {}
 local PROMPT_RULES = accounts.call_schema {
     model = { type = { "string", "table" } },
     prompt = { type = { "string", "function" } },
-    k = { type = "integer", min = 1, default = 1 },
+    n = { type = "integer", min = 1, max = 1024, default = 1, was = "k" },
     reward = { type = "function" },
 }
 
@@ -41,7 +41,7 @@ local SEARCH_RULES = {
 -- The options of a model call.
 local function call_options(opts)
     local call = options.merge({}, opts)
-    call.model, call.prompt, call.k, call.reward = nil, nil, nil, nil
+    call.model, call.prompt, call.reward = nil, nil, nil
     return call
 end
 
@@ -64,7 +64,6 @@ end
 -- The majority answer, or the text with the highest reward.
 local function ask_many(m, messages, opts, item)
     local call, ask = call_options(opts), ensemble.self_consistency
-    call.n = opts.k
     if opts.reward then
         ask, call.reward = ensemble.best_of_n, function(text_of_sample)
             return opts.reward(text_of_sample, item)
@@ -89,7 +88,7 @@ local function of_prompt(where, given, level)
     if type(render) == "string" then
         render, check = text.template(render, where .. ".prompt")
     end
-    local ask = (opts.reward or opts.k > 1) and ask_many or ask_once
+    local ask = (opts.reward or opts.n > 1) and ask_many or ask_once
     return { check = check, asks_question = not render, act = function(item, run)
         local prompt = run.question
         if render then

@@ -70,15 +70,15 @@ local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
 ---@param flags table for the file on their side; JSON values
 ---@param opts ponder.eval.RunOptions changed
 function remote.use(q, flags, opts)
-    local has_budget = (opts.max_cost or opts.max_calls or opts.max_total_tokens) ~= nil
+    local budget = opts.budget or {}
+    local has_budget = (budget.max_cost or budget.max_calls or budget.max_total_tokens) ~= nil
     opts.concurrency = opts.concurrency or 1000
     opts.is_spent = has_budget and is_spent or nil
     function opts.perform(_, job, limits)
         local performed, message, code = q:call({ policy = job.policy.name, item = job.item,
             epoch = job.epoch, flags = flags, has_budget = has_budget,
             limits = { seed = limits.seed, call_seed = limits.call_seed,
-                max_cost_per_item = limits.max_cost_per_item,
-                timeout_ms_per_item = limits.timeout_ms_per_item } }, CALL)
+                budget_per_item = limits.budget_per_item } }, CALL)
         if code == "BUDGET" then
             return { skipped = true }
         end

@@ -134,7 +134,7 @@ Work.__index = Work
 ---Prepares the runs of an evaluation.
 ---@param evaluation ponder.eval.Evaluation
 ---@param meta ponder.eval.Meta
----@param opts table seed, epochs, concurrency, max_cost_per_item, timeout_ms_per_item, known
+---@param opts table seed, epochs, concurrency, budget_per_item, known
 ---  (records to reuse, by key), on_progress; is_spent: whether the budget of the evaluation is
 ---  spent
 ---@return ponder.eval.Work

@@ -283,15 +283,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Machines
 
-local function score_of(now, id)
-    for i = 1, now.count do
-        local node = now.node(i)
-        if node.id == id then
-            return node.score
-        end
-    end
-end
-
 -- Returns the options of a strategy that are text, numbers or switches, without its key.
 local function plain(opts)
     local shown = {}
@@ -327,9 +318,9 @@ function trees.of_strategy(s, question, outcome)
             local now, result = s:look(), outcome()
             local path = now.path and now.path() or {}
             local best = path[#path]
-            return { status = result.status, reason = result.termination_reason, best = best,
-                score = score_of(now, best), path = path, edges = now.edges, answer = result.answer,
-                stats = { calls = result.calls, usage = result.usage,
+            return { status = result.status, reason = result.stop_reason, best = best,
+                score = result.score, path = path, edges = now.edges, answer = result.answer,
+                stats = { calls = result.spent.calls, usage = result.spent.usage,
                     duration_ms = result.duration_ms } }
         end,
     }

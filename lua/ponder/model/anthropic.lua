@@ -147,7 +147,7 @@ function anthropic.build(call)
     local options = call.options
     local _, version = params.claude(call.model)
     version = version or 4
-    local max_tokens = options.max_tokens or default_max_tokens(version)
+    local max_tokens = options.max_output_tokens or default_max_tokens(version)
     local thinking, effort, with_budget =
         build_thinking(options.reasoning_effort, version, max_tokens)
     local messages, system = build_messages(call)

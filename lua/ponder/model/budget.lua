@@ -134,7 +134,7 @@ function budget.ask(m, opts)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
     local input, output = tally.estimate(#json.encode(opts.messages),
-        tally.count(opts.max_tokens) and opts.max_tokens * n, n)
+        tally.count(opts.max_output_tokens) and opts.max_output_tokens * n, n)
     local function estimate()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
     end

@@ -23,7 +23,7 @@ chat.OPTIONS = {
     n = { type = "integer", min = 1, max = 1024 },
     temperature = { type = "number", min = 0, finite = true },
     top_p = { type = "number", min = 0, max = 1 },
-    max_tokens = { type = "integer", min = 1, alias = "max_output_tokens" },
+    max_output_tokens = { type = "integer", min = 1, was = "max_tokens" },
     stop = { type = { "string", "table" } },
     seed = { type = "integer" },
     response_format = { type = { "string", "table" } },
@@ -50,8 +50,8 @@ local CALL = { messages = { type = "table", required = true } }
 options.merge(CALL, chat.OPTIONS)
 
 -- The options that are sent to the model, and so checked by ponder.model.params.
-local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
-    "tool_choice", "reasoning_effort" }
+local SENT = { "n", "temperature", "top_p", "max_output_tokens", "stop", "seed", "logprobs",
+    "tools", "tool_choice", "reasoning_effort" }
 
 local SEED = { "seed" }
 

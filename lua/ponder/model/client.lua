@@ -117,14 +117,11 @@ function Client:price_list()
     return self.prices
 end
 
-local NAMES = { max_output_tokens = "max_tokens" } -- of options with an alias
-
 -- Merges tables of options; earlier ones take precedence.
 local function overlay(...)
     local merged = {}
     for i = 1, select("#", ...) do
         for field, value in pairs((select(i, ...)) or {}) do
-            field = NAMES[field] or field
             if merged[field] == nil then merged[field] = value end
         end
     end
@@ -155,7 +152,7 @@ local function host_of(url) return (url:match("^(%a+://[^/?#]+)")) end
 
 -- All models of a host share the in-flight limit, set by the last model opened with one.
 local function limit_host(self, host, url, opts)
-    local max = opts.max_in_flight or host.max or IN_FLIGHT
+    local max = opts.concurrency or host.max or IN_FLIGHT
     if opts.adaptive and (not host.adaptive or host.adaptive.max ~= max) then
         host.adaptive = limit.adaptive(max)
     elseif opts.adaptive == false then

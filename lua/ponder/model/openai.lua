@@ -89,7 +89,7 @@ local function build_format(format)
 end
 
 -- Options with the same name and meaning in the API.
-local SAME = { temperature = true, top_p = true, stop = true, max_tokens = true, seed = true,
+local SAME = { temperature = true, top_p = true, stop = true, seed = true,
     max_completion_tokens = true, reasoning_effort = true }
 
 function openai.build(call)
@@ -97,6 +97,7 @@ function openai.build(call)
     for option, value in pairs(options) do
         if SAME[option] then body[option] = value end
     end
+    body.max_tokens = options.max_output_tokens
     if call.n > 1 then body.n = call.n end
     if call.format then body.response_format = build_format(call.format) end
     if options.logprobs then

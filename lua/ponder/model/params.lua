@@ -11,7 +11,7 @@ local params = {}
 ---@class ponder.model.Rule
 ---@field provider string
 ---@field model? string|fun(name: string): boolean a Lua pattern, or a test; nil: every model
----@field option string name of a call option: temperature, max_tokens, seed, n...
+---@field option string name of a call option: temperature, max_output_tokens, seed, n...
 ---@field action "drop"|"keep"|"rename"|"split" split: one call for each of n samples
 ---@field to? string with "rename"
 ---@field when? fun(options: table): boolean a further condition on the call's options
@@ -81,8 +81,8 @@ local REASONING = "reasoning models do not accept %s"
 local NEWEST = "this Claude model does not accept sampling parameters"
 
 local rules = {
-    { provider = "openai", model = openai_reasoning, option = "max_tokens", action = "rename",
-      to = "max_completion_tokens" },
+    { provider = "openai", model = openai_reasoning, option = "max_output_tokens",
+      action = "rename", to = "max_completion_tokens" },
     { provider = "openai", model = "^o1", option = "n", action = "split" },
     { provider = "openai", model = openai_reasoning, option = "stop", action = "drop",
       why = REASONING:format("stop sequences") },

@@ -124,7 +124,8 @@ end
 local function max_output(self)
     local body = self.body or {}
     local each = count(body.max_tokens or body.max_completion_tokens
-        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens)
+        or (type(body.options) == "table" and body.options.num_predict)
+        or self.options.max_output_tokens)
     return each and each * self.n
 end
 

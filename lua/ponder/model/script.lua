@@ -28,7 +28,7 @@ local script = { name = "script" }
 ---@class ponder.model.ScriptRequest the argument of the function
 ---@field messages ponder.model.Message[]
 ---@field system string|table|nil with response_format or returns, also the schema in a line
----@field options table the call's options: temperature, max_tokens, tools...
+---@field options table the call's options: temperature, max_output_tokens, tools...
 ---@field seed integer? the call's, or that of its sample in an evaluation (ponder eval --seed)
 ---@field n integer number of samples; missing ones are requested again
 ---@field sample integer number of the first one

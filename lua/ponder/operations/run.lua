@@ -252,7 +252,7 @@ local function model_asker(m, opts)
         local messages = type(prompt) == "table" and prompt
             or { { role = "user", content = prompt } }
         local reply, message, code = m:chat { messages = messages, n = n,
-            temperature = opts.temperature, max_tokens = opts.max_output_tokens }
+            temperature = opts.temperature, max_output_tokens = opts.max_output_tokens }
         return reply and reply.texts, message, code
     end
 end

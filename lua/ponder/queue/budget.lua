@@ -98,10 +98,10 @@ for i = 1, 3 do
 end
 ]]
 
--- ... reservation, tokens, cost, max_calls, max_tokens, max_cost ('': none), and the least amounts
--- used: calls, tokens, cost; and the calls needed. -> what it has come to: life, version, calls,
--- tokens, cost; and the limit exceeded, the amount used, the amount needed, and 1 if calls in
--- flight cannot change that
+-- ... reservation, tokens, cost, max_calls, max_total_tokens, max_cost
+-- ('': none), and the least amounts used: calls, tokens, cost; and the calls needed. -> what it has
+-- come to: life, version, calls, tokens, cost; and the limit exceeded, the amount used, the amount
+-- needed, and 1 if calls in flight cannot change that
 local RESERVE = BEGIN .. [==[
 local dead, any = {}, false
 local owners = redis.call('HGETALL', KEYS[3])
@@ -153,7 +153,7 @@ for i = 8, #ARGV, 4 do
 end
 return seen(redis.call('HGET', KEYS[1], 'spent'))]]
 
-local LIMITS = { "max_calls", "max_tokens", "max_cost", "in_flight" }
+local LIMITS = { "max_calls", "max_total_tokens", "max_cost", "in_flight" }
 
 ---@class ponder.queue.Budget: ponder.task.Backing
 ---@field private client ponder.redis.Client
@@ -216,7 +216,7 @@ end
 local function words_of_need(self, name, need, calls)
     local limits, used = self.budget.limits, used_of(self.budget)
     local words = words_of(self, name, need.tokens, nano(need.cost or 0),
-        limits.max_calls or "", limits.max_tokens or "",
+        limits.max_calls or "", limits.max_total_tokens or "",
         limits.max_cost and nano(limits.max_cost) or "")
     for i = 1, 3 do
         words[13 + i] = ("%.0f"):format(math.max(used[i], self.at_least[i]))
@@ -237,8 +237,9 @@ local function ask(self, script, make_words, ...)
 end
 
 local function refusal(self, what, used, need)
-    local scale = what == "cost" and NANO or 1
-    return budgets.refusal(what, self.budget.limits["max_" .. what], used / scale, need / scale)
+    local scale, limits = what == "cost" and NANO or 1, self.budget.limits
+    local limit = what == "tokens" and limits.max_total_tokens or limits["max_" .. what]
+    return budgets.refusal(what, limit, used / scale, need / scale)
 end
 
 ---See ponder.task.Backing. Waits while Redis is away.

@@ -58,7 +58,7 @@ local SPEC = {
 local COUNT = { type = "integer", min = 0 }
 local BUDGET = {
     key = { type = "string", required = true }, at_least = { type = "table", required = true },
-    max_calls = COUNT, max_tokens = COUNT,
+    max_calls = COUNT, max_total_tokens = COUNT,
     max_cost = { type = "number", min = 0, finite = true },
     in_flight = { type = "string", enum = { "await", "cancel" } },
 }

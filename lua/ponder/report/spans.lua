@@ -198,7 +198,7 @@ local function parameters_of(call)
     return "gen_ai.request.model", call.model,
         "gen_ai.request.choice.count", call.samples ~= 1 and call.samples or nil,
         "gen_ai.request.max_tokens", number(body.max_completion_tokens or body.max_tokens
-            or more.num_predict or more.max_tokens),
+            or more.num_predict or more.max_output_tokens),
         "gen_ai.request.temperature", float(body.temperature or more.temperature),
         "gen_ai.request.top_p", float(body.top_p or more.top_p),
         "gen_ai.request.top_k", number(body.top_k or more.top_k),

@@ -356,7 +356,7 @@ end
 ---`tool.start`, `tool.complete`; `on_delta` makes the calls stream
 ---@return ponder.strategy.Outcome? outcome
 ---@return string? message
----@return string? code as of ponder.model; `BUDGET`; `NO_MODEL`; `NO_PRICE`; `BAD_PROMPT`
+---@return string? code of ponder.model; `BUDGET`, `TIMEOUT`, `NO_MODEL`, `NO_PRICE`, `BAD_PROMPT`
 ---@return ponder.strategy.Outcome? partial the outcome up to the failure
 function Strategy:run(question, how)
     return runner.run(self, question, how)

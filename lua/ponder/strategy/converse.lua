@@ -1,6 +1,7 @@
 --- Asks a model one question, without a machine: runs the tools that it calls until it answers.
 
 local calls = require "ponder.strategy.calls"
+local options = require "ponder.options"
 local task = require "ponder.task"
 local tools = require "ponder.strategy.tools"
 
@@ -12,9 +13,8 @@ local LIMITS = { max_tool_round_trips = 20, tool_timeout_ms = 60000, tool_max_re
 
 ---@class ponder.strategy.ConverseOptions
 ---@field tools fun(): ponder.strategy.Tool[]? the tools that the model may call; called before each
----  request
+---  request; the default of their `timeout_ms` is 60,000
 ---@field max_tool_round_trips integer? default 20
----@field tool_timeout_ms integer? of each tool call; default 60,000
 ---@field on_tool fun(name: string, arguments: string) called before each tool call
 
 -- The last reply, with the usage and cost of the whole conversation.
@@ -35,8 +35,8 @@ end
 ---@return string? message
 ---@return string? code
 function converse.run(m, call, opts)
-    local limits = setmetatable({ max_tool_round_trips = opts.max_tool_round_trips,
-        tool_timeout_ms = opts.tool_timeout_ms }, { __index = LIMITS })
+    local limits = options.merge(options.merge({}, LIMITS),
+        { max_tool_round_trips = opts.max_tool_round_trips })
     local function current_tools()
         return tools.check("chat", opts.tools() or {}, 1)
     end

@@ -117,6 +117,19 @@ function look.nothing()
     return { count = 0, node = function() end }
 end
 
+---The score of a node.
+---@param seen ponder.strategy.Look
+---@param id any nil: none
+---@return number?
+function look.score(seen, id)
+    for i = 1, id ~= nil and seen.count or 0 do
+        local node = seen.node(i)
+        if node.id == id then
+            return node.score
+        end
+    end
+end
+
 ---The highest score among the nodes.
 ---@param seen ponder.strategy.Look
 ---@return number?

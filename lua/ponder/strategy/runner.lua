@@ -9,6 +9,7 @@
 local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
 local failures = require "ponder.task.failures"
+local look = require "ponder.strategy.look"
 local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
@@ -21,14 +22,11 @@ local runner = {}
 ---@class ponder.strategy.Outcome
 ---@field answer string?
 ---@field status "completed"|"error"
----@field termination_reason string the machine's; `budget` if that ended the run; `interrupted` if
----it was interrupted
+---@field stop_reason string the machine's; `budget` or `timeout` if that ended the run;
+---`interrupted`
 ---@field result any the machine's: for tot a table, else text
----@field usage ponder.model.Usage of all calls that were sent
----@field calls integer model calls sent
----@field cost number? USD; nil: the price of a call is unknown
----@field estimated_tokens integer? tokens that no reply reported, besides `usage`; nil: none
----@field estimated_cost number? the part of `cost` that is an estimate; nil: none
+---@field score number? of the best thought; nil: none was scored
+---@field spent ponder.task.Spent
 ---@field duration_ms number
 ---@field model string name of the model of the first role
 ---@field scripted true? a `script:` model was called
@@ -79,13 +77,13 @@ end
 -------------------------------------------------------------------------------
 -- One model call
 
-local CALL_OPTIONS = { "temperature", "top_p", "stop", "seed", "reasoning_effort", "max_retries",
-    "cache", "metadata", "extra" }
+local CALL_OPTIONS = { "temperature", "top_p", "max_output_tokens", "stop", "seed",
+    "reasoning_effort", "max_retries", "cache", "metadata", "extra" }
 
 local function call_options(run, directive)
     local opts = { messages = directive.messages, tools = directive.tools,
         tool_choice = directive.tool_choice, timeout_ms = directive.timeout_ms,
-        sample = directive.sample, max_tokens = run.s.opts.max_reply_tokens }
+        sample = directive.sample }
     for _, name in ipairs(CALL_OPTIONS) do
         opts[name] = directive[name] or run.s.opts[name]
     end
@@ -282,17 +280,15 @@ end
 ---@return ponder.strategy.Outcome
 function runner.outcome(run)
     local machine = run.s.machine
-    local completed, spent = machine.status == "completed", run.budget:account()
+    local completed, seen = machine.status == "completed", run.s:look()
+    local path = seen.path and seen.path() or {}
     return {
         answer = run.s:answer(),
+        score = look.score(seen, path[#path]),
         status = completed and "completed" or "error",
-        termination_reason = run.stopped or machine.termination_reason or "interrupted",
+        stop_reason = run.stopped or machine.termination_reason or "interrupted",
         result = machine.result,
-        usage = spent.usage,
-        calls = spent.calls,
-        cost = spent.cost,
-        estimated_tokens = spent.estimated_tokens,
-        estimated_cost = spent.estimated_cost,
+        spent = run.budget:account(),
         duration_ms = milliseconds_since(run.started),
         model = run.s:model_name(run.s.kind.first_role),
         scripted = run.scripted,
@@ -330,9 +326,9 @@ local function finish(run)
         failure.code, outcome
 end
 
--- Ends a run whose budget is spent, so that the machine reaches its final state.
-local function stop(run, message)
-    run.stopped, run.failure = "budget", { message = message, code = "BUDGET" }
+-- Ends a run whose budget or time is spent, so that the machine reaches its final state.
+local function stop(run, message, code)
+    run.stopped, run.failure = code:lower(), { message = message, code = code }
     for _, call in ipairs(run.s.calls:list()) do
         if is_over(run) then
             return
@@ -342,18 +338,12 @@ local function stop(run, message)
     end
 end
 
--- The strategy's `timeout_ms` is that of a call.
-local function limits_of(opts)
-    return { max_calls = opts.max_calls, max_tokens = opts.max_tokens, max_cost = opts.max_cost,
-        in_flight = opts.in_flight, timeout_ms = opts.run_timeout_ms }
-end
-
 local function new_run(s, how)
     local own = s:fresh()
     s.memory = own.memory
     s.machine, s.calls = own.machine, own.calls -- for s:snapshot()
     local run = setmetatable({
-        s = own, budget = budgets.new(limits_of(s.opts)), inbox = {}, first = 1, last = 0,
+        s = own, budget = budgets.new(s.opts.budget or {}), inbox = {}, first = 1, last = 0,
         tasks = {}, open = 0,
         on_event = how.on_event, on_delta = how.on_delta, started = scheduler.now(),
     }, Run)
@@ -393,7 +383,7 @@ function runner.run(s, question, how)
     end
     local _, late = budgets.within(run.budget, drive, run, question)
     if late or run.refused and not is_over(run) then
-        stop(run, late or run.refused)
+        stop(run, late or run.refused, late and "TIMEOUT" or "BUDGET")
     end
     return finish(run)
 end

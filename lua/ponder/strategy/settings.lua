@@ -23,11 +23,16 @@ local settings = {}
 ---@field enum any[]?
 ---@field min number?
 ---@field max number?
----@field alias string? its name in flags and documentation, if not `name`
----@field flag string? its name in flags, as a duration in seconds
+---@field was string? its former name
 ---@field help string one line
 
 local COUNT = 1000000000
+
+local FORMER = { max_tokens = "opts.budget.max_total_tokens, or opts.max_output_tokens of a reply",
+    run_timeout_ms = "opts.budget.timeout_ms", timeout = "opts.budget.timeout_ms, in milliseconds" }
+for _, name in ipairs { "max_calls", "max_total_tokens", "max_cost", "in_flight" } do
+    FORMER[name] = "opts.budget." .. name
+end
 
 -- The options of all strategies, in the order of help texts: name, group, help and rule. Those
 -- without a type have the rule of the option of a call.
@@ -38,16 +43,16 @@ local COMMON = {
     { "base_url", "model", "URL of the provider's API", type = "string" },
     { "api_key", "model", "overrides the key in the environment", type = "string" },
     { "headers", "model", "further headers for each request", type = "table" },
-    { "max_in_flight", "model", "concurrent calls to one host (default: 64)",
-        type = "integer", min = 1, max = 100000 },
+    { "concurrency", "model", "concurrent calls to one host (default: 64)",
+        type = "integer", min = 1, max = 100000, was = "max_in_flight" },
 
     { "prompts", "prompt", "prompt functions or instructions by name", type = "table" },
     { "context", "prompt", "function that adds messages for a node", type = "function" },
 
     { "temperature", "call", "sampling temperature" },
     { "top_p", "call", "nucleus sampling: the likeliest tokens up to this probability" },
-    { "max_reply_tokens", "call", "limit for one reply, in tokens", type = "integer", min = 1,
-        alias = "max_output_tokens" },
+    { "max_output_tokens", "call", "limit for one reply, in tokens", type = "integer", min = 1,
+        was = "max_reply_tokens" },
     { "stop", "call", "text that ends a reply" },
     { "seed", "call", "seed of the search, and of sampling if supported" },
     { "reasoning_effort", "call", "none, minimal, low, medium, high" },
@@ -58,9 +63,8 @@ local COMMON = {
     { "metadata", "call", "passed to middleware and observers, never sent" },
     { "extra", "call", "further fields for each request, in the provider's form" },
 
-    { "tools", "tool", "functions that the model may call", type = "table" },
-    { "tool_timeout_ms", "tool", "timeout of each attempt of a tool",
-        type = "integer", min = 1, default = 15000 },
+    { "tools", "tool", "functions that the model may call", type = "table",
+        was = { tool_timeout_ms = "timeout_ms of each tool" } },
     { "tool_max_retries", "tool", "retries of a failed tool",
         type = "integer", min = 0, max = 1000, default = 1 },
     { "tool_retry_backoff_ms", "tool", "wait before a retry",
@@ -68,18 +72,11 @@ local COMMON = {
     { "max_tool_round_trips", "tool", "how often one call may ask for tools",
         type = "integer", min = 0, max = 1000, default = 3 },
 
-    { "max_calls", "budget", "model calls of the run", type = "integer", min = 0 },
-    { "max_tokens", "budget", "tokens of all prompts and replies",
-        type = "integer", min = 0, alias = "max_total_tokens" },
-    { "max_cost", "budget", "dollars of the run",
-        type = "number", min = 0, finite = true },
-    { "in_flight", "budget", "what happens to calls in flight at a limit", type = "string",
-        enum = { "await", "cancel" }, default = "await" },
-    { "run_timeout_ms", "budget", "wall time of the run: 30s, 500ms, 2m", type = "number",
-        min = 0, finite = true, flag = "timeout", seconds = "timeout" },
+    { "budget", "budget", "limits of the run: max_calls, max_total_tokens, max_cost in dollars, "
+        .. "timeout_ms; in_flight", type = "table", fields = budgets.LIMITS, was = FORMER },
 }
 
-local SHOWN = { "type", "default", "enum", "min", "max", "alias", "flag" } -- of a rule, in help
+local SHOWN = { "type", "default", "enum", "min", "max", "was" } -- of a rule, in help
 
 ---The options of one strategy. The rules of its machine have their own help.
 ---@param machine table library of its machine
@@ -118,7 +115,7 @@ end
 -------------------------------------------------------------------------------
 -- Models
 
-local OPEN_OPTIONS = { "base_url", "api_key", "headers", "max_in_flight" }
+local OPEN_OPTIONS = { "base_url", "api_key", "headers", "concurrency" }
 
 -- A name, or an object with the `chat` method of ponder.model.Model.
 local function is_model(named)
@@ -170,7 +167,7 @@ end
 ---See ponder.strategy.Strategy.
 function settings.open_models(s)
     local by_name, by_role, open_options = {}, {}, options.pick(s.opts, OPEN_OPTIONS)
-    local needs_price = s.opts.max_cost or budgets.needs_price()
+    local needs_price = (s.opts.budget or {}).max_cost or budgets.needs_price()
     for _, call in ipairs(options.names(s.kind.roles)) do
         local role = s.kind.roles[call]
         local readable, named = pcall(named_for, s, role)

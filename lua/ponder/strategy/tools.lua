@@ -30,6 +30,7 @@ local tools = {}
 ---@field parameters table? JSON schema of an object; default: no arguments
 ---@field run fun(arguments: table): any, string?
 ---@field retry boolean? false: never retry, because it has side effects
+---@field timeout_ms integer? of each attempt; default 15,000
 
 local TOOL = {
     name = { type = "string", required = true },
@@ -37,11 +38,13 @@ local TOOL = {
     parameters = { type = "table" },
     run = { type = "function", required = true },
     retry = { type = "boolean" },
+    timeout_ms = { type = "integer", min = 1 },
 }
 
 local NAME = "^[%w_-]+$"
 local MAX_NAME_BYTES = 64 -- the smallest limit of any provider
 local MAX_ERROR_BYTES = 1000 -- of a message to the model
+local TIMEOUT_MS = 15000
 
 ---Checks the tools of a strategy; raises.
 ---@param where string `"strategy.tot.new"`
@@ -123,17 +126,17 @@ end
 
 -- Runs a tool, with retries.
 local function run(tool, arguments, limits)
-    local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
+    local ms, message, code = tool.timeout_ms or limits.tool_timeout_ms or TIMEOUT_MS, nil, nil
     for try = 0, tool.retry == false and 0 or limits.tool_max_retries do
         if try > 0 then
             task.sleep(limits.tool_retry_backoff_ms / 1000)
         end
         local text
-        text, message, code = task.timeout(seconds, attempt, tool, arguments)
+        text, message, code = task.timeout(ms / 1000, attempt, tool, arguments)
         if text then
             return text, true
         elseif code == "TIMEOUT" then
-            message = ("no result within %d ms"):format(limits.tool_timeout_ms)
+            message = ("no result within %d ms"):format(ms)
         end
     end
     return failure(code, message)
@@ -142,7 +145,8 @@ end
 ---Runs one tool; records the result in the run log.
 ---@param list ponder.strategy.Tool[]
 ---@param call {name: string, arguments: table?}
----@param limits table the options tool_timeout_ms, tool_max_retries, tool_retry_backoff_ms
+---@param limits table tool_timeout_ms (of tools without their own), tool_max_retries,
+---  tool_retry_backoff_ms
 ---@return string result
 ---@return boolean ok
 function tools.run(list, call, limits)

@@ -21,7 +21,7 @@ local ASKED = "asked" -- likewise: a budget that counts what is asked, whoever a
 
 ---@class ponder.task.Limits
 ---@field max_calls integer?
----@field max_total_tokens integer? of prompts and replies together; also as `max_tokens`
+---@field max_total_tokens integer? of prompts and replies together
 ---@field max_cost number? USD
 ---@field timeout_ms number?
 ---@field in_flight "await"|"cancel"|nil what happens to running calls when the budget is spent
@@ -29,11 +29,15 @@ local ASKED = "asked" -- likewise: a budget that counts what is asked, whoever a
 ---@type OptionSchema
 budget.LIMITS = {
     max_calls = { type = "integer", min = 0 },
-    max_tokens = { type = "integer", min = 0, alias = "max_total_tokens" },
+    max_total_tokens = { type = "integer", min = 0, was = "max_tokens" },
     max_cost = { type = "number", min = 0, finite = true },
-    timeout_ms = { type = "number", min = 0, finite = true, seconds = "timeout" },
+    timeout_ms = { type = "number", min = 0, finite = true,
+        was = { timeout = "timeout_ms, in milliseconds" } },
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
 }
+
+--- The rule of an option `budget`.
+budget.RULE = { type = "table", fields = budget.LIMITS }
 
 ---@class ponder.task.Backing a budget shared between processes
 ---@field reserve fun(self, need: ponder.task.Need, waits: boolean, calls: integer): any, string? a
@@ -81,7 +85,7 @@ local function nest(self, outer)
     local own = self.limits
     self.outer = outer
     self.limited = outer and outer.limited
-        or (own.max_calls or own.max_tokens or own.max_cost or own.timeout_ms) ~= nil
+        or (own.max_calls or own.max_total_tokens or own.max_cost or own.timeout_ms) ~= nil
     return self
 end
 
@@ -206,7 +210,7 @@ end
 ---@param self ponder.task.Budget a new one
 ---@param f function
 ---@param ... any
----@return any ... the results of `f`; nil, message, "BUDGET" after a timeout
+---@return any ... the results of `f`; nil, message, "TIMEOUT" after a timeout
 function budget.within(self, f, ...)
     nest(self, budget.current())
     local ms, ended = self.limits.timeout_ms, false
@@ -223,7 +227,7 @@ function budget.within(self, f, ...)
         ...))
     if not ended and results[3] == "TIMEOUT" then
         self.late, self.spent = true, budget.too_late(seconds)
-        return nil, self.spent, "BUDGET"
+        return nil, self.spent, "TIMEOUT"
     end
     return table.unpack(results, 1, results.n)
 end

@@ -67,7 +67,7 @@ end
 -- reservations of other calls.
 local function refusal(one, hold)
     local limits = one.limits
-    local calls, tokens, cost = limits.max_calls, limits.max_tokens, limits.max_cost
+    local calls, tokens, cost = limits.max_calls, limits.max_total_tokens, limits.max_cost
     if one.spent and not (hold.again and not tokens and not cost) then
         return one.spent, true
     elseif calls and not hold.again and one.calls >= calls then
@@ -314,7 +314,7 @@ local function end_in(one, hold)
     if hold.usage then
         add_usage(one, hold.usage, hold.tokens)
     end
-    if hold.is_claim and (one.limits.max_tokens or one.limits.max_cost) then
+    if hold.is_claim and (one.limits.max_total_tokens or one.limits.max_cost) then
         budget.exhaust(one, CLAIM)
     end
     if one.room then
@@ -396,7 +396,7 @@ end
 local function refused_by(one, message)
     while one do
         for what, limit in pairs { calls = one.limits.max_calls or false,
-            tokens = one.limits.max_tokens or false, cost = one.limits.max_cost or false } do
+            tokens = one.limits.max_total_tokens or false, cost = one.limits.max_cost or false } do
             local start = limit and budget.refusal(what, limit, 0, 0):match "^.- is spent"
             if start and message:sub(1, #start) == start then
                 return one

@@ -25,7 +25,7 @@ local function data_of(fields)
 end
 
 -- Options for the parent's own client and middleware, without effect here.
-local OWN = { "metadata", "max_in_flight", "adaptive", "requests_per_minute", "tokens_per_minute" }
+local OWN = { "metadata", "concurrency", "adaptive", "requests_per_minute", "tokens_per_minute" }
 
 -- Functions stay in this process: the parent receives only data.
 local function without_functions(opts)

@@ -34,7 +34,7 @@ local TOOL = options.merge({ type = { "function" }, ["function"] = FUNCTION }, F
 local CALL = { messages = { each = MESSAGE }, system = TEXTS, tools = { each = TOOL },
     tool_choice = CHOICE, stop = { each = "string" }, response_format = true,
     returns = true }
-for _, name in ipairs { "n", "temperature", "top_p", "max_tokens", "max_output_tokens", "seed",
+for _, name in ipairs { "n", "temperature", "top_p", "max_output_tokens", "seed",
     "repair", "logprobs", "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" } do
     CALL[name] = true
 end

@@ -82,7 +82,7 @@ local function make_strategy(self, given, tools)
     if not ok then -- names options as flags
         failures.pass_stop(ok, made)
         local message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
-        cli.refuse((message:gsub("opts%.([%w_]+)", args.flag)))
+        cli.refuse((message:gsub("opts%.budget", "opts"):gsub("opts%.([%w_]+)", args.flag)))
     end
     return made
 end
@@ -139,11 +139,12 @@ function Session:ask(question)
     core.stop_obeyed()
     partial = self.s:outcome() or { status = "error" }
     if task.interrupted() then
-        partial.termination_reason = "interrupted"
+        partial.stop_reason = "interrupted"
         return nil, "interrupted", "INTERRUPTED", partial
     end
-    partial.termination_reason = "budget"
-    return nil, limits.stopped(self.given), "BUDGET", partial
+    message, code = limits.stopped(self.given)
+    partial.stop_reason = code:lower()
+    return nil, message, code, partial
 end
 
 -------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ end
 
 function Session:sum_up(outcome)
     local facts = self.progress:facts()
-    local reason = tostring(outcome.termination_reason):gsub("_", " ")
+    local reason = tostring(outcome.stop_reason):gsub("_", " ")
     table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
     facts[#facts + 1] = text.line(tostring(outcome.model))
     facts[#facts + 1] = outcome.scripted and "scripted" or nil

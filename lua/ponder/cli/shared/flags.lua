@@ -11,12 +11,20 @@
 ---
 --- Functions have no flag; neither has the key, since every user can see a process's arguments.
 
+local args = require "ponder.args"
 local json = require "ponder.json"
+local limits = require "ponder.cli.shared.limits"
 local options = require "ponder.options"
 
 local flags = {}
 
-local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true }
+local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true, budget = true }
+
+-- Those of the option `budget`.
+local BUDGET = args.collect { limits.RULES.max_calls, limits.RULES.max_total_tokens,
+    limits.RULES.max_cost, limits.RULES.timeout,
+    { "in_flight", value = "NAME", enum = { "await", "cancel" },
+        help = "what happens to calls in flight at a limit: await, cancel (default: await)" } }
 
 -- The sections of --help. @GROUP: the options of a group that no section names.
 local SECTIONS = {
@@ -27,12 +35,13 @@ local SECTIONS = {
     { "When to stop", "early_success_threshold", "min_depth", "stop_at_max_depth",
         "convergence_window", "min_score_improvement", "convergence_measure", "max_duration_ms" },
     { "Strategy", "@machine" },
-    { "Limits of the whole run (default: none)", "@budget", "max_steps" },
+    { "Limits of the whole run (default: none)", "max_calls", "max_total_tokens", "max_cost",
+        "in_flight", "timeout", "max_steps" },
     { "Model", "strategy", "@model" },
     { "Output", "json", "jsonl", "quiet", "verbose" },
     { "Prompts and replies", "prompts", "@prompt", "max_text_bytes", "max_parse_retries" },
     { "Each call", "@call", "cache" },
-    { "Tools", "tools", "mcp", "@tool" },
+    { "Tools", "tools", "mcp", "tool_timeout_ms", "@tool" },
     { "Run log", "log", "no_log", "keep", "sync", "view" },
     { "Other searches", "search", "max_iterations", "c", "prior", "backup", "rollout", "guide",
         "no_normalize", "revisit", "c_init", "c_base", "posterior", "weight", "subtrees", "islands",
@@ -47,7 +56,7 @@ local function has_type(option, wanted)
 end
 
 local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME" }
-local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD" }
+local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL" }
 
 -- 600000 ms as "10m".
 local function show_duration(ms)
@@ -91,12 +100,12 @@ local function flag_of(option)
         return option.name, { value = "JSON", help = help_of(option), option = option,
             is_json = true }
     elseif VALUES[option.type] then
-        local unit = option.flag and "s" or option.name:find "_ms$" and "ms" or nil
+        local unit = option.name:find "_ms$" and "ms" or nil
         local kind = unit and "duration" or option.type
-        return option.flag or option.alias or option.name, {
+        return option.name, {
             value = NAMED[option.name] or VALUES[kind],
             type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
-            option = option, alias = option.alias and option.name }
+            option = option, was = option.was }
     end
 end
 
@@ -135,7 +144,7 @@ function flags.of(list, own)
             group[#group + 1] = not named[name] and name or nil
         end
     end
-    options.merge(rules, own)
+    options.merge(options.merge(rules, BUDGET), own)
     local sections = {}
     for _, section in ipairs(SECTIONS) do
         local names = names_of(section, rules, by_group)
@@ -181,8 +190,6 @@ function flags.options(given, rules)
                 value, message = read_json(name, value)
             elseif rule.off then
                 value = false
-            elseif rule.unit == "s" then
-                value = value * 1000
             end
             if message then
                 return nil, message
@@ -190,6 +197,9 @@ function flags.options(given, rules)
             opts[rule.option.name] = value
         end
     end
+    local budget = limits.of(given)
+    budget.in_flight = given.in_flight
+    opts.budget = next(budget) and budget
     return opts
 end
 

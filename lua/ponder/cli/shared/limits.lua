@@ -17,7 +17,7 @@ local limits = {}
 
 limits.RULES = args.collect {
     { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of the whole run" },
-    { "max_total_tokens", value = "N", type = "integer", min = 0, alias = "max_tokens",
+    { "max_total_tokens", value = "N", type = "integer", min = 0, was = "max_tokens",
         help = "tokens of the whole run, prompts and replies" },
     { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
     { "timeout", value = "TIME", type = "duration", min = 0,
@@ -32,7 +32,7 @@ limits.RULES = args.collect {
 ---@param given table the flags
 ---@return ponder.task.Limits
 function limits.of(given)
-    return { max_calls = given.max_calls, max_tokens = given.max_total_tokens,
+    return { max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
         max_cost = given.max_cost, timeout_ms = given.timeout and given.timeout * 1000 }
 end
 
@@ -64,12 +64,13 @@ end
 ---The limit of computing that has stopped the run, if one has.
 ---@param given table the flags
 ---@return string? refusal one line
+---@return "TIMEOUT"|"BUDGET"|nil code
 function limits.stopped(given)
     local reason = core.stop_reason()
     if reason == "timeout" then
-        return budgets.too_late(given.timeout)
+        return budgets.too_late(given.timeout), "TIMEOUT"
     elseif reason == "steps" then
-        return ("the budget of %s is spent"):format(quote.count(given.max_steps, "step"))
+        return ("the budget of %s is spent"):format(quote.count(given.max_steps, "step")), "BUDGET"
     end
 end
 
@@ -91,7 +92,8 @@ local function judge(budget, ok, result, message)
     end
     local error_text = not ok and tostring(result) or out_of_time and message or ""
     local reached
-    for code, refusal in pairs { BUDGET = budget.spent, NO_PRICE = budget.unpriced_call } do
+    for code, refusal in pairs { [budget.late and "TIMEOUT" or "BUDGET"] = budget.spent,
+        NO_PRICE = budget.unpriced_call } do
         reached = ("%s [%s]"):format(refusal, code)
         if error_text:find(refusal, 1, true) then
             return false, result, reached
@@ -130,16 +132,19 @@ function limits.call(given, handler, f, ...)
     if next(wanted) == nil then
         local ok, result, message, code = xpcall(call_all, handler, given, f, ...)
         core.stop_obeyed()
-        return ok, result, not ok and limits.stopped(given), nil,
+        return ok, result, not ok and (limits.stopped(given)), nil,
             failure_of(ok, result, message, code)
     end
     local budget = budgets.new(wanted)
     local ok, result, message, code = xpcall(budgets.within, handler, budget, call_all, given, f,
         ...)
     core.stop_obeyed()
-    local stopped = not ok and limits.stopped(given)
+    local stopped, why
+    if not ok then
+        stopped, why = limits.stopped(given)
+    end
     if stopped then
-        return false, result, stopped .. " [BUDGET]"
+        return false, result, ("%s [%s]"):format(stopped, why)
     end
     local refusal, reached
     local failure = failure_of(ok, result, message, code)

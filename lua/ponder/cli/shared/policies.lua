@@ -47,7 +47,10 @@ local function strategy_policy(name, given, box)
     local library = strategy.named(name)
     local opts = cli.expect_flag(name, flags.options(given, (flags.of(library.options()))))
     opts.model, opts.tools = given.model, box.tools
-    opts.max_cost, opts.run_timeout_ms = nil, nil -- the server's
+    opts.budget = opts.budget and options.merge({}, opts.budget)
+    if opts.budget then
+        opts.budget.max_cost, opts.budget.timeout_ms = nil, nil -- the server's
+    end
     local ok, made = pcall(library.new, opts)
     failures.pass_stop(ok, made)
     cli.expect_flag(name, ok, (tostring(made):gsub("^.-strategy%.%w+%.new: ", "")))
@@ -64,7 +67,7 @@ local function chat_policy(name, given, box)
         local params = request.params
         local reply, message, code = converse.run(m, { messages = request.messages,
             temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
-            seed = request.seed, max_tokens = request.max_output_tokens,
+            seed = request.seed, max_output_tokens = request.max_output_tokens,
             response_format = request.response_format,
             on_delta = function(text, kind)
                 if kind == "reasoning" then

@@ -15,6 +15,8 @@ toolbox.OPTIONS = {
         help = "Lua file that returns a list of tools" },
     { "mcp", value = "SERVER", many = true, help = "MCP server whose tools the model may call: "
         .. "a command, a URL, or a name in config.lua; may be repeated" },
+    { "tool_timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1,
+        help = "timeout of each attempt of a tool (default: 15s; chat: 60s)" },
 }
 
 ---@class ponder.cli.Toolbox
@@ -53,6 +55,9 @@ function Toolbox:list()
             return nil, message
         end
         table.move(list, 1, #list, #all + 1, all)
+    end
+    for _, tool in ipairs(all) do
+        tool.timeout_ms = tool.timeout_ms or self.timeout_ms
     end
     self.tools = all
     return all
@@ -119,11 +124,12 @@ local function open_server(text, log)
 end
 
 ---Reads the file and starts the servers that the flags name. Ends the command if one fails.
----@param given table the flags: tools, mcp, quiet
+---@param given table the flags: tools, mcp, tool_timeout_ms, quiet
 ---@return ponder.cli.Toolbox box to be closed
 function toolbox.open(given)
     local own = given.tools and cli.need_flag("--tools", read_file(given.tools)) or nil
-    local self = setmetatable({ own = own or {}, tools = own, sessions = {} }, Toolbox)
+    local self = setmetatable({ own = own or {}, tools = own, sessions = {},
+        timeout_ms = given.tool_timeout_ms }, Toolbox)
     local ok, message = true, nil
     for i, text in ipairs(given.mcp or {}) do
         ok, message = open_server(text, given.quiet and function() end or nil)
@@ -132,7 +138,7 @@ function toolbox.open(given)
             break
         end
     end
-    if ok and self.sessions[1] then
+    if ok and (self.sessions[1] or own) then
         ok, message = self:list()
     end
     if not ok then

@@ -94,7 +94,7 @@ function generated.strategies(modules)
         local class = ("ponder.strategy.%s.Options"):format(name)
         local lines = { "@class " .. class }
         for _, option in ipairs(require("ponder.strategy." .. name).options()) do
-            lines[#lines + 1] = ("@field %s? %s %s"):format(option.alias or option.name,
+            lines[#lines + 1] = ("@field %s? %s %s"):format(option.name,
                 type_of(option),
                 about(option))
         end
