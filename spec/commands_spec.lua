@@ -68,7 +68,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         local object = json.decode(r.out)
         assert.equal(0, r.status)
         assert.equal(1, select(2, r.out:gsub("\n", "")))
-        for _, field in ipairs { "answer", "result", "usage", "calls", "duration_ms", "model" } do
+        for _, field in ipairs { "answer", "score", "result", "spent", "duration_ms", "model" } do
             assert.is_not_nil(object[field], field)
         end
         assert.same({ "completed", GAME, true }, { object.status, object.model, object.scripted })
@@ -89,7 +89,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         end
         local last = json.decode(lines[#lines])
         assert.same({ "result", "completed", WIDE, 8 },
-            { last.type, last.status, last.answer, last.calls })
+            { last.type, last.status, last.answer, last.spent.calls })
         assert.same({ 8, 8 }, { names["call.start"], names["call.complete"] })
         assert.same({ 0, "" }, { r.status, r.err })
         assert.equal(2, ponder({ "tot", "--json", "--jsonl", "Why?" }).status)
@@ -217,10 +217,10 @@ describe("the flags", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             local list = require("ponder.strategy." .. name).options()
             local rules, sections = flags.of(list)
-            local covered = { api_key = true, prompts = true, tools = true }
+            local covered = { api_key = true, prompts = true, tools = true, budget = true }
             for _, rule in pairs(rules) do
-                covered[rule.option.name] = true
-                assert.truthy(rule.help ~= "", rule.option.name)
+                covered[(rule.option or {}).name or "budget"] = true
+                assert.truthy(rule.help ~= "")
             end
             for _, option in ipairs(list) do
                 assert.is_true(covered[option.name] or option.type == "function",
@@ -241,6 +241,8 @@ describe("the flags", function()
             max_nodes = 7, no_cache = true, extra = '{"a":1}',
             models = "generate=a:b,evaluate=c:d=e" }, rules))
         assert.same({}, flags.options({}, rules))
+        assert.same({ budget = { max_calls = 5, timeout_ms = 1500, in_flight = "cancel" } },
+            flags.options({ max_calls = 5, timeout = 1.5, in_flight = "cancel" }, rules))
         for _, bad in ipairs { "generate", "", "=a", "a:b,c=d" } do
             local opts, message = flags.options({ models = bad }, rules)
             assert.is_nil(opts)

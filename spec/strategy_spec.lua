@@ -69,7 +69,7 @@ describe("a strategy that is a function", function()
             r[1].answer)
         assert.equal("completed", r[1].status)
         assert.equal(3, r[1].spent.calls)
-        assert.same({ 30, 6 }, { r[1].usage.input_tokens, r[1].usage.output_tokens })
+        assert.same({ 30, 6 }, { r[1].spent.usage.input_tokens, r[1].spent.usage.output_tokens })
         assert.equal("call.start call.complete twice.step call.start call.complete twice.step "
             .. "call.start call.complete twice.step", table.concat(events, " "))
         local seen = r.s:look()

@@ -6,6 +6,7 @@ local base64 = require "ponder.base64"
 local closing = require "ponder.report.closing"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
+local flags = require "ponder.cli.shared.flags"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local limits = require "ponder.cli.shared.limits"
@@ -231,7 +232,7 @@ local function ask(opts, m, conversation, call, box)
     end
     local _ <close> = opts.verbose and verbose.start() or nil
     limits.begin(opts)
-    local reply, message, code = task.with_budget(limits.of(opts), converse.run, m, call, {
+    local reply, message, code = task.with_budget(flags.budget(opts), converse.run, m, call, {
         tools = function() return box:current() end,
         max_tool_round_trips = opts.max_tool_round_trips,
         on_tool = function(name, arguments)

@@ -13,18 +13,34 @@
 
 local args = require "ponder.args"
 local json = require "ponder.json"
-local limits = require "ponder.cli.shared.limits"
 local options = require "ponder.options"
 
 local flags = {}
 
 local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true, budget = true }
 
--- Those of the option `budget`.
-local BUDGET = args.collect { limits.RULES.max_calls, limits.RULES.max_total_tokens,
-    limits.RULES.max_cost, limits.RULES.timeout,
-    { "in_flight", value = "NAME", enum = { "await", "cancel" },
-        help = "what happens to calls in flight at a limit: await, cancel (default: await)" } }
+--- The limits of a run, which the option `budget` has.
+flags.BUDGET = {
+    { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of the whole run" },
+    { "max_total_tokens", value = "N", type = "integer", min = 0, was = "max_tokens",
+        help = "tokens of the whole run, prompts and replies" },
+    { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
+    { "timeout", value = "TIME", type = "duration", min = 0,
+        help = "wall time of the whole run: 30s, 500ms, 2m" },
+}
+
+local BUDGET = args.collect { flags.BUDGET, { "in_flight", value = "NAME",
+    enum = { "await", "cancel" },
+    help = "what happens to calls in flight at a limit: await, cancel (default: await)" } }
+
+---The limits that the flags name.
+---@param given table the flags
+---@return ponder.task.Limits
+function flags.budget(given)
+    return { max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
+        max_cost = given.max_cost, in_flight = given.in_flight,
+        timeout_ms = given.timeout and given.timeout * 1000 }
+end
 
 -- The sections of --help. @GROUP: the options of a group that no section names.
 local SECTIONS = {
@@ -197,8 +213,7 @@ function flags.options(given, rules)
             opts[rule.option.name] = value
         end
     end
-    local budget = limits.of(given)
-    budget.in_flight = given.in_flight
+    local budget = flags.budget(given)
     opts.budget = next(budget) and budget
     return opts
 end

@@ -5,6 +5,7 @@ local budgets = require "ponder.task.budget"
 local cli = require "ponder.cli"
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
+local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local quote = require "ponder.quote"
@@ -16,25 +17,12 @@ local xpcall = xpcall -- a script may replace it
 local limits = {}
 
 limits.RULES = args.collect {
-    { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of the whole run" },
-    { "max_total_tokens", value = "N", type = "integer", min = 0, was = "max_tokens",
-        help = "tokens of the whole run, prompts and replies" },
-    { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
-    { "timeout", value = "TIME", type = "duration", min = 0,
-        help = "wall time of the whole run: 30s, 500ms, 2m" },
+    flags.BUDGET,
     { "max_steps", value = "N", type = "integer", min = 0,
         help = "Lua instructions of the whole run" },
     { "cache", value = "FILE|URL", files = true,
         help = "answer repeated requests from this file or redis://" },
 }
-
----The limits of a budget that the flags name.
----@param given table the flags
----@return ponder.task.Limits
-function limits.of(given)
-    return { max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
-        max_cost = given.max_cost, timeout_ms = given.timeout and given.timeout * 1000 }
-end
 
 ---Opens the cache of --cache and uses it for all calls; a replay needs none. Ends the command if it
 ---cannot be opened.
@@ -127,7 +115,7 @@ end
 ---@return string? failure what `f` returned after nil or false, as functions that fail do: a
 ---  message, and the code in brackets
 function limits.call(given, handler, f, ...)
-    local wanted = limits.of(given)
+    local wanted = flags.budget(given)
     limits.begin(given)
     if next(wanted) == nil then
         local ok, result, message, code = xpcall(call_all, handler, given, f, ...)
