@@ -428,7 +428,7 @@ describe("ponder.ensemble.parallel_judge", function()
                 if item == "fail" then return judge(item) end
                 task.sleep(item == "a" and 0.02 or 0)
                 return true
-            end, { on_error = "fail_fast", max_concurrent = 2 })
+            end, { on_error = "fail_fast", concurrency = 2 })
         assert.is_nil(result)
         assert.equal("ensemble.parallel_judge: item 2: no", message)
         assert.equal("NO", code)
@@ -436,7 +436,7 @@ describe("ponder.ensemble.parallel_judge", function()
         assert.equal(1, partial.failed)
     end)
 
-    it("judges at most max_concurrent at a time", function()
+    it("judges at most concurrency at a time", function()
         local now, most = 0, 0
         task.run(ensemble.parallel_judge, { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, function()
             now = now + 1

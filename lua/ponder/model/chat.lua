@@ -124,6 +124,7 @@ local function prepare(model, opts, level)
     end
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end
+    if all.n == 1 then all.n = nil end -- the same request as without
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
     if all.tools and #all.tools == 0 then all.tools, all.tool_choice = nil, nil end
     local kept, dropped, split = params.apply(model.provider, model.model, all, SENT)
