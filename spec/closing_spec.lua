@@ -95,7 +95,7 @@ describe("the end of a run", function()
     it("shows the cost of a strategy in its line and in --json", function()
         local r = ponder("cot", "--model", "script:m.lua", "--json", "Why?")
         assert.matches("success, 1 call, 1%.2k tokens, $0%.0020, .*, log /%S+%.db\n$", r.err)
-        assert.equal(0.002, require("ponder.json").decode(r.out).cost)
+        assert.equal(0.002, require("ponder.json").decode(r.out).spent.cost)
     end)
 
     it("names the call whose reply a strategy could not read, and how that began", function()
