@@ -20,7 +20,7 @@ local META = {
     left_out = { type = "table" }, policies = { type = "table", texts = true, required = true },
     scorers = { type = "table", texts = true },
 }
-local RECORD = { id = { type = "string", required = true }, epoch = { type = "integer",
+local RECORD = { id = { type = "string", required = true }, epoch = { type = "integer", min = 1,
     required = true }, policy = { type = "string", required = true },
     outcome = { type = "string", required = true } }
 for _, name in ipairs { "score", "samples", "calls", "tokens", "estimated_tokens", "cost",
@@ -152,8 +152,16 @@ function recorded.read(path)
     for _, name in ipairs(meta.policies) do
         policies[#policies + 1] = not options.has(policies, name) and name or nil
     end
+    local epochs = 1
+    for _, record in ipairs(records) do
+        epochs = math.max(epochs, record.epoch)
+    end
+    if epochs > (meta.epochs or epochs) then
+        return nil, ("%s: damaged: a record of epoch %d of %d"):format(path, epochs, meta.epochs),
+            "DAMAGED"
+    end
     meta.policies, meta.scorers = policies, meta.scorers or {}
-    meta.epochs, meta.seed = meta.epochs or 1, meta.seed or 0
+    meta.epochs, meta.seed = meta.epochs or epochs, meta.seed or 0
     return meta, records
 end
 

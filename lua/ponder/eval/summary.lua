@@ -196,7 +196,7 @@ end
 
 -- The probabilities that at least one of k runs, and all k, are right: means over the items.
 local function pass_at(gathered, meta)
-    if meta.epochs < 2 then
+    if meta.epochs < 2 or not next(gathered.runs) then
         return nil
     end
     local list = {}
