@@ -79,6 +79,14 @@ local function filled(count, value)
     return list
 end
 
+-- Reports a share, which at the size of `make soak` must be within limits.
+local function within(s, what, share, least, most)
+    s:report(what, share, ">=", s.full and least or least / 2)
+    if s.full then
+        s:report(what, share, "<=", most)
+    end
+end
+
 -- Coverage of one share; `size` evaluations.
 local function cover_share(size, count, epochs, share, spread)
     local list, truth = chances(share, spread)
@@ -250,8 +258,7 @@ local function power_before(s)
         end
         local what = ("found: %.2f above %.2f, r = %.1f, %d items"):format(delta, accuracy,
             correlation, n)
-        s:report(what, found / s.size, ">=", s.full and 0.78 or 0.5)
-        s:report(what, found / s.size, "<=", s.full and 0.82 or 1)
+        within(s, what, found / s.size, 0.78, 0.82)
     end
 end
 
@@ -274,10 +281,8 @@ local function power_after(s)
                 decided = decided + (stats.mcnemar_exact(b, c) < 0.05 and 1 or 0)
             end
         end
-        s:report(("decided by the items said, after %d"):format(n), decided / undecided, ">=",
-            s.full and 0.78 or 0.5)
-        s:report(("decided by the items said, after %d"):format(n), decided / undecided, "<=",
-            s.full and 0.82 or 1)
+        within(s, ("decided by the items said, after %d"):format(n), decided / undecided, 0.78,
+            0.82)
     end
 end
 
@@ -322,12 +327,10 @@ local function power_clustered(s)
             add(sums, n, epochs, delta)
             found = found + (test(sums, epochs) and 1 or 0)
         end
-        for what, share in pairs {
-            [("decided by the items said, after %d of %d epochs"):format(count, epochs)] = decided,
-            [("found: %.2f, %d epochs, %d items"):format(delta, epochs, n)] = found } do
-            s:report(what, share / s.size, ">=", s.full and 0.78 or 0.5)
-            s:report(what, share / s.size, "<=", s.full and 0.82 or 1)
-        end
+        within(s, ("decided by the items said, after %d of %d epochs"):format(count, epochs),
+            decided / s.size, 0.78, 0.82)
+        within(s, ("found: %.2f, %d epochs, %d items"):format(delta, epochs, n), found / s.size,
+            0.78, 0.82)
     end
 end
 
@@ -350,9 +353,8 @@ local function decisions(s)
             decided, saved = decided + (one.verdict and 1 or 0), saved + 1 - one.at / items
             wrong = wrong + (delta > 0 and one.verdict == "lower" and 1 or 0)
         end
-        local what = ("decided: %.2f, differ on %.1f"):format(delta, share)
-        s:report(what, decided / s.size, ">=", s.full and least or least / 2)
-        s:report(what, decided / s.size, "<=", s.full and most or 1)
+        within(s, ("decided: %.2f, differ on %.1f"):format(delta, share), decided / s.size, least,
+            most)
         s:report("on the wrong side", wrong / s.size, "<=", s.full and 0.01 or 0.1)
         s:report("share of items saved", saved / s.size, ">=", 0)
     end
