@@ -168,8 +168,12 @@ function page.write(result, log, served)
             questions[record.id] = short(record.question)
         end
     end
+    local head, columns, cells = json.array {}, tables.cells(result)
+    for i, column in ipairs(columns) do
+        head[i] = column[1]
+    end
     return standalone.page("evaluation", { meta = result.meta,
-        policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
+        table = { head = head, rows = json.array(cells) }, policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
         notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
         questions = questions, runs = log and read_runs(log) or nil, served = served },
         served ~= nil)

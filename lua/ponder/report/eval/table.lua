@@ -306,16 +306,24 @@ local function informative(columns, rows)
     return pick(columns), shown
 end
 
+---The table: its columns, { name... }, and its rows of cells, texts or { text, color }.
+---@param result ponder.eval.Result
+---@return table[] columns
+---@return (string|string[])[][] rows
+function tables.cells(result)
+    local rows = {}
+    for i, policy in ipairs(tables.sorted(result)) do
+        rows[i] = row_of(policy, policy.name == result.meta.baseline)
+    end
+    return informative(COLUMNS, rows)
+end
+
 ---The lines of the table and the notes below it.
 ---@param result ponder.eval.Result
 ---@param style ponder.report.Style
 ---@return string[]
 function tables.lines(result, style)
-    local rows = {}
-    for i, policy in ipairs(tables.sorted(result)) do
-        rows[i] = row_of(policy, policy.name == result.meta.baseline)
-    end
-    local shown, cells = informative(COLUMNS, rows)
+    local shown, cells = tables.cells(result)
     local lines = grid.new(shown, cells, style):lines(cells)
     lines[#lines + 1] = ""
     local columns = style.is_terminal and style:size() - 1 or math.huge

@@ -23,53 +23,18 @@ let chosen = null; // a record
 const words = (text) => text.replace('_', ' ');
 const time = (x) => (known(x) ? showSeconds(x) : '-');
 const UNITS = { samples: showCount, tokens: showCount, cost: showMoney, seconds: time };
-const sign = (x, signed) => (signed && x > 0 ? '+' : '');
-
-function score(x, percent, signed) {
-  if (!known(x)) return '-';
-  return sign(x, signed) + (percent ? `${(x * 100).toFixed(1)} %` : x.toFixed(3));
-}
-
-function interval(figure, percent, signed) {
-  if (!known(figure?.lower)) return '-';
-  const [scale, digits] = percent ? [100, 0] : [1, 2];
-  return [figure.lower, figure.upper]
-    .map((x) => sign(x, signed) + (x * scale).toFixed(digits)).join('..');
-}
-
 const pValue = (p) => (!known(p) ? '-' : p < 0.001 ? '<0.001' : p.toFixed(3));
+const score = (x) => (binary ? `${(x * 100).toFixed(1)} %` : x.toFixed(3));
 const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
 
 /* ---- the table of policies ---- */
 
-function cellsOf(policy) {
-  const { difference: d, outcomes: o, cost_per_right: each, binary: percent } = policy;
-  const mark = known(policy.p_holm) && policy.p_holm < 0.05 ? (d.value > 0 ? 'good' : 'bad') : '';
-  const amount = (name, unit, part = 'mean') => (policy[name] ? unit(policy[name][part]) : '-');
-  return {
-    policy: policy.name, n: policy.n, accuracy: score(policy.accuracy.value, percent),
-    '95 %': interval(policy.accuracy, percent),
-    difference: { class: mark, text: policy.name === meta.baseline ? 'baseline'
-      : score(d?.value, percent, true) },
-    'its 95 %': interval(d, percent, true), p: pValue(policy.p_holm), 'no answer': o.no_answer,
-    stopped: o.stopped, failed: { class: o.failed > 0 ? 'bad' : '', text: o.failed },
-    samples: amount('samples', showCount), requests: amount('calls', showCount),
-    tokens: amount('tokens', (n) => showTokens(policy, n, showCount)),
-    cost: showCost({ ...policy, cost: policy.cost?.mean }),
-    '$/right': known(each.value) || policy.unpriced > 0 ? showCost({ ...policy, cost: each.value }) : '-',
-    time: amount('seconds', time), p95: amount('seconds', time, 'p95'),
-    path: amount('critical_seconds', time),
-  };
-}
+const COLOURS = { green: 'good', red: 'bad' };
 
-/* Columns that say nothing are left out. */
-function Policies() {
-  const rows = policies.map(cellsOf);
-  const head = Object.keys(rows[0] ?? {})
-    .filter((name) => rows.some((row) => !['-', '?'].includes(String(row[name]?.text ?? row[name]))));
-  return html`<${Table} id="policies" head=${head}
-    rows=${rows.map((row) => head.map((name) => row[name]))} />`;
-}
+/* The table that a terminal shows, too. */
+const Policies = () => html`<${Table} id="policies" head=${data.table.head}
+  rows=${data.table.rows.map((row) => row.map((cell) =>
+    (Array.isArray(cell) ? { text: cell[0], class: COLOURS[cell[1]] } : cell)))} />`;
 
 /* Items and runs, variances of scores, and how the differences were tested. */
 function Variances() {
@@ -124,7 +89,8 @@ class Curves extends Component {
         points: { show: true, size: 8, fill: i % 2 ? colourOf('surface') : stroke },
         value: (_, y, k, at) => { // without a pointer, at the largest budget
           const point = points[at ?? points.length - 1];
-          return `${score(point.value, binary)}  (${interval(point, binary)})`;
+          const bounds = known(point.lower) && [point.lower, point.upper].map(score).join(' to ');
+          return `${score(point.value)}${bounds ? ` (${bounds})` : ''}`;
         } });
     }
     const line = { stroke: colourOf('muted'), grid: { stroke: colourOf('line'), width: 1 },
