@@ -173,7 +173,8 @@ function page.write(result, log, served)
         head[i] = column[1]
     end
     return standalone.page("evaluation", { meta = result.meta,
-        table = { head = head, rows = json.array(cells) }, policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
+        table = { head = head, rows = json.array(cells) },
+        policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
         notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
         questions = questions, runs = log and read_runs(log) or nil, served = served },
         served ~= nil)

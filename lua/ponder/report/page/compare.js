@@ -10,7 +10,8 @@ let entries = []; // their differences, in order
 let chosen = null; // an entry, or nodes { a, b }
 
 const sides = Object.fromEntries(SIDES.map((name) => {
-  const state = { search: null, folded: new Set(), selected: null, query: '', matches: { nodes: [] } };
+  const state = { search: null, folded: new Set(), selected: null, query: '',
+    matches: { nodes: [] } };
   return [name, { state, run: readRun(data[name]), view: new Tree(() => state) }];
 }));
 
@@ -154,7 +155,8 @@ mount(() => {
       diff.same ? 'same outcome' : 'different outcomes'}<//>`}>
     ${diff.searches.length > 1 && html`<${Choice} id="search-select" label="Search"
       value=${String(diff.searches.indexOf(shown))} options=${diff.searches.map((search, i) =>
-        [String(i), `${search.id}. ${search.kind ?? search.b_kind}${search.same ? '' : ' (differs)'}`])}
+        [String(i), `${search.id}. ${search.kind ?? search.b_kind}${
+          search.same ? '' : ' (differs)'}`])}
       onChange=${(i) => showSearch(diff.searches[Number(i)])} />`}
     <ul class="legend" aria-label="Marks">${mark('only', 'only in this run')}${
       mark('scored', 'different score')}${mark('path', 'best path')}</ul>

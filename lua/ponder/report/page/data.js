@@ -86,7 +86,7 @@ function withoutShared(text, shared, min, mark) {
   return at < min ? text : mark + text.slice(at);
 }
 
-/* The text of a node; of a state that is a table, the fields that its parent has not, shortest first. */
+/* A node's text; of a state that is a table, the fields that its parent has not, shortest first. */
 function tellingFields({ text, parent }) {
   const own = text.startsWith('{') ? parsed(text) : null;
   if (own === null) return text;

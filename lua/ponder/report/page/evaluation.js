@@ -58,7 +58,8 @@ class Curves extends Component {
   componentDidMount() {
     this.plot();
     const { current: box } = this.box;
-    this.observer = new ResizeObserver(() => this.chart.setSize({ width: box.clientWidth, height: 320 }));
+    this.observer = new ResizeObserver(() =>
+      this.chart.setSize({ width: box.clientWidth, height: 320 }));
     this.observer.observe(box);
   }
 
@@ -126,7 +127,7 @@ function readItems() {
   items = [...byKey.values()];
 }
 
-/* Whether a record is as the filter of outcomes says: fixed, broken and differ are by the baseline. */
+/* Whether a record is as the filter says; fixed, broken and differ compare with the baseline. */
 function hasOutcome(record, outcome) {
   if (outcome === '') return true;
   const other = record.row.cells[baseline];
@@ -163,7 +164,8 @@ function Cell({ record }) {
   if (!record) return html`<span class="muted">-</span>`;
   const kind = KINDS[record.outcome];
   const text = String(record.answer ?? record.message ?? words(record.outcome));
-  return html`<span class="cell ${kind} ${record === chosen ? 'chosen' : ''}" data-policy=${record.policy}
+  return html`<span class="cell ${kind} ${record === chosen ? 'chosen' : ''}"
+    data-policy=${record.policy}
     title="${words(record.outcome)}: ${firstLine(text, 500)}">${MARKS[kind]} ${
     binary || !known(record.score) ? '' : `${+record.score.toFixed(3)} `}${
     marked(firstLine(text, 200), filter.query)}</span>`;
@@ -195,7 +197,8 @@ function listKey(event, screen) {
   const names = policies.map(({ name }) => name);
   const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (to !== undefined) chosen = shown[to].cells[chosen?.policy] ?? firstOf(shown[to]);
-  else if (side && chosen) chosen = chosen.row.cells[names[names.indexOf(chosen.policy) + side]] ?? chosen;
+  else if (side && chosen)
+    chosen = chosen.row.cells[names[names.indexOf(chosen.policy) + side]] ?? chosen;
   else if (event.key === 'Enter' && chosen && linkOf(chosen)) location.href = linkOf(chosen);
   else return;
   event.preventDefault();
@@ -238,7 +241,8 @@ function Filters() {
     ['broken', `broken since ${baseline}`], ['differ', `differ from ${baseline}`]] : [],
   ...Object.keys(KINDS).map(option)];
   const number = (id, text) => html`<label class="choice"><span class="muted">${text}</span><input
-    id=${id} type="number" step="any" onInput=${(event) => apply({ [id]: event.target.value })} /></label>`;
+    id=${id} type="number" step="any"
+    onInput=${(event) => apply({ [id]: event.target.value })} /></label>`;
   return html`<div class="filter">
     <${Choice} id="outcome" label="Show" value=${filter.outcome} options=${outcomes}
       onChange=${(outcome) => apply({ outcome })} />
@@ -257,7 +261,8 @@ document.title = `${meta.name} - ponder eval`;
 readItems();
 shown = items;
 mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${html`<span
-    class="muted">${count(meta.items, 'item')}, ${count(meta.epochs, 'epoch')}, seed ${meta.seed}</span>`} />
+    class="muted">${count(meta.items, 'item')}, ${count(meta.epochs, 'epoch')}, seed ${
+    meta.seed}</span>`} />
   <main class="an-evaluation">
     <section><h2>Policies</h2><${Policies} />
       <ul id="notes" class="muted">${data.notes.map((note) => html`<li>${note}</li>`)}</ul>
@@ -267,7 +272,8 @@ mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${
         type="button" aria-pressed=${name === axis} onClick=${() => {
           axis = name;
           refresh();
-        }}>${policies.some((policy) => policy[`estimated_${name}`] > 0) ? '~' : ''}${AXES[name]}</button>`)}
+        }}>${policies.some((policy) => policy[`estimated_${name}`] > 0) ? '~' : ''}${
+        AXES[name]}</button>`)}
       </div><${Curves} axis=${axis} theme=${shownTheme()} /></section>`}
     <section><h2>Items by policies</h2><div class="items"><${Filters} />
       <${List} id="list" prefix="item" label="Items" items=${shown} active=${

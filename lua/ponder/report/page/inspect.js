@@ -5,10 +5,12 @@ const shellWord = (word) => (/^[\w@%+=:,./#-]+$/.test(word) ? word
   : `'${String(word).replaceAll("'", "'\\''")}'`);
 
 /* The command that forks the run with another text, from a file. */
-const Fork = ({ run, title, words }) => run.path !== undefined
-  && /^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command) && html`<${Fold} kind="fold fork" title=${title}>${() =>
-  html`<${LongText} text=${['ponder', 'fork', run.path, ...words, 'edited.txt'].map(shellWord).join(' ')}
-    label="the command" />`}<//>`;
+function Fork({ run, title, words }) {
+  if (!run.path || !/^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command)) return null;
+  const command = ['ponder', 'fork', run.path, ...words, 'edited.txt'].map(shellWord).join(' ');
+  return html`<${Fold} kind="fold fork" title="${title}, in edited.txt">${() =>
+    html`<${LongText} text=${command} label="the command" />`}<//>`;
+}
 
 /* ---- a node ---- */
 
@@ -33,7 +35,8 @@ function nodeFacts(node) {
     ['Status', [node.status, node.terminal && 'terminal', node.best && 'on the best path']
       .filter(Boolean).join(', ')],
     ['Depth', node.depth ?? node.level],
-    ['Below it', node.below === 0 ? 'nothing' : `${count(node.children.length, 'child', 'children')}, ${
+    ['Below it', node.below === 0 ? 'nothing'
+      : `${count(node.children.length, 'child', 'children')}, ${
       count(node.below, 'node')} in all`],
     ['Calls', own(inGroups.format(sum.calls))],
     ['Tokens', own(`${showTokens(sum, sum.input)} in, ${showTokens(sum, sum.output)} out`)],
@@ -51,7 +54,7 @@ function NodeDetails({ run, search, node }) {
   return html`<${LongText} text=${indentJson(node.text) || '(no text)'} label="Text of the node"
       cut=${node.more} />
     <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
-    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought, in edited.txt"
+    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought"
       words=${['--search', node.searchId, '--node', node.id, '--text']} />`}
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
@@ -68,7 +71,8 @@ function NodeDetails({ run, search, node }) {
 /* A text of the run by its number; -1: omitted. */
 function TextAt({ run, place, label }) {
   if (place === undefined) return null;
-  if (place < 0) return html`<p class="small">This text is not in this page: see the note at the top.</p>`;
+  if (place < 0)
+    return html`<p class="small">This text is not in this page: see the note at the top.</p>`;
   return html`<${LongText} text=${run.texts[place]} label=${label} cut=${run.cut?.[place]} />`;
 }
 
@@ -76,7 +80,8 @@ const FoldedText = ({ title, text }) => text && text !== '{}' && text !== '[]' &
   title=${title}>${() => html`<${LongText} text=${indentJson(text)} label=${title} />`}<//>`;
 
 const CallBox = ({ run, call, open }) => html`<${Fold} kind="call" title=${callName(call)}
-  side=${callFigures(call)} open=${open}>${() => html`<${CallDetails} run=${run} call=${call} />`}<//>`;
+  side=${callFigures(call)} open=${open}>${() =>
+  html`<${CallDetails} run=${run} call=${call} />`}<//>`;
 
 function callFacts(run, call) {
   const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
@@ -125,8 +130,10 @@ function CallDetails({ run, call, alone }) {
     ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} run=${run} call=${call} />`)}
     <${FoldedText} title="Parameters" text=${call.parameters} />
     <${FoldedText} title="Metadata" text=${call.metadata} />
-    <${Fork} run=${run} title="Fork with a different reply, in edited.txt" words=${['--call', call.id, '--text']} />
-    <${Fork} run=${run} title="Fork with a different prompt, in edited.txt" words=${['--call', call.id, '--ask']} />`;
+    <${Fork} run=${run} title="Fork with a different reply"
+      words=${['--call', call.id, '--text']} />
+    <${Fork} run=${run} title="Fork with a different prompt"
+      words=${['--call', call.id, '--ask']} />`;
 }
 
 /* ---- the run ---- */
@@ -168,7 +175,8 @@ const runFacts = ({ run, sessions, totals }) => [
   ['Failed calls', totals.failed > 0 ? inGroups.format(totals.failed) : null],
   ['From caches', totals.cached > 0 ? count(totals.cached, 'call') : null],
   ['Forked from', run.source],
-  ['Saved', run.saved_calls ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null],
+  ['Saved', run.saved_calls
+    ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null],
   ['Seed', run.seed], ['ponder', run.versions?.ponder],
 ];
 
@@ -188,10 +196,11 @@ function RunDetails({ run, search }) {
       lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
     ${run.run.error && html`<p class="error">${run.run.error}</p>`}
     ${search && titled('Search', html`<${Facts} pairs=${searchFacts(search)} />`)}
-    ${titled('Models', models.length > 0 && html`<${Table} head=${['Model', 'Calls', 'In', 'Out', 'Cost']}
-      rows=${models.map((m) => [m.model, inGroups.format(m.calls), showTokens(m, m.input),
+    ${titled('Models', models.length > 0 && html`<${Table}
+      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [m.model, inGroups.format(m.calls), showTokens(m, m.input),
         showTokens(m, m.output), showCost(m)])} />`,
-    times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']} rows=${times} />`)}
+    times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']}
+      rows=${times} />`)}
     ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.follow && html`<p><a
       href=${served('/view/log', { run: run.name })}>The whole log as JSON</a></p>`)}
     <${FoldedText} title="Options" text=${search?.options} />

@@ -85,8 +85,8 @@ function Top({ home, title, hint, beside, totals, notice, children }) {
         ${home && html`<a id="home" href=${served('/')}>All runs</a>`}
         <h1 id="title" title=${hint ?? title}>${title}</h1>${beside}
       </div>
-      ${totals && html`<dl id="totals" class="totals" aria-label="Totals">${totals.map(([name, value]) =>
-        html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`}
+      ${totals && html`<dl id="totals" class="totals" aria-label="Totals">${
+        totals.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`}
       <div class="controls">${children}
         <button id="theme" type="button" class="plain" onClick=${switchTheme}
           aria-label=${`Colours: ${shown}. Switch.`}
@@ -104,9 +104,10 @@ const Chip = ({ id, kind, children }) => html`<span id=${id} class="chip ${kind}
 /* A labelled choice; `options` is a list of [value, text]. */
 function Choice({ id, label, name, value, options, onChange }) {
   return html`<label class="choice">${label && html`<span class="muted">${label}</span>`}
-    <select id=${id} aria-label=${name} class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''} value=${value}
-      onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
-        html`<option key=${of} value=${of} selected=${of === value}>${text}</option>`)}</select></label>`;
+    <select id=${id} aria-label=${name} value=${value}
+      class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''} onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
+        html`<option key=${of} value=${of} selected=${of === value}>${text}</option>`)}</select>
+    </label>`;
 }
 
 /* The field that finds text, and what it found. */
@@ -198,12 +199,13 @@ class List extends Component {
     else if (top + ROW_HEIGHT > box.scrollTop + room) box.scrollTop = top + 2 * ROW_HEIGHT - room;
   }
 
-  render({ id, prefix, role, label, many, items, active, row, head, columns, wide, onPick, onOpen, onKey },
-    { top, height }) {
+  render(props, { top, height }) {
+    const { id, prefix, role, label, many, items, active, row, head, columns, wide } = props;
+    const { onPick, onOpen, onKey } = props;
     const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE_ROWS);
     const last = Math.min(items.length, Math.ceil((top + height) / ROW_HEIGHT) + SPARE_ROWS);
     const shown = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
-    if (active >= 0 && active < items.length && (active < first || active >= last)) shown.push(active);
+    if (items[active] && (active < first || active >= last)) shown.push(active);
     const lay = columns && { gridTemplateColumns: columns, minWidth: wide };
     const line = (i) => {
       const { class: kind, children, style, ...more } = row(items[i], i);

@@ -106,7 +106,8 @@ function findMatches({ search, query }) {
     if (lowered[i].includes(query)) inText.add(i);
   });
   const has = (text) => (text ?? '').toLowerCase().includes(query);
-  const calls = run.calls.filter((call) => [callName(call), call.model, call.message, call.code].some(has)
+  const calls = run.calls.filter((call) =>
+    [callName(call), call.model, call.message, call.code].some(has)
     || call.prompt.some(({ text }) => inText.has(text))
     || (call.reply ?? []).some((sample) => inText.has(sample.text) || inText.has(sample.reasoning)));
   const [nodes, above] = [[], new Set()];
@@ -269,7 +270,8 @@ function RunTop() {
   const { run: { name: own, question: asked, command, script, status, started_at: started }, searches,
     totals, notice } = run;
   const question = asked ?? searches.find((search) => search.question)?.question;
-  const name = own ?? `ponder ${command}${script && !['-', '-e'].includes(script) ? ` ${script}` : ''}`;
+  const typed = script && !['-', '-e'].includes(script) ? `${command} ${script}` : command;
+  const name = own ?? `ponder ${typed}`;
   const isOne = asked !== undefined || searches.length === 1;
   const title = question && isOne ? firstLine(question, 120) : name;
   document.title = `${title} – ponder`;
@@ -347,8 +349,8 @@ function Lists() {
   return html`<section class="pane lists" aria-label="Lists">
     <div class="pane-head" role="tablist" aria-label="Lists">${
       hasTree && tab('outline', 'Tree', nodes.length)}${tab('calls', 'Calls', calls.length)}</div>
-    ${list === 'outline' && hasTree ? html`<${List} key="outline" id="outline" prefix="node" role="tree"
-      label="Search tree" items=${outline} active=${outline.indexOf(selected)} of=${search?.id}
+    ${list === 'outline' && hasTree ? html`<${List} key="outline" id="outline" prefix="node"
+      role="tree" label="Search tree" items=${outline} active=${outline.indexOf(selected)} of=${search?.id}
       row=${nodeRow} onPick=${pickNode} onOpen=${openSelected} onKey=${listKey(moveNode, true)} />`
     : html`${run.calls.length > 0 && html`<div id="filter" class="filter" role="group"
         aria-label="Filter calls">${Object.entries(time.values).map(([by, values]) =>
@@ -385,7 +387,8 @@ function Picture() {
       onKey=${listKey(moveNode, false)} onPick=${(found) => {
         if (found?.handle) setFolded(found.thing, !state.folded.has(found.thing));
         else pick(found?.thing);
-      }} />${search?.nodes.length === 0 && html`<p class="empty">This search has no nodes yet.</p>`}</div>
+      }} />${search?.nodes.length === 0
+        && html`<p class="empty">This search has no nodes yet.</p>`}</div>
   </section>`;
 }
 
@@ -398,7 +401,8 @@ function Times() {
       <ul id="keys" class="legend" aria-label="Colours">${time.keys.slice(0, 8).map(({ name, count: n,
         colour }) => html`<li key=${name}><i style=${{ background: colour }}></i>${name} ${
         inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
-        mark('retried', 'retried', retried.length)}${mark('queued', 'waited for a slot', time.waited.length)}</ul></div>
+        mark('retried', 'retried', retried.length)}${
+        mark('queued', 'waited for a slot', time.waited.length)}</ul></div>
     <div class="stage"><${Canvas} id="time" view=${time}
       label="Time line of calls. The same calls are in the list of calls."
       onKey=${listKey(moveCall, true)} onPick=${(found) => pick(found?.thing)} />
@@ -433,11 +437,13 @@ function view() {
   return html`<${RunTop} />
     <nav class="tabs" aria-label="Views" id="tabs">${Object.entries(VIEWS).map(([name, words]) =>
       !(without && name === 'drawing') && html`<button type="button" data-view=${name}
-        aria-pressed=${state.view === name} onClick=${() => change({ view: name })}>${words}</button>`)}
+        aria-pressed=${state.view === name} onClick=${() => change({ view: name })}>${
+        words}</button>`)}
     </nav>
     <main id="main" class="a-run ${without ? 'no-search' : ''}" data-view=${state.view}>
       <${Lists} />${!without && html`<${Picture} />`}<${Details} /><${Times} /></main>
-    <dialog id="help" ref=${help} aria-labelledby="help-title"><h2 id="help-title">Keys and gestures</h2>
+    <dialog id="help" ref=${help} aria-labelledby="help-title">
+      <h2 id="help-title">Keys and gestures</h2>
       <dl class="facts">${HELP.map(([keys, words]) => html`<dt>${keys}</dt><dd>${words}</dd>`)}</dl>
       <form method="dialog"><button>Close</button></form></dialog>`;
 }

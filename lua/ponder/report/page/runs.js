@@ -66,7 +66,8 @@ function Run({ run }) {
 const called = (run, text) => (run.calls === 0 ? '' : text);
 const COLUMNS = [
   { name: 'pick', title: '', wide: '20px',
-    cell: (run) => html`<span class="pick" title="Compare (Space)">${chosen.has(run.id) ? '☑' : '☐'}</span>` },
+    cell: (run) => html`<span class="pick" title="Compare (Space)">${
+      chosen.has(run.id) ? '☑' : '☐'}</span>` },
   { name: 'status', title: 'Status', wide: '86px', of: (run) => run.status,
     cell: ({ status }) => html`<${Chip} kind=${status}>${status}<//>` },
   { name: 'command', title: 'Run', wide: 'minmax(200px, 1fr)', of: titleOf,
@@ -161,8 +162,8 @@ function listKey(event, screen) {
 
 function Compare() {
   const [a, b] = [...chosen];
-  return html`<a id="compare" class="button" aria-disabled=${!b} href=${b ? served('/', { a, b }) : null}
-    title="Choose runs with the boxes, or with Space">${
+  return html`<a id="compare" class="button" aria-disabled=${!b}
+    href=${b ? served('/', { a, b }) : null} title="Choose runs with the boxes, or with Space">${
     b ? 'Compare these two' : a ? 'Choose one more to compare' : 'To compare, choose two runs ☐'}</a>`;
 }
 

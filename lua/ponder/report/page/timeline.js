@@ -60,7 +60,7 @@ class Timeline extends Drawing {
     if (whole) this.fit();
   }
 
-  /* Colours calls by purpose, or if they have one only, by model; keyOf is by call the index in `keys`. */
+  /* Colours calls by purpose, or by model; keyOf has the index in `keys` of each call. */
   colour() {
     const by = this.values.purpose.length > 1 ? 'purpose' : 'model';
     const counts = new Map();
