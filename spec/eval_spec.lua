@@ -555,12 +555,32 @@ describe("records", function()
         assert.is_nil(result.records[601])
     end)
 
-    it("are in memory where no file can be made; what JSON cannot hold is text", function()
+    it("are in memory where no file can be made, or written", function()
         local tmpfile = io.tmpfile -- luacheck: ignore 122
-        io.tmpfile = function() error "refused" end -- luacheck: ignore 122
-        local result = run(answering(function() end))
-        io.tmpfile = tmpfile -- luacheck: ignore 122
-        assert.same({ 300, "no_answer" }, { #result.records, result.records[300].outcome })
+        local function full()
+            local file, writes = tmpfile(), 0
+            return setmetatable({ write = function(_, text)
+                writes = writes + 1
+                return file:write(text:sub(1, writes < 100 and -1 or 9)) and writes ~= 100 or nil
+            end }, { __index = function(_, name)
+                return function(_, ...) return file[name](file, ...) end
+            end })
+        end
+        for _, made in ipairs { full, error } do
+            io.tmpfile = made -- luacheck: ignore 122
+            local result = run(answering(function(item) return item.target end))
+            io.tmpfile = tmpfile -- luacheck: ignore 122
+            for i, record in ipairs(result.records) do
+                assert.equal(i, record.answer)
+            end
+            assert.equal(300, #result.records)
+        end
+    end)
+
+    it("have text where JSON cannot hold an answer, and read long ones", function()
+        local result = run { data = items(1), score = function() return true end, policies = {
+            p = function() return ("x"):rep(1 << 24) end } }
+        assert.equal(1 << 24, #result.records[1].answer)
         result = run(answering(function() return print end))
         assert.equal(tostring(print), result.records[1].answer)
     end)

@@ -1,11 +1,14 @@
 --- The records of an evaluation, in a temporary file without a name, so that memory does not grow
---- with them. Where none can be made (in a replay, a confined script), their texts stay in memory.
+--- with them. Where none can be made (in a replay, a confined script), or the disk is full, their
+--- texts stay in memory.
 
 local json = require "ponder.json"
 local sequence = require "ponder.sequence"
 local text = require "ponder.eval.text"
 
 local spool = {}
+
+local LENGTH_BITS = 24 -- longer texts stay in memory
 
 ---The JSON of a record. Answers that JSON cannot hold become text.
 ---@param record ponder.eval.Record changed
@@ -37,7 +40,8 @@ end
 ---@class ponder.eval.Spool
 ---@field private file file*?
 ---@field private size integer bytes
----@field private places (integer|string|false)[] offsets, or texts
+---@field private is_writable boolean nothing has failed yet
+---@field private places (integer|string|false)[] offsets and lengths, or texts
 local Spool = {}
 Spool.__index = Spool
 
@@ -45,25 +49,29 @@ Spool.__index = Spool
 ---@return ponder.eval.Spool
 function spool.new(count)
     local places, made, file = {}, pcall(io.tmpfile)
+    file = made and file or nil
+    if file then
+        file:setvbuf "no" -- a full disk shows at once
+    end
     for place = 1, count do
         places[place] = false -- an array, not a hash table
     end
-    return setmetatable({ file = made and file or nil, size = 0, places = places }, Spool)
+    return setmetatable({ file = file, is_writable = file ~= nil, size = 0, places = places },
+        Spool)
 end
 
 ---Adds a record.
 ---@param place integer 1 to `count`
 ---@param encoded string its JSON
 function Spool:put(place, encoded)
-    if not self.file then
-        self.places[place] = encoded
-        return
+    self.places[place] = encoded
+    if self.is_writable and #encoded >> LENGTH_BITS == 0 then
+        self.is_writable = self.file:write(encoded) ~= nil
+        if self.is_writable then
+            self.places[place] = self.size << LENGTH_BITS | #encoded
+            self.size = self.size + #encoded
+        end
     end
-    local ok, message = self.file:write(encoded, "\n")
-    if not ok then
-        error("eval: cannot write a temporary file: " .. message, 0)
-    end
-    self.places[place], self.size = self.size, self.size + #encoded + 1
 end
 
 ---The records, by their places; nothing may be added any more.
@@ -78,9 +86,9 @@ function Spool:records()
     end
     return sequence.new(function() return count end, function(i)
         local encoded = list[i]
-        if file then
-            assert(file:seek("set", encoded))
-            encoded = assert(file:read "l")
+        if type(encoded) == "number" then
+            assert(file:seek("set", encoded >> LENGTH_BITS))
+            encoded = assert(file:read(encoded & (1 << LENGTH_BITS) - 1))
         end
         return json.decode(encoded)
     end)
