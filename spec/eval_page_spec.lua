@@ -65,6 +65,10 @@ describe("the page of an evaluation", function()
             ].map((cell) => cell.textContent)]]) -- by accuracy
         assert.equal("demo - ponder eval", b:run "return document.title")
         assert.truthy(b:text("#notes"):find("failed, which count as wrong", 1, true))
+        for _, width in ipairs { 390, 1920, 1280 } do
+            b:resize(width, 900)
+            assert.same({}, b:cut(), width)
+        end
         assert.same({}, b:errors())
     end)
 

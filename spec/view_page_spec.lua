@@ -130,6 +130,10 @@ describe("the served page", function()
         b:open(url())
         b:wait "return document.querySelectorAll('#runs .row').length === 2"
         assert.matches("echo: hi <b>", rows("runs")[2], 1, true)
+        for _, width in ipairs { 390, 1280, 1920 } do
+            b:resize(width, 800)
+            assert.same({}, b:cut(), width)
+        end
         b:open(url("&run=" .. path .. "%232"))
         assert.equal("hi <b>", b:text "#title")
         assert.matches("Question.*hi <b>.*Name.*echo.*Labels.*choice=1", b:text "#details")
@@ -236,6 +240,10 @@ describe("the served page", function()
         b:run "document.getElementById('compare').focus()"
         b:press "Enter"
         b:wait "return document.getElementById('verdict') !== null"
+        for _, width in ipairs { 390, 1280, 1920 } do
+            b:resize(width, 800)
+            assert.same({}, b:cut(), width)
+        end
         assert.equal("different outcomes", b:text "#verdict")
         assert.equal("1 only in A, 1 only in B, 1 scored differently; the best path is the same",
             b:text "#differ")

@@ -139,6 +139,32 @@ function Browser:type(text)
     self:press(table.unpack(characters))
 end
 
+---What a page cuts off or draws over something else, in the bars of its controls and figures.
+---@return string[]
+function Browser:cut()
+    return self:run [[
+        const bad = [];
+        const root = document.documentElement;
+        if (root.scrollWidth > innerWidth) bad.push(`the page is ${root.scrollWidth} wide`);
+        for (const box of document.querySelectorAll('.top, .top > *, .pane-head, .pane-head > *,'
+            + '.filter, .axes')) {
+            const shown = [...box.children].filter((one) => one.getClientRects().length > 0
+                && one.checkVisibility({ visibilityProperty: true }));
+            const rects = shown.map((one) => one.getBoundingClientRect());
+            const around = box.getBoundingClientRect();
+            rects.forEach((a, i) => {
+                if (a.left < around.left - 1 || a.right > around.right + 1
+                    || a.bottom > around.bottom + 1) bad.push(`cut: ${shown[i].textContent}`);
+                for (let k = i + 1; k < rects.length; k++) {
+                    const b = rects[k];
+                    if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1
+                        && b.top < a.bottom - 1) bad.push(`over: ${shown[i].textContent}`);
+                }
+            });
+        }
+        return bad; ]]
+end
+
 ---Clicks at a place of the window.
 ---@param x integer
 ---@param y integer
