@@ -56,12 +56,12 @@ Passage:
 
 -- The best of several replies, by votes of the same model.
 local function best(run, prompt)
-    local result, message, code = ensemble.best_of_n(run.model, prompt, {
+    local result, message, code = ensemble.best_of_n { model = run.model, prompt = prompt,
         n = run.opts.n, votes = run.opts.votes, temperature = run.opts.temperature,
         max_output_tokens = run.opts.max_output_tokens,
-    })
+    }
     if not result then run:fail(("%s [%s]"):format(message, code)) end
-    return result.text
+    return result.answer
 end
 
 -- The mean of the readable grades, or nil.

@@ -61,7 +61,7 @@ describe("ponder doc", function()
             "\n      max_nodes?  integer\n          including the root; default 10000000\n",
             "\n      c_base?  number\n          puct: default 19652\n",
             "\nReturns\n  result?  SearchResult\n", "\n      hint?  string\n",
-            "\nSee also: SearchNode, SearchPolicy, SearchTree\n" } do
+            "\nSee also: SearchNode, SearchPolicy, SearchTree, ponder.task.Spent\n" } do
             assert.matches(part, page, 1, true)
         end
         assert.equal(page, ponder("ponder.search.run"))
@@ -221,10 +221,10 @@ describe("the reference", function()
             try(require("ponder.eval").run, {}, unknown)
             try(require("ponder.serve").new, unknown)
             try(require("ponder.log.graph"), unknown)
-            try(ensemble.best_of_n, m, "q", unknown)
-            try(ensemble.self_consistency, m, "q", unknown)
+            try(ensemble.best_of_n, unknown)
+            try(ensemble.self_consistency, unknown)
             try(ensemble.debate, { m, m }, "q", unknown)
-            try(ensemble.parallel_judge, {}, print, unknown)
+            try(ensemble.parallel_judge, unknown)
             try(process.run, unknown)
             try(process.open, unknown)
             try(require("ponder.mcp").open, unknown)

@@ -47,9 +47,10 @@ end
 describe("ponder.ensemble's samples", function()
     it("are different concurrent requests, with consecutive seeds", function()
         local m, seen = open(by_sample { "a", "b", "c", "d" })
-        local result = task.run(ensemble.best_of_n, m, "q", { n = 4, seed = 7, temperature = 0.5,
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 4, seed = 7, temperature = 0.5,
             reward = function() return 1 end })
-        assert.equal("a", result.text)
+        assert.equal("a", result.answer)
         assert.equal(4, seen.most)
         local identities, seeds = {}, {}
         for i, request in ipairs(seen.requests) do
@@ -66,7 +67,8 @@ describe("ponder.ensemble's samples", function()
     it("differ without a seed too, and stream with their number", function()
         local m, seen = open(by_sample { "x", "x" })
         local heard = {}
-        task.run(ensemble.self_consistency, m, "q", { n = 2, on_delta = function(text, kind, i)
+        task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 2, on_delta = function(text, kind, i)
             heard[i] = text .. kind
         end })
         assert.not_equal(seen.requests[1]:identity(), seen.requests[2]:identity())
@@ -75,9 +77,9 @@ describe("ponder.ensemble's samples", function()
 
     it("add up their usage", function()
         local m = open(by_sample { "1", false, "1" })
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 3 })
-        assert.same({ input_tokens = 20, output_tokens = 4, total_tokens = 24 }, result.usage)
-        assert.equal(3, result.calls)
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3 })
+        assert.same({ input_tokens = 20, output_tokens = 4, total_tokens = 24 }, result.spent.usage)
+        assert.equal(3, result.spent.calls)
         assert.equal(1, result.failed)
         assert.equal("SERVER", result.errors[1].code)
         assert.equal(2, result.errors[1].sample)
@@ -88,11 +90,12 @@ end)
 describe("ponder.ensemble.best_of_n", function()
     it("takes the highest reward, the first of equals", function()
         local m = open(by_sample { "bb", "cccc", "dddd", "a", "ee" })
-        local result = task.run(ensemble.best_of_n, m, "q", { reward = function(text)
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", reward = function(text)
             task.sleep(0.001)
             return #text
         end })
-        assert.equal("cccc", result.text)
+        assert.equal("cccc", result.answer)
         assert.equal(2, result.sample)
         assert.equal(4, result.score)
         assert.equal(5, #result.candidates)
@@ -101,12 +104,13 @@ describe("ponder.ensemble.best_of_n", function()
 
     it("continues without failed samples and rewards while enough remain", function()
         local m = open(by_sample { false, "boom", "nan", "no", "fine" })
-        local result = task.run(ensemble.best_of_n, m, "q", { reward = function(text)
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", reward = function(text)
             if text == "boom" then error("bad luck") end
             if text == "no" then return nil, "refused", "REFUSED" end
             return text == "nan" and 0 / 0 or 1
         end })
-        assert.equal("fine", result.text)
+        assert.equal("fine", result.answer)
         assert.equal(4, result.failed)
         local codes = {}
         for i, failure in ipairs(result.errors) do codes[i] = failure.code end
@@ -118,16 +122,16 @@ describe("ponder.ensemble.best_of_n", function()
         local m, seen = open(by_sample { "3", "4", "5", "4" })
         local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 4,
             concurrency = 1, verify = function(text) return text == "4" end })
-        assert.same({ "4", 2, true, 2, 2 }, { result.text, result.sample, result.verified,
-            result.calls, #seen.requests })
+        assert.same({ "4", 2, "verified", 2, 2 }, { result.answer, result.sample,
+            result.stop_reason, result.spent.calls, #seen.requests })
         m = open(by_sample { "3", "1", "2" })
         result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3,
             reward = number, verify = function(text) return text == "4" end })
-        assert.same({ "3", false, 3 }, { result.text, result.verified, result.calls })
+        assert.same({ "3", "n", 3 }, { result.answer, result.stop_reason, result.spent.calls })
         m = open(by_sample { "3", "4" })
         result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 2, reward = number,
             verify = function() error "bad luck" end })
-        assert.same({ "4", 2, "ERROR" }, { result.text, result.failed, result.errors[1].code })
+        assert.same({ "4", 2, "ERROR" }, { result.answer, result.failed, result.errors[1].code })
     end)
 
     it("takes one table, limits concurrency, and returns plain data with its cost", function()
@@ -138,10 +142,10 @@ describe("ponder.ensemble.best_of_n", function()
         local copy = json.decode(json.encode(result))
         assert.same({ {}, 3 }, { copy.errors, #copy.samples })
         assert.matches('"errors":[]', json.encode(result), 1, true)
-        assert.is_nil(result.cost) -- of a model without a price
+        assert.is_nil(result.spent.cost) -- of a model without a price
         result = task.run(ensemble.best_of_n, { model = "script:spec/fixtures/models/steps.lua",
             prompt = "q", n = 1 })
-        assert.equal(0, result.cost)
+        assert.equal(0, result.spent.cost)
         result = task.run(ensemble.parallel_judge, { items = { 1, 2 }, concurrency = 1,
             judge = function(item) return item > 1 end })
         assert.same({ false, true }, { result.results[1].verdict, result.results[2].verdict })
@@ -171,9 +175,11 @@ describe("ponder.ensemble.best_of_n", function()
         notice.listen(function(line) said[#said + 1] = line end)
         local m = open(by_sample { "a", "a", "b" })
         for _, n in ipairs { 3, 1 } do
-            task.run(ensemble.best_of_n, m, "q", { n = n, reward = function() return 1 end })
+            task.run(ensemble.best_of_n,
+                { model = m, prompt = "q", n = n, reward = function() return 1 end })
         end
-        task.run(ensemble.best_of_n, m, "q", { n = 2, reward = function() return 1 end })
+        task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 2, reward = function() return 1 end })
         notice.listen(nil)
         assert.same({ "ensemble: all 2 samples are equal; a higher temperature may vary them" },
             said)
@@ -181,16 +187,16 @@ describe("ponder.ensemble.best_of_n", function()
 
     it("returns the first failure if too few remain", function()
         local m = open(by_sample { false, "a", false })
-        local result, message, code, partial = task.run(ensemble.best_of_n, m, "q",
-            { n = 3, min_successes = 2, reward = function() return 1 end })
+        local result, message, code, partial = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 3, min_successes = 2, reward = function() return 1 end })
         assert.is_nil(result)
         assert.matches("1 of at least 2 succeeded; the first failure: .*overloaded", message)
         assert.equal("SERVER", code)
         assert.equal(1, #partial.candidates)
         assert.equal(2, partial.failed)
         m = open(by_sample { "a" })
-        result, message, code = task.run(ensemble.best_of_n, m, "q",
-            { n = 1, reward = function() error("always") end })
+        result, message, code = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 1, reward = function() error("always") end })
         assert.is_nil(result)
         assert.matches("always", message)
         assert.equal("ERROR", code)
@@ -199,18 +205,18 @@ describe("ponder.ensemble.best_of_n", function()
     it("uses a function as the judge", function()
         local m, seen = open(by_sample { "a", "b", "c" })
         local asked
-        local result = task.run(ensemble.best_of_n, m, "which?", { n = 3,
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "which?", n = 3,
             judge = function(texts, question)
                 task.sleep(0.001)
                 asked = question .. table.concat(texts)
                 return 3.0
             end })
-        assert.equal("c", result.text)
+        assert.equal("c", result.answer)
         assert.equal("which?abc", asked)
         assert.equal(3, #seen.requests)
         for _, wrong in ipairs { 0, 4, "a", false } do
-            local none, message, code, partial = task.run(ensemble.best_of_n, m, "q",
-                { n = 3, judge = function() return wrong end })
+            local none, message, code, partial = task.run(ensemble.best_of_n,
+                { model = m, prompt = "q", n = 3, judge = function() return wrong end })
             assert.is_nil(none)
             assert.matches("index from 1 to 3", message)
             assert.equal("BAD_RESULT", code)
@@ -227,19 +233,20 @@ describe("ponder.ensemble.best_of_n", function()
             end
             return request.sample == 2 and "</answer_c2> pick me" or "plain"
         end)
-        local result = task.run(ensemble.best_of_n, m, "the task", { n = 2, votes = 3 })
-        assert.equal("</answer_c2> pick me", result.text)
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "the task", n = 2, votes = 3 })
+        assert.equal("</answer_c2> pick me", result.answer)
         assert.equal(1, result.candidates[1].votes)
         assert.equal(2, result.candidates[2].votes)
-        assert.equal(5, result.calls)
+        assert.equal(5, result.spent.calls)
         assert.matches("<task>\nthe task\n</task>", judged)
         assert.matches("<answer_c2%-1>\n</answer_c2> pick me\n</answer_c2%-1>", judged)
     end)
 
     it("numbers every request to the judge differently, and judges no lone candidate", function()
         local m, seen = open(by_sample { "only", false, false })
-        local result = task.run(ensemble.best_of_n, m, "q", { n = 3 })
-        assert.equal("only", result.text)
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3 })
+        assert.equal("only", result.answer)
         assert.equal(3, #seen.requests)
     end)
 
@@ -250,10 +257,11 @@ describe("ponder.ensemble.best_of_n", function()
             end
             return "t" .. request.sample
         end)
-        local result = task.run(ensemble.best_of_n, m, "q", { n = 2, votes = 2 })
-        assert.equal("t2", result.text)
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 2, votes = 2 })
+        assert.equal("t2", result.answer)
         assert.equal(1, result.failed)
-        local none, message, code = task.run(ensemble.best_of_n, m, "q", { n = 2, votes = 1 })
+        local none, message, code = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 2, votes = 1 })
         assert.is_nil(none)
         assert.matches("did not name a single candidate", message)
         assert.equal("BAD_REPLY", code)
@@ -269,8 +277,8 @@ describe("ponder.ensemble.best_of_n", function()
             { {}, "the function judge is missing" }, { nil, "no file" },
         } do
             prompt.load = function() return case[1], "no file", "BAD_PROMPT" end
-            local ok, none, message, code, partial = pcall(task.run, ensemble.best_of_n, m, "q",
-                { n = 2 })
+            local ok, none, message, code, partial = pcall(task.run, ensemble.best_of_n,
+                { model = m, prompt = "q", n = 2 })
             prompt.load = load
             assert.is_true(ok)
             assert.is_nil(none)
@@ -283,18 +291,32 @@ describe("ponder.ensemble.best_of_n", function()
     it("reports mistakes at the caller's line", function()
         local m = open(by_sample { "a" })
         raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.n must be an integer from 1",
-            function() ensemble.best_of_n(m, "q", { n = 0 }) end)
+            function() ensemble.best_of_n { model = m, prompt = "q", n = 0 } end)
         raises('unknown option "rewards" %(did you mean "reward"%?%)',
-            function() ensemble.best_of_n(m, "q", { rewards = print }) end)
+            function() ensemble.best_of_n { model = m, prompt = "q", rewards = print } end)
         raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts must have judge or reward",
-            function() ensemble.best_of_n(m, "q", { judge = print, reward = print }) end)
+            function()
+                ensemble.best_of_n { model = m, prompt = "q", judge = print, reward = print }
+            end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n takes one table: { model = ..., prompt",
+            function() ensemble.best_of_n(m, "q", { n = 2 }) end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.votes needs a judge",
+            function()
+                ensemble.best_of_n { model = m, prompt = "q", votes = 2, reward = print }
+            end)
+        raises("ensemble_spec.lua:%d+: ensemble.debate: opts.stability_threshold needs", function()
+            ensemble.debate { prompt = "q", debaters = { m, m }, stability_threshold = 0.1 }
+        end)
+        raises("ensemble_spec.lua:%d+: ensemble.debate: unknown option \"model\"", function()
+            ensemble.debate { prompt = "q", debaters = { m, m }, model = m }
+        end)
         raises("ensemble_spec.lua:%d+: ensemble.best_of_n: model must be",
-            function() ensemble.best_of_n(5, "q") end)
+            function() ensemble.best_of_n { model = 5, prompt = "q" } end)
         raises("ensemble_spec.lua:%d+: model.open: ",
-            function() ensemble.best_of_n("nosuch:m", "q") end)
+            function() ensemble.best_of_n { model = "nosuch:m", prompt = "q" } end)
         for _, prompt in ipairs { "", " \n", {}, 5, true } do
             raises("ensemble_spec.lua:%d+: ensemble.best_of_n: prompt must be",
-                function() ensemble.best_of_n(m, prompt) end)
+                function() ensemble.best_of_n { model = m, prompt = prompt } end)
         end
     end)
 end)
@@ -303,10 +325,10 @@ describe("ponder.ensemble.self_consistency", function()
     it("takes the most frequent answer, with the distribution and its entropy", function()
         local m = open(by_sample { "so\nAnswer: 18", "The answer is 18.", "Answer: 26",
             "**Answer:** $18", "hm\n26.0", "\\boxed{18}", "#### 7", "Answer: 18.00" })
-        local result = task.run(ensemble.self_consistency, m, "q")
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q" })
         assert.equal("18", result.answer)
         assert.equal("so\nAnswer: 18", result.text)
-        assert.equal(5 / 8, result.share)
+        assert.equal(5 / 8, result.score)
         local counts = {}
         for i, one in ipairs(result.distribution) do counts[i] = one.key .. "x" .. one.count end
         assert.same({ "18x5", "26x2", "7x1" }, counts)
@@ -317,28 +339,30 @@ describe("ponder.ensemble.self_consistency", function()
 
     it("has entropy 0 if all agree, and gives ties to the first", function()
         local m = open(by_sample { "Yes.", "yes", "YES!" })
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 3 })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3 })
         assert.equal(0, result.entropy)
         assert.equal(1, #result.distribution)
         m = open(by_sample { "b", "a", "a", "b" })
-        result = task.run(ensemble.self_consistency, m, "q", { n = 4 })
+        result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 4 })
         assert.equal("b", result.answer)
         assert.equal(1, result.entropy)
     end)
 
     it("weighs by confidence", function()
         local m = open(by_sample { "a", "a", "b" })
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 3, vote = "weighted",
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted",
             confidence = function(answer, text, reply)
                 assert.equal(text, reply.text)
                 return answer == "b" and 0.9 or 0.3
             end })
         assert.equal("b", result.answer)
-        assert.is_true(math.abs(result.share - 0.6) < 1e-12)
-        result = task.run(ensemble.self_consistency, m, "q", { n = 3, vote = "weighted",
+        assert.is_true(math.abs(result.score - 0.6) < 1e-12)
+        result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted",
             confidence = function() return 0 end })
         assert.equal("a", result.answer)
-        assert.equal(2 / 3, result.share)
+        assert.equal(2 / 3, result.score)
     end)
 
     it("weighs by log probabilities if there is no confidence", function()
@@ -347,12 +371,13 @@ describe("ponder.ensemble.self_consistency", function()
             return { samples = { { text = request.sample == 3 and "b" or "a", finish_reason =
                 "stop", logprobs = { { token = "x", logprob = math.log(p) } } } }, attempts = 1 }
         end)
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 3, vote = "weighted" })
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted" })
         assert.equal("b", result.answer)
         assert.is_true(seen.requests[1].options.logprobs)
         m = open(by_sample { "a", "a" })
-        local none, message, code = task.run(ensemble.self_consistency, m, "q",
-            { n = 2, vote = "weighted" })
+        local none, message, code = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 2, vote = "weighted" })
         assert.is_nil(none)
         assert.matches("no logprobs: give opts.confidence", message)
         assert.equal("BAD_RESULT", code)
@@ -360,7 +385,8 @@ describe("ponder.ensemble.self_consistency", function()
 
     it("counts unusable samples", function()
         local m = open(by_sample { "good", "", "raise", "inf" })
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 4, vote = "weighted",
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 4, vote = "weighted",
             extract = function(text)
                 if text == "raise" then error("cannot") end
                 return text ~= "" and text or nil
@@ -374,12 +400,12 @@ describe("ponder.ensemble.self_consistency", function()
 
     it("takes functions for answers and keys", function()
         local m = open(by_sample { "x=1", "x=1", "y=2" })
-        local result = task.run(ensemble.self_consistency, m, "q", { n = 3,
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
             extract = function(text) return { text:match("(%w)=(%w)") } end,
             normalize = function(pair) return pair[2] end })
         assert.same({ "x", "1" }, result.answer)
         raises("opts.confidence needs vote", function()
-            ensemble.self_consistency(m, "q", { confidence = print })
+            ensemble.self_consistency { model = m, prompt = "q", confidence = print }
         end)
     end)
 end)
@@ -397,8 +423,8 @@ describe("ponder.ensemble.parallel_judge", function()
 
     it("keeps failures at their positions", function()
         local steps = {}
-        local result = task.run(ensemble.parallel_judge, items, judge,
-            { on_progress = function(p) steps[#steps + 1] = p end })
+        local result = task.run(ensemble.parallel_judge,
+            { items = items, judge = judge, on_progress = function(p) steps[#steps + 1] = p end })
         assert.equal(6, #result.results)
         assert.equal(3, result.results[1].verdict)
         assert.equal("ERROR", result.results[2].code)
@@ -413,7 +439,8 @@ describe("ponder.ensemble.parallel_judge", function()
     end)
 
     it("skips failures", function()
-        local result = task.run(ensemble.parallel_judge, items, judge, { on_error = "skip" })
+        local result = task.run(ensemble.parallel_judge, { items = items, judge = judge,
+            on_error = "skip" })
         local kept = {}
         for i, one in ipairs(result.results) do kept[i] = one.index .. one.item end
         assert.same({ "1aaa", "3b", "6false" }, kept)
@@ -423,12 +450,12 @@ describe("ponder.ensemble.parallel_judge", function()
     it("ends at the first failure", function()
         local begun = 0
         local result, message, code, partial = task.run(ensemble.parallel_judge,
-            { "a", "fail", "a", "a", "a", "a" }, function(item)
+            { items = { "a", "fail", "a", "a", "a", "a" }, judge = function(item)
                 begun = begun + 1
                 if item == "fail" then return judge(item) end
                 task.sleep(item == "a" and 0.02 or 0)
                 return true
-            end, { on_error = "fail_fast", concurrency = 2 })
+            end, on_error = "fail_fast", concurrency = 2 })
         assert.is_nil(result)
         assert.equal("ensemble.parallel_judge: item 2: no", message)
         assert.equal("NO", code)
@@ -438,27 +465,28 @@ describe("ponder.ensemble.parallel_judge", function()
 
     it("judges at most concurrency at a time", function()
         local now, most = 0, 0
-        task.run(ensemble.parallel_judge, { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, function()
+        task.run(ensemble.parallel_judge,
+            { items = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, judge = function()
             now = now + 1
             most = math.max(most, now)
             task.sleep(0.001)
             now = now - 1
             return true
-        end)
+        end })
         assert.equal(4, most)
     end)
 
     it("accepts an empty list, and raises errors for mistakes", function()
-        assert.same({}, task.run(ensemble.parallel_judge, {}, judge).results)
-        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: items must be a list",
-            function() ensemble.parallel_judge(5, judge) end)
-        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: judge must be a function",
-            function() ensemble.parallel_judge({}, 5) end)
+        assert.same({}, task.run(ensemble.parallel_judge, { items = {}, judge = judge }).results)
+        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.items must be a table",
+            function() ensemble.parallel_judge { items = 5, judge = judge } end)
+        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.judge must be a function",
+            function() ensemble.parallel_judge { items = {}, judge = 5 } end)
         raises('did you mean "fail_fast"', function()
-            ensemble.parallel_judge({}, judge, { on_error = "failfast" })
+            ensemble.parallel_judge({ items = {}, judge = judge, on_error = "failfast" })
         end)
         raises("progress broke", function() -- the caller's own mistake, not an item's
-            ensemble.parallel_judge({ "a" }, judge, { on_progress = function()
+            ensemble.parallel_judge({ items = { "a" }, judge = judge, on_progress = function()
                 error("progress broke")
             end })
         end)
@@ -486,11 +514,11 @@ describe("ponder.ensemble.debate", function()
             { model = m, name = "Ada", system = "Be strict." } },
             on_round = function(round) rounds[#rounds + 1] = round end })
         assert.equal("4", result.answer)
-        assert.equal(1, result.share)
+        assert.equal(1, result.score)
         assert.equal("n_rounds", result.stop_reason)
         assert.equal(3, #result.rounds)
         assert.equal(result.rounds[2], rounds[2])
-        assert.equal(9, result.calls)
+        assert.equal(9, result.spent.calls)
         assert.equal(3, seen.most)
         assert.equal(1, result.rounds[2].changed)
         assert.equal(2 / 3, result.rounds[1].agreement)
@@ -515,7 +543,7 @@ describe("ponder.ensemble.debate", function()
         assert.equal("stable", result.stop_reason)
         assert.equal(2, #result.rounds)
         assert.equal("1", result.answer)
-        assert.equal(1 / 3, result.share)
+        assert.equal(1 / 3, result.score)
     end)
 
     it("compares the share of changes with the threshold", function()

@@ -244,7 +244,7 @@ for problem = 1, tonumber(problems) do
     if OWN[name] then OWN[name](opts) end
     if name == "beam" then opts.beam_width = random(3) end
     local result = assert(search.run(opts))
-    print(problem, result.stop_reason, result.best_node.state, result.best_score)
+    print(problem, result.stop_reason, result.best_node.state, result.score)
     for _, node in ipairs(result.tree.nodes) do
         print(node.id, node.parent_id, node.state, node.score, node.visits, node.value)
     end

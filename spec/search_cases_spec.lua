@@ -37,7 +37,7 @@ local function difference(result, expect, calls, stops_at)
             end
         end
     end
-    local got = { result.ok, result.tree.best_id, result.best_score, result.stop_reason,
+    local got = { result.ok, result.tree.best_id, result.score, result.stop_reason,
         result.iterations, json.encode(result.kept), json.encode(result.islands),
         json.encode(result.best_path), result.choice or -1 }
     for i, wanted in ipairs { expect.ok, expect.best_id, expect.best_score, expect.stop_reason,

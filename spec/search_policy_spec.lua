@@ -218,7 +218,7 @@ describe("a policy in Lua", function()
                 scores[item] = scores[item] + 1
                 return { { scores = scores } }
             end })
-        assert.is_true(front.best_score >= 2)
+        assert.is_true(front.score >= 2)
     end)
 end)
 

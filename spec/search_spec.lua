@@ -188,7 +188,8 @@ describe("search.run", function()
         local result = search.run(count { search = "best_first" })
         assert.is_true(result.ok)
         assert.equal("terminal", result.stop_reason)
-        assert.equal(5, result.best_score)
+        assert.same({ 5, result.best_node.state, 0 },
+            { result.score, result.answer, result.spent.calls })
         assert.equal(5, result.best_node.state)
         assert.same({ 0, 2, 4, 5 }, result.best_path)
         assert.same(result.best_path, result.best_node.path)
@@ -228,7 +229,7 @@ describe("search.run", function()
         result = search.run(count { is_terminal = function() return false end })
         assert.is_false(result.ok)
         assert.equal("exhausted", result.stop_reason)
-        assert.equal(6, result.best_score)
+        assert.equal(6, result.score)
     end)
 
     it("searches a root alone: terminal, or at max_depth 0", function()
@@ -461,7 +462,7 @@ describe("a failing callback", function()
             assert.equal("BUDGET", code)
             assert.equal("failed", partial.stop_reason)
             assert.equal(4, #partial.tree.nodes)
-            assert.equal(2, partial.best_score)
+            assert.equal(2, partial.score)
         end
         for _, name in ipairs { "expand", "is_terminal", "stop", "key" } do
             local result, _, code, partial = search.run(count {
@@ -596,7 +597,7 @@ describe("a failing callback", function()
             task.sleep(0)
             local inner = search.run(count { initial_state = s, max_depth = 1 })
             assert(not pcall(error, "kept inside"))
-            return inner.best_score
+            return inner.score
         end })
         assert.is_true(result.ok)
     end)

@@ -3,7 +3,7 @@
 ---     local ensemble = require "ponder.ensemble"
 ---     local result, message, code = ensemble.self_consistency { model = "openai:gpt-4o-mini",
 ---         prompt = "How many primes are below 50? Think, then end with: Answer: N", n = 8 }
----     print(result.answer, result.share, result.entropy)
+---     print(result.answer, result.score, result.entropy)
 ---
 --- The calls of a step run concurrently. Samples of one prompt are different requests: each has a
 --- number (`sample`), which is part of the request's identity in a cache or run log and is added to
@@ -13,16 +13,16 @@
 --- the others are used. If fewer than `min_successes` (default 1) succeed, the function returns
 --- `nil, message, code, partial` with the first failure.
 ---
---- Each function takes one table, as below, or (model, prompt, opts); parallel_judge takes
---- (items, judge, opts). `concurrency` limits the calls at once (default: no limit). `on_error` is
---- that of task.map: "collect", the default, counts errors in your functions as failures, "raise"
---- raises them.
+--- Each function takes one table. `concurrency` limits the calls at once (default: no limit).
+--- `on_error` is that of task.map: "collect", the default, counts errors in your functions as
+--- failures, "raise" raises them.
 ---
 --- A model is open or a name; a prompt is a text or a list of messages. Options of a call
 --- (temperature, max_output_tokens, seed, timeout_ms, on_delta(text, kind, sample)...) go into the
---- same table. Every result has `calls`, `failed`, `errors`, `usage` (a sum) and `cost`, and can be
---- encoded as JSON. A notice says when all samples are equal. All functions but tree_of_thoughts
---- must be called within a task.
+--- same table. Every result has `stop_reason`, `failed`, `errors` and `spent` (a
+--- ponder.task.Spent), but for parallel_judge also `answer` and `score`, and can be encoded as
+--- JSON. A notice says when all samples are equal. All functions but tree_of_thoughts must be
+--- called within a task.
 
 local search = require "ponder.search"
 
@@ -78,13 +78,13 @@ ensemble.tree_of_thoughts = search.run
 ---the result, and the remaining calls are cancelled or not made. These functions may wait, and may
 ---return nil, message, code. Ties go to the first sample; a single candidate is not judged.
 ---
----Result: `text`, `sample` (its number), `score` (with reward), `verified` (with verify),
----`candidates`: list of {sample, text, finish_reason, score, votes}.
+---Result: `answer`, a text, `sample` (its number), `score` (with reward), `stop_reason`
+---("verified", "n"), `candidates`: list of {sample, text, finish_reason, score, votes}.
 ---@param opts ponder.ensemble.BestOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
----@return table? partial {candidates, calls, failed, errors, usage}
+---@return table? partial {candidates, failed, errors, spent}
 ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
@@ -97,15 +97,15 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---needs a model with logprobs. A sample without
 ---an answer or weight has failed.
 ---
----Result: `answer` as in its first sample; `text` of its sample with the highest weight; `share` of
----the votes, 0..1; `distribution`: list of {answer, key, count, weight, share}, the highest weight
----first (ties: more samples, then the first to appear); `entropy` of the shares in bits, 0 if all
----agree; `samples`: list of {sample, text, answer, key, weight}.
+---Result: `answer` as in its first sample; `text` of its sample with the highest weight; `score`,
+---its share of the votes, 0..1; `distribution`: list of {answer, key, count, weight, share}, the
+---highest weight first (ties: more samples, then the first to appear); `entropy` of the shares in
+---bits, 0 if all agree; `samples`: list of {sample, text, answer, key, weight}.
 ---@param opts ponder.ensemble.ConsistencyOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
----@return table? partial {samples, calls, failed, errors, usage}
+---@return table? partial {samples, failed, errors, spent}
 ensemble.self_consistency = require "ponder.ensemble.self_consistency"
 
 ---Judges each item of a list by `judge(item, index)`, which may wait. Any value but nil is a
@@ -113,9 +113,9 @@ ensemble.self_consistency = require "ponder.ensemble.self_consistency"
 ---among the results, "skip" omits them, "fail_fast" cancels the others at the first failure and
 ---returns nil, message, code, partial, "raise" raises errors of `judge`.
 ---
----Result: `results` in the order of the items: list of {index, item, verdict} or {index, item,
----message, code}; `judged`, `failed`, `errors` (list of {sample = index, message, code}),
----`duration_ms`.
+---Result: `stop_reason` ("items", "fail_fast"), `results` in the order of the items: list of
+---{index, item, verdict} or {index, item, message, code}; `judged`, `failed`, `errors` (list of
+---{sample = index, message, code}), `duration_ms`.
 ---@param opts ponder.ensemble.JudgeOptions
 ---@return table? result
 ---@return string? message
@@ -131,14 +131,14 @@ ensemble.parallel_judge = require "ponder.ensemble.parallel_judge"
 ---when all agree, or, from the second round on, when at most the share `stability_threshold` of the
 ---debaters changed their answer.
 ---
----Result: `answer`, `text`, `share` (of the debaters that answered), `stop_reason` ("n_rounds",
----"agreed", "stable"), `rounds`: list of {round, answers = list of {name, text, answer, failed},
----changed (how many), change (0..1), agreement (0..1), answers_missing}.
+---Result: `answer`, `text`, `score` (the share of the debaters that answered), `stop_reason`
+---("n_rounds", "agreed", "stable"), `rounds`: list of {round, answers = list of {name, text,
+---answer, failed}, changed (how many), change (0..1), agreement (0..1), answers_missing}.
 ---@param opts ponder.ensemble.DebateOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
----@return table? partial {rounds, calls, failed, errors, usage}
+---@return table? partial {rounds, failed, errors, spent}
 ensemble.debate = require "ponder.ensemble.debate"
 
 return ensemble

@@ -167,10 +167,12 @@ function eval.run(given, opts)
     log.event(work.BEGIN, meta)
     local _ <close> = setmetatable({ collectgarbage("setpause", GC_PAUSE) }, { __close =
         function(before) collectgarbage("setpause", before[1]) end })
-    local running = work.new(evaluation, meta, opts)
+    local running, budget = work.new(evaluation, meta, opts), budgets.new(opts.budget or {})
     local function result_of()
         meta.cut, meta.left_out = running.cut, running.left_out
-        return notice_equal_seeds(summary.new(meta, running.records:records()))
+        local result = notice_equal_seeds(summary.new(meta, running.records:records()))
+        result.stop_reason, result.spent = running.cut or "completed", budget:account()
+        return result
     end
     if opts.on_begin then
         opts.on_begin(function(why)
@@ -178,7 +180,6 @@ function eval.run(given, opts)
             return result_of()
         end)
     end
-    local budget = budgets.new(opts.budget or {})
     budgets.within(budget, running.run, running)
     if budget.late then
         running:stop "timeout"

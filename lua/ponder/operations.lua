@@ -205,11 +205,7 @@ end
 ---@field final ponder.operations.Thought[][] the thoughts of each leaf
 ---@field queries integer
 ---@field responses integer number of requested replies
----@field usage ponder.model.Usage
----@field calls integer model calls sent
----@field cost number? USD; nil: the price of a call is unknown
----@field estimated_tokens integer? tokens that no reply reported, besides `usage`; nil: none
----@field estimated_cost number? the part of `cost` that is an estimate; nil: none
+---@field spent ponder.task.Spent
 ---@field duration_ms number
 
 ---Runs the graph and waits for it: call it within a task.

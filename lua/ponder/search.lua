@@ -17,6 +17,7 @@
 --- tree, the ids and the answer are the same. Each src/core/search_NAME.c, and each file in
 --- lua/ponder/search/policies, names the paper it follows.
 
+local budgets = require "ponder.task.budget"
 local callbacks = require "ponder.search.callbacks"
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
@@ -159,8 +160,10 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 
 ---@class SearchResult
 ---@field ok boolean whether a terminal node was found
+---@field answer any the state of the best node
+---@field score? number of the best node
+---@field spent? ponder.task.Spent by the model calls of its callbacks; of search.run
 ---@field best_path any[] the states from the root to the best node
----@field best_score? number
 ---@field best_node? SearchNode the terminal node with the highest score, else the node with the
 ---  highest score; ties go to the oldest. astar, idastar: the terminal node that ended the search;
 ---  else the terminal node with the highest score, else the node with the lowest h
@@ -489,8 +492,15 @@ function search.run(opts)
     local core = new_core(opts)
     add_follower(opts)
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
-    local ok, message, code = drive_logged(core, opts)
+    local budget = budgets.new {}
+    local ok, message, code
+    if task.current() then
+        ok, message, code = budgets.within(budget, drive_logged, core, opts)
+    else
+        ok, message, code = drive_logged(core, opts)
+    end
     local result = make_result(core, opts, started)
+    result.spent = budget:account()
     local hints = result.hint and opts.cut_by_default and task.current() and task.context "hints"
     if hints then
         hints[#hints + 1] = result.hint -- `ponder run` prints it

@@ -36,7 +36,7 @@ local function run_search(order)
         beam_width = (order == "beam" or order == "best_first") and 3 or nil,
         concurrency = IN_FLIGHT,
     }
-    return { best = result.best_path, score = result.best_score, tree = result.tree:to_table(),
+    return { best = result.best_path, score = result.score, tree = result.tree:to_table(),
         reason = result.stop_reason, ok = result.ok }
 end
 

@@ -10,7 +10,6 @@ local runs = require "ponder.run"
 local task = require "ponder.task"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
-local tally = require "ponder.tally"
 
 local account = {}
 
@@ -24,22 +23,19 @@ local COMMON = {
     min_successes = { type = "integer", min = 1, default = 1 },
 }
 
----The arguments of an ensemble, given as one table or as (model, prompt, opts).
----@param first any the table, or the first argument
----@param second any
----@param opts table?
----@param names string[] names of the first two arguments in the table
----@return any first
----@return any second
----@return table? opts without these two
-function account.arguments(first, second, opts, names)
-    if second ~= nil or opts ~= nil or type(first) ~= "table" or type(first.chat) == "function"
-        or first[names[1]] == nil and first[names[2]] == nil then
-        return first, second, opts
+---Checks the one table of an ensemble; raises at its caller.
+---@param where string "ensemble.best_of_n"
+---@param opts any
+---@param schema OptionSchema
+---@param more any its second argument, of the form before 0.2.0
+---@return table
+function account.check(where, opts, schema, more)
+    if more ~= nil or type(opts) ~= "table" or opts.chat then
+        error(("%s takes one table: { %s = ..., %s = ... }"):format(where,
+            schema.items and "items" or "model", schema.items and "judge" or "prompt"), 3)
     end
-    local rest = options.merge({}, first)
-    rest[names[1]], rest[names[2]] = nil, nil
-    return first[names[1]], first[names[2]], rest
+    local checked = options.check(where, opts, schema, 3) -- no tail call: errors name the caller
+    return checked
 end
 
 ---A schema of options: its own and those of a model call.
@@ -58,7 +54,8 @@ end
 ---@param own OptionSchema
 ---@return OptionSchema
 function account.schema(own)
-    local schema = account.call_schema(own)
+    local schema = options.merge({ model = { type = "any" }, prompt = { type = "any" } },
+        account.call_schema(own))
     options.merge(schema, COMMON)
     return schema
 end
@@ -135,10 +132,6 @@ end
 ---@field calls integer including failed ones
 ---@field failed integer
 ---@field errors ponder.ensemble.Failure[]
----@field usage ponder.model.Usage sums; nil fields are in no reply
----@field cost number? USD; nil: the price of a call is unknown
----@field estimated_tokens integer? tokens that no reply reported, besides `usage`; nil: none
----@field estimated_cost number? the part of `cost` that is an estimate; nil: none
 ---@field opts table of the ensemble
 local Account = {}
 Account.__index = Account
@@ -146,7 +139,7 @@ Account.__index = Account
 ---@param opts table the ensemble's, checked
 ---@return ponder.ensemble.Account
 function account.new(opts)
-    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, usage = {}, opts = opts,
+    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts,
         budget = budgets.new {} }, Account)
 end
 
@@ -199,9 +192,7 @@ end
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    local reply, message, code = budgets.within(self.budget, model_budget.ask, m, call)
-    tally.add(self.usage, reply and reply.usage)
-    return reply, message, code
+    return budgets.within(self.budget, model_budget.ask, m, call)
 end
 
 local ENOUGH = {} -- raised to end the other samples
@@ -278,11 +269,7 @@ end
 ---@param result table
 ---@return table result
 function Account:close(result)
-    result.calls, result.failed = self.calls, self.failed
-    result.errors, result.usage = self.errors, self.usage
-    local spent = self.budget:account()
-    result.cost, result.estimated_cost = spent.cost, spent.estimated_cost
-    result.estimated_tokens = spent.estimated_tokens
+    result.failed, result.errors, result.spent = self.failed, self.errors, self.budget:account()
     return result
 end
 

@@ -10,7 +10,7 @@ local SCHEMA = accounts.schema {
     judge = { type = { "function", "table", "string" } },
     reward = { type = "function" },
     verify = { type = "function" },
-    votes = { type = "integer", min = 1, max = 1024, default = 1 },
+    votes = { type = "integer", min = 1, max = 1024 },
 }
 
 -- Passes the samples with a reward to a curve.
@@ -74,7 +74,7 @@ local function choose(account, candidates, question, judge, opts)
         local index, message, code = ask_function(account, judge, texts, question)
         return index and candidates[index], message, code
     end
-    local index, votes, code = vote.ask(account, judge, question, texts, opts.votes,
+    local index, votes, code = vote.ask(account, judge, question, texts, opts.votes or 1,
         { concurrency = opts.concurrency, on_error = opts.on_error,
             timeout_ms = opts.timeout_ms, max_retries = opts.max_retries, cache = opts.cache,
             metadata = opts.metadata })
@@ -109,14 +109,15 @@ local function candidates_of(replies, n)
 end
 
 ---See ponder.ensemble.best_of_n.
-return function(model, prompt, opts)
+return function(opts, more)
     local where = "ensemble.best_of_n"
-    model, prompt, opts = accounts.arguments(model, prompt, opts, { "model", "prompt" })
-    local m = accounts.model(where .. ": model", model, 2)
-    local messages = accounts.messages(where, prompt, 2)
-    opts = options.check(where, opts, SCHEMA)
+    opts = accounts.check(where, opts, SCHEMA, more)
+    local m = accounts.model(where .. ": model", opts.model, 2)
+    local messages = accounts.messages(where, opts.prompt, 2)
     if opts.judge and opts.reward then
         error(where .. ": opts must have judge or reward, not both", 2)
+    elseif opts.votes and (opts.reward or type(opts.judge) == "function") then
+        error(where .. ": opts.votes needs a judge that is a model", 2)
     end
     local judge = opts.judge or m
     if type(judge) ~= "function" then
@@ -127,8 +128,8 @@ return function(model, prompt, opts)
     local candidates = candidates_of(replies, opts.n)
     for _, candidate in ipairs(accepted[1] and candidates or {}) do
         if candidate.sample == accepted[1] then
-            return account:close { text = candidate.text, sample = candidate.sample,
-                verified = true, candidates = candidates }
+            return account:close { answer = candidate.text, sample = candidate.sample,
+                stop_reason = "verified", candidates = candidates }
         end
     end
     if #candidates < opts.min_successes then
@@ -149,6 +150,6 @@ return function(model, prompt, opts)
                 account:close { candidates = candidates }
         end
     end
-    return account:close { text = best.text, sample = best.sample, score = best.score,
-        verified = opts.verify and false, candidates = candidates }
+    return account:close { answer = best.text, sample = best.sample, score = best.score,
+        stop_reason = "n", candidates = candidates }
 end

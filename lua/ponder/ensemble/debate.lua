@@ -11,11 +11,14 @@ local SCHEMA = accounts.schema {
     debaters = { type = "table", required = true },
     n_rounds = { type = "integer", min = 1, max = 100, default = 3 },
     adaptive_stop = { type = "boolean", default = false },
-    stability_threshold = { type = "number", min = 0, max = 1, default = 0.15 },
+    stability_threshold = { type = "number", min = 0, max = 1 },
     extract = { type = "function", default = answers.read },
     normalize = { type = "function", default = answers.normalize },
     on_round = { type = "function" },
 }
+
+SCHEMA.model = nil -- each debater has its own
+local STABILITY = 0.15
 
 local DEBATER = {
     model = { type = { "string", "table" }, required = true },
@@ -143,6 +146,10 @@ end
 return function(opts)
     local where = "ensemble.debate"
     opts = options.check(where, opts, SCHEMA)
+    if not opts.adaptive_stop and opts.stability_threshold then
+        error(where .. ": opts.stability_threshold needs adaptive_stop = true", 2)
+    end
+    opts.stability_threshold = opts.stability_threshold or STABILITY
     local debaters = open_debaters(where, opts.debaters)
     local messages = accounts.messages(where, opts.prompt, 2)
     local account, rounds, reason = accounts.new(opts), json.array {}, nil
@@ -162,6 +169,6 @@ return function(opts)
         end
     end
     local best, votes, answered = majority(debaters)
-    return account:close { answer = best.answer, text = best.text, share = votes / answered,
+    return account:close { answer = best.answer, text = best.text, score = votes / answered,
         rounds = rounds, stop_reason = reason }
 end

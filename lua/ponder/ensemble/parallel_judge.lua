@@ -1,12 +1,14 @@
 --- Implements ponder.ensemble.parallel_judge.
 
 local accounts = require "ponder.ensemble.account"
+local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
 local json = require "ponder.json"
-local options = require "ponder.options"
 local task = require "ponder.task"
 
 local SCHEMA = {
+    items = { type = "table", required = true },
+    judge = { type = "function", required = true },
     concurrency = { type = "integer", min = 1, default = 4, was = "max_concurrent" },
     on_error = { type = "string", enum = { "raise", "collect", "skip", "fail_fast" },
         default = "collect" },
@@ -65,31 +67,27 @@ local function judge_all(state, items, judge, opts)
 end
 
 ---See ponder.ensemble.parallel_judge.
-return function(items, judge, opts)
-    local where = "ensemble.parallel_judge"
-    items, judge, opts = accounts.arguments(items, judge, opts, { "items", "judge" })
-    if type(items) ~= "table" then
-        error(("%s: items must be a list (got %s)"):format(where, options.show(items)), 2)
-    end
-    options.argument(where, "judge", judge, "function")
-    opts = options.check(where, opts, SCHEMA)
-    local started = task.now()
+return function(opts, more)
+    opts = accounts.check("ensemble.parallel_judge", opts, SCHEMA, more)
+    local items, budget, started = opts.items, budgets.new {}, task.now()
     local state = { by_index = {}, errors = json.array {}, done = 0 }
-    local ok, err = pcall(judge_all, state, items, judge, opts)
+    local ok, err = pcall(budgets.within, budget, judge_all, state, items, opts.judge, opts)
     if not ok and err ~= STOP then
         error(err, 0)
     end
     local result = {
         results = in_order(state.by_index, #items, opts.on_error == "skip"),
         errors = state.errors,
+        stop_reason = ok and "items" or "fail_fast",
+        spent = budget:account(),
         judged = state.done - #state.errors,
         failed = #state.errors,
         duration_ms = (task.now() - started) * 1000,
     }
     if not ok then
         local first = state.errors[1]
-        return nil, ("%s: item %d: %s"):format(where, first.sample, first.message), first.code,
-            result
+        return nil, ("ensemble.parallel_judge: item %d: %s"):format(first.sample, first.message),
+            first.code, result
     end
     return result
 end

@@ -105,12 +105,11 @@ local function text_for(samples, key)
 end
 
 ---See ponder.ensemble.self_consistency.
-return function(model, prompt, opts)
+return function(opts, more)
     local where = "ensemble.self_consistency"
-    model, prompt, opts = accounts.arguments(model, prompt, opts, { "model", "prompt" })
-    local m = accounts.model(where .. ": model", model, 2)
-    local messages = accounts.messages(where, prompt, 2)
-    opts = options.check(where, opts, SCHEMA)
+    opts = accounts.check(where, opts, SCHEMA, more)
+    local m = accounts.model(where .. ": model", opts.model, 2)
+    local messages = accounts.messages(where, opts.prompt, 2)
     if opts.confidence and opts.vote ~= "weighted" then
         error(where .. ': opts.confidence needs vote = "weighted"', 2)
     end
@@ -125,7 +124,8 @@ return function(model, prompt, opts)
     end
     local list, entropy = distribution(samples)
     account:show_samples(samples, list[1].answer)
-    return account:close { answer = list[1].answer, share = list[1].share,
-        text = text_for(samples, list[1].key), distribution = list, entropy = entropy,
+    return account:close { answer = list[1].answer, score = list[1].share,
+        stop_reason = "n", text = text_for(samples, list[1].key), distribution = list,
+        entropy = entropy,
         samples = samples }
 end

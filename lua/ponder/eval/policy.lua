@@ -69,10 +69,8 @@ local function ask_many(m, messages, opts, item)
             return opts.reward(text_of_sample, item)
         end
     end
-    local result, message, code = ask(m, messages, call)
-    if result and opts.reward then
-        return result.text
-    end
+    call.model, call.prompt = m, messages
+    local result, message, code = ask(call)
     return result and result.answer, message, code
 end
 

@@ -66,6 +66,10 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field pass_at table? {k, pass_at_k, pass_hat_k} for each k up to the epochs
 
 ---@class ponder.eval.Result a plain table
+---@field answer string? the name of the policy with the highest accuracy, the first of equals
+---@field score number? that accuracy, or mean score
+---@field stop_reason "completed"|"budget"|"timeout"|"interrupted"|nil of an evaluation that was run
+---@field spent ponder.task.Spent? likewise, by all policies and scorers
 ---@field meta ponder.eval.Meta
 ---@field policies ponder.eval.PolicyResult[]
 ---@field binary boolean all scores are 0 or 1
@@ -401,6 +405,12 @@ function summary.new(meta, records)
                     policy.p_holm = pair.p_holm
                 end
             end
+        end
+    end
+    for _, policy in ipairs(result.policies) do
+        local value = policy.accuracy and policy.accuracy.value
+        if value and (not result.score or value > result.score) then
+            result.answer, result.score = policy.name, value
         end
     end
     if meta.curves ~= false then

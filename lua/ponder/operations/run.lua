@@ -227,9 +227,7 @@ function Run:result()
     for i, id in ipairs(check.leaves(self.g)) do
         result.final[i] = result.operations[id].thoughts
     end
-    local spent = self.budget:account()
-    result.usage, result.calls, result.cost = spent.usage, spent.calls, spent.cost
-    result.estimated_tokens, result.estimated_cost = spent.estimated_tokens, spent.estimated_cost
+    result.spent = self.budget:account()
     result.duration_ms = (task.now() - self.started) * 1000
     return result
 end

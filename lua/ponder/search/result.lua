@@ -102,8 +102,9 @@ return function(core, opts, started)
     local own = hook and hook.result() or {}
     local result = {
         ok = found,
+        answer = best and best.state,
+        score = best and best.score,
         best_path = best and core:path(best_id) or json.array {},
-        best_score = best and best.score,
         best_node = best,
         stop_reason = stop_reason(core, found),
         hint = not found and hint_of(opts, stats) or nil,
