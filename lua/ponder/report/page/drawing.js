@@ -109,7 +109,7 @@ class Canvas extends Component {
     const { current: canvas } = this.canvas;
     this.props.view.canvas = canvas;
     this.watch(canvas, this.props.view);
-    this.observer = new ResizeObserver(() => this.props.view.redraw());
+    this.observer = new ResizeObserver(() => this.props.view.draw()); // before the next frame
     this.observer.observe(canvas);
   }
 

@@ -118,22 +118,9 @@ class Tree extends Drawing {
       y: p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y };
   }
 
-  /* The place of a card. If its column is too narrow, it covers its neighbours. */
-  cardPlace(node, p) {
-    const { x, y, width } = this.placeOf(node, p);
-    if (width >= MIN_CARD_WIDTH) return { x, y, width };
-    const wide = Math.min(CARD_WIDTH, p.width - 8);
-    return { x: Math.max(4, Math.min(x, p.width - wide - 4)), y, width: wide };
-  }
-
   /* The node at a point, or the nearest bar within a few pixels; `handle`: on the node's handle. */
   at(x, y) {
     const p = this.project(this.canvas.clientWidth, this.canvas.clientHeight);
-    for (const node of this.drawnLarge(p)) {
-      const card = this.cardPlace(node, p);
-      const inside = x >= card.x && x <= card.x + card.width;
-      if (inside && Math.abs(y - card.y) <= CARD_HEIGHT / 2) return { thing: node };
-    }
     const column = this.layout.columns[Math.floor((x - p.left) / (COLUMN * p.scale.x))];
     if (!column?.length) return null;
     const wanted = ((y - p.top) / p.scale.y - CARD_HEIGHT / 2) / ROW;
@@ -165,8 +152,8 @@ class Tree extends Drawing {
     const p = this.project(width, height);
     const nodes = p.cards ? this.cardsInSight(p) : this.barsInSight(p);
     this.drawEdges(context, p, p.cards ? this.layout.nodes : nodes);
-    if (!p.cards) this.drawBars(context, p, nodes);
-    this.drawCards(context, p, p.cards ? nodes : this.drawnLarge(p));
+    if (p.cards) this.drawCards(context, p, nodes);
+    else this.drawBars(context, p, nodes);
   }
 
   cardsInSight(p) {
@@ -179,27 +166,17 @@ class Tree extends Drawing {
     });
   }
 
-  /* One bar for each pixel: a match, or the node with the best score. */
+  /* One bar for each pixel: of the best path, a match, or the one with the best score. */
   barsInSight(p) {
     const { search, matches } = this.see();
     const taken = new Set();
-    return [...matches.nodes, ...search.byScore].filter((node) => {
+    return [...search.bestPath, ...matches.nodes, ...search.byScore].filter((node) => {
       const { x, y } = this.placeOf(node, p);
       const pixel = Math.round(y) * 1e5 + Math.round(x);
       if (!node.shown || taken.has(pixel) || y < 0 || y > p.height || x > p.width || x + p.wide < 0)
         return false;
       return taken.add(pixel);
     });
-  }
-
-  /* The nodes that stay cards when the others are bars: best path, selected, hovered. */
-  drawnLarge(p) {
-    if (p.cards) return [];
-    const { search, selected } = this.see();
-    const list = COLUMN * p.scale.x >= 60 ? search.bestPath.filter((node) => node.shown) : [];
-    const own = (node) => node?.shown && search.byId.get(node.id) === node && !list.includes(node);
-    for (const node of [selected, this.hovered]) if (own(node)) list.push(node);
-    return list.reverse();
   }
 
   /* An edge from the right side of a node to the left of another; within a column, an arc. */
@@ -250,7 +227,7 @@ class Tree extends Drawing {
   }
 
   drawBars(context, p, nodes) {
-    const { search } = this.see();
+    const { search, selected } = this.see();
     const high = Math.max(1, p.high - 0.5);
     context.lineWidth = 2;
     for (const node of nodes) {
@@ -258,16 +235,17 @@ class Tree extends Drawing {
       context.fillStyle = scoreColour(rampStep(node.score, search.range));
       context.globalAlpha = this.isFaded(node) ? 0.15 : 1;
       context.fillRect(x, y - high / 2, p.wide, high);
-      context.strokeStyle = colours[node.mark];
-      if (node.mark) context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
+      const edge = node === selected ? 'choose' : node.mark ?? (node.best && 'best');
+      context.strokeStyle = colours[edge];
+      if (edge) context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
     }
     context.globalAlpha = 1;
   }
 
   drawCards(context, p, nodes) {
-    const high = p.cards ? p.high : CARD_HEIGHT;
+    const { high } = p;
     const lines = high >= TWO_LINES ? 2 : 1;
-    const max = 13 * Math.max(1, p.cards ? this.zoomed : 1);
+    const max = 13 * Math.max(1, this.zoomed);
     const size = Math.max(9, Math.min(max, lines === 2 ? (high - 6) / 2.6 : high * 0.62));
     const style = { high, size, lines, words: `${size}px ${colours.sans}`,
       figures: `${size * 0.92}px ${colours.mono}`, count: `${size * 0.85}px ${colours.sans}` };
@@ -277,7 +255,7 @@ class Tree extends Drawing {
 
   drawCard(context, p, node, style) {
     const { search, selected, query, matches } = this.see();
-    const { x, y, width: wide } = this.cardPlace(node, p);
+    const { x, y, width: wide } = this.placeOf(node, p);
     const top = y - style.high / 2;
     const chosen = node === selected;
     const lit = query !== '' && matches.isMatch.has(node) && !chosen;
@@ -297,7 +275,7 @@ class Tree extends Drawing {
     context.fillStyle = scoreColour(rampStep(node.score, search.range));
     context.fill();
     this.drawWords(context, node, style, x, y, wide, lit);
-    if (node.children.length > 0 && p.cards) this.drawHandle(context, node, style, x + wide, y);
+    if (node.children.length > 0) this.drawHandle(context, node, style, x + wide, y);
   }
 
   /* The width of the count inside a folded node's card. */
