@@ -714,42 +714,4 @@ describe("the page of a run", function()
         assert.matches("Status%d+ visits, value 0%.", b:text "#details")
         assert.same({}, b:errors())
     end)
-
-    it("places nodes in order, one apart, parents centred over their children", function()
-        assert.equal("", b:run(builtin.file "ponder/report/page/vendor/d3-hierarchy.min.js"
-            .. builtin.file "ponder/report/page/words.js"
-            .. builtin.file "ponder/report/page/data.js" .. [[
-            let seed = 7;
-            const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
-            const near = (a, b) => Math.abs(a - b) < 1e-6;
-            const check = ({ nodes, columns, height }) => {
-                for (const column of columns) {
-                    for (let i = 1; i < column.length; i++) {
-                        if (column[i].y - column[i - 1].y < 1 - 1e-6) return 'too near';
-                        if (nodes.indexOf(column[i]) < nodes.indexOf(column[i - 1])) return 'order';
-                    }
-                }
-                for (const node of nodes) {
-                    if (!node.children[0]?.shown) continue;
-                    const middle = (node.children[0].y + node.children.at(-1).y) / 2;
-                    if (!near(node.y, middle)) return 'not amid';
-                }
-                const inside = ({ y }) => y >= 0 && y <= height - 1 + 1e-6;
-                return nodes.every(inside) ? '' : 'outside';
-            };
-            for (let round = 0; round < 300; round++) {
-                const raw = { nodes: [], id: 1 };
-                const size = 1 + random(120), reach = 1 + random(30);
-                for (let i = 0; i < size; i++) {
-                    const up = i === 0 ? undefined : Math.max(0, i - 1 - random(reach));
-                    raw.nodes.push({ id: i, up });
-                }
-                const search = readSearch(raw);
-                const some = search.nodes.filter(() => round % 3 === 0 && random(9) === 0);
-                const folded = new Set(some);
-                const problem = check(layOut(search, (node) => folded.has(node)));
-                if (problem) return `${problem} in round ${round}`;
-            }
-            return '';]]))
-    end)
 end)

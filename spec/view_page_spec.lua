@@ -119,6 +119,26 @@ describe("the served page", function()
         assert.same({}, b:errors())
     end)
 
+    it("leads from an answer in an evaluation to its run", function()
+        dir:write("e.lua", ([[return { data = { { id = "x", question = "Use 4 4 6 8 to make 24" } },
+            policies = { cot = require("ponder.strategy.cot").new { model = "script:%s" } },
+            score = function() return true end }]])
+            :format(shell.root .. "/scripts/models/arithmetic.lua"))
+        local done = shell.ponder({ "eval", "--log", "e.db", "e.lua" }, { cwd = dir.path })
+        assert.equal(0, done.status, done.err)
+        b:open(serve(dir.path .. "/e.db")())
+        b:wait "return document.querySelectorAll('#runs .row').length === 2"
+        b:run "document.getElementById('runs').focus()"
+        b:press("ArrowDown", "Enter") -- the outermost run is the evaluation
+        b:wait "return document.querySelector('#list .cell') !== null"
+        b:click "#list .cell"
+        assert.matches("Open its run", b:text "#details")
+        b:run "document.getElementById('list').focus()"
+        b:press "Enter"
+        b:wait "return document.getElementById('tab-calls')?.textContent === 'Calls1'"
+        assert.same({}, b:errors())
+    end)
+
     it("names a request to a server by its policy and question", function()
         local path = sample("asked.db", function(db)
             assert(db:execute [[INSERT INTO runs (id, uid, parent, name, labels, input, command,

@@ -106,8 +106,9 @@ function labelNodes(nodes, roots) {
   for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
     const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
     order.forEach((node, i) => {
-      const longest = Math.max(...[words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? '']
-        .map((other) => (other === node.words ? 0 : commonLength(other, node.words))));
+      const near = [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? ''];
+      const longest = node.text.startsWith('{') ? 0 : Math.max(...near.map((other) =>
+        (other === node.words ? 0 : commonLength(other, node.words))));
       node.short = withoutShared(node.words, longest, MIN_SHARED, '…') || `#${node.id}`;
       node.brief = withoutShared(node.words, longest, MIN_SHARED_NARROW, '') || `#${node.id}`;
     });

@@ -208,7 +208,8 @@ function listKey(event, screen) {
 /* ---- one run ---- */
 
 function Details({ record }) {
-  if (!record) return html`<p class="muted">Click an answer to see its run.</p>`;
+  if (!record) return html`<p class="muted">Click an answer to see its run${
+    data.served ? '; Enter or a double click opens it' : ''}.</p>`;
   const add = (title, text) => known(text) && text !== '' && titled(title,
     html`<${LongText} text=${String(text)} label=${title} />`);
   const run = runOf(record);
