@@ -296,7 +296,7 @@ describe("a job", function()
     it("is in the log with its worker, and how it ended", function()
         run [[
             local task = require "ponder.task"
-            local _, e = q:map({ 0, 0.3, 60 }, "nap", { timeout_ms = 1000 })
+            local _, e = q:map({ 0, 0.3, 60 }, "nap", { budget = { timeout_ms = 1000 } })
             assert(e[3].code == "TIMEOUT")
             local t = task.spawn(q.map, q, { 70 }, "nap")
             task.timeout(0.5, q.map, q, { 80 }, "nap")

@@ -188,13 +188,13 @@ describe("a queue", function()
 
     it("ends an attempt that times out", function()
         assert.equal("TIMEOUT\n", (run [[
-            local _, e = q:map({ 60 }, "nap", { timeout_ms = 50 })
+            local _, e = q:map({ 60 }, "nap", { budget = { timeout_ms = 50 } })
             print(e[1].code)]]))
     end)
 
     it("ends an attempt that computes for too long, and goes on", function()
         assert.equal("TIMEOUT\tTIMEOUT\t3\n", (run [[
-            local _, e = q:map({ 1, 2 }, "compute", { timeout_ms = 50 })
+            local _, e = q:map({ 1, 2 }, "compute", { budget = { timeout_ms = 50 } })
             print(e[1].code, e[2].code, q:map({ 3 }, "echo")[1])]]))
     end)
 
@@ -299,7 +299,7 @@ describe("a queue", function()
                 print(e[1].message, e[1].code)
                 _, e = q:map({ 1 }, "odd")
                 print(e[1].message, e[1].code)
-                _, e = q:map({ 900 }, "nap", { timeout_ms = 200 })
+                _, e = q:map({ 900 }, "nap", { budget = { timeout_ms = 200 } })
                 print(e[1].message, e[1].code)
                 local t = task.spawn(q.map, q, { 0.5, 0.6 }, "nap")
                 while q:status().running + q:status().waiting == 0 do task.sleep(0.01) end
@@ -558,7 +558,8 @@ describe("jobs that somebody deletes", function()
         local lab <close> = workers.lab(FILES)
         lab:worker { "--concurrency", "2", "--lease", "2s" }
         local coordinator = lab:begin [[
-            local r, e = q:map({ 0.5, 900, 0.5, 0.5, 0.5 }, "nap", { timeout_ms = 3000 })
+            local r, e = q:map({ 0.5, 900, 0.5, 0.5, 0.5 }, "nap",
+                { budget = { timeout_ms = 3000 } })
             print(r[1], e[2].code, r[5])]]
         eventually("some have begun", function() return lab:lines "ran"[3] end)
         lab.server:cli "FLUSHALL"

@@ -329,6 +329,8 @@ describe("ponder tot --search", function()
         for _, case in ipairs {
             { "traversal_strategy is not for opts.search", traversal_strategy = "bfs" },
             { "convergence_window is not for opts.search", convergence_window = 3 },
+            { "^spec/%S+:%d+: .*opts.subtrees is for dvts, not for uct", subtrees = 3 },
+            { "opts.beam_width is for beam, best_first, dvts, not for uct", beam_width = 2 },
             { "^spec/search_all_spec.lua:%d+: .*unknown option \"subtree\"", subtree = 3 },
         } do
             local opts = { model = "x:y", search = "uct" }

@@ -253,7 +253,8 @@ local function do_job(self, item, call, opts, index, cancels)
         return nil, ("%s: the item %s"):format(name, problem), code
     end
     budgets.name(self.map_id, number)
-    local run = runs.unchecked { name = name, labels = self.labels, timeout_ms = opts.timeout_ms }
+    local run = runs.unchecked { name = name, labels = self.labels,
+        timeout_ms = (opts.budget or {}).timeout_ms }
     local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, number, text)):sub(1, 32)
     local slot = { id = id, item = text, number = number, call = call, index = index,
         max_attempts = opts.max_attempts }
@@ -272,7 +273,8 @@ end
 
 local JOB = {
     max_attempts = { type = "integer", min = 1, default = 3 },
-    timeout_ms = { type = "integer", min = 1 },
+    budget = { type = "table", fields = { timeout_ms = { type = "integer", min = 1 } },
+        was = { timeout_ms = "opts.budget.timeout_ms" } },
 }
 local MAP = { concurrency = { type = "integer", min = 1, default = 1000 } }
 options.merge(MAP, JOB)
@@ -291,9 +293,10 @@ end
 ---value is the result of its item.
 ---@param items any[]
 ---@param call string the name of the function, called with (item, index)
----@param opts? { concurrency: integer?, max_attempts: integer?, timeout_ms: integer? }
+---@param opts? { concurrency: integer?, max_attempts: integer?, budget: { timeout_ms: integer? }? }
 ---  concurrency: unfinished jobs, default 1000; max_attempts: default 3;
----  timeout_ms: of each attempt, whether it waits or computes
+---  timeout_ms: of each attempt, whether it waits or computes (limits of calls, tokens and dollars
+---  are those of task.with_budget around the map)
 ---@return table results by index; `results.n` is `#items`
 ---@return table<integer, ponder.task.ItemError> errors by index, as of task.map; codes: "DEAD" (a
 ---  dead letter), "TOO_LARGE", "BAD_ITEM", "BAD_RESULT", "TIMEOUT", "CANCELLED", "BUDGET" (a budget
@@ -315,7 +318,7 @@ end
 ---Calls a function of the script on a worker for one item, and waits for it.
 ---@param item any as in map
 ---@param call string the name of the function
----@param opts? { max_attempts: integer?, timeout_ms: integer? } as in map
+---@param opts? { max_attempts: integer?, budget: { timeout_ms: integer? }? } as in map
 ---@return any result the function's first return value; or nil
 ---@return string? message
 ---@return string? code see the errors of map
@@ -330,7 +333,7 @@ end
 ---Enqueues one job; waits while `concurrency` jobs (queue.open) are unfinished.
 ---@param item any
 ---@param call string the name of the function
----@param opts? { max_attempts: integer?, timeout_ms: integer? }
+---@param opts? { max_attempts: integer?, budget: { timeout_ms: integer? }? }
 ---@return integer ticket counting from 1
 function Queue:submit(item, call, opts)
     check_call(self, "queue:submit", call)

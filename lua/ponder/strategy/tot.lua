@@ -17,6 +17,7 @@
 
 local json = require "ponder.json"
 local options = require "ponder.options"
+local searches = require "ponder.searches"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
 local tot_search = require "ponder.strategy.tot_search"
@@ -120,6 +121,19 @@ local function new(opts, state)
         end
     end
     local s = chosen.new(opts, state, 2) -- no tail call: errors name the caller
+    local search = s.opts.search
+    local given = options.merge({}, opts)
+    given.temperature = nil -- of sampling
+    local name, readers
+    if type(search) == "string" then
+        name, readers = searches.unread(given, search)
+    elseif not search and given.beam_width and s.opts.traversal_strategy ~= "best_first" then
+        name, readers, search = "beam_width", { "best_first" }, s.opts.traversal_strategy
+    end
+    if name then
+        error(("strategy.tot.new: opts.%s is for %s, not for %s"):format(name,
+            table.concat(readers, ", "), search), 2)
+    end
     return s
 end
 
