@@ -524,7 +524,6 @@ end
 ---  tickets ask twice
 ---@return ponder.search.Session
 function search.new(opts)
-    local s
     if type(opts) == "table" then
         for _, name in ipairs { "expand", "concurrency", "lazy", "max_duration_ms" } do
             if opts[name] then
@@ -535,15 +534,13 @@ function search.new(opts)
             error("search.new: halving and rollout are not for ask and tell: "
                 .. "their tickets ask twice", 2)
         end
-        opts = options.merge({ expand = function() return s.told.states, s.told.scores end }, opts)
+        opts = options.merge({ expand = error }, opts) -- the session has the answers
     end
     opts = check_options(opts, "search.new", 3)
     local core, started = new_core(opts), task.now()
-    core:begin(callbacks.new(core, opts))
-    s = session.new(core, function()
+    return session.new(core, callbacks.new(core, opts), function()
         return make_result(core, opts, started)
     end)
-    return s
 end
 
 search.vote = require "ponder.search.vote"

@@ -7,10 +7,10 @@
 #include "api/l_search.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "api/task_stop.h"
+#include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
     "expand",       "evaluate", "is_terminal", "simulate",   "cost",        "key",      "stop",
@@ -149,50 +149,28 @@ static int core_node_index(lua_State *L)
     return 1;
 }
 
-/* ---- options: lua/ponder/search/options.lua has checked them ---- */
+/* ---- options: lua/ponder/searches.lua has checked them ---- */
 
-typedef enum Kind { KIND_COUNT, KIND_LONG, KIND_NUMBER, KIND_FLAG } Kind;
+/* A flag is 0 or 1, nil NaN. */
+static double number(lua_State *L, const char *name)
+{
+    bool is_flag = lua_getfield(L, 1, name) == LUA_TBOOLEAN;
+    double x = is_flag ? lua_toboolean(L, -1) : lua_isnumber(L, -1) ? lua_tonumber(L, -1) : NAN;
+    lua_pop(L, 1);
+    return x;
+}
 
-/* A count that is nil or larger: all ones, which means no limit. */
-#define OPTION(kind, name)                                                                         \
+/* One that is nil or larger: `most`, which means no limit. */
+static uint64_t count(lua_State *L, const char *name, uint64_t most)
+{
+    double x = number(L, name);
+    return x < (double)most && x >= 0 ? (uint64_t)x : most;
+}
+
+#define AT(name)                                                                                   \
     {                                                                                              \
-#name, kind, offsetof(SearchOptions, name)                                                 \
+#name, &o.name                                                                             \
     }
-static const struct {
-    const char *name;
-    Kind kind;
-    size_t at;
-} options[] = {
-    OPTION(KIND_COUNT, k),
-    OPTION(KIND_COUNT, max_depth),
-    OPTION(KIND_COUNT, max_nodes),
-    OPTION(KIND_COUNT, beam_width),
-    OPTION(KIND_COUNT, batch),
-    OPTION(KIND_LONG, max_iterations),
-    OPTION(KIND_LONG, considered),
-    OPTION(KIND_NUMBER, stop_score),
-    OPTION(KIND_NUMBER, c),
-    OPTION(KIND_NUMBER, c_init),
-    OPTION(KIND_NUMBER, c_base),
-    OPTION(KIND_NUMBER, guide),
-    OPTION(KIND_NUMBER, weight),
-    OPTION(KIND_NUMBER, unvisited_value),
-    OPTION(KIND_NUMBER, gumbel),
-    OPTION(KIND_NUMBER, value_scale),
-    OPTION(KIND_NUMBER, maxvisit_init),
-    OPTION(KIND_FLAG, stops_at_terminal),
-    OPTION(KIND_FLAG, retain_path),
-    OPTION(KIND_FLAG, simulates),
-    OPTION(KIND_FLAG, reflects),
-    OPTION(KIND_FLAG, scores_levels),
-    OPTION(KIND_FLAG, lazy),
-    OPTION(KIND_FLAG, is_puct),
-    OPTION(KIND_FLAG, normalize),
-    OPTION(KIND_FLAG, backs_up_max),
-    OPTION(KIND_FLAG, greedy),
-    OPTION(KIND_FLAG, revisit),
-    OPTION(KIND_FLAG, asks_spent),
-};
 
 static int choice(lua_State *L, const char *name, const char *const names[])
 {
@@ -211,22 +189,30 @@ static SearchOptions read_options(lua_State *L)
         &search_halving, &search_astar, &search_idastar, &search_lua};
     SearchOptions o = {.prior = (SearchPrior)choice(L, "prior", priors),
                        .unvisited = (SearchUnvisited)choice(L, "unvisited", unvisited)};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        char *at = (char *)&o + options[i].at;
-        lua_getfield(L, 1, options[i].name);
-        double x = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : NAN;
-        bool flag = lua_toboolean(L, -1);
-        uint64_t most = options[i].kind == KIND_COUNT ? UINT32_MAX : UINT64_MAX;
-        uint64_t n = x < (double)most && x >= 0 ? (uint64_t)x : most;
-        uint32_t count = (uint32_t)n;
-        switch (options[i].kind) {
-        case KIND_COUNT: memcpy(at, &count, sizeof count); break;
-        case KIND_LONG: memcpy(at, &n, sizeof n); break;
-        case KIND_NUMBER: memcpy(at, &x, sizeof x); break;
-        case KIND_FLAG: memcpy(at, &flag, sizeof flag); break;
-        }
-        lua_pop(L, 1);
-    }
+    const struct {
+        const char *name;
+        double *at;
+    } numbers[] = {
+        AT(stop_score),      AT(c),      AT(c_init),      AT(c_base),       AT(guide), AT(weight),
+        AT(unvisited_value), AT(gumbel), AT(value_scale), AT(maxvisit_init)};
+    const struct {
+        const char *name;
+        uint32_t *at;
+    } counts[] = {AT(k), AT(max_depth), AT(max_nodes), AT(beam_width), AT(batch)};
+    const struct {
+        const char *name;
+        bool *at;
+    } flags[] = {AT(stops_at_terminal), AT(retain_path), AT(simulates), AT(reflects),
+                 AT(scores_levels),     AT(lazy),        AT(is_puct),   AT(normalize),
+                 AT(backs_up_max),      AT(greedy),      AT(revisit),   AT(asks_spent)};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i].at = number(L, numbers[i].name);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *counts[i].at = (uint32_t)count(L, counts[i].name, UINT32_MAX);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        *flags[i].at = number(L, flags[i].name) > 0;
+    o.max_iterations = count(L, "max_iterations", UINT64_MAX);
+    o.considered = count(L, "considered", UINT64_MAX);
     lua_getfield(L, 1, "seed"); /* any integer */
     o.seed = (uint64_t)luaL_optinteger(L, -1, 0);
     lua_getfield(L, 1, "policy");
@@ -439,7 +425,9 @@ static int core_best(lua_State *L)
 /* core:choice() -> halving: the child of the root to choose. */
 static int core_choice(lua_State *L)
 {
-    return push_id(L, halving_choice(&core_check(L)->search));
+    const Search *s = &core_check(L)->search;
+    bool has_choice = s->policy == &search_halving && s->rounds > 1;
+    return push_id(L, has_choice ? ((const Uct *)s->data)->choice : SEARCH_NO_NODE);
 }
 
 /* For evaluate_all and prior, which have checked them. */
@@ -453,10 +441,9 @@ static int core_set_score(lua_State *L)
 static int core_set_prior(lua_State *L)
 {
     Core *core = core_check(L);
-    const SearchPolicy *policy = core->search.policy;
     uint32_t id = core_check_id(L, core);
-    luaL_argcheck(L, policy == &search_uct || policy == &search_halving, 1, "has no priors");
-    *search_prior_of(&core->search, id) = luaL_checknumber(L, 3);
+    luaL_argcheck(L, core->search.options.prior == PRIOR_ASKED, 1, "does not ask for priors");
+    uct_node(&core->search, id)->more->prior = luaL_checknumber(L, 3);
     return 0;
 }
 

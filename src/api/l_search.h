@@ -58,6 +58,7 @@ typedef struct Program {
     bool runs_all;       /* the whole search, one ticket after the other */
     bool ahead;          /* its ticket was worked on before its turn */
     bool asked_stop;
+    int64_t told; /* ask and tell: tickets below it have their answers; -1: expand is asked */
     uint32_t ticket;
     uint32_t child;                     /* the new node that is scored */
     uint32_t node;                      /* that the callback is about */

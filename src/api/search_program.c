@@ -13,9 +13,10 @@
  *     STOP_LAST  stop(node) where the ticket scored its node (lazy)
  *     COMMIT     its nodes count
  *
- * `core:run` runs all tickets one after the other, and the steps between rounds. The concurrent
- * driver (lua/ponder/search/concurrent.lua) and ask and tell run parts of the same program ahead of
- * its turn (core:step); then, in its turn, STOP, the events and COMMIT.
+ * `core:run` runs all tickets one after the other, and the steps between rounds; for ask and tell
+ * it pauses before an expand whose answer was not told, and between rounds. The concurrent driver
+ * (lua/ponder/search/concurrent.lua) runs parts of the same program ahead of its turn (core:step);
+ * then, in its turn, STOP, the events and COMMIT.
  *
  * A callback may yield (a model call, a sleep): Lua then calls `advance` again, with the callback's
  * three results on top of the stack.
@@ -243,6 +244,8 @@ static int advance(lua_State *L, int status, lua_KContext context)
         SearchTicket *t = ticket_of(L, s, p);
         switch ((Step)p->step) {
         case STEP_MORE:
+            if (p->told > 0)
+                goto paused;
             found = s->rounds == 0 ? SEARCH_OVER : search_more(s);
             if (found == SEARCH_NO_MEMORY)
                 return core_no_memory(L);
@@ -308,6 +311,8 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 p->step = STEP_SCORE_ALL;
                 break;
             }
+            if (p->told >= 0 && p->ticket >= p->told)
+                goto paused;
             if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
                 task_stop_raise(L); /* even if a callback has caught its error */
             if (!returned && p->runs_all && is_late(L, core)) {
@@ -443,6 +448,8 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_COMMIT;
             break;
         case STEP_COMMIT:
+            if (p->ticket != s->turn)
+                return luaL_error(L, "search.run: a callback has changed the search");
             search_commit(s);
             p->calling = CALL_NONE;
             if (p->runs_all)
@@ -453,6 +460,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_END: break;
         }
     }
+paused:
     core->running = core->running && !p->runs_all;
     lua_pushboolean(L, true);
     return 1;
@@ -487,14 +495,18 @@ static int start(lua_State *L, Program *p, Step step, Step until)
     return advance(L, LUA_OK, (lua_KContext)p);
 }
 
-/* core:run() -> true; or nil, message, code of a callback that failed: all of a search. */
+/* core:run([told]) -> true; or nil, message, code of a callback that failed: all of a search; with
+ * `told` as far as the tickets of the round below it have answers, of 0 into the next round. */
 int core_run(lua_State *L)
 {
     Core *core = core_check_started(L);
+    Program *p = &core->program;
+    if (!p->runs_all)
+        *p = (Program){.runs_all = true, .calling = CALL_NONE};
+    p->told = luaL_optinteger(L, 2, -1);
     core->running = true;
-    core->program = (Program){.runs_all = true, .calling = CALL_NONE};
     lua_settop(L, SELF);
-    return start(L, &core->program, STEP_MORE, STEP_END);
+    return start(L, p, (Step)p->step, STEP_END);
 }
 
 /* core:next_round() -> true; or nil, message, code: backs up the round that is over and selects the
@@ -502,7 +514,7 @@ int core_run(lua_State *L)
 int core_next_round(lua_State *L)
 {
     Core *core = core_check_started(L);
-    core->program = (Program){.ahead = true, .calling = CALL_NONE};
+    core->program = (Program){.ahead = true, .told = -1, .calling = CALL_NONE};
     lua_settop(L, SELF);
     return start(L, &core->program, STEP_MORE, STEP_TICKET);
 }
@@ -523,7 +535,8 @@ int core_new_program(lua_State *L)
     luaL_argcheck(L, ticket >= 0 && (size_t)ticket < s->tickets.count, 2, "no such ticket");
     luaL_argcheck(L, child >= -1 && child < s->count, 3, "no such node");
     Program *p = lua_newuserdatauv(L, sizeof *p, KEPT);
-    *p = (Program){.ticket = (uint32_t)ticket, .child = (uint32_t)child, .calling = CALL_NONE};
+    *p = (Program){
+        .told = -1, .ticket = (uint32_t)ticket, .child = (uint32_t)child, .calling = CALL_NONE};
     p->step = child >= 0 ? STEP_CHILD : STEP_TICKET;
     luaL_setmetatable(L, PROGRAM_TYPE);
     return 1;

@@ -1,41 +1,48 @@
 /*
- * heap.h -- a binary heap, used throughout src, for any type of entry. Include it for HEAP_OF, and
- * again after defining
- *
- *     HEAP_TYPE            a struct with HEAP_OF(entry type), and what HEAP_BEFORE needs
- *     HEAP_ENTRY           the entry type
- *     HEAP_BEFORE(h, a, b) whether entry a is popped before entry b: a strict order
- *     HEAP(name)           the names of the functions: frontier_##name
- *
- * A heap is also a vec.h array: vec_reserve(h, alloc, extra) before a push, vec_free at the end.
+ * heap.h -- the open nodes of a search: a binary heap, which is also a vec.h array (vec_reserve
+ * before a push, vec_free at the end). The least key is first; of equal ones the node that is the
+ * better answer, or the older.
  */
-#include "core/vec.h"
-
 #ifndef PONDER_CORE_HEAP_H
 #define PONDER_CORE_HEAP_H
-#define HEAP_OF(T)  VEC_OF(T)
-#define HEAP_STATIC __attribute__((unused)) static
-#endif
 
-#ifdef HEAP_TYPE
+#include "core/search_policy.h"
 
-/* Adds an entry into reserved room. */
-HEAP_STATIC void HEAP(push)(HEAP_TYPE *h, HEAP_ENTRY entry)
+/* Packed: 12 bytes rather than 16, since a heap may hold most of a tree. */
+typedef struct __attribute__((packed, aligned(4))) HeapEntry {
+    double key;
+    uint32_t id;
+} HeapEntry;
+
+typedef struct Heap {
+    VEC_OF(HeapEntry);
+} Heap;
+
+static inline bool heap_before(const Search *s, HeapEntry a, HeapEntry b)
+{
+    /* Only the rare tie is a branch: which key is less cannot be predicted. */
+    if (__builtin_expect(a.key == b.key, 0))
+        return s->policy->better != NULL ? s->policy->better(s, a.id, b.id) : a.id < b.id;
+    return a.key < b.key;
+}
+
+static inline void heap_push(const Search *s, Heap *h, HeapEntry entry)
 {
     size_t at = h->count++;
-    for (; at > 0 && HEAP_BEFORE(h, entry, h->items[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && heap_before(s, entry, h->items[(at - 1) / 2]); at = (at - 1) / 2)
         h->items[at] = h->items[(at - 1) / 2];
     h->items[at] = entry;
 }
 
-/* Removes and returns the first entry of a heap that is not empty. */
-HEAP_STATIC HEAP_ENTRY HEAP(pop)(HEAP_TYPE *h)
+/* Removes and returns the first node of a heap that is not empty. */
+static inline uint32_t heap_pop(const Search *s, Heap *h)
 {
-    HEAP_ENTRY first = h->items[0], last = h->items[--h->count];
+    uint32_t first = h->items[0].id;
+    HeapEntry last = h->items[--h->count];
     size_t at = 0, child;
     for (; (child = 2 * at + 1) < h->count; at = child) {
-        child += child + 1 < h->count && HEAP_BEFORE(h, h->items[child + 1], h->items[child]);
-        if (!HEAP_BEFORE(h, h->items[child], last))
+        child += child + 1 < h->count && heap_before(s, h->items[child + 1], h->items[child]);
+        if (!heap_before(s, h->items[child], last))
             break;
         h->items[at] = h->items[child];
     }
@@ -44,16 +51,4 @@ HEAP_STATIC HEAP_ENTRY HEAP(pop)(HEAP_TYPE *h)
     return first;
 }
 
-/* Makes a heap of entries in any order. */
-HEAP_STATIC void HEAP(restore)(HEAP_TYPE *h)
-{
-    size_t count = h->count;
-    for (h->count = 0; h->count < count;)
-        HEAP(push)(h, h->items[h->count]);
-}
-
-#undef HEAP_TYPE
-#undef HEAP_ENTRY
-#undef HEAP_BEFORE
-#undef HEAP
 #endif

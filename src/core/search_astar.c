@@ -5,50 +5,28 @@
  * A state may be in the tree twice: a cheaper path to it makes another node, and the costlier one
  * is stale and dropped when it is selected. So h need not be consistent.
  */
-#include "core/search_path.h"
-
-typedef struct OpenNode {
-    double f, h;
-    uint32_t id;
-} OpenNode;
-
-typedef struct Astar {
-    VEC_OF(OpenNode); /* the frontier */
-} Astar;
-
-static bool least_first(const Astar *heap, OpenNode a, OpenNode b)
-{
-    (void)heap;
-    if (a.f != b.f)
-        return a.f < b.f;
-    return a.h < b.h || (a.h == b.h && a.id < b.id);
-}
-
-#define HEAP_TYPE   Astar
-#define HEAP_ENTRY  OpenNode
-#define HEAP_BEFORE least_first
-#define HEAP(name)  open_##name
 #include "core/heap.h"
+#include "core/search_path.h"
 
 static bool back_up(Search *s)
 {
-    Astar *open = s->data;
+    Heap *open = s->data;
     if (!vec_reserve(open, &s->alloc, s->count - s->round_children))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
-        open_push(open, (OpenNode){path_f(s, id), path_node(s, id)->h, id});
+        heap_push(s, open, (HeapEntry){path_f(s, id), id});
     return true;
 }
 
 static SearchStatus select_least(Search *s)
 {
-    Astar *open = s->data;
+    Heap *open = s->data;
     while (open->count > 0 && s->tickets.count < s->options.batch) {
         uint32_t id = open->items[0].id;
         bool terminal = search_node(s, id)->terminal, stale = path_is_stale(s, id);
         if (terminal && !stale && s->tickets.count > 0)
             break;
-        open_pop(open);
+        heap_pop(s, open);
         if (stale)
             continue;
         if (search_select(s, id) == NULL)
@@ -61,7 +39,7 @@ static SearchStatus select_least(Search *s)
 
 static void free_data(Search *s)
 {
-    Astar *open = s->data;
+    Heap *open = s->data;
     vec_free(open, &s->alloc);
 }
 
@@ -105,7 +83,7 @@ void path_facts(const Search *s, uint32_t id, SearchFacts *facts)
 const SearchPolicy search_astar = {
     .name = "astar",
     .extra_size = sizeof(PathNode),
-    .data_size = sizeof(Astar),
+    .data_size = sizeof(Heap),
     .back_up = back_up,
     .select = select_least,
     .free = free_data,

@@ -1,93 +1,102 @@
 /*
- * search_best_first.c -- best-first search: a round is the best `batch` nodes of the frontier,
- * which may be capped to its best `beam_width` nodes.
+ * search_best_first.c -- best-first search: a round is the best `batch` nodes of the frontier; and
+ * beam search: a round is a level, of which only the best `beam_width` nodes are selected.
  *
- * A capped frontier is two heaps of the same nodes, best first and worst first. A node popped from
- * one of them is no longer `open`, and the other drops it on reaching it.
+ * A frontier is a heap. With a cap, which beam always has, it is a list in order instead, the best
+ * node last, whose first nodes are dropped.
  */
-#include "core/frontier.h"
-#include "core/search_policy.h"
+#include <stdlib.h>
+#include <string.h>
 
-typedef struct BestFirst {
-    Frontier best, worst;
-    size_t open_count;
-} BestFirst;
+#include "core/heap.h"
 
-/* Drops the entries of nodes that are no longer open, once they are most of the heap. */
-static void drop_closed(const Search *s, Frontier *f, size_t open_count)
+static int worst_first(const void *a, const void *b)
 {
-    size_t kept = 0;
-    if (f->count < 2 * open_count + 64)
-        return;
-    for (size_t i = 0; i < f->count; i++)
-        if (search_node(s, f->items[i].id)->open)
-            f->items[kept++] = f->items[i];
-    f->count = kept;
-    frontier_restore(f);
+    const HeapEntry *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key > y->key ? -1 : 1;
+    return x->id > y->id ? -1 : 1;
 }
 
-static uint32_t pop_open(Search *s, Frontier *f)
+/* Inserts an entry in its place in the list. */
+static void insert(const Search *s, Heap *list, HeapEntry entry)
 {
-    BestFirst *b = s->data;
-    for (;;) {
-        uint32_t id = frontier_pop(f).id;
-        SearchNode *node = search_node(s, id);
-        if (node->open) {
-            node->open = false;
-            b->open_count--;
-            return id;
-        }
+    size_t low = 0, high = list->count++;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (heap_before(s, entry, list->items[middle]))
+            low = middle + 1;
+        else
+            high = middle;
     }
+    memmove(list->items + low + 1, list->items + low,
+            (list->count - 1 - low) * sizeof *list->items);
+    list->items[low] = entry;
 }
 
 static bool back_up(Search *s)
 {
-    BestFirst *b = s->data;
-    size_t cap = s->options.beam_width, count = s->count - s->round_children;
-    b->worst.worst_first = true;
-    if (!vec_reserve(&b->best, &s->alloc, count) ||
-        (cap > 0 && !vec_reserve(&b->worst, &s->alloc, count)))
+    Heap *open = s->data;
+    size_t cap = s->options.beam_width, before = open->count;
+    if (!vec_reserve(open, &s->alloc, s->count - s->round_children))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
-        FrontierEntry entry = {search_node(s, id)->score, id};
-        search_node(s, id)->open = true;
-        frontier_push(&b->best, entry);
-        if (cap > 0)
-            frontier_push(&b->worst, entry);
+        HeapEntry entry = {0 - search_node(s, id)->score, id};
+        if (cap == 0)
+            heap_push(s, open, entry);
+        else if (before > 0)
+            insert(s, open, entry);
+        else
+            vec_push(open, entry);
     }
-    b->open_count += count;
-    if (cap == 0 || b->open_count <= cap)
+    if (cap > 0 && before == 0 && open->count > 1)
+        qsort(open->items, open->count, sizeof *open->items, worst_first);
+    if (cap == 0 || open->count <= cap)
         return true;
-    if (!vec_reserve(&s->pruned, &s->alloc, b->open_count - cap))
+    size_t excess = open->count - cap;
+    if (!vec_reserve(&s->pruned, &s->alloc, excess))
         return false;
-    while (b->open_count > cap)
-        vec_push(&s->pruned, pop_open(s, &b->worst));
-    drop_closed(s, &b->best, b->open_count);
-    drop_closed(s, &b->worst, b->open_count);
+    for (size_t i = 0; i < excess; i++)
+        vec_push(&s->pruned, open->items[i].id);
+    memmove(open->items, open->items + excess, cap * sizeof *open->items);
+    open->count = cap;
     return true;
 }
 
-static SearchStatus select_next(Search *s)
+static SearchStatus select_best(Search *s)
 {
-    BestFirst *b = s->data;
-    size_t count = b->open_count < s->options.batch ? b->open_count : s->options.batch;
-    for (; count > 0; count--)
-        if (search_select(s, pop_open(s, &b->best)) == NULL)
+    Heap *open = s->data;
+    bool is_beam = s->policy == &search_beam;
+    if (is_beam && open->count > 0 &&
+        search_node(s, open->items[0].id)->depth >= s->options.max_depth)
+        return SEARCH_OVER;
+    while (open->count > 0 && (is_beam || s->tickets.count < s->options.batch)) {
+        uint32_t id =
+            s->options.beam_width == 0 ? heap_pop(s, open) : open->items[--open->count].id;
+        if (search_select(s, id) == NULL)
             return SEARCH_NO_MEMORY;
+    }
     return SEARCH_OK;
 }
 
 static void free_data(Search *s)
 {
-    BestFirst *b = s->data;
-    vec_free(&b->best, &s->alloc);
-    vec_free(&b->worst, &s->alloc);
+    Heap *open = s->data;
+    vec_free(open, &s->alloc);
 }
 
 const SearchPolicy search_best_first = {
     .name = "best_first",
-    .data_size = sizeof(BestFirst),
+    .data_size = sizeof(Heap),
     .back_up = back_up,
-    .select = select_next,
+    .select = select_best,
+    .free = free_data,
+};
+
+const SearchPolicy search_beam = {
+    .name = "beam",
+    .data_size = sizeof(Heap),
+    .back_up = back_up,
+    .select = select_best,
     .free = free_data,
 };

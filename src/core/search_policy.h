@@ -59,13 +59,6 @@ static inline uint64_t search_round_limit(const Search *s)
 void search_hold(Search *s, uint32_t id);
 void search_release(Search *s, uint32_t id);
 
-/* Where the prior of a node goes (uct, puct, halving). */
-double *search_prior_of(const Search *s, uint32_t id);
-double *halving_prior_of(const Search *s, uint32_t id);
-
-/* halving: the child of the root to choose, as of the last back-up; SEARCH_NO_NODE before. */
-uint32_t halving_choice(const Search *s);
-
 /* ---- random numbers (search_draw.c) ---- */
 
 typedef struct SearchDraw {

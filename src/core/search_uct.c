@@ -4,44 +4,14 @@
  * UCT after Kocsis and Szepesvari 2006, PUCT as in AlphaZero (Silver et al. 2018). A ticket is
  * a descent to an open leaf; pending descents count as visits but not as values (WU-UCT, Liu et al.
  * 2020). With `guide` the balance shifts from width to depth as the budget runs out (BG-MCTS,
- * 2026). With `lazy` a child is scored when it is first selected, as in AlphaZero.
+ * 2026). With `lazy` a child is scored when it is first selected, as in AlphaZero. halving is lazy,
+ * too, but for its choice of a child (search_halving.c) and its dead ends, which stay selectable.
  *
  * A node is closed while it is the leaf of a ticket of this round, and for good once nothing below
  * it can be expanded. Each node counts its open children, so that closing walks up only as far as
  * a parent still has another one.
  */
-#include "core/search_policy.h"
-
-/* Only in searches that need it, see search_init: smaller nodes make faster descents. */
-typedef struct UctMore {
-    double prior;  /* P, unless all children of a node have the same */
-    double depths; /* D */
-} UctMore;
-
-typedef struct UctNode {
-    double sum;       /* W; M if the maximum is backed up */
-    uint32_t visits;  /* N */
-    uint32_t pending; /* o */
-    uint32_t parent;  /* a copy, so that a walk up reads only these */
-    uint32_t first, open_children;
-    uint32_t child_count : 30, expanded : 1, open : 1;
-    UctMore more[];
-} UctNode;
-
-typedef struct Uct {
-    VEC(double) values;     /* of the children of the ticket that is backed up */
-    double low, high;       /* of the values, over the search */
-    double rho, mean_depth; /* for guide, as of the beginning of the round */
-    uint64_t terminals, terminal_depths;
-    uint32_t deepest;
-    bool counts_pending; /* several tickets a round: their descents see each other */
-    uint32_t extended;   /* tickets of this round that the next wave has continued */
-} Uct;
-
-static UctNode *stats_of(const Search *s, uint32_t id)
-{
-    return search_extra(s, id);
-}
+#include "core/search_uct.h"
 
 /* ---- open nodes ---- */
 
@@ -49,11 +19,11 @@ static UctNode *stats_of(const Search *s, uint32_t id)
 static void set_open(Search *s, uint32_t id, bool open)
 {
     for (;;) {
-        UctNode *u = stats_of(s, id);
+        UctNode *u = uct_node(s, id);
         u->open = open;
-        if (u->parent == SEARCH_NO_NODE)
+        if (u->parent == SEARCH_NO_NODE || s->policy == &search_halving)
             return;
-        uint32_t *count = &stats_of(s, u->parent)->open_children, others = *count - !open;
+        uint32_t *count = &uct_node(s, u->parent)->open_children, others = *count - !open;
         *count = others + open;
         if (others > 0)
             return;
@@ -64,9 +34,9 @@ static void set_open(Search *s, uint32_t id, bool open)
 /* Whether a node is open, apart from tickets of the round. */
 static bool may_be_open(const Search *s, uint32_t id)
 {
-    const UctNode *u = stats_of(s, id);
+    const UctNode *u = uct_node(s, id);
     if (u->child_count > 0)
-        return u->open_children > 0;
+        return u->open_children > 0 || s->policy == &search_halving; /* it closes only dead ends */
     if (!search_node(s, id)->scored)
         return true;
     return s->options.revisit || (!u->expanded && search_expandable(s, id));
@@ -124,13 +94,16 @@ static double bound_of(const Search *s, const Terms *terms, const UctNode *u, ui
 }
 
 /* The open child with the highest bound, ties to the oldest. */
-static uint32_t select_child(const Search *s, const UctNode *u)
+static uint32_t select_child(const Search *s, uint32_t v)
 {
-    Terms terms = shared_terms(s, u);
+    const UctNode *u = uct_node(s, v);
     uint32_t best = SEARCH_NO_NODE;
     double highest = 0;
+    if (s->policy == &search_halving)
+        return halving_select(s, v);
+    Terms terms = shared_terms(s, u);
     for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
-        const UctNode *child = stats_of(s, id);
+        const UctNode *child = uct_node(s, id);
         if (!child->open)
             continue;
         double bound = bound_of(s, &terms, child, id);
@@ -148,13 +121,21 @@ static uint32_t descend(Search *s)
     const Uct *uct = s->data;
     uint32_t v = 0;
     for (;;) {
-        UctNode *u = stats_of(s, v);
-        uint32_t child = u->child_count > 0 ? select_child(s, u) : SEARCH_NO_NODE;
+        UctNode *u = uct_node(s, v);
+        uint32_t child = u->child_count > 0 ? select_child(s, v) : SEARCH_NO_NODE;
         u->pending += uct->counts_pending;
         if (child == SEARCH_NO_NODE)
             return v;
         v = child;
     }
+}
+
+/* A descent is no longer pending. */
+static void leave_path(Search *s, uint32_t leaf)
+{
+    const Uct *uct = s->data;
+    for (uint32_t v = leaf; uct->counts_pending && v != SEARCH_NO_NODE; v = uct_node(s, v)->parent)
+        uct_node(s, v)->pending--;
 }
 
 static void begin_round(Search *s, uint64_t tickets)
@@ -171,19 +152,23 @@ static void begin_round(Search *s, uint64_t tickets)
 
 static SearchStatus select_leaves(Search *s)
 {
-    if (!stats_of(s, 0)->open)
+    if (!may_be_open(s, 0))
         return SEARCH_OVER;
     uint64_t limit = search_round_limit(s);
     if (limit == 0)
         return SEARCH_LIMIT;
     begin_round(s, limit);
-    for (; limit > 0 && stats_of(s, 0)->open; limit--) {
+    for (; limit > 0 && uct_node(s, 0)->open; limit--) {
         uint32_t leaf = descend(s);
+        if (!uct_node(s, leaf)->open && may_be_open(s, leaf)) {
+            leave_path(s, leaf); /* halving: it is the leaf of another ticket, and the last */
+            break;
+        }
         SearchTicket *t = search_select(s, leaf);
         if (t == NULL)
             return SEARCH_NO_MEMORY;
         t->scores = !search_node(s, leaf)->scored;
-        t->expands = t->expands && !t->scores && !stats_of(s, leaf)->expanded;
+        t->expands = t->expands && !t->scores && !uct_node(s, leaf)->expanded;
         t->arm = leaf;
         set_open(s, leaf, false);
     }
@@ -201,13 +186,13 @@ static void set_priors(Search *s, const SearchTicket *t)
     for (uint32_t id = t->first; id < t->end; id++)
         sum += exp(search_node(s, id)->score - highest);
     for (uint32_t id = t->first; id < t->end; id++)
-        stats_of(s, id)->more->prior = exp(search_node(s, id)->score - highest) / sum;
+        uct_node(s, id)->more->prior = exp(search_node(s, id)->score - highest) / sum;
 }
 
 /* A node that a ticket has expanded. Tickets are linked last to first: below first. */
 static void link_children(Search *s, const SearchTicket *t)
 {
-    UctNode *u = stats_of(s, t->node);
+    UctNode *u = uct_node(s, t->node);
     if (t->expands) {
         u->expanded = true;
         u->first = t->first;
@@ -216,7 +201,7 @@ static void link_children(Search *s, const SearchTicket *t)
             set_priors(s, t);
     }
     for (uint32_t id = t->first; id < t->end; id++) {
-        UctNode *child = stats_of(s, id);
+        UctNode *child = uct_node(s, id);
         child->parent = t->node;
         child->open = may_be_open(s, id);
         u->open_children += child->open;
@@ -250,8 +235,10 @@ static SearchStatus next_wave(Search *s)
         uint32_t origin = i < s->selected ? i : t->arm, child;
         if (lazy && t->expands)
             link_children(s, t);
+        if (s->policy == &search_halving && t->expands && !halving_prepare(s, t->node))
+            return SEARCH_NO_MEMORY;
         child = !lazy                             ? best_child(s, t)
-                : t->first < t->end && t->expands ? select_child(s, stats_of(s, t->node))
+                : t->first < t->end && t->expands ? select_child(s, t->node)
                                                   : SEARCH_NO_NODE;
         if (child == SEARCH_NO_NODE)
             continue;
@@ -291,8 +278,8 @@ static void add_values(const Search *s, UctNode *u, const double *x, uint32_t co
 /* Adds the values of `count` paths through `v` to it and all above it. */
 static void add_to_path(const Search *s, uint32_t v, const double *x, uint32_t count, double depth)
 {
-    for (; v != SEARCH_NO_NODE; v = stats_of(s, v)->parent)
-        add_values(s, stats_of(s, v), x, count, depth);
+    for (; v != SEARCH_NO_NODE; v = uct_node(s, v)->parent)
+        add_values(s, uct_node(s, v), x, count, depth);
 }
 
 /* The paths to each new child in turn; all their sums at a node are made at once. */
@@ -308,7 +295,7 @@ static bool back_up_children(Search *s, const SearchTicket *t)
     double depth = search_node(s, t->first)->depth;
     for (uint32_t i = 0; i < count; i++) {
         vec_push(&uct->values, search_value(s, t->first + i));
-        add_values(s, stats_of(s, t->first + i), &uct->values.items[i], 1, depth);
+        add_values(s, uct_node(s, t->first + i), &uct->values.items[i], 1, depth);
     }
     add_to_path(s, t->node, uct->values.items, count, depth);
     return true;
@@ -336,25 +323,14 @@ static void update_totals(Search *s, uint32_t id)
     uct->high = x > uct->high ? x : uct->high;
 }
 
-/* Ends a descent: it is no longer pending. */
-static void end_descent(Search *s, const SearchTicket *t)
-{
-    const Uct *uct = s->data;
-    for (uint32_t v = t->node; uct->counts_pending && v != SEARCH_NO_NODE;
-         v = stats_of(s, v)->parent)
-        stats_of(s, v)->pending--;
-    if (may_be_open(s, t->node))
-        set_open(s, t->node, true);
-}
-
 /* Lazy: a child that joined may turn out to be closed. Its parent, the leaf of a ticket, still is.
  */
 static void close_scored(Search *s, uint32_t id)
 {
-    UctNode *u = stats_of(s, id);
+    UctNode *u = uct_node(s, id);
     if (u->open && !may_be_open(s, id)) {
         u->open = false;
-        stats_of(s, u->parent)->open_children--;
+        uct_node(s, u->parent)->open_children--;
     }
 }
 
@@ -367,8 +343,12 @@ static bool back_up_tickets(Search *s)
         else if (i >= s->selected)
             close_scored(s, t->node);
     }
-    for (uint32_t i = 0; i < s->selected; i++)
-        end_descent(s, &s->tickets.items[i]);
+    for (uint32_t i = 0; i < s->selected; i++) {
+        uint32_t leaf = s->tickets.items[i].node;
+        leave_path(s, leaf);
+        if (may_be_open(s, leaf))
+            set_open(s, leaf, true);
+    }
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
         if (s->options.greedy || s->options.lazy || !t->expands)
@@ -386,10 +366,11 @@ static bool back_up(Search *s)
         double x = search_value(s, 0);
         uct->low = INFINITY;
         uct->high = -INFINITY;
-        stats_of(s, 0)->parent = SEARCH_NO_NODE;
-        stats_of(s, 0)->open = may_be_open(s, 0);
+        uct->choice = SEARCH_NO_NODE;
+        uct_node(s, 0)->parent = SEARCH_NO_NODE;
+        uct_node(s, 0)->open = may_be_open(s, 0);
         if (s->options.lazy)
-            add_values(s, stats_of(s, 0), &x, 1, 0);
+            add_values(s, uct_node(s, 0), &x, 1, 0);
     } else if (!back_up_tickets(s)) {
         return false;
     }
@@ -402,6 +383,8 @@ static bool back_up(Search *s)
         for (size_t i = 0; i < s->tickets.count; i++)
             if (s->tickets.items[i].scores)
                 update_totals(s, s->tickets.items[i].node);
+    if (s->policy == &search_halving)
+        halving_choose(s);
     return true;
 }
 
@@ -409,23 +392,32 @@ static void free_data(Search *s)
 {
     Uct *uct = s->data;
     vec_free(&uct->values, &s->alloc);
+    vec_free(&uct->schedule, &s->alloc);
 }
 
 static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
-    const UctNode *u = stats_of(s, id);
+    const UctNode *u = uct_node(s, id);
     facts->has_visits = true;
     facts->visits = u->visits;
     facts->value = u->visits > 0 ? mean_of(s, u) : search_value(s, id);
 }
 
-double *search_prior_of(const Search *s, uint32_t id)
-{
-    return s->policy == &search_halving ? halving_prior_of(s, id) : &stats_of(s, id)->more->prior;
-}
-
 const SearchPolicy search_uct = {
     .name = "uct",
+    .extra_size = sizeof(UctNode),
+    .more_size = sizeof(UctMore),
+    .data_size = sizeof(Uct),
+    .back_up = back_up,
+    .select = select_leaves,
+    .free = free_data,
+    .wave = next_wave,
+    .facts = fill_facts,
+    .counts_iterations = true,
+};
+
+const SearchPolicy search_halving = {
+    .name = "halving",
     .extra_size = sizeof(UctNode),
     .more_size = sizeof(UctMore),
     .data_size = sizeof(Uct),

@@ -17,79 +17,27 @@ local session = {}
 ---@field node SearchNode
 ---@field k? integer children wanted; nil: all
 
--- What search.run raises for wrong results.
-local function raise(err)
-    error(getmetatable(err) == callbacks.Refused and err.message or err, 0)
-end
-
-local function step(self, entry, part)
-    local ok, done, message = pcall(self.core.step, self.core, entry.program, part)
-    if not ok then
-        raise(done)
-    elseif not done then
-        self.core:finish "failed"
-        error(("search.tell: %s"):format(message), 0)
+-- Runs the search until it needs an answer of ticket `told` or a later one; 0: into the next round.
+local function run(self, told, where)
+    local ok, done, message = pcall(self.core.run, self.core, told)
+    if ok and done then
+        return
     end
-end
-
--- Works on the tickets whose turn has come and that were told, in order.
-local function advance(self)
-    local core = self.core
-    while not core:outcome() do
-        local count, turn = core:round()
-        if turn == count then
-            return
-        end
-        local entry = self.entries[turn]
-        if not entry.program then
-            entry.program = core:program(turn)
-        end
-        if entry.is_waiting and not entry.told then
-            return
-        end
-        step(self, entry, "stop")
-        if core:outcome() then
-            return
-        end
-        self.told = entry
-        for _, part in ipairs { "expand", "make", "score_all" } do
-            step(self, entry, part)
-        end
-        local _, _, _, first, _, last = core:ticket(turn)
-        for child = first, last - 1 do
-            step(self, { program = core:program(turn, child) }, "score")
-        end
-        step(self, entry, "prior")
-        step(self, entry, "commit")
+    self.core:finish "failed"
+    if ok then
+        error(("search.%s: %s"):format(where, message), 0)
     end
+    error(getmetatable(done) == callbacks.Refused and done.message or done, 0)
 end
 
--- Begins rounds until one has work to give; nil: the search is over.
+-- The tickets of a new round.
 local function begin_round(self)
-    local core = self.core
-    while not core:outcome() do
-        local count, turn = core:round()
-        if turn < count then
-            return
-        end
-        local ok, message = core:next_round()
-        if not ok then
-            core:finish "failed"
-            error(("search.ask: %s"):format(message), 0)
-        end
-        local first
-        count, first = core:round()
-        if first == 0 then
-            self.entries, self.began = {}, self.number
-        end
-        for i = first, count - 1 do
-            local node, expands, k = core:ticket(i)
-            local piece = expands
-                and { number = self.number, node = core:node(node, true, i + 1), k = k }
-            self.entries[i] = { is_waiting = expands, piece = piece }
-            self.number = self.number + (node and 1 or 0)
-        end
-        advance(self)
+    self.entries = {}
+    for i = 0, (self.core:round()) - 1 do
+        local node, expands, k = self.core:ticket(i)
+        self.entries[i] = { piece = expands
+            and { number = self.number, node = self.core:node(node, true, i + 1), k = k } or nil }
+        self.number = self.number + (node and 1 or 0)
     end
 end
 
@@ -100,15 +48,17 @@ end
 function Session:ask(n)
     local rule = { type = "integer", min = 1 }
     n = n == nil and math.huge or options.argument("search.ask", "n", n, rule)
-    begin_round(self)
+    local count, turn = self.core:round()
+    if turn == count and not self.core:outcome() then
+        run(self, 0, "ask")
+    end
     if self.core:outcome() then
         return nil, self.result_of().stop_reason
     end
     local pieces = {}
     for i = 0, (self.core:round()) - 1 do
         local entry = self.entries[i]
-        if #pieces < n and entry.is_waiting and not entry.is_held and not entry.told then
-            entry.is_held = true
+        if #pieces < n and entry.piece and not entry.states and not self.held[entry.piece] then
             self.held[entry.piece] = entry
             pieces[#pieces + 1] = entry.piece
         end
@@ -131,10 +81,16 @@ function Session:tell(piece, states, scores)
         error(("search.tell: states must be a list (got %s)"):format(options.show(states)), 2)
     end
     self.held[piece] = nil
-    entry.is_held = false
     if states ~= nil then
-        entry.told, entry.states, entry.scores = true, states, scores
-        advance(self)
+        entry.states, entry.scores = states, scores
+        local count, turn = self.core:round()
+        local told = turn
+        while told < count and not (self.entries[told].piece and not self.entries[told].states) do
+            told = told + 1
+        end
+        if told > turn then
+            run(self, told, "tell")
+        end
     end
     return true
 end
@@ -143,12 +99,27 @@ function Session:result()
     return self.result_of()
 end
 
----@param core userdata of ponder.core.search, which has begun
+---@param core userdata of ponder.core.search
+---@param functions table the argument of core:begin
 ---@param result_of fun(): SearchResult
 ---@return ponder.search.Session
-function session.new(core, result_of)
-    return setmetatable({ core = core, result_of = result_of, number = 0, entries = {}, held = {} },
-        Session)
+function session.new(core, functions, result_of)
+    local self = setmetatable({ core = core, result_of = result_of, number = 0, entries = {},
+        held = {} }, Session)
+    local before = functions.callbacks.begin_round
+    function functions.callbacks.begin_round()
+        if before then
+            before()
+        end
+        begin_round(self)
+    end
+    function functions.callbacks.expand()
+        local entry = self.entries[select(2, core:round())]
+        return entry.states, entry.scores
+    end
+    functions.wants_node.expand = false
+    core:begin(functions)
+    return self
 end
 
 return session
