@@ -450,7 +450,17 @@ local function check_options(given, where, level)
 end
 
 local function new_core(opts)
-    local core = core_search.new(searches.for_engine(opts), opts.initial_state)
+    local core
+    -- A node's path is made when it is read; nil: the node was freed.
+    local function read_path(node, name)
+        if name == "path" then
+            local ok, path = pcall(core.path, core, rawget(node, "id"))
+            rawset(node, "path", ok and path or nil)
+            return ok and path or nil
+        end
+    end
+    core = core_search.new(searches.for_engine(opts), opts.initial_state,
+        { __name = "ponder.search.node", __index = read_path })
     opts.hook = opts.policy and policy.hook(core, opts, opts.policy)
     return core
 end

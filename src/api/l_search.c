@@ -46,24 +46,6 @@ void core_push_table(lua_State *L, int index, int which)
         luaL_error(L, "search.run: the search has lost its states (debug.setuservalue?)");
 }
 
-void core_push_chunk(lua_State *L, int states, uint32_t id)
-{
-    lua_Integer index = (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1;
-    if (lua_rawgeti(L, states, index) == LUA_TTABLE)
-        return;
-    lua_pop(L, 1);
-    lua_createtable(L, index == 1 ? 0 : SEARCH_CHUNK, 0); /* most searches are small */
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, states, index);
-}
-
-void core_push_state(lua_State *L, int states, uint32_t id)
-{
-    core_push_chunk(L, states, id);
-    lua_rawgeti(L, -1, core_slot(id));
-    lua_remove(L, -2);
-}
-
 void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_Integer ticket,
                     bool terminal_known)
 {
@@ -73,10 +55,8 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
     api_set_integer(L, "id", id);
     if (node->parent != SEARCH_NO_NODE)
         api_set_integer(L, "parent_id", node->parent);
-    core_push_table(L, self, CORE_STATES);
-    core_push_state(L, lua_gettop(L), id);
-    lua_setfield(L, -3, "state");
-    lua_pop(L, 1);
+    core_push_state(L, self, id);
+    lua_setfield(L, -2, "state");
     api_set_integer(L, "depth", node->depth);
     bool has_score = node->scored || !core->search.options.lazy || terminal_known;
     if (!isnan(node->score) && has_score)
@@ -84,11 +64,11 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
     if (node->scored || (terminal_known && has_score))
         api_set_boolean(L, "terminal", node->terminal);
     SearchFacts facts = search_facts(&core->search, id);
-    if (facts.has_visits)
+    if (!isnan(facts.visits))
         api_set_integer(L, "visits", (lua_Integer)facts.visits);
     if (!isnan(facts.value))
         api_set_number(L, "value", facts.value);
-    if (facts.has_g)
+    if (!isnan(facts.g))
         api_set_number(L, "g", facts.g);
     if (core->search.policy == &search_lua && core->repeats)
         api_set_integer(L, "expansions", core_expansions(&core->search, id, ticket));
@@ -109,44 +89,23 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
     lua_setmetatable(L, -2);
 }
 
-static void push_path(lua_State *L, const Core *core, int states, uint32_t id)
+void core_push_state(lua_State *L, int self, uint32_t id)
 {
-    uint32_t depth = search_node(&core->search, id)->depth, chunk = id >> SEARCH_CHUNK_BITS;
-    lua_createtable(L, (int)depth + 1, 0);
-    core_push_chunk(L, states, id);
-    for (lua_Integer i = (lua_Integer)depth + 1; i >= 1; i--) {
-        if (id >> SEARCH_CHUNK_BITS != chunk) {
-            lua_pop(L, 1);
-            core_push_chunk(L, states, id);
-            chunk = id >> SEARCH_CHUNK_BITS;
-        }
-        lua_rawgeti(L, -1, core_slot(id)); /* path, chunk, state */
-        lua_rawseti(L, -3, i);
-        id = search_node(&core->search, id)->parent;
-    }
-    lua_pop(L, 1);
+    core_push_table(L, self, CORE_STATES);
+    lua_rawgeti(L, -1, core_slot(id));
+    lua_remove(L, -2);
 }
 
-/* __index of a node table: makes `path`. Upvalue 1 is the search. */
-static int core_node_index(lua_State *L)
+/* Pushes the states from the root to the node; those are on top of the stack. */
+static void push_path(lua_State *L, const Core *core, uint32_t id)
 {
-    const Core *core = luaL_testudata(L, lua_upvalueindex(1), CORE_TYPE);
-    lua_settop(L, 2);
-    if (core == NULL || !lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING ||
-        strcmp(lua_tostring(L, 2), "path") != 0)
-        return 0;
-    lua_pushliteral(L, "id");
-    lua_rawget(L, 1);
-    lua_Integer id = lua_tointeger(L, -1);
-    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count ||
-        !search_has(&core->search, (uint32_t)id))
-        return 0;
-    core_push_table(L, lua_upvalueindex(1), CORE_STATES);
-    push_path(L, core, lua_gettop(L), (uint32_t)id);
-    lua_pushvalue(L, 2);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, 1);
-    return 1;
+    lua_Integer depth = search_node(&core->search, id)->depth;
+    lua_createtable(L, (int)depth + 1, 0);
+    for (lua_Integer i = depth + 1; i >= 1; i--) {
+        lua_rawgeti(L, -2, core_slot(id)); /* states, path, state */
+        lua_rawseti(L, -2, i);
+        id = search_node(&core->search, id)->parent;
+    }
 }
 
 /* ---- options: lua/ponder/searches.lua has checked them ---- */
@@ -225,11 +184,13 @@ static SearchOptions read_options(lua_State *L)
     return o;
 }
 
-/* core.new(options, initial_state) -> core with its root. */
+/* core.new(options, initial_state, node_meta) -> core with its root. */
 static int core_new(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 2);
+    lua_settop(L, 3);
+    if (!lua_isnil(L, 3))
+        luaL_checktype(L, 3, LUA_TTABLE);
     SearchOptions o = read_options(L);
     lua_getfield(L, 1, "is_beta");
     lua_getfield(L, 1, "repeats");
@@ -241,8 +202,8 @@ static int core_new(lua_State *L)
     core->repeats = repeats;
     bool ready = search_init(&core->search, api_alloc(L), &o);
     luaL_setmetatable(L, CORE_TYPE);
-    lua_replace(L, 1); /* core, initial state */
-    lua_settop(L, 2);
+    lua_replace(L, 1); /* core, initial state, node_meta */
+    lua_settop(L, 3);
     SearchTicket root = {.node = SEARCH_NO_NODE};
     if (!ready || search_add(&core->search, &root, 1) != SEARCH_OK)
         return core_no_memory(L);
@@ -250,13 +211,9 @@ static int core_new(lua_State *L)
         lua_newtable(L);
         lua_setiuservalue(L, 1, value);
     }
-    lua_getiuservalue(L, 1, CORE_NODE_META);
-    lua_pushvalue(L, 1);
-    lua_pushcclosure(L, core_node_index, 1);
-    lua_setfield(L, -2, "__index");
-    api_set_string(L, "__name", "ponder.search.node");
+    lua_pushvalue(L, 3);
+    lua_setiuservalue(L, 1, CORE_NODE_META);
     core_push_table(L, 1, CORE_STATES);
-    core_push_chunk(L, lua_gettop(L), 0);
     lua_pushvalue(L, 2);
     lua_rawseti(L, -2, core_slot(0));
     lua_settop(L, 1);
@@ -485,7 +442,7 @@ static int core_path(lua_State *L)
     const Core *core = core_check(L);
     uint32_t id = core_check_id(L, core);
     core_push_table(L, 1, CORE_STATES);
-    push_path(L, core, lua_gettop(L), id);
+    push_path(L, core, id);
     return 1;
 }
 

@@ -2,9 +2,8 @@
  * l_search.h -- a search as Lua sees it: what l_search.c (a search and its tree) and
  * search_program.c (the callbacks) share.
  *
- * The userdata's user values are the states (a list of tables of SEARCH_CHUNK states: a tree that
- * grows copies nothing), the keys, the metatable of the node tables that callbacks get, and the
- * callbacks.
+ * The userdata's user values are the states, the keys, the metatable of the node tables that
+ * callbacks get, and the callbacks.
  */
 #ifndef PONDER_API_L_SEARCH_H
 #define PONDER_API_L_SEARCH_H
@@ -46,7 +45,7 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
-    CALL_SELECT,  /* () -> list of tickets, how many may be used; (list): what is wrong with it */
+    CALL_SELECT,  /* () -> list of tickets, whether max_iterations left none of them */
     CALL_BACK_UP, /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
@@ -60,9 +59,8 @@ typedef struct Program {
     bool asked_stop;
     int64_t told; /* ask and tell: tickets below it have their answers; -1: expand is asked */
     uint32_t ticket;
-    uint32_t child;                     /* the new node that is scored */
-    uint32_t node;                      /* that the callback is about */
-    uint32_t child_chunk, parent_chunk; /* which tables of states are on its stack */
+    uint32_t child; /* the new node that is scored */
+    uint32_t node;  /* that the callback is about */
 } Program;
 
 typedef struct Core {
@@ -77,10 +75,10 @@ typedef struct Core {
     bool stopped_before; /* by a Ctrl-C that the script has caught */
 } Core;
 
-/* The index of a node's state in its chunk. */
+/* The index of a node's state. */
 static inline lua_Integer core_slot(uint32_t id)
 {
-    return (lua_Integer)(id & (SEARCH_CHUNK - 1)) + 1;
+    return (lua_Integer)id + 1;
 }
 
 extern const char *const core_callback_names[];
@@ -95,10 +93,7 @@ int core_no_memory(lua_State *L);
 /* Pushes a user value of the search at `index`, which must be a table. */
 void core_push_table(lua_State *L, int index, int which);
 
-/* Pushes the state of a node; the table that holds it and its neighbours. `states` is the index of
- * the list of states. */
-void core_push_state(lua_State *L, int states, uint32_t id);
-void core_push_chunk(lua_State *L, int states, uint32_t id);
+void core_push_state(lua_State *L, int self, uint32_t id);
 
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; for the
  * expand of a ticket (from 1; 0: none). `terminal_known`: is_terminal was asked, though not all

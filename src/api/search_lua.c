@@ -59,72 +59,36 @@ static void call_policy(lua_State *L, Callback callback, int arguments, int resu
 
 /* ---- rounds ---- */
 
-/* Adds the ticket on top of the stack, the i-th of the list below it, and pops it; false: it is not
- * one. */
-static bool add_ticket(lua_State *L, Core *core, lua_Integer i, bool is_used)
-{
-    Search *s = &core->search;
-    lua_Integer number = (lua_Integer)s->iterations + i - 1;
-    if (!lua_istable(L, -1))
-        return false;
-    lua_getfield(L, -1, "node");
-    lua_getfield(L, -2, "k");
-    lua_getfield(L, -3, "number");
-    lua_Integer id = lua_isinteger(L, -3) ? lua_tointeger(L, -3) : -1;
-    lua_Integer k = lua_isnil(L, -2) ? s->options.k : lua_tointeger(L, -2);
-    lua_Integer before = lua_tointeger(L, -1) - number + i; /* its place, if it is there twice */
-    bool fits = id >= 0 && id < s->count && k >= 1 && (lua_isnil(L, -2) || lua_isinteger(L, -2));
-    if (before >= 1 && before < i) {
-        lua_rawgeti(L, -5, before);
-        fits = fits && !lua_rawequal(L, -1, -5);
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 3);
-    if (!fits)
-        return false;
-    lua_pushinteger(L, number);
-    lua_setfield(L, -2, "number");
-    lua_pop(L, 1);
-    if (!is_used)
-        return true;
-    SearchTicket *t = search_select(s, (uint32_t)id);
-    if (t == NULL)
-        core_no_memory(L);
-    LuaNode *node = node_of(s, (uint32_t)id);
-    t->k = k < SEARCH_ALL ? (uint32_t)k : SEARCH_ALL;
-    t->expands = is_expandable(core, (uint32_t)id);
-    t->expansions = node->expansions + node->pending;
-    node->pending += t->expands;
-    s->selected++;
-    return true;
-}
-
+/* Adds the tickets of the policy's list, which lua/ponder/search/policy.lua has checked. */
 SearchStatus core_select_in_lua(lua_State *L, Core *core)
 {
     Search *s = &core->search;
     int list = lua_gettop(L) + 1;
     call_policy(L, CALL_SELECT, 0, 2);
-    lua_Integer count = (lua_Integer)lua_rawlen(L, list), room = lua_tointeger(L, list + 1);
+    bool is_limit = lua_toboolean(L, -1);
+    lua_Integer count = (lua_Integer)lua_rawlen(L, list);
     SearchStatus status = search_next_round(s);
-    lua_settop(L, list);
     for (lua_Integer i = 1; i <= count; i++) {
+        lua_settop(L, list);
         lua_rawgeti(L, list, i);
-        if (!add_ticket(L, core, i, i <= room)) {
-            lua_settop(L, list);
-            call_policy(L, CALL_SELECT, 1, 0); /* says what is wrong with the list */
-        }
+        lua_getfield(L, -1, "k");
+        lua_getfield(L, -2, "node");
+        lua_Integer k = luaL_optinteger(L, -2, s->options.k), id = luaL_checkinteger(L, -1);
+        if (id < 0 || id >= s->count)
+            return luaL_error(L, "search.run: no node %I", (LUAI_UACINT)id);
+        SearchTicket *t = search_select(s, (uint32_t)id);
+        if (t == NULL)
+            return SEARCH_NO_MEMORY;
+        LuaNode *node = node_of(s, (uint32_t)id);
+        t->k = k < SEARCH_ALL ? (uint32_t)k : SEARCH_ALL;
+        t->expands = is_expandable(core, (uint32_t)id);
+        t->expansions = node->expansions + node->pending;
+        node->pending += t->expands;
+        s->selected++;
     }
-    if (room == 0)
-        return count > 0 ? SEARCH_LIMIT : status;
-    if (count > room) {
-        lua_createtable(L, (int)room, 0);
-        for (lua_Integer i = 1; i <= room; i++) {
-            lua_rawgeti(L, list, i);
-            lua_rawseti(L, -2, i);
-        }
-    }
+    lua_settop(L, list);
     lua_setiuservalue(L, 1, CORE_TICKETS);
-    return count > 0 ? SEARCH_OK : status;
+    return is_limit ? SEARCH_LIMIT : count > 0 ? SEARCH_OK : status;
 }
 
 /* Pushes the policy's own table of a ticket. */
@@ -251,10 +215,7 @@ static int read_field(lua_State *L)
             return 0;
         lua_pushinteger(L, search_node(s, id)->parent);
         break;
-    case FIELD_STATE:
-        core_push_table(L, self, CORE_STATES);
-        core_push_state(L, lua_gettop(L), id);
-        break;
+    case FIELD_STATE: core_push_state(L, self, id); break;
     case FIELD_EXPANDABLE: lua_pushboolean(L, is_expandable(core, id)); break;
     case FIELD_EXPANSIONS: lua_pushinteger(L, node_of(s, id)->expansions); break;
     case FIELD_CHILDREN:

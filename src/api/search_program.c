@@ -86,7 +86,7 @@ static void call_for_item(lua_State *L, Core *core, Program *p, Callback callbac
     p->node = is_root ? 0 : node;
     lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
     if (callback == CALL_COST || is_root)
-        core_push_state(L, STATES, p->node);
+        lua_rawgeti(L, STATES, core_slot(p->node));
     if (!is_root)
         lua_pushvalue(L, STATE);
     if (wants_node)
@@ -117,8 +117,7 @@ static void call_expand(lua_State *L, Core *core, Program *p, const SearchTicket
     p->calling = CALL_EXPAND;
     p->node = t->node;
     lua_pushvalue(L, EXPAND_FN);
-    program_load_chunk(L, PARENT, &p->parent_chunk, t->node);
-    lua_rawgeti(L, PARENT, core_slot(t->node));
+    lua_rawgeti(L, STATES, core_slot(t->node));
     if (t->k == SEARCH_ALL)
         lua_pushnil(L);
     else
@@ -186,24 +185,6 @@ static Step begin_ticket(const Core *core, SearchTicket *t)
     return STEP_STOP;
 }
 
-/* Drops the states of freed nodes. */
-static void drop_states(lua_State *L, Core *core, Program *p)
-{
-    Search *s = &core->search;
-    for (size_t i = 0; i < s->freed.count; i++) {
-        uint32_t id = s->freed.items[i];
-        bool whole = search_chunk(s, id) == NULL;
-        if (!whole)
-            core_push_chunk(L, STATES, id);
-        lua_pushboolean(L, false);
-        lua_rawseti(L, whole ? STATES : -2,
-                    whole ? (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1 : core_slot(id));
-        lua_settop(L, TOP);
-    }
-    s->freed.count = 0;
-    p->child_chunk = p->parent_chunk = UINT32_MAX;
-}
-
 /* NULL: there is none yet. */
 static SearchTicket *ticket_of(lua_State *L, Search *s, const Program *p)
 {
@@ -258,8 +239,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 return core_no_memory(L);
             if (asks[CALL_BACK_UP] && s->rounds > 1)
                 core_back_up_in_lua(L, core);
-            if (s->freed.count > 0)
-                drop_states(L, core, p);
+            while (s->freed.count > 0) {
+                lua_pushnil(L);
+                lua_rawseti(L, STATES, core_slot(s->freed.items[--s->freed.count]));
+            }
             p->step = STEP_PRUNED;
             break;
         case STEP_PRUNED:
@@ -384,8 +367,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 break;
             }
             lua_settop(L, TOP);
-            program_load_chunk(L, CHUNK, &p->child_chunk, p->child);
-            lua_rawgeti(L, CHUNK, core_slot(p->child));
+            lua_rawgeti(L, STATES, core_slot(p->child));
             p->step = STEP_EVALUATE;
             /* fall through */
         case STEP_EVALUATE: {
@@ -489,7 +471,6 @@ static int start(lua_State *L, Program *p, Step step, Step until)
         lua_getiuservalue(L, PROGRAM, i + 1);
         lua_replace(L, LIST + i);
     }
-    p->child_chunk = p->parent_chunk = UINT32_MAX;
     p->step = step;
     p->until = until;
     return advance(L, LUA_OK, (lua_KContext)p);

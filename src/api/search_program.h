@@ -17,8 +17,6 @@ enum {
     EXPAND_FN,
     EVALUATE_FN,
     IS_TERMINAL_FN,
-    CHUNK,  /* the table with the current child's state */
-    PARENT, /* the same for the node that is expanded */
     LIST,   /* what expand returned */
     SCORES, /* its second result, or nil */
     PLACES, /* for a policy in Lua: by place the id */
@@ -30,16 +28,6 @@ enum {
 
 /* The index of the first of a callback's three results. */
 #define RESULT (-3)
-
-/* Puts the table with a node's state into the slot `slot`, unless it is there. */
-static inline void program_load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
-{
-    if (id >> SEARCH_CHUNK_BITS == *loaded)
-        return;
-    core_push_chunk(L, STATES, id);
-    lua_replace(L, slot);
-    *loaded = id >> SEARCH_CHUNK_BITS;
-}
 
 void program_refuse(lua_State *L, Program *p, const char *expected, int index);
 double program_take_score(lua_State *L, const Core *core, Program *p, int index);

@@ -140,8 +140,7 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
             lua_pushvalue(L, STATE);
         else
             program_fetch_state(L, p, place);
-        program_load_chunk(L, CHUNK, &p->child_chunk, id);
-        lua_rawseti(L, CHUNK, core_slot(id));
+        lua_rawseti(L, STATES, core_slot(id));
         note_place(L, place, id);
         if (!has_scores && !needs_score)
             continue;

@@ -271,7 +271,7 @@ void search_end(Search *s, SearchOutcome outcome)
 SearchFacts search_facts(const Search *s, uint32_t id)
 {
     bool scored = search_node(s, id)->scored;
-    SearchFacts facts = {.value = s->options.simulates && scored ? search_value(s, id) : NAN};
+    SearchFacts facts = {NAN, s->options.simulates ? search_value(s, id) : NAN, NAN};
     if (s->policy->facts != NULL)
         s->policy->facts(s, id, &facts);
     if (!scored)

@@ -190,8 +190,7 @@ void search_consider(Search *s, uint32_t id);
 /* ---- a policy's statistics of a node, for callbacks and results ---- */
 
 typedef struct SearchFacts {
-    bool has_visits, has_g;
-    double visits, value, g; /* value: NaN for none */
+    double visits, value, g; /* NaN: none */
 } SearchFacts;
 
 SearchFacts search_facts(const Search *s, uint32_t id);

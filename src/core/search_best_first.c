@@ -2,92 +2,120 @@
  * search_best_first.c -- best-first search: a round is the best `batch` nodes of the frontier; and
  * beam search: a round is a level, of which only the best `beam_width` nodes are selected.
  *
- * A frontier is a heap. With a cap, which beam always has, it is a list in order instead, the best
- * node last, whose first nodes are dropped.
+ * A frontier with a cap is two heaps of the same nodes, best first and worst first. A node popped
+ * from one of them is no longer `open`, and the other drops it on reaching it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/heap.h"
 
-static int worst_first(const void *a, const void *b)
+typedef struct BestFirst {
+    Heap best, worst; /* beam: `best` is the next level, in order */
+    size_t open_count;
+} BestFirst;
+
+static int compare(const void *a, const void *b)
 {
     const HeapEntry *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key > y->key ? -1 : 1;
-    return x->id > y->id ? -1 : 1;
+    return heap_before(*x, *y) ? -1 : 1;
 }
 
-/* Inserts an entry in its place in the list. */
-static void insert(const Search *s, Heap *list, HeapEntry entry)
+static bool back_up_level(Search *s)
 {
-    size_t low = 0, high = list->count++;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (heap_before(s, entry, list->items[middle]))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(list->items + low + 1, list->items + low,
-            (list->count - 1 - low) * sizeof *list->items);
-    list->items[low] = entry;
+    BestFirst *b = s->data;
+    size_t count = s->count - s->round_children, width = s->options.beam_width;
+    b->best.count = 0;
+    if (!vec_reserve(&b->best, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))
+        return false;
+    for (uint32_t id = s->round_children; id < s->count; id++)
+        vec_push(&b->best, ((HeapEntry){0 - search_node(s, id)->score, 0, id}));
+    if (count > 1)
+        qsort(b->best.items, count, sizeof *b->best.items, compare);
+    for (size_t i = width; i < count; i++)
+        vec_push(&s->pruned, b->best.items[i].id);
+    b->best.count = count < width ? count : width;
+    return true;
+}
+
+static SearchStatus select_level(Search *s)
+{
+    BestFirst *b = s->data;
+    if (b->best.count > 0 && search_node(s, b->best.items[0].id)->depth >= s->options.max_depth)
+        return SEARCH_OVER;
+    for (size_t i = 0; i < b->best.count; i++)
+        if (search_select(s, b->best.items[i].id) == NULL)
+            return SEARCH_NO_MEMORY;
+    return SEARCH_OK;
+}
+
+/* Drops the entries of nodes that are no longer open, once they are most of the heap. */
+static void drop_closed(const Search *s, Heap *h)
+{
+    const BestFirst *b = s->data;
+    size_t count = h->count;
+    if (count < 2 * b->open_count + 64)
+        return;
+    h->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (search_node(s, h->items[i].id)->open)
+            heap_push(h, h->items[i]);
+}
+
+static uint32_t pop_open(Search *s, Heap *h)
+{
+    BestFirst *b = s->data;
+    uint32_t id;
+    do
+        id = heap_pop(h);
+    while (!search_node(s, id)->open);
+    search_node(s, id)->open = false;
+    b->open_count--;
+    return id;
 }
 
 static bool back_up(Search *s)
 {
-    Heap *open = s->data;
-    size_t cap = s->options.beam_width, before = open->count;
-    if (!vec_reserve(open, &s->alloc, s->count - s->round_children))
+    BestFirst *b = s->data;
+    size_t cap = s->options.beam_width, count = s->count - s->round_children;
+    if (!vec_reserve(&b->best, &s->alloc, count) ||
+        (cap > 0 &&
+         (!vec_reserve(&b->worst, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
-        HeapEntry entry = {0 - search_node(s, id)->score, id};
-        if (cap == 0)
-            heap_push(s, open, entry);
-        else if (before > 0)
-            insert(s, open, entry);
-        else
-            vec_push(open, entry);
+        double score = search_node(s, id)->score;
+        search_node(s, id)->open = true;
+        heap_push(&b->best, (HeapEntry){0 - score, 0, id});
+        if (cap > 0)
+            heap_push(&b->worst, (HeapEntry){score, -(double)id, id});
     }
-    if (cap > 0 && before == 0 && open->count > 1)
-        qsort(open->items, open->count, sizeof *open->items, worst_first);
-    if (cap == 0 || open->count <= cap)
-        return true;
-    size_t excess = open->count - cap;
-    if (!vec_reserve(&s->pruned, &s->alloc, excess))
-        return false;
-    for (size_t i = 0; i < excess; i++)
-        vec_push(&s->pruned, open->items[i].id);
-    memmove(open->items, open->items + excess, cap * sizeof *open->items);
-    open->count = cap;
+    b->open_count += count;
+    while (cap > 0 && b->open_count > cap)
+        vec_push(&s->pruned, pop_open(s, &b->worst));
+    drop_closed(s, &b->best);
+    drop_closed(s, &b->worst);
     return true;
 }
 
 static SearchStatus select_best(Search *s)
 {
-    Heap *open = s->data;
-    bool is_beam = s->policy == &search_beam;
-    if (is_beam && open->count > 0 &&
-        search_node(s, open->items[0].id)->depth >= s->options.max_depth)
-        return SEARCH_OVER;
-    while (open->count > 0 && (is_beam || s->tickets.count < s->options.batch)) {
-        uint32_t id =
-            s->options.beam_width == 0 ? heap_pop(s, open) : open->items[--open->count].id;
-        if (search_select(s, id) == NULL)
+    BestFirst *b = s->data;
+    size_t count = b->open_count < s->options.batch ? b->open_count : s->options.batch;
+    for (; count > 0; count--)
+        if (search_select(s, pop_open(s, &b->best)) == NULL)
             return SEARCH_NO_MEMORY;
-    }
     return SEARCH_OK;
 }
 
 static void free_data(Search *s)
 {
-    Heap *open = s->data;
-    vec_free(open, &s->alloc);
+    BestFirst *b = s->data;
+    vec_free(&b->best, &s->alloc);
+    vec_free(&b->worst, &s->alloc);
 }
 
 const SearchPolicy search_best_first = {
     .name = "best_first",
-    .data_size = sizeof(Heap),
+    .data_size = sizeof(BestFirst),
     .back_up = back_up,
     .select = select_best,
     .free = free_data,
@@ -95,8 +123,8 @@ const SearchPolicy search_best_first = {
 
 const SearchPolicy search_beam = {
     .name = "beam",
-    .data_size = sizeof(Heap),
-    .back_up = back_up,
-    .select = select_best,
+    .data_size = sizeof(BestFirst),
+    .back_up = back_up_level,
+    .select = select_level,
     .free = free_data,
 };

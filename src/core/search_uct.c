@@ -94,14 +94,11 @@ static double bound_of(const Search *s, const Terms *terms, const UctNode *u, ui
 }
 
 /* The open child with the highest bound, ties to the oldest. */
-static uint32_t select_child(const Search *s, uint32_t v)
+static uint32_t select_child(const Search *s, const UctNode *u)
 {
-    const UctNode *u = uct_node(s, v);
+    Terms terms = shared_terms(s, u);
     uint32_t best = SEARCH_NO_NODE;
     double highest = 0;
-    if (s->policy == &search_halving)
-        return halving_select(s, v);
-    Terms terms = shared_terms(s, u);
     for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
         const UctNode *child = uct_node(s, id);
         if (!child->open)
@@ -119,10 +116,13 @@ static uint32_t select_child(const Search *s, uint32_t v)
 static uint32_t descend(Search *s)
 {
     const Uct *uct = s->data;
+    bool halving = s->policy == &search_halving;
     uint32_t v = 0;
     for (;;) {
         UctNode *u = uct_node(s, v);
-        uint32_t child = u->child_count > 0 ? select_child(s, v) : SEARCH_NO_NODE;
+        uint32_t child = u->child_count == 0 ? SEARCH_NO_NODE
+                         : halving           ? halving_select(s, v)
+                                             : select_child(s, u);
         u->pending += uct->counts_pending;
         if (child == SEARCH_NO_NODE)
             return v;
@@ -226,7 +226,7 @@ static SearchStatus next_wave(Search *s)
 {
     Uct *uct = s->data;
     uint32_t from = uct->extended, end = (uint32_t)s->tickets.count;
-    bool lazy = s->options.lazy;
+    bool lazy = s->options.lazy, halving = s->policy == &search_halving;
     if (!s->options.greedy && !lazy)
         return SEARCH_OVER;
     uct->extended = lazy ? UINT32_MAX : end;
@@ -235,11 +235,14 @@ static SearchStatus next_wave(Search *s)
         uint32_t origin = i < s->selected ? i : t->arm, child;
         if (lazy && t->expands)
             link_children(s, t);
-        if (s->policy == &search_halving && t->expands && !halving_prepare(s, t->node))
+        if (halving && t->expands && !halving_prepare(s, t->node))
             return SEARCH_NO_MEMORY;
-        child = !lazy                             ? best_child(s, t)
-                : t->first < t->end && t->expands ? select_child(s, t->node)
-                                                  : SEARCH_NO_NODE;
+        if (!lazy)
+            child = best_child(s, t);
+        else if (!t->expands || t->first == t->end)
+            continue;
+        else
+            child = halving ? halving_select(s, t->node) : select_child(s, uct_node(s, t->node));
         if (child == SEARCH_NO_NODE)
             continue;
         s->tickets.items[origin].arm = child;
@@ -398,7 +401,6 @@ static void free_data(Search *s)
 static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
 {
     const UctNode *u = uct_node(s, id);
-    facts->has_visits = true;
     facts->visits = u->visits;
     facts->value = u->visits > 0 ? mean_of(s, u) : search_value(s, id);
 }

@@ -77,27 +77,6 @@ local function own_callbacks(rules, opts)
     return names
 end
 
--- Raises what is wrong with a list of tickets.
-local function refuse_tickets(name, list, count)
-    local seen = {}
-    for i = 1, #list do
-        local ticket = list[i]
-        if type(ticket) ~= "table" then
-            wrong(name, "ticket %d: expected a table with a node (got %s)", i,
-                options.show(ticket))
-        end
-        local id, k = ticket.node, ticket.k
-        if math.type(id) ~= "integer" or id < 0 or id >= count then
-            wrong(name, "ticket %d: no node %s", i, options.show(id))
-        elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
-            wrong(name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
-        elseif seen[ticket] then
-            wrong(name, "ticket %d: the same table as ticket %d", i, seen[ticket])
-        end
-        seen[ticket] = i
-    end
-end
-
 ---Makes the functions with which the engine asks the policy.
 ---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
@@ -115,11 +94,8 @@ function policy.hook(core, opts, rules)
     local tree = setmetatable({}, { __index = view, __metatable = false,
         __newindex = function() error("the tree is read-only", 2) end })
 
-    -- Returns the tickets, and how many of them are used; or raises what is wrong with them.
-    function hook.select(flawed)
-        if flawed then
-            refuse_tickets(name, flawed, core:count())
-        end
+    -- Returns the tickets of a round, and whether max_iterations left none of them.
+    function hook.select()
         local room = limit and limit - iterations or math.maxinteger
         view.round, view.tickets, view.room = round, iterations, math.max(room, 1)
         if state == nil then
@@ -134,7 +110,27 @@ function policy.hook(core, opts, rules)
         elseif list and #list == 0 and next(list) ~= nil then
             wrong(name, "select must return a list of tickets (got a table without element 1)")
         end
-        return list or {}, room
+        local tickets, seen, count = {}, {}, core:count()
+        for i = 1, list and #list or 0 do
+            local ticket = list[i]
+            if type(ticket) ~= "table" then
+                wrong(name, "ticket %d: expected a table with a node (got %s)", i,
+                    options.show(ticket))
+            end
+            local id, k = ticket.node, ticket.k
+            if math.type(id) ~= "integer" or id < 0 or id >= count then
+                wrong(name, "ticket %d: no node %s", i, options.show(id))
+            elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
+                wrong(name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
+            elseif seen[ticket] then
+                wrong(name, "ticket %d: the same table as ticket %d", i, seen[ticket])
+            end
+            seen[ticket] = i
+            if i <= room then
+                tickets[i], ticket.number = ticket, iterations + i - 1
+            end
+        end
+        return tickets, room == 0 and list ~= nil and list[1] ~= nil
     end
 
     -- The fields for ticket i of the round that expand sees, and those of the nodes made.
