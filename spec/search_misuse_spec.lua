@@ -314,9 +314,9 @@ describe("ponder.core.search", function()
     end
 
     local METHODS = { "begin", "best", "calling", "choice", "count", "counts", "depth",
-        "expandable", "extend", "fail", "finish", "given", "kept_ids", "next_round", "node", "outcome",
-        "parent", "path", "program", "pruned", "round", "run", "score", "set_prior", "set_score",
-        "state", "step", "terminal", "ticket", "value" }
+        "expandable", "extend", "fail", "finish", "given", "kept_ids", "next_round", "node",
+        "outcome", "parent", "path", "program", "pruned", "round", "run", "score", "set_prior",
+        "set_score", "state", "step", "terminal", "ticket", "value" }
     local PARTS = { "stop", "expand", "make", "score_all", "score", "prior", "commit" }
     local VALUES = { 0, 1, -1, 1 << 40, math.mininteger, 0.5, "x", {}, print, true }
 

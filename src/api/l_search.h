@@ -45,8 +45,8 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
-    CALL_SELECT,  /* () -> list of tickets, whether max_iterations left none of them */
-    CALL_BACK_UP, /* (tickets) -> ids that are pruned, or nil */
+    CALL_SELECT,       /* () -> list of tickets, whether max_iterations left none of them */
+    CALL_BACK_UP,      /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
 

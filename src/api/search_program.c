@@ -77,54 +77,29 @@ static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t 
     call(L, p, 2);
 }
 
-/* Calls cost(state, child_state, node) or key(child_state). */
-static void call_for_item(lua_State *L, Core *core, Program *p, Callback callback, uint32_t node)
+/* Calls expand(state, k, node), cost(state, child_state, node), key(child_state), or another
+ * callback with (state, node), about the node `id`. */
+static inline void call_with_state(lua_State *L, Core *core, Program *p, Callback callback,
+                                   uint32_t id)
 {
-    bool is_root = node == SEARCH_NO_NODE, wants_node = core->wants_node[callback];
+    const Search *s = &core->search;
+    bool is_key = callback == CALL_KEY && s->rounds > 1;
     lua_settop(L, TOP);
     p->calling = (uint8_t)callback;
-    p->node = is_root ? 0 : node;
+    p->node = id;
     lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
-    if (callback == CALL_COST || is_root)
-        lua_rawgeti(L, STATES, core_slot(p->node));
-    if (!is_root)
+    if (!is_key)
+        lua_rawgeti(L, STATES, core_slot(id));
+    if (is_key || callback == CALL_COST)
         lua_pushvalue(L, STATE);
-    if (wants_node)
-        core_push_node(L, core, SELF, p->node, 0, true);
-    call(L, p, lua_gettop(L) - TOP - 1);
-}
-
-/* Calls a callback about the child that is scored, whose state is at CHILD_STATE. */
-static inline void call_for_child(lua_State *L, Core *core, Program *p, Callback callback)
-{
-    bool wants_node = core->wants_node[callback];
-    lua_settop(L, CHILD_STATE);
-    p->calling = (uint8_t)callback;
-    p->node = p->child;
-    if (callback == CALL_SIMULATE)
-        lua_rawgeti(L, CALLBACKS, CALL_SIMULATE + 1);
-    else
-        lua_pushvalue(L, callback == CALL_EVALUATE ? EVALUATE_FN : IS_TERMINAL_FN);
-    lua_pushvalue(L, CHILD_STATE);
-    if (wants_node)
-        core_push_node(L, core, SELF, p->child, 0, callback == CALL_SIMULATE);
-    call(L, p, 1 + wants_node);
-}
-
-static void call_expand(lua_State *L, Core *core, Program *p, const SearchTicket *t)
-{
-    lua_settop(L, TOP);
-    p->calling = CALL_EXPAND;
-    p->node = t->node;
-    lua_pushvalue(L, EXPAND_FN);
-    lua_rawgeti(L, STATES, core_slot(t->node));
-    if (t->k == SEARCH_ALL)
+    if (callback == CALL_EXPAND && s->tickets.items[p->ticket].k == SEARCH_ALL)
         lua_pushnil(L);
-    else
-        lua_pushinteger(L, t->k);
-    if (core->wants_node[CALL_EXPAND])
-        core_push_node(L, core, SELF, t->node, (lua_Integer)p->ticket + 1, true);
-    call(L, p, 2 + core->wants_node[CALL_EXPAND]);
+    else if (callback == CALL_EXPAND)
+        lua_pushinteger(L, s->tickets.items[p->ticket].k);
+    if (core->wants_node[callback])
+        core_push_node(L, core, SELF, id, callback == CALL_EXPAND ? (lua_Integer)p->ticket + 1 : 0,
+                       callback != CALL_EVALUATE && callback != CALL_IS_TERMINAL);
+    call(L, p, lua_gettop(L) - TOP - 1);
 }
 
 /* Whether the results on the stack are those of a callback that failed: nil, message. */
@@ -302,7 +277,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 search_end(s, OUTCOME_MAX_DURATION);
                 break;
             }
-            AWAIT(call_expand(L, core, p, t));
+            AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
             program_take_list(L, s, p, t);
             p->step = STEP_ITEM;
             break;
@@ -322,7 +297,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             break;
         case STEP_COST:
             if (asks[CALL_COST]) {
-                AWAIT(call_for_item(L, core, p, CALL_COST, t->node));
+                AWAIT(call_with_state(L, core, p, CALL_COST, t->node));
                 t->cost = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : -1;
                 if (!(t->cost >= 0))
                     program_refuse(L, p, "a number >= 0", RESULT);
@@ -333,7 +308,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_MAKE;
             if (asks[CALL_KEY]) {
                 p->step = STEP_KEY;
-                AWAIT(call_for_item(L, core, p, CALL_KEY, t->node));
+                AWAIT(call_with_state(L, core, p, CALL_KEY, s->rounds > 1 ? t->node : 0));
                 bool is_made = program_take_key(L, core, p, t);
                 p->step = t->node == SEARCH_NO_NODE ? STEP_SCORE_ALL
                           : is_made                 ? STEP_MAKE
@@ -366,14 +341,12 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 p->step = STEP_SCORED;
                 break;
             }
-            lua_settop(L, TOP);
-            lua_rawgeti(L, STATES, core_slot(p->child));
             p->step = STEP_EVALUATE;
             /* fall through */
         case STEP_EVALUATE: {
             const SearchNode *node = search_node(s, p->child);
             if (asks[CALL_EVALUATE] && !node->given) {
-                AWAIT(call_for_child(L, core, p, CALL_EVALUATE));
+                AWAIT(call_with_state(L, core, p, CALL_EVALUATE, p->child));
                 set_score(s, p->child, program_take_score(L, core, p, RESULT));
             } else if (node->given || !asks[CALL_EVALUATE_ALL]) {
                 set_score(s, p->child, node->given ? node->score : 0);
@@ -383,7 +356,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             /* fall through */
         case STEP_IS_TERMINAL:
             if (asks[CALL_IS_TERMINAL]) {
-                AWAIT(call_for_child(L, core, p, CALL_IS_TERMINAL));
+                AWAIT(call_with_state(L, core, p, CALL_IS_TERMINAL, p->child));
                 if (program_take_boolean(L, p))
                     search_node(s, p->child)->terminal = true;
             }
@@ -391,7 +364,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             /* fall through */
         case STEP_SIMULATE:
             if (asks[CALL_SIMULATE] && p->child != 0 && !search_node(s, p->child)->terminal) {
-                AWAIT(call_for_child(L, core, p, CALL_SIMULATE));
+                AWAIT(call_with_state(L, core, p, CALL_SIMULATE, p->child));
                 *search_simulated(s, p->child) = program_take_score(L, core, p, RESULT);
             }
             p->step = STEP_OWN;
@@ -463,9 +436,6 @@ static int start(lua_State *L, Program *p, Step step, Step until)
     core_push_table(L, SELF, CORE_STATES);
     core_push_table(L, SELF, CORE_CALLBACKS);
     core_push_table(L, SELF, CORE_KEYS);
-    lua_rawgeti(L, CALLBACKS, CALL_EXPAND + 1);
-    lua_rawgeti(L, CALLBACKS, CALL_EVALUATE + 1);
-    lua_rawgeti(L, CALLBACKS, CALL_IS_TERMINAL + 1);
     lua_settop(L, TOP);
     for (int i = 0; i < KEPT && lua_isuserdata(L, PROGRAM); i++) {
         lua_getiuservalue(L, PROGRAM, i + 1);

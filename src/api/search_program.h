@@ -14,15 +14,11 @@ enum {
     STATES,
     CALLBACKS,
     KEYS,
-    EXPAND_FN,
-    EVALUATE_FN,
-    IS_TERMINAL_FN,
     LIST,   /* what expand returned */
     SCORES, /* its second result, or nil */
     PLACES, /* for a policy in Lua: by place the id */
     STATE,  /* the next child's */
     TOP = STATE,
-    CHILD_STATE,        /* of the child that is scored */
     KEPT = STATE - LIST /* slots from LIST on are user values of a program of one ticket */
 };
 
