@@ -8,8 +8,7 @@
 
 #include "core/search_policy.h"
 
-/* Packed: 20 bytes rather than 24, since a heap may hold most of a tree. */
-typedef struct __attribute__((packed, aligned(4))) HeapEntry {
+typedef struct HeapEntry {
     double key, h;
     uint32_t id;
 } HeapEntry;
