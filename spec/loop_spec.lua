@@ -159,7 +159,8 @@ describe("nothing in src except the loop", function()
 
     it("waits for anything", function()
         local calls = "(^|[^>.[:alnum:]_])(p?poll|p?select|epoll_[a-z0-9]+|nanosleep|sleep)\\s*\\("
-        assert.equal("", matches(calls, "none"))
+        -- A script that waits for a confined program cannot go on, and may be outside of any task.
+        assert.equal("", matches(calls, "src/api/confine.c"))
     end)
 
     it("uses libuv", function()

@@ -57,9 +57,9 @@ describe("with 64 descriptors", function()
 
     it("a call is tried again if nearly all are in use elsewhere", function()
         assert.equal("2\tnil\n", run(s, 64, [[
-            m = require("ponder.model").open("openai:m", { max_in_flight = 1, max_retries = 5 })
+            m = require("ponder.model").open("openai:m", { concurrency = 1, max_retries = 5 })
             m:chat { messages = { { role = 'user', content = 'first' } } }
-            m = require("ponder.model").open("openai:m", { max_in_flight = 1, max_retries = 5,
+            m = require("ponder.model").open("openai:m", { concurrency = 1, max_retries = 5,
                 base_url = os.getenv("OPENAI_BASE_URL"):gsub("127.0.0.1", "localhost") })
             hold_all_but(0)
             task.spawn(function()

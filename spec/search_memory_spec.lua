@@ -68,14 +68,8 @@ describe("a search without memory", function()
         puct = { "puct", POLICY .. [[
             opts.prior = function(states) return table.move({ 1, 2, 3 }, 1, #states, 1, {}) end
             opts.reflect = function(s) return s[1] end]] },
-        ab_mcts = { "ab_mcts", POLICY .. 'opts.actions = { "a", "b" }' },
-        mixed = { "ab_mcts", POLICY .. 'opts.posterior = "mixed"' },
         astar = { "astar", PATH .. "opts.key = function(s) return s[1] % 50 end" },
         idastar = { "idastar", PATH .. 'opts.retain = "path"' },
-        dvts = { "dvts", POLICY .. "opts.subtrees, opts.k = 2, 2" },
-        evolve = { "evolve", POLICY .. [[
-            opts.islands, opts.population, opts.migrate_every = 2, 3, 2
-            opts.features = function(s) return s[1] % 3 end]] },
     } do
         it("fails with an error, " .. name, function()
             local made = memory.sweep(SEARCH:format(case[1], 1, "batch = 2,", case[2]), 13)
