@@ -3,7 +3,6 @@
 --- Versions up to 2025-11-25 begin with `initialize`. 2026-07-28 has none: each request names its
 --- version in `params._meta`, and each result is marked complete.
 
-local base64 = require "ponder.base64"
 local json = require "ponder.json"
 
 local protocol = {}
@@ -11,6 +10,8 @@ local protocol = {}
 --- Versions that `initialize` can negotiate, newest first.
 protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18" }
 protocol.STATELESS = "2026-07-28"
+--- The version of a request whose header names none; some clients name it in any session.
+protocol.ASSUMED = "2025-03-26"
 
 protocol.VERSION_FIELD = "io.modelcontextprotocol/protocolVersion"
 protocol.CAPABILITIES_FIELD = "io.modelcontextprotocol/clientCapabilities"
@@ -72,17 +73,6 @@ end
 ---@return string
 function protocol.tool_name(name)
     return (name:gsub("[^%w_.-]", "_"):sub(1, 128))
-end
-
----A text as the value of a header that repeats a part of the body (SEP-2243): base64 unless it is
----plain.
----@param text string
----@return string
-function protocol.header_value(text)
-    if text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $" and not text:find "^=%?" then
-        return text
-    end
-    return "=?base64?" .. base64.encode(text) .. "?="
 end
 
 return protocol

@@ -9,6 +9,7 @@
 
 local foreign = require "ponder.serve.foreign"
 local json = require "ponder.json"
+local mirror = require "ponder.mcp.mirror"
 local name = require "ponder.model.name"
 local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
@@ -52,22 +53,23 @@ function web.open(opts, label, receive)
         net = transport.shared(), answers = 0 }, Web)
 end
 
-local function headers_for(self, message)
+local function headers_for(self, message, call)
     local headers = { ["content-type"] = "application/json",
         accept = "application/json, text/event-stream", ["mcp-session-id"] = self.session,
         ["mcp-protocol-version"] = self.version }
     if self.version == protocol.STATELESS and message then
         headers["mcp-method"] = message.method
-        headers["mcp-name"] = message.method == "tools/call"
-            and protocol.header_value(message.params.name) or nil
+        headers["mcp-name"] = message.method == "tools/call" and mirror.value(message.params.name)
+            or nil
+        options.merge(headers, call and call.headers)
     end
     options.merge(headers, self.given)
     return headers
 end
 
-local function request_for(self, message, timeout_ms)
+local function request_for(self, message, timeout_ms, call)
     return { url = self.url, method = message and "POST" or "DELETE", timeout_ms = timeout_ms,
-        headers = headers_for(self, message), body = message and json.encode(message) or nil,
+        headers = headers_for(self, message, call), body = message and json.encode(message) or nil,
         stream = message and message.id and "sse" or nil, idle_timeout_ms = timeout_ms,
         max_line_bytes = protocol.MAX_MESSAGE, max_event_bytes = protocol.MAX_MESSAGE,
         max_body_bytes = protocol.MAX_MESSAGE }
@@ -155,7 +157,7 @@ function Web:exchange(message, call)
     local invalid
     self.answers = 0
     local is_first = message.method == "initialize" -- needs the headers, complete only at the end
-    local request = request_for(self, message, call.timeout_ms)
+    local request = request_for(self, message, call.timeout_ms, call)
     local function on_event(_, data)
         if data:find "%S" and not self.receive((foreign.decode(data))) then
             invalid = data

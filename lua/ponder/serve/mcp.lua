@@ -86,7 +86,7 @@ function Mcp:session_of(r, message)
     local function refuse(code, text, data)
         return nil, 400, protocol.failure(message.id, code, text, data)
     end
-    if version and version ~= protocol.STATELESS
+    if version and version ~= protocol.STATELESS and version ~= protocol.ASSUMED
         and not options.has(protocol.WITH_INITIALIZE, version) then
         return refuse(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version", {
             requested = version, supported = json.array { protocol.STATELESS,
