@@ -109,21 +109,6 @@ describe("ponder.options", function()
         assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
     end)
 
-    it("names a line of the caller after a tail call, too", function()
-        local function check(opts) local _ = options.check("f", opts, schema, 2) end
-        local function tail() return check { k = 0 } end
-        local function with_function()
-            return check { k = 0, expand = function() end }
-        end
-        local line = debug.getinfo(1, "l").currentline - 2
-        local _, message = pcall(function() local _ = tail() end)
-        assert.matches("^spec/options_spec.lua:%d+: f: opts.k must be", message)
-        _, message = pcall(with_function)
-        assert.matches(("^spec/options_spec.lua:%d: f: "):format(line), message)
-        _, message = pcall(tail)
-        assert.matches("^%S+:%d+: f: opts.k must be", message)
-    end)
-
     it("refuses former names with the new ones", function()
         local rules = { width = { type = "integer", was = "columns" }, budget = { type = "table",
             fields = { max_cost = { type = "number", min = 0, was = "cost" } },

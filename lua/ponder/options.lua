@@ -239,30 +239,6 @@ local function expectation(value, rule)
     return options.alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
--- Raises at a level counted from the caller of this function. After a tail call, which leaves no
--- line of the caller: at the first function in its options, else at the next caller with a line.
-local function raise(message, level, opts)
-    local at = level > 0 and debug.getinfo(level + 1, "Sl")
-    if level == 0 or at and at.currentline > 0 and not debug.getinfo(level, "t").istailcall then
-        error(message, level > 0 and level + 1 or 0)
-    end
-    local file, line
-    for _, value in pairs(type(opts) == "table" and opts or {}) do
-        local of = type(value) == "function" and debug.getinfo(value, "S")
-        if of and of.what ~= "C" and (not line or of.linedefined < line) then
-            file, line = of.short_src, of.linedefined
-        end
-    end
-    while not line and at do
-        level = level + 1
-        at = debug.getinfo(level, "Sl")
-        if at and at.currentline > 0 then
-            file, line = at.short_src, at.currentline
-        end
-    end
-    error(line and ("%s:%d: %s"):format(file, line, message) or message, 0)
-end
-
 local check_fields
 
 ---Checks one value against one rule, for fields that are not options.
@@ -444,7 +420,7 @@ function options.check(where, opts, schema, level)
     local known = derived[schema] or derive(schema)
     opts = plain(opts, known.names)
     if not check_given(opts, schema, known, checked) then
-        raise(("%s: %s"):format(where, first_mistake(opts, schema, known, "opts.")), level, opts)
+        error(("%s: %s"):format(where, first_mistake(opts, schema, known, "opts.")), level)
     end
     return checked
 end

@@ -281,7 +281,7 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
     if (status == STORE_OK)
         return STORE_OK;
     disconnect(s);
-    if (o->mode == STORE_CREATE) {
+    if (o->mode == STORE_CREATE && s->locked) { /* else others may have opened it */
         unlink(path);
         for (int i = 0; i < SUFFIXES; i++) {
             char name[NAME_SIZE];

@@ -6,6 +6,7 @@ local flights = require "ponder.model.cache.flight"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
+local task = require "ponder.task"
 
 local file = {}
 
@@ -40,15 +41,22 @@ local function open_as(path, mode)
         version = VERSION, kind = "response cache", schema = SCHEMA })
 end
 
--- For writing if possible.
+local TRIES, PAUSE_S = 40, 0.025
+
+-- For writing if possible. Another process may be creating the same file.
 local function open_store(path)
-    local db, message, code = open_as(path, "write")
-    if code == "NOT_FOUND" then
-        db, message, code = open_as(path, "create")
-    end
-    if code == "EXISTS" then -- another process has just created it
+    local db, message, code
+    for _ = 1, TRIES do
         db, message, code = open_as(path, "write")
-    elseif code == "READ_ONLY" then
+        if code == "NOT_FOUND" then
+            db, message, code = open_as(path, "create")
+        end
+        if code ~= "EXISTS" and code ~= "LOCKED" or not task.current() then
+            break
+        end
+        task.sleep(PAUSE_S)
+    end
+    if code == "READ_ONLY" then
         return (open_as(path, "read")), message, code
     end
     return db, message, code
@@ -74,7 +82,12 @@ end
 ---@return string? message begins with the path
 ---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its directory)
 function file.open(path, warn)
-    local db, message, code = open_store(path)
+    local db, message, code
+    if task.current() then
+        db, message, code = task.with_context("outside", true, open_store, path)
+    else
+        db, message, code = open_store(path)
+    end
     if not db and not PASSING[code] then
         return nil, message, code
     end
