@@ -245,9 +245,13 @@ static StoreStatus open_claimed(Store *s, const char *path, const StoreOptions *
     if (status == STORE_OK)
         status = connect(s, real_path, e);
     if (status == STORE_OK)
+        status = run(s, "BEGIN", e); /* one view, while another process may write the schema */
+    if (status == STORE_OK) {
         status = check_kind(s, o, &empty, e);
-    if (status == STORE_OK)
-        status = check_size(s, e);
+        if (status == STORE_OK)
+            status = check_size(s, e);
+        run(s, "ROLLBACK", NULL);
+    }
     if (status == STORE_OK && (s->writable || o->check))
         status = check_content(s, e);
     if (status == STORE_OK && s->writable) {
