@@ -75,7 +75,7 @@ function Spool:put(place, encoded)
 end
 
 ---The records, by their places; nothing may be added any more.
----@return ponder.eval.Record[] list read-only; each access reads the record anew
+---@return ponder.eval.Record[] list read-only; each access reads the record again
 function Spool:records()
     local list, count, file = {}, 0, self.file
     for _, place in ipairs(self.places) do

@@ -40,6 +40,7 @@
 --- reason (the caller finishes the machine). `min_nodes` is min_nodes_for_aggregation at that time.
 
 local machine = require "ponder.machine.core"
+local options = require "ponder.options"
 local lineage = require "ponder.got.lineage"
 
 local NEUTRAL = 0.5
@@ -53,7 +54,7 @@ local CHAIN_AGGREGATE_SCORE = 1.0
 ---@field private _generated integer thoughts asked for
 ---@field private _refinements integer
 ---@field private _winner integer? of the vote, once complete
-local Got = lineage.methods()
+local Got = options.merge({}, lineage.methods)
 
 ---The score by which thoughts are compared.
 ---@param index integer
@@ -85,9 +86,12 @@ local function nodes_left(self)
     return math.max(self.options.max_nodes - #self._nodes, 0)
 end
 
+local function round_size(self)
+    return self.options.chain and 1 or math.min(nodes_left(self), self.options.branching_factor)
+end
+
 local function ask_round(self, from)
-    local count = self.options.chain and 1
-        or math.min(nodes_left(self), self.options.branching_factor)
+    local count = round_size(self)
     self._current, self._thoughts_in, self._pending = from, 0, {}
     self._generated = self._generated + count
     return ask(self, "generating", "generate_thought", 0, count)
@@ -177,10 +181,10 @@ local function after_scores(self, min_nodes)
 end
 
 local function chain_thought(self, node, min_nodes)
-    local options = self.options
-    if #self._nodes >= options.max_nodes then
+    local limits = self.options
+    if #self._nodes >= limits.max_nodes then
         return finish(self, "max_nodes", node)
-    elseif self._nodes[node].depth >= options.max_depth then
+    elseif self._nodes[node].depth >= limits.max_depth then
         return finish(self, "max_depth", node)
     elseif #self._nodes >= min_nodes and self._generated >= 2 then
         return ask_aggregate(self)
@@ -198,8 +202,7 @@ function Got:start(call_id, now)
     machine.start(self, call_id, now)
     self._root = self:add_node(nil, 0)
     self._current = self._root
-    local count = self.options.chain and 1
-        or math.min(nodes_left(self), self.options.branching_factor)
+    local count = round_size(self)
     self._generated = count
     if count == 0 then
         return finish(self, "max_nodes", self._root)
@@ -469,10 +472,10 @@ local class = machine.class({
 
 return {
     transitions = class.transitions,
-    ---@param options table complete and checked
+    ---@param checked table complete and checked
     ---@return GotCore
-    new = function(options)
-        local self = class.new(options)
+    new = function(checked)
+        local self = class.new(checked)
         lineage.begin(self)
         self._pending, self._thoughts_in, self._generated, self._refinements = {}, 0, 0, 0
         return self

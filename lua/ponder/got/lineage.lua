@@ -163,14 +163,7 @@ function lineage.begin(self)
     self._nodes, self._edges, self._first_leaf = {}, {}, 1
 end
 
----A copy of the methods, for a class that adds its own.
----@return table<string, function>
-function lineage.methods()
-    local methods = {}
-    for name, method in pairs(Nodes) do
-        methods[name] = method
-    end
-    return methods
-end
+--- For a class that adds its own.
+lineage.methods = Nodes
 
 return lineage

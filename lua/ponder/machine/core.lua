@@ -4,6 +4,8 @@
 --- A busy machine has open calls. A call has an id, a kind and a subject, which says what it is
 --- about. The first call has the id that `start` was given, the others "c1", "c2"...
 
+local options = require "ponder.options"
+
 local core = {}
 
 local LAST_NUMBER = 1 << 53
@@ -233,12 +235,7 @@ end
 ---@return {new: (fun(options: table?): MachineCore), transitions: {from: string, to: string, on:
 ---  string}[]}
 function core.class(kind, methods)
-    local index = {}
-    for _, list in ipairs { Core, methods or {} } do
-        for name, method in pairs(list) do
-            index[name] = method
-        end
-    end
+    local index = options.merge(options.merge({}, Core), methods)
     kind.metatable = { __index = index, __name = "ponder.core." .. kind.name }
     kind.is_status, kind.is_call, kind.moves = {}, {}, {}
     local transitions = {}
@@ -253,9 +250,9 @@ function core.class(kind, methods)
         transitions[i] = { from = move[1], to = move[2], on = move[3] }
     end
     return {
-        new = function(options)
+        new = function(checked)
             return setmetatable({ _kind = kind, _status = "idle", _next = 1, _open = {},
-                _queue = {}, _first = 1, _last = 0, _count = 0, options = options },
+                _queue = {}, _first = 1, _last = 0, _count = 0, options = checked },
                 kind.metatable)
         end,
         transitions = transitions,

@@ -119,7 +119,7 @@ end
 -- The tree
 
 -- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent. Of
--- its open children in lists: their ids, arms and posteriors (nil where they are to be made anew).
+-- its open children in lists: their ids, arms and posteriors (nil where they must be made again).
 local function new_node(place, parent)
     return { gen = new_arm(), cont = new_arm(), self = new_arm(), place = place, parent = parent,
         children = {}, open_children = 0, buckets = {}, largest = 0 }
