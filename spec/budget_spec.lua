@@ -3,9 +3,8 @@
 local budgets = require "ponder.task.budget"
 local fake = require "model_fake"
 local help = require "task_help"
-local holds = require "ponder.task.hold"
 local model = require "ponder.model"
-local model_budget = require "ponder.model.budget"
+local model_call = require "ponder.model.call"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
 
@@ -265,10 +264,10 @@ describe("a budget of money", function()
             local max_cost = 0.1 + 0.2 + 0.3
             local one, begun = budgets.new { max_cost = max_cost }, {}
             for i, cost in ipairs { 0.1, 0.2, 0.3 } do
-                begun[i] = holds.new(one, nil, { tokens = 0, cost = cost }):reserve()
+                begun[i] = budgets.hold(one, { tokens = 0, cost = cost }):reserve()
             end
             for _, hold in ipairs(begun) do hold:settle(nil, 0) end
-            local last = holds.new(one, nil, { tokens = 0, cost = max_cost })
+            local last = budgets.hold(one, { tokens = 0, cost = max_cost })
             assert.is_true(task.timeout(1, last.reserve, last) == last)
         end)
     end)
@@ -440,18 +439,18 @@ describe("a reply that did not come from the network", function()
             client.use(function(one, next) request = one; return next(one) end)
             local draft = { samples = {}, usage = { input_tokens = 300, output_tokens = 200 } }
             ask(m)
-            model_budget.charge(request, draft) -- no budget: nothing to charge
+            model_call.charge(request, {}, draft) -- no budget: nothing to charge
             task.with_budget({ max_calls = 3, max_cost = 5 }, function()
                 task.with_budget({}, function()
-                    model_budget.charge(request, draft)
-                    model_budget.charge(request, nil, "no", "AUTH")
+                    model_call.charge(request, {}, draft)
+                    model_call.charge(request, {}, nil, "no", "AUTH")
                     assert.same({ 2, 1, 500, 0.7 }, { task.spent().calls, task.spent().failed,
                         task.spent().tokens, task.spent().cost })
-                    model_budget.charge(request, nil, "refused", "BUDGET")
+                    model_call.charge(request, {}, nil, "refused", "BUDGET")
                     draft.origin = "cache"
-                    model_budget.charge(request, draft)
+                    model_call.charge(request, {}, draft)
                     assert.equal(2, task.spent().calls)
-                    model_budget.charge(request, nil, "late", "TIMEOUT")
+                    model_call.charge(request, {}, nil, "late", "TIMEOUT")
                     assert.is_true(task.spent().tokens > 1500)
                 end)
                 local _, message = ask(m)
@@ -459,14 +458,15 @@ describe("a reply that did not come from the network", function()
             end)
             task.with_budget({ max_calls = 0 }, function()
                 task.with_budget({}, function()
-                    model_budget.charge(request, nil, "as it was said", "BUDGET")
+                    model_call.charge(request, {}, nil, "as it was said", "BUDGET")
                     assert.is_nil(task.spent().spent)
                 end)
                 assert.equal("as it was said", task.spent().spent)
             end)
             draft.origin = nil
             task.with_budget({}, function()
-                model_budget.charge(request, draft, nil, nil, nil, 2, 1)
+                model_call.charge(request, { { code = "TIMEOUT" }, { code = "TIMEOUT" },
+                    { code = "KILLED" } }, draft)
                 local spent = task.spent()
                 assert.same({ 2, 1 }, { spent.calls, spent.failed })
                 assert.equal(3 * (spent.estimated_tokens // 3), spent.tokens - 500)
@@ -538,7 +538,7 @@ describe("usage that servers report", function()
             output_tokens = 1 << 40, other = 0 / 0 }, cost = 0 / 0 } end }
         help.run(function()
             task.with_budget({ max_total_tokens = math.maxinteger }, function()
-                for _ = 1, 5000 do model_budget.ask(m, { messages = {} }) end
+                for _ = 1, 5000 do model_call.ask(m, { messages = {} }) end
                 assert.equal(1 << 53, task.spent().tokens)
                 assert.same({ input_tokens = 5000 << 40, output_tokens = 5000 << 40,
                     total_tokens = 1 << 53 }, task.spent().usage)
@@ -666,7 +666,7 @@ describe("no budget is overshot", function()
         local used = { calls = 0, tokens = 0, cost = 0 }
         local m = open(function(request)
             used.calls = used.calls + 1
-            local most = request:cost()
+            local most = request:upper_bound()
             task.sleep(draw(random, 100) / 10)
             if random() % 10 == 0 then return nil, "no", "AUTH" end
             local usage = { input_tokens = draw(random, most.input_tokens),

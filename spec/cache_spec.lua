@@ -126,9 +126,8 @@ describe("a repeated request", function()
             raw = { n = 1e300, list = {}, missing = require("ponder.json").null } }
         help.run(function()
             local replies <close> = assert(cache.open(dir.path .. "/c.db"))
-            local request = setmetatable({ sample = 1, provider = "p", model = "m", cache = true,
-                body = {} }, { __index = getmetatable(require("ponder.model.request").new {
-                    target = { provider = {} } }) })
+            local request = require("ponder.model.request").new { sample = 1, provider = "p",
+                model = "m", cache = true, target = { provider = {} } }
             local first = replies:answer(request, function() return draft end)
             assert.equal(draft, first)
             local second = replies:answer(request, error)

@@ -339,10 +339,10 @@ describe("the random numbers of a run", function()
 end)
 
 describe("the budget of a run", function()
-    local model_budget = require "ponder.model.budget"
+    local model_call = require "ponder.model.call"
 
     local function chat(m)
-        return model_budget.ask(m, { messages = { { role = "user", content = "hello" } } })
+        return model_call.ask(m, { messages = { { role = "user", content = "hello" } } })
     end
 
     local function open()

@@ -372,11 +372,13 @@ end
 local function check_given(opts, schema, known, checked)
     for name, value in pairs(opts) do
         local rule = schema[name]
-        local kept, problem
-        if rule then
-            kept, problem = options.check_value(value, rule)
+        local kept, problem = value, nil
+        if not rule then
+            return false
+        elseif type(value) ~= rule.type or rule.type == "number" or rule.enum or rule.fields then
+            kept, problem = options.check_value(value, rule) -- else it is right as it is
         end
-        if not rule or problem then
+        if problem then
             return false
         end
         checked[name] = kept

@@ -3,7 +3,7 @@
 
 local budgets = require "ponder.task.budget"
 local json = require "ponder.json"
-local model_budget = require "ponder.model.budget"
+local model_call = require "ponder.model.call"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local runs = require "ponder.run"
@@ -192,7 +192,7 @@ end
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    return budgets.within(self.budget, model_budget.ask, m, call)
+    return budgets.within(self.budget, model_call.ask, m, call)
 end
 
 local ENOUGH = {} -- raised to end the other samples

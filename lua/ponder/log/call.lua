@@ -1,13 +1,17 @@
 --- A model call in the log: a row of `calls`.
 
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
 local scheduler = require "ponder.task.scheduler"
+local tally = require "ponder.tally"
 
 local call = {}
 
----@class ponder.log.Asked a model call's request, as columns of `calls`, and its accounting
+local count = tally.count
+
+---@class ponder.log.Asked a model call: columns of `calls`, and what else the model tells
 ---@field identity string equal requests have equal identities
 ---@field provider string
 ---@field model string
@@ -15,21 +19,18 @@ local call = {}
 ---@field samples integer
 ---@field request string
 ---@field metadata string?
----@field attempts integer sent by this process
----@field failures ponder.log.Failure[] failed ones among these attempts
----@field clock (fun(): number)? the log's clock, once the call is asked
----@field describe fun(self): string
----@field is_reply fun(self, reply: any): boolean whether it has the fields of a reply
----@field replace_prompt fun(self, text: string) for a fork that edits the prompt; `identity` stays
----@field answer fun(self, reply: table?): ponder.log.AnswerRow
----@field charge fun(self, results: table, failures: ponder.log.Failure[])
----@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)
-
----@class ponder.log.AnswerRow columns of `calls`, and
----@field origin "live"|"cache"|"log"
----@field total_tokens integer?
----@field cost number?
----@field saved_cost number? what the answer would have cost live, if it was not asked live
+---@field label string of the model, for people
+---@field messages table[]
+---@field replace_prompt fun(text: string) for a fork that edits the prompt; `identity` stays
+---@field clock (fun(): number)? set here, once the call is asked
+---@field played ponder.log.Failure[]? set here: the log of this run answers it, after these
+---@field lost ponder.log.Failure[]? set here: the log of this run has it without an answer, with
+---  these failed attempts
+---@field in_flight boolean? likewise: an attempt was sent, and its outcome is unknown
+---@field attempts integer set by the model: sent by this process
+---@field failures ponder.log.Failure[] likewise, failed ones among these attempts
+---@field queued_at number? likewise, like `sent_at`, on `clock`
+---@field cost number? likewise, at nominal price, whoever answers
 
 ---@class ponder.log.Failure columns of `attempts`
 
@@ -47,14 +48,50 @@ function call.new(asked)
         node = nil, purpose = nil }, Call)
 end
 
+local LABEL_BYTES = 60
+
 --- The operation in a few words, for people.
----@return string
+---@return string "the call to openai:gpt-5-mini (Use 4 4 6 8 to make...)"
 function Call:describe()
-    return self.asked:describe()
+    local messages = self.asked.messages
+    local content = messages[#messages].content or ""
+    local text = (type(content) == "string" and content or json.encode(content)):gsub("%s+", " ")
+    if #text > LABEL_BYTES then
+        text = quote.head(text, LABEL_BYTES - 3) .. "..."
+    end
+    return ("the call to %s (%s)"):format(self.asked.label, text)
 end
 
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
+
+local SAMPLE = { text = "string", reasoning = "string", tool_calls = "table" }
+
+--- Whether a value has the form of a reply (ponder.model.Draft).
+---@param value any
+---@return boolean
+function call.is_reply(value)
+    if type(value) ~= "table" or type(value.samples) ~= "table"
+        or value.usage ~= nil and type(value.usage) ~= "table" then
+        return false
+    end
+    for _, sample in ipairs(value.samples) do
+        if type(sample) ~= "table" then
+            return false
+        end
+        for name, kind in pairs(SAMPLE) do
+            if sample[name] ~= nil and type(sample[name]) ~= kind then
+                return false
+            end
+        end
+        for _, tool_call in ipairs(sample.tool_calls or {}) do
+            if type(tool_call) ~= "table" then
+                return false
+            end
+        end
+    end
+    return true
+end
 
 ---Encodes a reply. Removes the server's own form from it if that is not JSON (it may hold an
 ---infinity), so that a replay gets the same.
@@ -115,11 +152,18 @@ function Call:ask_again(log)
         log.session, log.clock(), self.run, self.id)
 end
 
-local function write_answer(self, log, status, reply, row, message, code)
-    log:write(ANSWER, self.run, self.id, status, row.origin, row.queued_at, row.sent_at,
-        log.clock(), reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
-        row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
-        row.cache_write_tokens, row.reasoning_tokens, row.cost)
+local NOTHING = {}
+
+local function write_answer(self, log, status, draft, message, code)
+    local asked, reply = self.asked, draft or NOTHING
+    local usage = reply.usage or NOTHING
+    log:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
+        asked.sent_at, log.clock(), draft and call.encode(draft), code, message,
+        tonumber(reply.latency_ms), tonumber(reply.time_to_first_ms),
+        math.tointeger(reply.attempts) or asked.attempts, count(usage.input_tokens),
+        count(usage.output_tokens), tally.total(usage), count(usage.cache_read_tokens),
+        count(usage.cache_write_tokens), count(usage.reasoning_tokens),
+        reply.origin and 0.0 or asked.cost)
 end
 
 local function write_failures(self, log)
@@ -137,16 +181,10 @@ end
 function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
-    if not draft then
-        local text = partial and call.encode(partial)
-        write_answer(self, log, "error", text, self.asked:answer(partial), message, code)
-        return results
+    if draft and draft.origin then
+        log:count_saved(self.asked.cost)
     end
-    local row = self.asked:answer(draft)
-    if draft.origin then
-        log:count_saved(row.saved_cost)
-    end
-    write_answer(self, log, "ok", call.encode(draft), row)
+    write_answer(self, log, draft and "ok" or "error", draft or partial, message, code)
     return results
 end
 
@@ -171,15 +209,14 @@ end
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@param what ponder.log.Call the call that asks
 ---@return table? results `failures`: the failed attempts; nil if the row is damaged
-function call.results(db, run, id, what)
+function call.results(db, run, id)
     local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
         .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
         .. "WHERE run = ?1 AND id = ?2", run, id)
     local draft = reply and json.decode(reply)
     local failures = has_failed == 1 and failures_of(db, run, id) or {}
-    if reply and not what.asked:is_reply(draft) or status == "ok" and not draft then
+    if reply and not call.is_reply(draft) or status == "ok" and not draft then
         return nil
     elseif status == "ok" then
         return { draft, n = 1, failures = failures }
@@ -187,19 +224,14 @@ function call.results(db, run, id, what)
     return { nil, message, code, draft, n = 4, failures = failures }
 end
 
---- Charges an answer replayed from the log of the same run: an earlier process paid for it.
----@param results table
-function Call:charge_played(results)
-    self.asked:charge(results, results.failures)
-end
-
---- Charges a call that the log of the same run does not answer: it may have been paid for.
+--- Finds what previous processes may have paid for a call that the log of this run does not answer.
 ---@param db userdata
 ---@param run integer
 ---@param id integer
-function Call:charge_lost(db, run, id)
+function Call:find_lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
-    self.asked:charge_lost(failures_of(db, run, id), status == nil or status == "cancelled")
+    self.asked.lost = failures_of(db, run, id)
+    self.asked.in_flight = status == nil or status == "cancelled"
 end
 
 --- Stores an answer copied from another log.
@@ -212,10 +244,8 @@ function Call:copy(log, results)
     if reply then
         reply.origin = "log"
     end
-    local row = self.asked:answer(reply)
-    row.cost = 0.0
-    write_answer(self, log, draft and "ok" or "error", reply and call.encode(reply), row, message,
-        code)
+    self.asked.cost = 0.0
+    write_answer(self, log, draft and "ok" or "error", reply, message, code)
 end
 
 return call

@@ -133,9 +133,6 @@ function effect.results(db, run, id)
     return { false, raised and raised[2] or not value and message or nil, n = 2 }
 end
 
----@param results table
-function Effect:charge_played(results) end -- luacheck: ignore 212
-
 ---@param log ponder.log.Recorder
 ---@param results table
 function Effect:copy(log, results)

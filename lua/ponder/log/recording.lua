@@ -196,7 +196,7 @@ function Recording:find_next(what)
                 found:add(id)
                 if is_edited(self, what.kind, id) and self.edit.prompt then
                     self.edit.applied = true
-                    what.asked:replace_prompt(self.edit.prompt)
+                    what.asked.replace_prompt(self.edit.prompt)
                 end
                 return known_of(self, what.kind, id, status, code, within)
             end
@@ -449,13 +449,11 @@ function Recording:within(known, is_chosen)
         edit = self.edit, retries = is_chosen or self.retries and not known.answered })
 end
 
---- Charges the budgets in force for an operation without an answer that may have been paid for.
----@param what ponder.log.Operation
+--- Finds what previous processes may have paid for a call without an answer.
+---@param what ponder.log.Call
 ---@param known ponder.log.Answered
-function Recording:charge(what, known)
-    if known.kind == "call" then
-        what:charge_lost(self.db, self.run, known.id)
-    end
+function Recording:find_lost(what, known)
+    what:find_lost(self.db, self.run, known.id)
 end
 
 --- Returns how many calls were unanswered when the previous process ended.
@@ -466,10 +464,9 @@ function Recording:unanswered()
 end
 
 ---@param answered ponder.log.Answered
----@param what ponder.log.Operation the one that asks
 ---@return table results
-function Recording:results(answered, what)
-    local results = LOAD[answered.kind](self.db, self.run, answered.id, what)
+function Recording:results(answered)
+    local results = LOAD[answered.kind](self.db, self.run, answered.id)
     if not results then
         file.damaged(self.path, "the answer of %s %d cannot be read", answered.kind, answered.id)
     end

@@ -154,10 +154,6 @@ function Early:reading(clock, live)
     return value
 end
 
-function Early:now()
-    return self:reading("now", scheduler.clock)
-end
-
 function Early:turn() end -- luacheck: ignore 212
 
 function Early:whole()
@@ -168,9 +164,6 @@ function Early:perform(...)
     return self:grow():perform(...)
 end
 
-function Early:call(...)
-    return self:grow():call(...)
-end
 
 ---------------------------------------------------------------------------------------------------
 

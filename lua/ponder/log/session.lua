@@ -1,6 +1,5 @@
 --- A run with its tape, and with its recorder if it writes a log.
 
-local call = require "ponder.log.call"
 local command = require "ponder.log.command"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
@@ -125,26 +124,6 @@ function Session:prepare_call()
         self.root.texts:write()
         open_late(self.root)
     end
-end
-
--- Gives the asker the id of the call and the path of the log.
-local function label_asker(self, what, ...)
-    local asker = scheduler.context("asker")
-    if asker then
-        asker.call, asker.log = what.id, self.root.run.opts.path
-    end
-    return ...
-end
-
----Asks a model: see ponder.task.Tape.
----@param asked ponder.log.Asked
----@param ask function
----@param ... any
----@return any ... what `ask` returned
-function Session:call(asked, ask, ...)
-    self:prepare_call()
-    local what = call.new(asked)
-    return label_asker(self, what, self.tape:perform(what, ask, ...))
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@
 --- answers to equal requests: an entry that nobody asks for is skipped once no task can continue.
 --- `left` counts the answers left unused.
 
+local call = require "ponder.log.call"
 local groups = require "ponder.task.groups"
 local playing = require "ponder.log.playing"
 local recent = require "ponder.log.recent"
@@ -51,7 +52,7 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@field kind "call"|"effect"|"run"
 ---@field identity string equal requests have equal identities; of a call, a hash
 ---@field describe fun(self): string in a few words, for people
----@field charge_played fun(self, results: table, log: ponder.log.Recorder) when replayed
+---@field known ponder.log.Answered? its recording, once looked up
 ---@field id integer? id of its row
 ---@field within ponder.log.Operation? the operation inside which it was asked
 ---@field occurrence integer? its number among equal operations there
@@ -116,9 +117,32 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Recording
 
---- See ponder.task.Tape.
-function Tape:call(...)
-    return self.session:call(...)
+-- Gives the asker the id of the call and the path of the log.
+local function label_asker(self, what, ...)
+    local asker = scheduler.context("asker")
+    if asker then
+        asker.call, asker.log = what.id, self.session.root.run.opts.path
+    end
+    return ...
+end
+
+--- Begins a call of a model: looks it up. See ponder.task.Tape.
+---@param asked ponder.log.Asked
+---@return ponder.log.Call
+function Tape:begin_call(asked)
+    self.session:prepare_call()
+    local what = call.new(asked)
+    self:look_up(what)
+    return what
+end
+
+--- Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
+---@param what ponder.log.Call
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function Tape:finish_call(what, f, ...)
+    return label_asker(self, what, self:answer(what, f, ...))
 end
 
 -- Counts an entry or reading. Without a file, too many of them are dropped.
@@ -177,10 +201,6 @@ function Tape:reading(clock, live)
     list[#list + 1] = value
     count(self)
     return value
-end
-
-function Tape:now()
-    return self:reading("now", scheduler.clock)
 end
 
 --- See ponder.log.EarlyTape.
@@ -369,6 +389,26 @@ function Tape:has(what)
     return self.past.ordered and self.past:find(what, nil, 1) ~= nil
 end
 
+-- Returns the results of a recorded operation.
+local function results_of(self, what, answer)
+    local results = self.past:results(answer)
+    if what.id and what.asked then -- of the log of this run: paid for when it was recorded
+        what.asked.played = results.failures
+    end
+    return results
+end
+
+--- Looks up an operation that is to begin in the recording.
+---@param what ponder.log.Operation
+function Tape:look_up(what)
+    what.within = scheduler.context("outside")
+    local known = look_up(self, what)
+    what.known = known
+    if known and known.kind == "call" and not known.answered and self.past.ordered then
+        self.past:find_lost(what, known)
+    end
+end
+
 --- Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
 --- Waits, so call it within a task.
 ---@param what ponder.log.Operation
@@ -376,20 +416,25 @@ end
 ---@param ... any
 ---@return any ... what f returned
 function Tape:perform(what, f, ...)
-    what.within = scheduler.context("outside")
-    local known = look_up(self, what)
+    self:look_up(what)
+    return self:answer(what, f, ...)
+end
+
+--- The same for an operation that was looked up.
+---@param what ponder.log.Operation
+---@param f function
+---@param ... any
+---@return any ... what f returned
+function Tape:answer(what, f, ...)
+    local known = what.known
     local answer = known and known.answered and known
-    if self.past.ordered and known and not answer then
-        self.past:charge(what, known)
-    end
     if self.playing and not what.within then
         if not known and self.past.ended and self.past:entry() then
             playing.refuse(self, what)
         end
         if playing.wait_for_turn(self, answer) then
             what.id = known.id
-            local results = self.past:results(answer, what)
-            what:charge_played(results, self.sink)
+            local results = results_of(self, what, answer)
             return unpack(results, 1, results.n)
         end
     end
@@ -397,10 +442,8 @@ function Tape:perform(what, f, ...)
         what.id = known.id
     end
     if answer then
-        local results = self.past:results(answer, what)
-        if what.id then
-            what:charge_played(results, self.sink)
-        else
+        local results = results_of(self, what, answer)
+        if not what.id then
             self.sink:copy(what, results)
         end
         arrive(self, new_arrival(self, what))

@@ -17,11 +17,11 @@
 --- (ponder.model.cache.shared). If that fails, one line on standard error says so, and the run
 --- continues without a cache.
 
+local call = require "ponder.model.call"
 local calls = require "ponder.log.call"
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
 local files = require "ponder.log.files"
-local budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
@@ -144,7 +144,7 @@ local function find_own(self, request, key)
         draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
         draft.cost = price.cost(request.target.rates, draft.usage)
         if not request.lost then
-            budget.charge(request, draft)
+            call.charge(request, {}, draft)
         end
     end
     return draft

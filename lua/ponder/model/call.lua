@@ -1,19 +1,24 @@
---- Sends one request: waits for the rate limits, sends, reads the reply, and retries as
---- ponder.model.retry decides. Independent of the provider and of the options of a call; see
---- ponder.model.chat for those.
+--- Answers requests: from the log of the run or from middleware such as a cache, else by sending
+--- them, within the budgets in force and as often as ponder.model.retry decides. Each step calls
+--- the next one, and the reply comes back through them:
+---
+---     perform            counts what is asked
+---     through_log        answers from the log, or has a row written before and after
+---     through_middleware
+---     within_budgets     reserves what the call may need, then counts what it used
+---     send_until_done    retries
+---     attempt_once       waits for rate limits, sends, reads the reply
 
 local json = require "ponder.json"
-local budget = require "ponder.model.budget"
+local budgets = require "ponder.task.budget"
+local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
-local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
 local scheduler = require "ponder.task.scheduler"
 local tally = require "ponder.tally"
 
 local call = {}
-
-local MAX_MESSAGE_BYTES = 2000
 
 --- A reply in the form common to all providers: plain tables that JSON can represent, unless the
 --- server sent an Infinity or NaN.
@@ -112,8 +117,8 @@ local function read_reply(request, result)
     return draft
 end
 
-local function send(client, request, attempt)
-    local reading, body = request.stream and open_stream(request), request:wire()
+local function send_once(client, request, attempt)
+    local reading, body = request.stream and open_stream(request), request.bytes
     client:notify("request", attempt, request, body)
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
     local nothing = not result.code and result.status == 200 and (result.body or "") == ""
@@ -132,7 +137,7 @@ end
 local function pass_gate(client, request)
     local gate = request.target.gate
     if gate:is_open() then return nil end
-    local cost, left = request:cost(), false
+    local cost, left = request:upper_bound(), false
     local _ <close> = setmetatable({}, { __close = function()
         if not left then gate:unbook(cost) end -- cancelled while it waited
     end })
@@ -165,15 +170,14 @@ local function update_limits(client, request, result, draft, problem)
 end
 
 local function attempt_once(client, request, attempt)
-    local logged = request.logged
-    local clock = logged and logged.clock
-    local queued_at = clock and clock()
+    local row = request.row
+    local queued_at = row and row.clock()
     local cost = pass_gate(client, request)
-    if logged then logged.attempts = attempt end
-    local result, draft, problem, partial = send(client, request, attempt)
-    if clock then
-        logged.queued_at = queued_at
-        logged.sent_at = math.max(queued_at, clock() - (result.total_ms or 0) / 1000)
+    if row then row.attempts = attempt end
+    local result, draft, problem, partial = send_once(client, request, attempt)
+    if row then
+        row.queued_at = queued_at
+        row.sent_at = math.max(queued_at, row.clock() - (result.total_ms or 0) / 1000)
     end
     update_limits(client, request, result, draft, problem)
     if cost then request.target.gate:settle(cost, draft and tally.total(draft.usage)) end
@@ -189,29 +193,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- All attempts
 
--- A hint at the likely cause of a failure.
-local function advice(target, problem)
-    if problem.status == 401 then
-        return target.key_from and "the key is from " .. target.key_from or "no key was sent"
-    elseif problem.status == 404 and target.provider.path == "/chat/completions"
-        and not target.base_url:find("/v%d") then
-        return ("the base URL has no /v1: try %s/v1"):format(target.base_url)
-    end
-end
-
---- The message of a failed call: the model, the server's message, status, attempts and URL.
----@param target ponder.model.Target
----@param problem {message: string, status: integer?}
----@param attempts integer
----@param why? string the reason why it was not tried again
----@return string
-function call.explain(target, problem, attempts, why)
-    local status = problem.status and "status " .. problem.status or "no reply"
-    local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
-    local text = ("%s: %s (%s, %s%s)%s%s"):format(target.label, problem.message, status,
-        quote.count(attempts, "attempt"), why and "; " .. why or "",
-        is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")
-    return quote.line(target.redactor:text(text), MAX_MESSAGE_BYTES)
+-- Whether a reply, complete or partial, has any content.
+local function has_content(draft)
+    local sample = draft and draft.samples[1]
+    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
 end
 
 -- How long to wait before the next attempt; nil: do not retry, and why. After an attempt that may
@@ -231,33 +216,12 @@ local function wait_before_next(client, request, problem, attempt)
     return wait_ms, why
 end
 
-local function answer_of_provider(request)
-    local reply, message, code = request.target.provider.call(request)
-    if reply == nil then return nil, retry.failure(code or "SERVER", message or "no reply") end
-    local draft, problem = provider.draft(reply)
-    if not draft then return nil, retry.failure("BAD_REPLY", problem) end
-    draft.usage = tally.clean(draft.usage)
-    return draft
-end
-
--- Calls a provider without a server (a scripted model): there are no retries.
-local function call_provider(client, request)
-    local started_ms = client.now_ms()
-    if request.logged then request.logged.attempts = 1 end
-    client:notify("request", 1, request, client.observers[1] and request:body_json())
-    local draft, problem = answer_of_provider(request)
-    local kind, result = draft and "reply" or "failure", { total_ms = client.now_ms() - started_ms }
-    client:notify(kind, 1, request, result, draft or problem)
-    if draft then return draft end
-    return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
-end
-
 -- Adds a failed attempt to the run log, if there is one.
 local function note_failure(request, attempt, result, problem, wait_ms)
-    local logged = request.logged
-    if logged then
+    local row = request.row
+    if row then
         local message = request.target.redactor:text(problem.message)
-        table.insert(logged.failures, { attempt = attempt, at = logged.clock(),
+        table.insert(row.failures, { attempt = attempt, at = row.clock(),
             status = problem.status, code = problem.code, message = message,
             queue_ms = result.queue_ms, total_ms = result.total_ms, retry_in_ms = wait_ms })
     end
@@ -271,32 +235,273 @@ local function tell_follower(client, problem)
     end
 end
 
---- Sends a request, with retries.
+-- Calls a provider without a server (a scripted model): there are no retries.
+local function call_provider(client, request)
+    local target, started_ms = request.target, nil
+    if request.row then request.row.attempts = 1 end
+    if client.observers[1] then
+        started_ms = client.now_ms()
+        client:notify("request", 1, request, request.encoded)
+    end
+    local reply, message, code = target.provider.call(request)
+    local draft, problem
+    if reply == nil then
+        problem = retry.failure(code or "SERVER", message or "no reply")
+    else
+        draft, message = provider.draft(reply)
+        problem = not draft and retry.failure("BAD_REPLY", message)
+    end
+    if draft and target.provider.finish then target.provider.finish(request, draft) end
+    if started_ms then
+        client:notify(draft and "reply" or "failure", 1, request,
+            { total_ms = client.now_ms() - started_ms }, draft or problem)
+    end
+    if draft then return draft end
+    return nil, ("%s: %s"):format(target.label, problem.message), problem.code
+end
+
+-- Sends a request, with retries. Returns a draft; or nil, the provider's message with the model,
+-- the status and the attempts, a code, and what arrived before the stream broke.
+local function send_until_done(client, request)
+    local attempt = 0
+    while true do
+        attempt = attempt + 1
+        local draft, problem, partial, result = attempt_once(client, request, attempt)
+        if draft then return draft end
+        request.billed = has_content(partial)
+            or tally.is_billed(problem.status, problem.code, problem.message)
+        local wait_ms, why = wait_before_next(client, request, problem, attempt)
+        client:notify("failure", attempt, request, result, problem, wait_ms)
+        note_failure(request, attempt, result, problem, wait_ms)
+        if not wait_ms then
+            if problem.cut and has_content(partial) then return partial end
+            tell_follower(client, problem)
+            return nil, retry.explain(request.target, problem, attempt, why), problem.code, partial
+        end
+        client.sleep(wait_ms / 1000)
+    end
+end
+
+-- Sends a request, and says what its reply cost.
+local function send(client, request)
+    local draft, message, code, partial
+    if request.target.provider.call then
+        draft, message, code = call_provider(client, request)
+    else
+        draft, message, code, partial = send_until_done(client, request)
+    end
+    if draft then draft.cost = price.cost(request.target.rates, draft.usage) end
+    return draft, message, code, partial
+end
+
+---------------------------------------------------------------------------------------------------
+-- Budgets
+
+local NOTHING = { input_tokens = 0, output_tokens = 0 }
+
+-- What a call used, as ponder.task.Hold.settle takes it. `billed`: whether a failed call was; nil:
+-- that depends on its code.
+local function used(rates, draft, code, partial, billed)
+    local reply, is_free = draft or partial, false
+    if not draft then
+        if billed == nil then billed = partial ~= nil or tally.is_billed(nil, code) end
+        is_free = not billed
+    end
+    if is_free or reply and reply.cached then return NOTHING, 0, not draft end
+    local usage = reply and reply.usage
+    return usage, reply and tally.usd(reply.cost) or rates ~= nil and price.cost(rates, usage),
+        not draft, not draft or draft.truncated
+end
+
+-- Sends a request if the budgets in force have room for it; see task.with_budget.
+local function within_budgets(client, request)
+    local misfit = request:misfit()
+    if misfit then return nil, misfit, "CONTEXT_LENGTH" end
+    local innermost, rates = budgets.current(), request.target.rates
+    if not innermost then return send(client, request) end
+    if not rates and budgets.needs_price() then
+        local missing = price.missing(request.target.price_name, client.env)
+        budgets.needs_price(missing)
+        return nil, missing, "NO_PRICE"
+    end
+    local hold <close> = budgets.hold(innermost, request.upper_bound, request)
+    local ok, message, code = hold:reserve()
+    if not ok then return nil, message, code end
+    request.hold = hold
+    local draft, problem, why, partial = hold:run(send, client, request)
+    hold:settle(used(rates, draft, why, partial, request.billed))
+    return draft, problem, why, partial
+end
+
+-- How many failed attempts may have been billed, and how often the call's process was killed.
+local function count_billed(failures)
+    local attempts, killed = 0, 0
+    for _, failed in ipairs(failures) do
+        if failed.code == "KILLED" then
+            killed = killed + 1
+        elseif tally.is_billed(failed.status, failed.code, failed.message) then
+            attempts = attempts + 1
+        end
+    end
+    return attempts, killed
+end
+
+-- Counts what previous processes may have been billed for a request besides its answer: attempts
+-- that failed, and a call for each time that it was in flight when its process ended.
+local function charge_lost(request, attempts, killed)
+    local bound = request:upper_bound()
+    for _ = 1, attempts do budgets.charge(bound, nil, nil, false, false, true) end
+    for _ = 1, killed do budgets.charge(bound, nil, nil, true) end
+end
+
+--- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
+---@param request ponder.model.Request
+---@param failures ponder.log.Failure[] attempts that failed before
+---@param draft ponder.model.Draft?
+---@param message string?
+---@param code string?
+---@param partial ponder.model.Draft?
+function call.charge(request, failures, draft, message, code, partial)
+    if not budgets.current() or code == "NO_PRICE" or draft and draft.origin then return end
+    local bound, rates = request:upper_bound(), request.target.rates
+    if code == "BUDGET" then return budgets.refuse_again(bound, message) end
+    local lost, killed = count_billed(failures)
+    local billed
+    if not request.target.provider.call then billed = lost > 0 or has_content(partial) end
+    if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
+    charge_lost(request, lost, killed)
+    budgets.charge(bound, used(rates, draft, code, partial, billed))
+end
+
+---------------------------------------------------------------------------------------------------
+-- Middleware, log and account
+
+-- Through the middleware, outermost first.
+local function through_middleware(client, request, depth)
+    local middleware = client.middleware[depth]
+    if not middleware then return within_budgets(client, request) end
+    return middleware(request, function(other)
+        return through_middleware(client, other or request, depth + 1)
+    end)
+end
+
+-- Answers a call that is not in the log, and notes for its row what it costs at nominal price.
+local function answer_anew(client, request)
+    local draft, message, code, partial = through_middleware(client, request, 1)
+    local reply = draft or partial
+    if reply then
+        request.row.cost = not reply.origin and reply.cost
+            or price.cost(request.target.rates, reply.usage)
+    end
+    return draft, message, code, partial
+end
+
+-- From the tape of a logged run (ponder.log.tape).
+local function through_log(client, request)
+    local tape = scheduler.tape()
+    if not tape then return through_middleware(client, request, 1) end
+    local row = { identity = request:identity(), provider = request.provider,
+        model = request.model, sample = request.sample, samples = request.n,
+        request = request.encoded, metadata = request.metadata and json.encode(request.metadata),
+        label = request.target.label, messages = request.messages, attempts = 0, failures = {} }
+    function row.replace_prompt(text)
+        request:replace_prompt(text)
+        row.request = request.encoded
+    end
+    request.row = row
+    tape = tape:whole()
+    local what = tape:begin_call(row)
+    if row.lost then
+        local attempts, killed = count_billed(row.lost)
+        request.lost = row.in_flight
+        charge_lost(request, attempts, killed + (row.in_flight and 1 or 0))
+    end
+    local draft, message, code, partial = tape:finish_call(what, answer_anew, client, request)
+    if row.played then call.charge(request, row.played, draft, message, code, partial) end
+    return draft, message, code, partial
+end
+
+local REFUSED = { BUDGET = true, NO_PRICE = true }
+
+-- Makes a call, `ask(...)`, counted in the account of what is asked, if there is one: at its
+-- nominal price, whoever answers.
+local function count_asked(rates, need, of, samples, ask, ...)
+    local account = budgets.asked()
+    if not account then return ask(...) end
+    local hold <close> = budgets.hold(account, need, of, samples)
+    hold:reserve()
+    local draft, message, code, partial = ask(...)
+    if not draft and REFUSED[code] then
+        hold:withdraw()
+    else
+        local reply = draft or partial
+        local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
+            cost = not (reply.origin or reply.cached) and reply.cost or nil }
+        hold:settle(used(rates, draft and nominal, code, partial and nominal))
+    end
+    return draft, message, code, partial
+end
+
+--- Answers a request.
 ---@param client ponder.model.Client
 ---@param request ponder.model.Request
 ---@return ponder.model.Draft?
 ---@return string? message the provider's own, with the model, the status and the attempts
 ---@return string? code
 ---@return ponder.model.Draft? partial what arrived before the stream broke
-function call.run(client, request)
-    if request.target.provider.call then return call_provider(client, request) end
-    local attempt = 0
-    while true do
-        attempt = attempt + 1
-        local draft, problem, partial, result = attempt_once(client, request, attempt)
-        if draft then return draft end
-        request.billed = budget.has_content(partial)
-            or tally.is_billed(problem.status, problem.code, problem.message)
-        local wait_ms, why = wait_before_next(client, request, problem, attempt)
-        client:notify("failure", attempt, request, result, problem, wait_ms)
-        note_failure(request, attempt, result, problem, wait_ms)
-        if not wait_ms then
-            if problem.cut and budget.has_content(partial) then return partial end
-            tell_follower(client, problem)
-            return nil, call.explain(request.target, problem, attempt, why), problem.code, partial
-        end
-        client.sleep(wait_ms / 1000)
+function call.perform(client, request)
+    return count_asked(request.target.rates, request.upper_bound, request, request.n, through_log,
+        client, request)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Models of any kind
+
+-- Whether model.open made a model; a custom one may have any other field.
+local function is_open(m)
+    return m.target ~= nil and m.client ~= nil
+end
+
+--- Why a model cannot be called within a cost limit.
+---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
+---@return string? message nil: its price is known
+function call.missing_price(m)
+    if is_open(m) then
+        return not m.target.rates and price.missing(m.target.price_name, m.client.env) or nil
+    elseif not m.rates then
+        return ("max_cost needs the price of %s: give the model rates = { input = USD, "
+            .. "output = USD } per million tokens"):format(tostring(m.name or "a model"))
     end
+end
+
+-- Calls a custom model, which counts as one call, whatever calls its `chat` makes.
+local function ask_custom(m, opts, need)
+    local hold <close> = budgets.hold(budgets.current(), need)
+    local ok, message, code = hold:reserve()
+    if not ok then return nil, message, code end
+    local reply, problem, why, partial = hold:run(budgets.without, m.chat, m, opts)
+    hold:settle(used(m.rates, reply, why, partial))
+    return reply, problem, why, partial
+end
+
+--- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it.
+---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
+---@param opts ponder.model.ChatOptions
+---@return ponder.model.Reply? reply what its `chat` returned
+---@return string? message
+---@return string? code
+---@return ponder.model.Reply? partial
+function call.ask(m, opts)
+    if is_open(m) or not budgets.current() then return m:chat(opts) end
+    local missing = call.missing_price(m)
+    if missing and budgets.needs_price(missing) then return nil, missing, "NO_PRICE" end
+    local n = opts.n or 1
+    local input, output = tally.estimate(#json.encode(opts.messages),
+        tally.count(opts.max_output_tokens) and opts.max_output_tokens * n, n)
+    local function need()
+        return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
+    end
+    return count_asked(m.rates, need, nil, n, ask_custom, m, opts, need)
 end
 
 return call

@@ -3,14 +3,13 @@
 
 local options = require "ponder.options"
 local task = require "ponder.task"
-local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
 local params = require "ponder.model.params"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 local places = require "ponder.model.samples"
 local request = require "ponder.model.request"
-local scheduler = require "ponder.task.scheduler"
+local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
 local tally = require "ponder.tally"
 
@@ -56,26 +55,23 @@ local SENT = { "n", "temperature", "top_p", "max_output_tokens", "stop", "seed",
 local SEED = { "seed" }
 
 local ROLE = { type = "string", enum = { "system", "developer", "user", "assistant", "tool" } }
-
--- What is wrong with a message, or nil.
-local function message_mistake(message)
-    local role = type(message) == "table" and message.role
-    if type(role) ~= "string" then
-        return " must be a table with a role (got " .. options.show(message) .. ")"
-    end
-    local _, problem = options.check_value(role, ROLE)
-    if problem then return ".role " .. problem end
-    local kind = type(message.content)
-    if kind ~= "string" and kind ~= "table" and not (role == "assistant" and kind == "nil") then
-        return ".content must be a string or a list of parts (got "
-            .. options.show(message.content) .. ")"
-    end
-end
+local IS_ROLE = {}
+for _, role in ipairs(ROLE.enum) do IS_ROLE[role] = true end
 
 local function check_messages(messages, level)
     if #messages == 0 then error("model.chat: opts.messages is empty", level) end
     for i, message in ipairs(messages) do
-        local mistake = message_mistake(message)
+        local role, mistake = type(message) == "table" and message.role, nil
+        local kind = role and type(message.content)
+        if type(role) ~= "string" then
+            mistake = " must be a table with a role (got " .. options.show(message) .. ")"
+        elseif not IS_ROLE[role] then
+            mistake = ".role " .. select(2, options.check_value(role, ROLE))
+        elseif kind ~= "string" and kind ~= "table"
+            and not (role == "assistant" and kind == "nil") then
+            mistake = ".content must be a string or a list of parts (got "
+                .. options.show(message.content) .. ")"
+        end
         if mistake then error(("model.chat: opts.messages[%d]%s"):format(i, mistake), level) end
     end
 end
@@ -133,49 +129,32 @@ local function prepare(model, opts, level)
         n = all.n or 1, first = all.sample or 1, messages = all.messages }
 end
 
--- `n` samples of a call, numbered on from `offset`.
-local function new_request(model, plan, n, offset)
-    local all, kept, sample = plan.all, plan.kept, plan.first + offset
+-- Asks for `n` samples of a call, numbered on from `offset`.
+local function ask(model, plan, n, offset)
+    local all, kept, sample, client = plan.all, plan.kept, plan.first + offset, model.client
     if kept.seed and sample > 1 then -- else all samples would be equal
         kept = options.merge({}, kept)
         kept.seed = kept.seed + sample - 1
     end
-    local one = request.new({
-        number = model.client:next_number(), target = model.target,
-        provider = model.provider, model = model.model,
-        messages = plan.messages, system = all.system, options = kept, format = plan.format,
-        n = n, sample = sample, index_base = offset, limits = all,
-        stream = all.on_delta ~= nil, on_delta = all.on_delta, metadata = all.metadata,
-        cache = all.cache == nil or all.cache, has_emitted = false,
-    }, all.extra)
-    one.place = places.place(one)
-    local seed = places.seed(one, all.seed or all.extra and all.extra.seed)
-    if seed then
-        local accepted = params.apply(model.provider, model.model,
-            options.merge({ seed = seed }, all), SEED)
-        one.options = options.merge(options.merge({}, kept), accepted)
-        one:build()
+    client.requests = client.requests + 1
+    local one = request.new { number = client.requests, target = model.target,
+        provider = model.provider, model = model.model, messages = plan.messages,
+        system = all.system, options = kept, format = plan.format, extra = all.extra, n = n,
+        sample = sample, index_base = offset, limits = all, stream = all.on_delta ~= nil,
+        on_delta = all.on_delta, metadata = all.metadata,
+        cache = all.cache == nil or all.cache, has_emitted = false }
+    local here = places.here()
+    if here then
+        one.place = places.place(here, one)
+        local seed = places.seed(here, one, all.seed or all.extra and all.extra.seed)
+        if seed then
+            local accepted = params.apply(model.provider, model.model,
+                options.merge({ seed = seed }, all), SEED)
+            one.options = options.merge(options.merge({}, kept), accepted)
+            one:build()
+        end
     end
-    return one
-end
-
--- Through the middleware, outermost first, to the budgets and the server.
-local function perform(client, one, depth)
-    local middleware = client.middleware[depth]
-    if not middleware then return budget.run(client, one, call.run) end
-    return middleware(one, function(other) return perform(client, other or one, depth + 1) end)
-end
-
--- From the tape of a logged run (ponder.log.tape), else through the middleware.
-local function answer(client, one)
-    local tape = scheduler.tape()
-    if not tape then return budget.count(one, perform, client, one, 1) end
-    return budget.count(one, tape.call, tape, one:to_log(), perform, client, one, 1)
-end
-
-local function ask(model, plan, n, offset)
-    local one = new_request(model, plan, n, offset)
-    local draft, message, code, partial = answer(model.client, one)
+    local draft, message, code, partial = call.perform(client, one)
     if not draft then
         return nil, message or model.target.label .. ": no reply and no reason", code or "SERVER",
             partial
@@ -364,7 +343,7 @@ end
 
 local function unusable_message(target, draft, message)
     if target.provider.call then return ("%s: %s"):format(target.label, message) end
-    return call.explain(target, { message = message, status = 200 }, draft.attempts or 1)
+    return retry.explain(target, { message = message, status = 200 }, draft.attempts or 1)
 end
 
 --- See ponder.model.Model.chat.

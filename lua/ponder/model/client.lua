@@ -98,11 +98,6 @@ function client.new(parts)
     return setmetatable(self, Client)
 end
 
-function Client:next_number()
-    self.requests = self.requests + 1
-    return self.requests
-end
-
 --- The config file, read once.
 ---@return ponder.model.Config
 function Client:settings()

@@ -42,7 +42,8 @@ local function send(client, request, limits, attempt)
 end
 
 local function ask(client, target, limits)
-    local request = { number = client:next_number(), target = target, method = "GET",
+    client.requests = client.requests + 1
+    local request = { number = client.requests, target = target, method = "GET",
         url = name.join(target.base_url, target.provider.models_path) }
     local attempt = 0
     while true do

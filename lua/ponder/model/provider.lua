@@ -5,6 +5,7 @@
 --- can call its functions with plain tables. `ponder.model.openai`, `.anthropic` and `.ollama` are
 --- built in; `model.register` adds or replaces one.
 
+local calls = require "ponder.log.call"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local tally = require "ponder.tally"
@@ -29,7 +30,8 @@ local provider = {}
 ---base64; nil: images are not supported
 ---@field looks_like string[]? Lua patterns of model names, for "did you mean"
 ---@field call? fun(request: ponder.model.Request): table?, string?, string? replaces all others but
----`configure` and `open`: returns {text or texts, usage...}, or nil, message, code
+---`configure`, `open` and `finish`: returns {text or texts, usage...}, or nil, message, code
+---@field finish? fun(request: ponder.model.Request, draft: ponder.model.Draft) after `call`
 ---@field open? fun(target: ponder.model.Target): boolean?, string? called when a model is opened;
 ---nil and a message refuse it
 
@@ -58,6 +60,7 @@ local SHAPE = {
 local CALL_SHAPE = {
     call = { type = "function", required = true },
     open = { type = "function" },
+    finish = { type = "function" },
     configure = { type = "function" },
     looks_like = { type = "table" },
     name = { type = "string" },
@@ -74,39 +77,12 @@ function provider.check(definition, level)
     return definition
 end
 
-local SAMPLE = { text = "string", reasoning = "string", tool_calls = "table" }
-
-local function is_sample(sample)
-    if type(sample) ~= "table" then return false end
-    for name, kind in pairs(SAMPLE) do
-        if sample[name] ~= nil and type(sample[name]) ~= kind then return false end
-    end
-    for _, call in ipairs(sample.tool_calls or {}) do
-        if type(call) ~= "table" then return false end
-    end
-    return true
-end
-
---- Whether a value, such as one from a log or cache, has the form of a draft.
----@param value any
----@return boolean
-function provider.is_draft(value)
-    if type(value) ~= "table" or type(value.samples) ~= "table"
-        or value.usage ~= nil and type(value.usage) ~= "table" then
-        return false
-    end
-    for _, sample in ipairs(value.samples) do
-        if not is_sample(sample) then return false end
-    end
-    return true
-end
-
 ---Reads a draft from a text that anybody may have written.
 ---@param text string
 ---@return ponder.model.Draft? draft a new one; nil: the text is not a draft
 function provider.read_draft(text)
     local draft = json.decode(text)
-    if not provider.is_draft(draft) then
+    if not calls.is_reply(draft) then
         return nil
     end
     draft.usage = tally.clean(draft.usage)
@@ -125,28 +101,35 @@ local IN_SAMPLE = { "text", "tool_calls", "reasoning", "refusal", "finish_reason
     "blocks" }
 local TOOL_CALL = { "id", "name", "arguments", "arguments_json" }
 
--- The first field of some tables that is not known.
-local function unknown_in(tables, known, what)
-    for _, one in ipairs(type(tables) == "table" and tables or {}) do
-        local names = type(one) == "table" and options.names(one, function(field)
-            return not options.has(known, field)
-        end) or {}
-        if names[1] ~= nil then
-            return ("%s has the unknown field %s%s; its fields are %s"):format(what,
-                options.show(names[1]), options.hint(names[1], known), table.concat(known, ", "))
-        end
-    end
+local IS_KNOWN = {}
+for _, known in ipairs { REPLY, WITH_SAMPLES, IN_SAMPLE, TOOL_CALL } do
+    IS_KNOWN[known] = {}
+    for _, name in ipairs(known) do IS_KNOWN[known][name] = true end
 end
 
-local function unknown_field(reply)
-    local samples = type(reply.samples) == "table" and reply.samples or { reply }
-    local problem = unknown_in({ reply }, reply.samples and WITH_SAMPLES or REPLY, "the reply")
-        or samples[1] ~= reply and unknown_in(samples, IN_SAMPLE, "a sample of the reply")
-    for _, sample in ipairs(samples) do
-        problem = problem or type(sample) == "table"
-            and unknown_in(sample.tool_calls, TOOL_CALL, "a tool call of the reply")
+-- The first field of a table, by name, that is not known.
+local function unknown_field(one, known, what)
+    local is_known, first = IS_KNOWN[known], nil
+    for name in pairs(type(one) == "table" and one or {}) do
+        if not is_known[name] and (not first or tostring(name) < tostring(first)) then
+            first = name
+        end
     end
-    return problem or nil
+    return first ~= nil and ("%s has the unknown field %s%s; its fields are %s"):format(what,
+        options.show(first), options.hint(first, known), table.concat(known, ", ")) or nil
+end
+
+-- Tool calls with the fields that a script may omit; or nil and what is wrong.
+local function complete_tool_calls(tool_calls)
+    local list = {}
+    for i, one in ipairs(tool_calls) do
+        local problem = unknown_field(one, TOOL_CALL, "a tool call of the reply")
+        if problem then return nil, problem end
+        list[i] = { id = one.id or "call_" .. i, name = one.name, arguments = one.arguments,
+            arguments_json = one.arguments_json
+                or one.arguments and json.encode(one.arguments) or "" }
+    end
+    return list
 end
 
 --- The draft of a reply that a provider's `call` returned.
@@ -158,17 +141,35 @@ function provider.draft(reply)
     if type(reply) ~= "table" then
         return nil, "the provider returned " .. options.show(reply) .. " for a reply"
     end
-    local problem = unknown_field(reply)
+    local problem = unknown_field(reply, reply.samples and WITH_SAMPLES or REPLY, "the reply")
     if problem then return nil, problem end
-    if provider.is_draft(reply) then return reply end
-    if reply.samples then return nil, "the provider returned samples that are not replies" end
-    local samples = {}
-    for i, text in ipairs(reply.texts or { reply.text or "" }) do
-        samples[i] = { text = text, finish_reason = reply.finish_reason or "stop" }
-    end
-    samples[1].tool_calls, samples[1].reasoning = reply.tool_calls, reply.reasoning
-    return { samples = samples, usage = reply.usage, model = reply.model, id = reply.id,
+    local draft = { samples = {}, usage = reply.usage, model = reply.model, id = reply.id,
         attempts = 1, raw = reply.raw }
+    if reply.samples then
+        draft = options.merge({}, reply)
+    else
+        local texts = reply.texts or { reply.text or "" }
+        for i = 1, #texts do
+            if type(texts[i]) ~= "string" then
+                return nil, "text must be a string (got " .. options.show(texts[i]) .. ")"
+            end
+            draft.samples[i] = { text = texts[i], finish_reason = reply.finish_reason or "stop" }
+        end
+        local first = draft.samples[1] or {}
+        first.tool_calls, first.reasoning = reply.tool_calls, reply.reasoning
+    end
+    if not calls.is_reply(draft) then
+        return nil, "the provider returned samples that are not replies"
+    end
+    for _, sample in ipairs(draft.samples) do
+        problem = unknown_field(sample, IN_SAMPLE, "a sample of the reply")
+        if not problem and sample.tool_calls then
+            sample.tool_calls, problem = complete_tool_calls(sample.tool_calls)
+        end
+        if problem then return nil, problem end
+    end
+    draft.usage = tally.clean(draft.usage)
+    return draft
 end
 
 return provider

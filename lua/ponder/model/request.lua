@@ -1,13 +1,9 @@
---- One request to a model, independent of transport. Middleware (a run log, a cache, a budget) gets
---- this object: see ponder.model.use. The run log gets it in its own form (ponder.log.call): see
---- Request:to_log.
+--- One request to a model, independent of transport. Middleware (a cache, a script's function) gets
+--- this table: see ponder.model.use.
 
-local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
-local provider = require "ponder.model.provider"
-local quote = require "ponder.quote"
 local tally = require "ponder.tally"
 
 local count = tally.count
@@ -34,7 +30,7 @@ local request = {}
 ---@field metadata table? the caller's own, never sent
 ---@field billed boolean? its last attempt failed, but may have been billed
 ---@field hold ponder.task.Hold? its reservation in the budgets in force
----@field logged ponder.model.Logged? its record in a run log
+---@field row ponder.log.Asked? its record in a run log
 ---@field lost boolean? it was in flight when the previous process ended, and is already counted
 ---@field has_emitted boolean on_delta was called
 local Request = {}
@@ -56,11 +52,9 @@ end
 --- Makes a request, and builds and encodes its body at once: later changes to the script's tables
 --- do not affect it.
 ---@param fields table
----@param extra table? further fields for the body
 ---@return ponder.model.Request
-function request.new(fields, extra)
+function request.new(fields)
     local self = setmetatable(fields, Request)
-    self.extra = extra
     self:build()
     return self
 end
@@ -68,11 +62,17 @@ end
 --- Builds the body and encodes it.
 function Request:build()
     local build = self.target.provider.build
-    self.encoded, self.streamed_bytes = nil, nil
     if build then
         self.body = build(self)
         if self.extra then merge(self.body, self.extra) end
-        self:wire()
+    end
+    self.encoded = json.encode(self.body or { model = self.model, messages = self.messages,
+        system = self.system, n = self.n, options = self.options, format = self.format })
+    self.bytes, self.need = self.encoded, nil
+    if build and self.stream then
+        local body = options.merge({}, self.body)
+        self.target.provider.build_stream(body)
+        self.bytes = json.encode(body)
     end
 end
 
@@ -91,12 +91,6 @@ end
 --- The canonical JSON of the body: the same bytes for equal requests, in every process.
 ---@return string
 function Request:body_json()
-    if not self.encoded then
-        self.encoded = json.encode(self.body or {
-            model = self.model, messages = self.messages, system = self.system, n = self.n,
-            options = self.options, format = self.format,
-        })
-    end
     return self.encoded
 end
 
@@ -105,19 +99,7 @@ end
 ---@param sample? integer in place of its own
 ---@return string
 function Request:identity(sample)
-    return ("%s\n%d\n"):format(self.provider, sample or self.sample) .. self:body_json()
-end
-
---- The bytes to send.
----@return string
-function Request:wire()
-    if not self.stream then return self:body_json() end
-    if not self.streamed_bytes then
-        local body = options.merge({}, self.body)
-        self.target.provider.build_stream(body)
-        self.streamed_bytes = json.encode(body)
-    end
-    return self.streamed_bytes
+    return ("%s\n%d\n"):format(self.provider, sample or self.sample) .. self.encoded
 end
 
 -- The limit of the tokens of all replies, if there is one.
@@ -133,8 +115,19 @@ end
 --- `output_tokens` is nil if it is not limited.
 ---@return {input_tokens: integer, output_tokens: integer?}
 function Request:estimate()
-    return { input_tokens = (tally.estimate(#self:body_json(), nil, self.n)),
+    return { input_tokens = (tally.estimate(#self.encoded, nil, self.n)),
         output_tokens = max_output(self) }
+end
+
+--- What budgets and rate limits reserve for it.
+---@return ponder.model.Cost
+function Request:upper_bound()
+    if not self.need then
+        local input, output = tally.estimate(#self.encoded, max_output(self), self.n)
+        self.need = { requests = 1, tokens = input + output, input_tokens = input,
+            output_tokens = output, cost = price.upper_bound(self.target.rates, input, output) }
+    end
+    return self.need
 end
 
 local function text_bytes(content)
@@ -164,13 +157,6 @@ function Request:misfit()
         .. "holds %d; nothing was sent"):format(self.target.label, bytes, tokens, window)
 end
 
---- Its cost for rate limits (ponder.model.limit).
----@return ponder.model.Cost
-function Request:cost()
-    local input, output = tally.estimate(#self:body_json(), max_output(self), self.n)
-    return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
-end
-
 --- Passes a piece of text to the script's on_delta.
 function Request:emit(text, kind, index)
     self.has_emitted = true
@@ -184,101 +170,6 @@ function Request:emit_reply(draft)
         if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
         if sample.text then self:emit(sample.text, "text", i) end
     end
-end
-
----------------------------------------------------------------------------------------------------
--- In a run log
-
----@class ponder.model.Logged: ponder.log.Asked
----@field private one ponder.model.Request
-local Logged = {}
-Logged.__index = Logged
-
----The columns of its row in a run log, and what it counts in budgets if the log answers it.
----@return ponder.model.Logged logged also as the field `logged`
-function Request:to_log()
-    self.logged = setmetatable({ one = self, identity = self:identity(), provider = self.provider,
-        model = self.model, sample = self.sample, samples = self.n, request = self:body_json(),
-        metadata = self.metadata and json.encode(self.metadata), attempts = 0, failures = {} },
-        Logged)
-    return self.logged
-end
-
-local LABEL_BYTES = 60
-
----@return string "the call to openai:gpt-4o-mini (Use 4 4 6 8 to make...)"
-function Logged:describe()
-    local messages = self.one.messages
-    local content = messages[#messages].content or ""
-    local text = (type(content) == "string" and content or json.encode(content)):gsub("%s+", " ")
-    if #text > LABEL_BYTES then
-        text = quote.head(text, LABEL_BYTES - 3) .. "..."
-    end
-    return ("the call to %s (%s)"):format(self.one.target.label, text)
-end
-
----Replaces the last message: see ponder.log.edit.
----@param text string
-function Logged:replace_prompt(text)
-    self.one:replace_prompt(text)
-    self.request = self.one:body_json()
-end
-
----Whether decoded JSON is a reply.
----@param reply any
----@return boolean
-function Logged.is_reply(_, reply)
-    return provider.is_draft(reply)
-end
-
-local NOTHING = {}
-
----The columns of an answer, complete or partial.
----@param draft ponder.model.Draft? nil: nothing arrived
----@return ponder.log.AnswerRow
-function Logged:answer(draft)
-    draft = draft or NOTHING
-    local origin, usage = draft.origin, draft.usage or NOTHING
-    local cost = not origin and draft.cost or price.cost(self.one.target.rates, usage)
-    return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
-        latency_ms = tonumber(draft.latency_ms),
-        time_to_first_ms = tonumber(draft.time_to_first_ms),
-        attempts = math.tointeger(draft.attempts) or self.attempts,
-        input_tokens = count(usage.input_tokens), output_tokens = count(usage.output_tokens),
-        total_tokens = tally.total(usage), cache_read_tokens = count(usage.cache_read_tokens),
-        cache_write_tokens = count(usage.cache_write_tokens),
-        reasoning_tokens = count(usage.reasoning_tokens),
-        cost = origin and 0.0 or cost, saved_cost = origin and cost }
-end
-
--- How many failed attempts may have been billed, and how often the call's process was killed.
-local function count_billed(failures)
-    local attempts, killed = 0, 0
-    for _, failed in ipairs(failures) do
-        if failed.code == "KILLED" then
-            killed = killed + 1
-        elseif tally.is_billed(failed.status, failed.code, failed.message) then
-            attempts = attempts + 1
-        end
-    end
-    return attempts, killed
-end
-
----Counts a call that the log of this run answers: it was paid for before the run was resumed.
----@param results table draft; or nil, message, code, partial
----@param failures {status: integer?, code: string?, message: string?}[] attempts that failed
-function Logged:charge(results, failures)
-    local draft, message, code, partial = table.unpack(results, 1, 4)
-    budget.charge(self.one, draft, message, code, partial, count_billed(failures))
-end
-
----Counts attempts without an answer in the log of this run that may have been paid for.
----@param failures {status: integer?, code: string?, message: string?}[]
----@param in_flight boolean an attempt was sent, and its outcome is unknown
-function Logged:charge_lost(failures, in_flight)
-    self.one.lost = in_flight
-    local attempts, killed = count_billed(failures)
-    budget.charge_lost(self.one, attempts, killed + (in_flight and 1 or 0))
 end
 
 return request

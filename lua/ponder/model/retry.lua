@@ -23,6 +23,7 @@
 --- seconds, there is no retry. The providers' own clients use the same numbers.
 
 local net = require "ponder.core.net"
+local quote = require "ponder.quote"
 
 local retry = {}
 
@@ -30,6 +31,7 @@ local retry = {}
 retry.MAX_RETRIES = 2
 
 local MAX_SERVER_WAIT_MS = 60000
+local MAX_MESSAGE_BYTES = 2000
 local FIRST_WAIT_MS, MAX_WAIT_MS, JITTER = 500, 8000, 0.25
 
 local AGAIN = { CONNECT = true, TIMEOUT = true, RATE_LIMITED = true, SERVER = true }
@@ -126,6 +128,31 @@ function retry.wait_ms(failure, attempt, max_retries, now_s, random)
         return nil, string.format("the server asks to wait %.0f s", asked / 1000)
     end
     return asked
+end
+
+-- A hint at the likely cause of a failure.
+local function advice(target, problem)
+    if problem.status == 401 then
+        return target.key_from and "the key is from " .. target.key_from or "no key was sent"
+    elseif problem.status == 404 and target.provider.path == "/chat/completions"
+        and not target.base_url:find("/v%d") then
+        return ("the base URL has no /v1: try %s/v1"):format(target.base_url)
+    end
+end
+
+--- The message of a failed call: the model, the server's message, status, attempts and URL.
+---@param target ponder.model.Target
+---@param problem {message: string, status: integer?}
+---@param attempts integer
+---@param why? string the reason why it was not tried again
+---@return string
+function retry.explain(target, problem, attempts, why)
+    local status = problem.status and "status " .. problem.status or "no reply"
+    local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
+    local text = ("%s: %s (%s, %s%s)%s%s"):format(target.label, problem.message, status,
+        quote.count(attempts, "attempt"), why and "; " .. why or "",
+        is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")
+    return quote.line(target.redactor:text(text), MAX_MESSAGE_BYTES)
 end
 
 return retry

@@ -15,6 +15,12 @@ local samples = {}
 
 local FIELD = "samples" -- of a task's context
 
+---The samples that the current task makes.
+---@return ponder.model.Samples? here nil outside of evaluations
+function samples.here()
+    return scheduler.context(FIELD)
+end
+
 ---@class ponder.model.Place where a request is a sample
 ---@field item string id of the item
 ---@field epoch integer
@@ -55,11 +61,11 @@ local function is_begun(begun, first, n)
 end
 
 ---Numbers a request that begins; see ponder.model.Place.
+---@param here ponder.model.Samples
 ---@param request ponder.model.Request
----@return ponder.model.Place? place nil: it is not part of an evaluation, or `cache` is "shared"
-function samples.place(request)
-    local here = scheduler.context(FIELD)
-    if not here or request.cache == "shared" then
+---@return ponder.model.Place? place nil: `cache` is "shared"
+function samples.place(here, request)
+    if request.cache == "shared" then
         return nil
     end
     -- What asks within a recorded operation does not ask again when the run is resumed.
@@ -80,16 +86,16 @@ function samples.place(request)
 end
 
 ---The seed of a request in an evaluation: requests that are not equal have different ones, too.
+---@param here ponder.model.Samples
 ---@param request ponder.model.Request with its place, without a seed; without a place, equal
 ---  requests have one seed
 ---@param own any the seed that its call gives
 ---@return integer? seed 31 bits; nil: the call has its own, or there is no seed to derive it from
-function samples.seed(request, own)
-    local here = scheduler.context(FIELD)
-    if here and own then
+function samples.seed(here, request, own)
+    if own then
         here.own_seed = here.own_seed or own
     end
-    if not here or not here.seed or own then
+    if not here.seed or own then
         return nil
     end
     local place = request.place or { item = "", epoch = 0, number = request.sample }

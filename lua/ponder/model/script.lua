@@ -17,9 +17,7 @@
 
 local core = require "ponder.core.task"
 local files = require "ponder.log.files"
-local json = require "ponder.json"
 local options = require "ponder.options"
-local provider = require "ponder.model.provider"
 local scheduler = require "ponder.task.scheduler"
 local schema = require "ponder.model.schema"
 
@@ -65,20 +63,7 @@ function script.open(target)
     return answer ~= nil or nil, problem
 end
 
--- The pieces that the function emits, and `emit`.
-local function emitter(request)
-    local pieces = {}
-    return pieces, function(text, kind)
-        if type(text) == "string" and text ~= "" then
-            if kind ~= "reasoning" then
-                pieces[#pieces + 1] = text
-            end
-            request:emit(text, kind or "text", 1)
-        end
-    end
-end
-
--- The argument of the function, and the list of its emitted pieces.
+-- The argument of the function; `request.pieces` are what it emits.
 local function script_request(request)
     local system = request.system
     if request.format then
@@ -89,48 +74,29 @@ local function script_request(request)
     local seen = { messages = request.messages, system = system, options = request.options,
         seed = request.options.seed, n = request.n, sample = request.sample,
         metadata = request.metadata }
-    if not request.stream then
-        return seen, {}
+    if request.stream then
+        local pieces = {}
+        request.pieces = pieces
+        function seen.emit(text, kind)
+            if type(text) == "string" and text ~= "" then
+                if kind ~= "reasoning" then
+                    pieces[#pieces + 1] = text
+                end
+                request:emit(text, kind or "text", 1)
+            end
+        end
     end
-    local pieces
-    pieces, seen.emit = emitter(request)
-    return seen, pieces
-end
-
--- Adds the fields of tool calls that a script may omit.
-local function complete_tool_calls(tool_calls)
-    local list = {}
-    for i, call in ipairs(tool_calls) do
-        list[i] = {
-            id = call.id or "call_" .. i, name = call.name, arguments = call.arguments,
-            arguments_json = call.arguments_json
-                or call.arguments and json.encode(call.arguments) or "",
-        }
-    end
-    return list
-end
-
--- Emits the rest of the text as the last piece.
-local function emit_rest(request, pieces, draft)
-    local text, emitted = draft.samples[1].text, table.concat(pieces)
-    if emitted == "" or not text then
-        return
-    elseif text == "" then
-        draft.samples[1].text = emitted
-    elseif text:sub(1, #emitted) == emitted and #text > #emitted then
-        request:emit(text:sub(#emitted + 1), "text", 1)
-    end
+    return seen
 end
 
 ---Answers a request.
 ---@param request ponder.model.Request
----@return ponder.model.Draft?
+---@return any reply what the function returned; nil: it failed
 ---@return string? message
 ---@return string? code
 function script.call(request)
-    local seen, pieces = script_request(request)
     local f = loaded[request.target] -- a local: an error may have to name it
-    local ok, reply, message, code = xpcall(f, debug.traceback, seen)
+    local ok, reply, message, code = xpcall(f, debug.traceback, script_request(request))
     if not ok and core.stop_reason() then
         error(reply, 0) -- Ctrl-C is not the model's failure
     elseif not ok then
@@ -138,20 +104,22 @@ function script.call(request)
     elseif reply == nil then
         return nil, message and tostring(message) or "the script returned no reply", code
     end
-    local draft, problem = provider.draft(reply)
-    if not draft then
-        return nil, problem, "BAD_REPLY"
-    end
-    for _, sample in ipairs(draft.samples) do
-        if type(sample.text) ~= "string" and sample.text ~= nil then
-            return nil, "text must be a string (got " .. options.show(sample.text) .. ")",
-                "BAD_REPLY"
-        end
-        sample.tool_calls = sample.tool_calls and complete_tool_calls(sample.tool_calls)
-    end
+    return reply
+end
+
+---Marks the reply, and emits the rest of its text as the last piece.
+---@param request ponder.model.Request
+---@param draft ponder.model.Draft
+function script.finish(request, draft)
     draft.scripted = true
-    emit_rest(request, pieces, draft)
-    return draft
+    local first, emitted = draft.samples[1], table.concat(request.pieces or {})
+    if emitted == "" or not first or not first.text then
+        return
+    elseif first.text == "" then
+        first.text = emitted
+    elseif first.text:sub(1, #emitted) == emitted and #first.text > #emitted then
+        request:emit(first.text:sub(#emitted + 1), "text", 1)
+    end
 end
 
 return script

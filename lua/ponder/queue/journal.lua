@@ -5,8 +5,8 @@
 --- (ponder.log.call); a script that asks something else the second time gets a new answer.
 
 local calls = require "ponder.log.call"
-local budget = require "ponder.model.budget"
 local model = require "ponder.model"
+local model_call = require "ponder.model.call"
 local moves = require "ponder.queue.moves"
 local provider = require "ponder.model.provider"
 local redact = require "ponder.redact"
@@ -72,7 +72,7 @@ local function answer(request, next)
     local stored = self.replies and self.replies[call]
     local draft = stored and provider.read_draft(stored)
     if draft then
-        budget.charge(request, draft)
+        model_call.charge(request, {}, draft)
         return draft
     end
     local message, code, partial

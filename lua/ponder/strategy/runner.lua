@@ -10,7 +10,7 @@ local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
 local failures = require "ponder.task.failures"
 local look = require "ponder.strategy.look"
-local model_budget = require "ponder.model.budget"
+local model_call = require "ponder.model.call"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -128,9 +128,9 @@ local function ask_for(run, directive, opts)
     local m, asked = run.models[directive.role], { tree = run.tree, node = directive.node_id,
         purpose = directive.role }
     if not run.tree then
-        return asked, model_budget.ask(m, opts)
+        return asked, model_call.ask(m, opts)
     end
-    return asked, scheduler.with_context("asker", asked, model_budget.ask, m, opts)
+    return asked, scheduler.with_context("asker", asked, model_call.ask, m, opts)
 end
 
 -- The machine does not learn of this yet: calls in flight may still bring an answer.

@@ -8,7 +8,7 @@ local check = require "ponder.prompt.check"
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
 local model = require "ponder.model"
-local model_budget = require "ponder.model.budget"
+local model_call = require "ponder.model.call"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
@@ -182,7 +182,7 @@ function settings.open_models(s)
             end
             by_name[named] = opened
         end
-        local missing = needs_price and model_budget.missing_price(opened)
+        local missing = needs_price and model_call.missing_price(opened)
         if missing then
             return nil, missing, "NO_PRICE"
         end

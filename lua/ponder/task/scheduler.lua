@@ -436,7 +436,7 @@ end
 -- Clocks and tapes
 
 ---@class ponder.task.Tape records, or plays, the events that a run gets from outside
----@field now fun(self): number the clock of the tasks that it follows
+---@field reading fun(self, clock: string, live: fun(): number): number see ponder.log.tape
 ---@field turn fun(self, rounds: integer): boolean? called after each round; true: call `deliver`
 ---  after all tapes had their turn
 ---@field deliver fun(self)
@@ -444,15 +444,18 @@ end
 ---  end (at_end) goes live, one that is not skips an entry; whether it did
 ---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
----@field call fun(self, asked: ponder.log.Asked, ask: function, ...): ... asks a model: ask(...)
+---@field whole fun(self): ponder.task.Tape the tape to perform operations with
+---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
+---@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
 
 ---Seconds on the clock of the run, as the current task sees it.
 ---@return number
 function scheduler.now()
     local current = get_current()
     local group = current and current.group
-    if group and group.tape and not is_outside(current) then
-        return group.tape:now()
+    local tape = group and group.tape
+    if tape and not (current.context and current.context.outside) then
+        return tape:reading("now", scheduler.clock)
     end
     return group and clock() + group.shift or clock()
 end
