@@ -81,6 +81,28 @@ describe("a logged search", function()
         assert.near(1000, tonumber(r.out), 5)
     end)
 
+    it("has the scores of nodes that were freed between two calls", function()
+        local own <close> = shell.directory { ["model.lua"] = "return function() return '' end",
+            ["policy.lua"] = SCRIPT:match "^(.-)m:chat" .. [[
+            local result = search.run { search = "dfs", retain = "path", initial_state = 1, k = 2,
+                max_depth = 5, batch = 3,
+                expand = function(n)
+                    m:chat { messages = { { role = "user", content = "expand " .. n } } }
+                    return { n * 2, n * 2 + 1 }
+                end,
+                evaluate = function(n) return n / 64 end }
+            print(result.stats.nodes, #result.tree.nodes)]] }
+        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = own.path })
+        assert.matches("^63\t%d\n$", r.out)
+        local run = json.decode(shell.ponder({ "export", "--format", "json", "run.db" },
+            { cwd = own.path }).out)
+        local nodes = run.searches[1].nodes
+        assert.equal(63, #nodes)
+        for _, node in ipairs(nodes) do
+            assert.equal(tonumber(node.text) / 64, node.score)
+        end
+    end)
+
     it("has the name and the labels that its policy gives", function()
         local own <close> = shell.directory { ["model.lua"] = "return function() return 'fine' end",
             ["policy.lua"] = (SCRIPT:match "^(.-)local function run" .. [[

@@ -13,9 +13,10 @@
 #include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
-    "expand",       "evaluate", "is_terminal", "simulate",   "cost",        "key",      "stop",
-    "evaluate_all", "prior",    "spent",       "own",        "reflect",     "expanded", "scored",
-    "pruned",       "now",      "refuse",      "add_fields", "begin_round", "select",   "back_up"};
+    "expand",      "evaluate",     "is_terminal", "simulate", "cost",   "key",
+    "stop",        "evaluate_all", "prior",       "spent",    "own",    "reflect",
+    "expanded",    "scored",       "pruned",      "now",      "refuse", "add_fields",
+    "begin_round", "end_round",    "select",      "back_up"};
 
 Core *core_check(lua_State *L)
 {
@@ -92,20 +93,32 @@ void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_I
 void core_push_state(lua_State *L, int self, uint32_t id)
 {
     core_push_table(L, self, CORE_STATES);
-    lua_rawgeti(L, -1, core_slot(id));
+    core_get_state(L, lua_gettop(L), id);
     lua_remove(L, -2);
 }
 
-/* Pushes the states from the root to the node; those are on top of the stack. */
-static void push_path(lua_State *L, const Core *core, uint32_t id)
+void core_add_state(lua_State *L, int states, uint32_t id)
 {
-    lua_Integer depth = search_node(&core->search, id)->depth;
-    lua_createtable(L, (int)depth + 1, 0);
-    for (lua_Integer i = depth + 1; i >= 1; i--) {
-        lua_rawgeti(L, -2, core_slot(id)); /* states, path, state */
-        lua_rawseti(L, -2, i);
-        id = search_node(&core->search, id)->parent;
+    lua_Integer chunk = (id >> SEARCH_CHUNK_BITS) + 1;
+    if (lua_rawgeti(L, states, chunk) == LUA_TNIL) {
+        lua_createtable(L, SEARCH_CHUNK, 0);
+        lua_replace(L, -2);
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, states, chunk);
     }
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, (id & (SEARCH_CHUNK - 1)) + 1);
+    lua_pop(L, 1);
+}
+
+void core_remove_state(lua_State *L, const Search *s, int states, uint32_t id)
+{
+    lua_Integer chunk = (id >> SEARCH_CHUNK_BITS) + 1;
+    bool last = search_chunk(s, id) == NULL;
+    lua_rawgeti(L, states, chunk);
+    lua_pushnil(L);
+    lua_rawseti(L, last ? states : -2, last ? chunk : (id & (SEARCH_CHUNK - 1)) + 1);
+    lua_pop(L, 1);
 }
 
 /* ---- options: lua/ponder/searches.lua has checked them ---- */
@@ -215,7 +228,7 @@ static int core_new(lua_State *L)
     lua_setiuservalue(L, 1, CORE_NODE_META);
     core_push_table(L, 1, CORE_STATES);
     lua_pushvalue(L, 2);
-    lua_rawseti(L, -2, core_slot(0));
+    core_add_state(L, 4, 0);
     lua_settop(L, 1);
     return 1;
 }
@@ -441,8 +454,15 @@ static int core_path(lua_State *L)
 {
     const Core *core = core_check(L);
     uint32_t id = core_check_id(L, core);
-    core_push_table(L, 1, CORE_STATES);
-    push_path(L, core, id);
+    lua_settop(L, 2);
+    core_push_table(L, 1, CORE_STATES); /* at 3 */
+    lua_Integer depth = search_node(&core->search, id)->depth;
+    lua_createtable(L, (int)depth + 1, 0);
+    for (lua_Integer i = depth + 1; i >= 1; i--) {
+        core_get_state(L, 3, id);
+        lua_rawseti(L, -2, i);
+        id = search_node(&core->search, id)->parent;
+    }
     return 1;
 }
 

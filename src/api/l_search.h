@@ -45,6 +45,7 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
+    CALL_END_ROUND,    /* (): before the back-up, which may free nodes */
     CALL_SELECT,       /* () -> list of tickets, whether max_iterations left none of them */
     CALL_BACK_UP,      /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
@@ -75,10 +76,12 @@ typedef struct Core {
     bool stopped_before; /* by a Ctrl-C that the script has caught */
 } Core;
 
-/* The index of a node's state. */
-static inline lua_Integer core_slot(uint32_t id)
+/* Pushes a node's state, out of the table of states at `states`: a list for each chunk of nodes. */
+static inline void core_get_state(lua_State *L, int states, uint32_t id)
 {
-    return (lua_Integer)id + 1;
+    lua_rawgeti(L, states, (id >> SEARCH_CHUNK_BITS) + 1);
+    lua_rawgeti(L, -1, (id & (SEARCH_CHUNK - 1)) + 1);
+    lua_remove(L, -2);
 }
 
 extern const char *const core_callback_names[];
@@ -94,6 +97,10 @@ int core_no_memory(lua_State *L);
 void core_push_table(lua_State *L, int index, int which);
 
 void core_push_state(lua_State *L, int self, uint32_t id);
+
+/* Pops a new node's state; drops that of a freed node. */
+void core_add_state(lua_State *L, int states, uint32_t id);
+void core_remove_state(lua_State *L, const Search *s, int states, uint32_t id);
 
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; for the
  * expand of a ticket (from 1; 0: none). `terminal_known`: is_terminal was asked, though not all

@@ -89,7 +89,7 @@ static inline void call_with_state(lua_State *L, Core *core, Program *p, Callbac
     p->node = id;
     lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
     if (!is_key)
-        lua_rawgeti(L, STATES, core_slot(id));
+        core_get_state(L, STATES, id);
     if (is_key || callback == CALL_COST)
         lua_pushvalue(L, STATE);
     if (callback == CALL_EXPAND && s->tickets.items[p->ticket].k == SEARCH_ALL)
@@ -210,14 +210,16 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 go_on(core, p);
             break;
         case STEP_BACK_UP:
+            if (asks[CALL_END_ROUND]) {
+                lua_rawgeti(L, CALLBACKS, CALL_END_ROUND + 1);
+                lua_call(L, 0, 0);
+            }
             if (!search_back_up(s))
                 return core_no_memory(L);
             if (asks[CALL_BACK_UP] && s->rounds > 1)
                 core_back_up_in_lua(L, core);
-            while (s->freed.count > 0) {
-                lua_pushnil(L);
-                lua_rawseti(L, STATES, core_slot(s->freed.items[--s->freed.count]));
-            }
+            while (s->freed.count > 0)
+                core_remove_state(L, s, STATES, s->freed.items[--s->freed.count]);
             p->step = STEP_PRUNED;
             break;
         case STEP_PRUNED:

@@ -140,7 +140,7 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
             lua_pushvalue(L, STATE);
         else
             program_fetch_state(L, p, place);
-        lua_rawseti(L, STATES, core_slot(id));
+        core_add_state(L, STATES, id);
         note_place(L, place, id);
         if (!has_scores && !needs_score)
             continue;

@@ -134,6 +134,22 @@ function Tree:asks(recorder, asker)
     return self.id, node, purpose
 end
 
+-- The run's recorder if its log has a file.
+local function open_recorder()
+    local tape = scheduler.tape()
+    local recorder = tape and tape.recorder
+    return recorder and recorder.writer.db and recorder
+end
+
+---Writes the nodes so far: before some are freed.
+function Tree:note()
+    local recorder = open_recorder()
+    if recorder then
+        self:row(recorder)
+        write_nodes(self, recorder)
+    end
+end
+
 ---Records an event of a machine or its strategy.
 ---@param event MachineEvent
 function Tree:event(event)
@@ -155,9 +171,8 @@ end
 
 ---Writes the final tree.
 function Tree:finish()
-    local tape = scheduler.tape()
-    local recorder = tape and tape.recorder
-    if self.finished or not recorder or not recorder.writer.db then
+    local recorder = open_recorder()
+    if self.finished or not recorder then
         return
     end
     self.finished = true

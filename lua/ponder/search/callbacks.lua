@@ -262,6 +262,11 @@ function callbacks.new(core, opts)
         end
     end
     local add_memory_field = opts.reflect and add_memory(core, opts, functions)
+    if opts.tree and opts.retain == "path" then
+        function functions.end_round()
+            opts.tree:note()
+        end
+    end
     if opts.on_event then
         add_events(core, opts, functions)
     end
