@@ -1,5 +1,6 @@
 --- Measures the search engine (`make bench`): its time compared to a bare Lua loop that calls the
---- same callbacks as often and stores nothing; memory per node; start-up; task.map.
+--- same callbacks as often and stores nothing; memory per node; the critical path of slow
+--- callbacks; start-up; task.map.
 
 local measure = require "measure"
 local search = require "ponder.search"
@@ -331,6 +332,32 @@ local function sleepers()
     measure.report("CPU a task", measure.median(cpus) / 10000 * 1e6, "<=", 15, "us")
 end
 
+-- Searches whose callbacks take 100 ms each: a round takes as long as one expand and one evaluate.
+local function critical_path()
+    print("search: wall time / critical path, 100 ms a call")
+    local function sleepy(f)
+        return function(...)
+            task.sleep(0.1)
+            return f(...)
+        end
+    end
+    for _, opts in ipairs {
+        { search = "beam", k = 3, beam_width = 16, max_depth = 4, rounds = 4 },
+        { search = "uct", k = 3, batch = 16, max_iterations = 45, rounds = 5 }, -- 1, 3, 9, 16, 16
+        { search = "ab_mcts", k = 3, batch = 16, max_iterations = 80, rounds = 5 },
+    } do
+        local levels, walls = opts.rounds, {}
+        opts.rounds, opts.initial_state, opts.concurrency = nil, 1, 64
+        opts.expand, opts.evaluate = sleepy(expand), sleepy(evaluate)
+        for i = 1, 3 do
+            local start = task.now()
+            assert(search.run(opts))
+            walls[i] = task.now() - start
+        end
+        measure.report(opts.search, measure.median(walls) / (0.1 + 0.2 * levels), "<=", 1.05)
+    end
+end
+
 if ... == "--memory" then
     local _, index, nodes = ...
     return print_memory(POLICIES[tonumber(index)], tonumber(nodes))
@@ -342,6 +369,7 @@ tickets()
 small_trees()
 keys()
 memory()
+critical_path()
 chain()
 start_up()
 sleepers()

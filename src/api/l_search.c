@@ -97,30 +97,6 @@ void core_push_state(lua_State *L, int self, uint32_t id)
     lua_remove(L, -2);
 }
 
-void core_add_state(lua_State *L, int states, uint32_t id)
-{
-    lua_Integer chunk = (id >> SEARCH_CHUNK_BITS) + 1;
-    if (lua_rawgeti(L, states, chunk) == LUA_TNIL) {
-        lua_createtable(L, SEARCH_CHUNK, 0);
-        lua_replace(L, -2);
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, states, chunk);
-    }
-    lua_insert(L, -2);
-    lua_rawseti(L, -2, (id & (SEARCH_CHUNK - 1)) + 1);
-    lua_pop(L, 1);
-}
-
-void core_remove_state(lua_State *L, const Search *s, int states, uint32_t id)
-{
-    lua_Integer chunk = (id >> SEARCH_CHUNK_BITS) + 1;
-    bool last = search_chunk(s, id) == NULL;
-    lua_rawgeti(L, states, chunk);
-    lua_pushnil(L);
-    lua_rawseti(L, last ? states : -2, last ? chunk : (id & (SEARCH_CHUNK - 1)) + 1);
-    lua_pop(L, 1);
-}
-
 /* ---- options: lua/ponder/searches.lua has checked them ---- */
 
 /* A flag is 0 or 1, nil NaN. */
@@ -227,8 +203,10 @@ static int core_new(lua_State *L)
     lua_pushvalue(L, 3);
     lua_setiuservalue(L, 1, CORE_NODE_META);
     core_push_table(L, 1, CORE_STATES);
+    lua_createtable(L, SEARCH_CHUNK, 0);
     lua_pushvalue(L, 2);
-    core_add_state(L, 4, 0);
+    lua_rawseti(L, -2, core_slot(0));
+    lua_rawseti(L, -2, 1);
     lua_settop(L, 1);
     return 1;
 }

@@ -62,6 +62,7 @@ typedef struct Program {
     uint32_t ticket;
     uint32_t child; /* the new node that is scored */
     uint32_t node;  /* that the callback is about */
+    uint32_t chunk; /* whose states are at CHUNK of the stack */
 } Program;
 
 typedef struct Core {
@@ -76,12 +77,18 @@ typedef struct Core {
     bool stopped_before; /* by a Ctrl-C that the script has caught */
 } Core;
 
-/* Pushes a node's state, out of the table of states at `states`: a list for each chunk of nodes. */
+/* States are in a table of lists, one for each chunk of nodes: its index there. */
+static inline lua_Integer core_slot(uint32_t id)
+{
+    return (id & (SEARCH_CHUNK - 1)) + 1;
+}
+
+/* Pushes a node's state; `states` is the index of that table. */
 static inline void core_get_state(lua_State *L, int states, uint32_t id)
 {
     lua_rawgeti(L, states, (id >> SEARCH_CHUNK_BITS) + 1);
-    lua_rawgeti(L, -1, (id & (SEARCH_CHUNK - 1)) + 1);
-    lua_remove(L, -2);
+    lua_rawgeti(L, -1, core_slot(id));
+    lua_replace(L, -2);
 }
 
 extern const char *const core_callback_names[];
@@ -97,10 +104,6 @@ int core_no_memory(lua_State *L);
 void core_push_table(lua_State *L, int index, int which);
 
 void core_push_state(lua_State *L, int self, uint32_t id);
-
-/* Pops a new node's state; drops that of a freed node. */
-void core_add_state(lua_State *L, int states, uint32_t id);
-void core_remove_state(lua_State *L, const Search *s, int states, uint32_t id);
 
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; for the
  * expand of a ticket (from 1; 0: none). `terminal_known`: is_terminal was asked, though not all

@@ -82,20 +82,23 @@ static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t 
 static inline void call_with_state(lua_State *L, Core *core, Program *p, Callback callback,
                                    uint32_t id)
 {
-    const Search *s = &core->search;
-    bool is_key = callback == CALL_KEY && s->rounds > 1;
+    const SearchTicket *t = &core->search.tickets.items[p->ticket];
     lua_settop(L, TOP);
     p->calling = (uint8_t)callback;
     p->node = id;
     lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
-    if (!is_key)
+    if (callback == CALL_EXPAND || callback == CALL_COST) {
         core_get_state(L, STATES, id);
-    if (is_key || callback == CALL_COST)
+    } else if (callback != CALL_KEY) {
+        program_use_chunk(L, p, id);
+        lua_rawgeti(L, CHUNK, core_slot(id));
+    }
+    if (callback == CALL_KEY || callback == CALL_COST)
         lua_pushvalue(L, STATE);
-    if (callback == CALL_EXPAND && s->tickets.items[p->ticket].k == SEARCH_ALL)
+    if (callback == CALL_EXPAND && t->k == SEARCH_ALL)
         lua_pushnil(L);
     else if (callback == CALL_EXPAND)
-        lua_pushinteger(L, s->tickets.items[p->ticket].k);
+        lua_pushinteger(L, t->k);
     if (core->wants_node[callback])
         core_push_node(L, core, SELF, id, callback == CALL_EXPAND ? (lua_Integer)p->ticket + 1 : 0,
                        callback != CALL_EVALUATE && callback != CALL_IS_TERMINAL);
@@ -218,8 +221,16 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 return core_no_memory(L);
             if (asks[CALL_BACK_UP] && s->rounds > 1)
                 core_back_up_in_lua(L, core);
-            while (s->freed.count > 0)
-                core_remove_state(L, s, STATES, s->freed.items[--s->freed.count]);
+            while (s->freed.count > 0) {
+                uint32_t id = s->freed.items[--s->freed.count];
+                program_use_chunk(L, p, id);
+                lua_pushnil(L);
+                lua_rawseti(L, CHUNK, core_slot(id));
+                if (search_chunk(s, id) == NULL) {
+                    lua_pushnil(L);
+                    lua_rawseti(L, STATES, (id >> SEARCH_CHUNK_BITS) + 1);
+                }
+            }
             p->step = STEP_PRUNED;
             break;
         case STEP_PRUNED:
@@ -249,7 +260,9 @@ static int advance(lua_State *L, int status, lua_KContext context)
             go_on(core, p);
             break;
 
-        case STEP_TICKET: p->step = begin_ticket(core, t); break;
+        case STEP_TICKET:
+            p->step = begin_ticket(core, t);
+            break;
         case STEP_STOP:
             if (asks[CALL_STOP] && !t->scores && !p->asked_stop) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
@@ -310,6 +323,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_MAKE;
             if (asks[CALL_KEY]) {
                 p->step = STEP_KEY;
+                if (s->rounds == 1) {
+                    core_get_state(L, STATES, 0);
+                    lua_replace(L, STATE);
+                }
                 AWAIT(call_with_state(L, core, p, CALL_KEY, s->rounds > 1 ? t->node : 0));
                 bool is_made = program_take_key(L, core, p, t);
                 p->step = t->node == SEARCH_NO_NODE ? STEP_SCORE_ALL
@@ -445,6 +462,7 @@ static int start(lua_State *L, Program *p, Step step, Step until)
     }
     p->step = step;
     p->until = until;
+    p->chunk = UINT32_MAX;
     return advance(L, LUA_OK, (lua_KContext)p);
 }
 

@@ -14,6 +14,7 @@ enum {
     STATES,
     CALLBACKS,
     KEYS,
+    CHUNK,  /* of the states: a list that was used last */
     LIST,   /* what expand returned */
     SCORES, /* its second result, or nil */
     PLACES, /* for a policy in Lua: by place the id */
@@ -24,6 +25,15 @@ enum {
 
 /* The index of the first of a callback's three results. */
 #define RESULT (-3)
+
+/* Makes CHUNK the list for the state of the node `id`. */
+void program_load_chunk(lua_State *L, Program *p, uint32_t id);
+
+static inline void program_use_chunk(lua_State *L, Program *p, uint32_t id)
+{
+    if (p->chunk != id >> SEARCH_CHUNK_BITS)
+        program_load_chunk(L, p, id);
+}
 
 void program_refuse(lua_State *L, Program *p, const char *expected, int index);
 double program_take_score(lua_State *L, const Core *core, Program *p, int index);

@@ -121,6 +121,19 @@ static void note_place(lua_State *L, lua_Integer place, uint32_t id)
     lua_rawseti(L, PLACES, place);
 }
 
+void program_load_chunk(lua_State *L, Program *p, uint32_t id)
+{
+    lua_Integer index = (id >> SEARCH_CHUNK_BITS) + 1;
+    if (lua_rawgeti(L, STATES, index) == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_createtable(L, SEARCH_CHUNK, 0);
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, STATES, index);
+    }
+    lua_replace(L, CHUNK);
+    p->chunk = id >> SEARCH_CHUNK_BITS;
+}
+
 /* Makes the next child, or all that are left if no callback is asked about each of them. */
 void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one)
 {
@@ -136,11 +149,12 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
     }
     for (; id < s->count; id++) {
         lua_Integer place = (lua_Integer)t->next++ + 1;
+        program_use_chunk(L, p, id);
         if (one)
             lua_pushvalue(L, STATE);
         else
             program_fetch_state(L, p, place);
-        core_add_state(L, STATES, id);
+        lua_rawseti(L, CHUNK, core_slot(id));
         note_place(L, place, id);
         if (!has_scores && !needs_score)
             continue;
