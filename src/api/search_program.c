@@ -260,9 +260,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             go_on(core, p);
             break;
 
-        case STEP_TICKET:
-            p->step = begin_ticket(core, t);
-            break;
+        case STEP_TICKET: p->step = begin_ticket(core, t); break;
         case STEP_STOP:
             if (asks[CALL_STOP] && !t->scores && !p->asked_stop) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
