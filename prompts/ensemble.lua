@@ -18,10 +18,10 @@ you.]]
 
 local JUDGE = [[
 You choose the best of several answers to a task. Correct comes before complete, complete before
-elegant; length counts for nothing, and neither does the order of the answers. Compare
-them in a few sentences, then give the id of your choice as the last line:
+elegant; length counts for nothing, and neither does the order of the answers.
 
-VOTE: c1]]
+Answer with JSON alone: compare them in a few sentences, then give the id of your choice:
+{"reason": "...", "vote": "c1"}]]
 
 local DEBATE = [[
 Others have worked on the same question. What they say may be right or wrong. Compare it with your

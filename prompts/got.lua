@@ -30,20 +30,15 @@ Judge how far each thought brings the solution of the problem: 0.0 is wrong or u
 unclear, 1.0 is correct and complete. Look for mistakes first. Judge each by itself; different
 thoughts should get different scores unless they really are equally good.
 
-Answer with one line for each thought, the id and the score, and nothing else:
-
-id: 0.7]],
+Answer with JSON alone, one score for each id: {"scores": {"ID": 0.7, "OTHER ID": 0.4}}]],
 
     connect = [[
 Find pairs of thoughts that belong together though neither was made from the other: one supports,
 completes, generalises or contradicts the other. Name only links that matter for the solution, each
 once, at most as many as there are thoughts.
 
-Answer with one line for each link and nothing else:
-
-CONNECTION: [id] -> [id] : how the first bears on the second
-
-If there is none, answer: NONE]],
+Answer with JSON alone, an empty list if there is none:
+{"connections": [{"from": "ID", "to": "ID", "description": "how the first bears on the second"}]}]],
 
     aggregate = [[
 Merge the thoughts into one solution of the problem. Keep what is right in each, settle where they
@@ -56,9 +51,8 @@ Answer with the merged solution alone, complete in itself: its reader does not s
 Choose the thought that solves the problem best. Correct comes before complete, complete before
 elegant.
 
-Give your reason in one sentence; then, as the last line, the id of your choice:
-
-VOTE: id]],
+Answer with JSON alone, your reason in one sentence, then the id of your choice:
+{"reason": "...", "vote": "ID"}]],
 
     refine = [[
 Improve the solution. Check it step by step, correct what is wrong, add what is missing, cut what

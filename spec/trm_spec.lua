@@ -365,15 +365,13 @@ describe("TRM events", function()
 end)
 
 describe("TRM prompts", function()
-    it("ask for the markers that are parsed", function()
+    it("ask for the form that is read, and show what was said", function()
         local machine, directives = begin(nil, "What is 6 x 7?")
         local first = texts(directives[1])
         assert.is_truthy(first:find("What is 6 x 7?", 1, true))
-        for _, mark in ipairs { "<answer>", "INSIGHT:", "CONFIDENCE:" } do
-            assert.is_truthy(first:find(mark, 1, true), mark)
-        end
+        assert.is_truthy(first:find("<answer>", 1, true))
         directives = answer(machine, directives, "thought\n<answer>42</answer>")
-        for _, mark in ipairs { "STRENGTH:", "ISSUE:", "SUGGESTION:", "SCORE:", "42" } do
+        for _, mark in ipairs { '"strengths"', '"issues"', '"suggestions"', '"score"', "42" } do
             assert.is_truthy(texts(directives[1]):find(mark, 1, true), mark)
         end
         directives = answer(machine, directives,
@@ -382,9 +380,8 @@ describe("TRM prompts", function()
         for _, mark in ipairs { "no units", "42", "thought", "0.50" } do
             assert.is_truthy(improve:find(mark, 1, true), mark)
         end
-        assert.is_true(improve:find("must say why", 1, true) < improve:find("bold", 1, true))
         directives = answer(machine, directives, "forty-two")
-        for _, mark in ipairs { "INSIGHT:", "MISSING:", "forty-two", "no units" } do
+        for _, mark in ipairs { "forty-two", "no units" } do
             assert.is_truthy(texts(directives[1]):find(mark, 1, true), mark)
         end
         directives = answer(machine, directives, "x")
@@ -759,8 +756,6 @@ describe("TRM's functions", function()
 
     it("include parsers, arithmetic and ids", function()
         assert.equal(0.8, trm.parse_supervision("SCORE: 8/10").quality_score)
-        assert.same({ "a" }, trm.parse_reasoning("INSIGHT: a").insights)
-        assert.equal("high", trm.prioritize_suggestions({ "x", "it must" })[1].impact)
         assert.equal("continue", (trm.act.make_decision { threshold = 1, current_confidence = 0,
             history = {} }))
         assert.not_equal(trm.generate_call_id(), trm.generate_call_id())

@@ -72,15 +72,13 @@
 
 local core = require "ponder.got.core"
 local builtin = require "ponder.builtin"
-local connections = require "ponder.parse.connections"
 local add_directives = require "ponder.got.asks"
 local graph = require "ponder.got.graph"
 local machine = require "ponder.machine"
 local map_of = require "ponder.got.map"
 local options = require "ponder.options"
-local parse = require "ponder.parse"
+local prose = require "ponder.parse.prose"
 local quote = require "ponder.quote"
-local read_vote = require "ponder.parse.vote"
 
 -------------------------------------------------------------------------------
 -- Steps
@@ -225,26 +223,6 @@ local function whole_text(_, text)
     return text
 end
 
-local SCORE_TAIL_BYTES = 1000 -- where a score without id is searched, at the end of a reply
-
---- Scores by id. Replies have ids in brackets, as prompts do; a reply about a single thought may
---- omit its id.
----@return table<string, number>
-local function read_scores(text, thoughts)
-    local known = {}
-    for _, thought in ipairs(thoughts) do
-        known[thought.id] = thought.id
-    end
-    local scores = parse.scores(text:gsub("%[([^%[%]%s]+)%]", known), thoughts)
-    if next(scores) == nil and #thoughts == 1 then
-        for line in text:sub(-SCORE_TAIL_BYTES):gmatch("[^\r\n]+") do
-            local found = parse.scores(thoughts[1].id .. ": " .. line, thoughts)
-            scores = next(found) and found or scores
-        end
-    end
-    return scores
-end
-
 local texts = {
     generate_thought = whole_text,
     aggregate = whole_text,
@@ -252,7 +230,7 @@ local texts = {
 
     score_thoughts = function(run, text)
         local own = run.options.parse_scores
-        local scores = (own or read_scores)(text, graph.unscored(run))
+        local scores = (own or prose.scores)(text, graph.unscored(run))
         if type(scores) ~= "table" then
             error(("opts.parse_scores must return a table (got %s)")
                 :format(options.show(scores)), 0)
@@ -261,11 +239,11 @@ local texts = {
     end,
 
     find_connections = function(run, text)
-        return connections.read_list((run.options.parse_connections or connections.parse)(text))
+        return prose.links_of((run.options.parse_connections or prose.links)(text))
     end,
 
     vote = function(run, text)
-        return read_vote(text, graph.ids_at(run, (run.core:pending()))) or ""
+        return prose.vote(text, graph.ids_at(run, (run.core:pending()))) or ""
     end,
 }
 
@@ -394,7 +372,7 @@ local got = machine.class {
     read = {
         thought_generated = text_reader("content"),
         thoughts_scored = table_reader("scores"),
-        connections_found = table_reader("connections", connections.read_list),
+        connections_found = table_reader("connections", prose.links_of),
         aggregation_complete = text_reader("result"),
         vote_cast = text_reader("node_id"),
         thought_refined = text_reader("content"),
@@ -458,11 +436,12 @@ function got.default_aggregation_prompt()
     return builtin.prompts("got").instructions.aggregate
 end
 
----Parses links between thoughts in a model's reply: see ponder.parse.connections.
+---Reads links between thoughts in a model's reply: JSON, or lines such as
+---`CONNECTION: [n2] -> [n5] : why`.
 ---@param text string
 ---@return Connection[]
 function got.parse_connections(text)
-    return connections.parse(options.argument("got.parse_connections", "text", text, "string"))
+    return prose.links(options.argument("got.parse_connections", "text", text, "string"))
 end
 
 return got

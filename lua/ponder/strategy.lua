@@ -47,10 +47,10 @@ local class = require "ponder.strategy.class"
 local direct = require "ponder.strategy.direct"
 local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
-local grades = require "ponder.parse.grade"
 local look = require "ponder.strategy.look"
 local machine_run = require "ponder.machine.run"
 local options = require "ponder.options"
+local prose = require "ponder.parse.prose"
 local pure = require "ponder.pure"
 local samples = require "ponder.prompt.samples"
 
@@ -313,14 +313,7 @@ strategy.read_answer = answers.show
 strategy.answer_key = answers.normalize
 
 ---The last grade after a word in a reply, such as "Value: 7", "Value: 7/10", "Value: 70 %".
----@param text string
----@param word string in lower case
----@param scale number? the highest grade, for a bare number; default 1
----@return number? grade 0 to 1; nil: none on that scale, nor on one that the reply names
-function strategy.read_grade(text, word, scale)
-    return grades.stated(text, scale, function(of)
-        return grades.last(text, word, of)
-    end)
-end
+---@type fun(text: string, word: string, scale: number?): number?
+strategy.read_grade = prose.grade
 
 return strategy

@@ -45,11 +45,11 @@
 --- ponder.machine).
 
 local act = require "ponder.trm.act"
-local critique = require "ponder.parse.critique"
 local latent = require "ponder.trm.latent"
 local machine = require "ponder.machine"
 local machine_core = require "ponder.machine.core"
 local options = require "ponder.options"
+local prose = require "ponder.parse.prose"
 local views = require "ponder.trm.views"
 
 local show = options.show
@@ -106,7 +106,7 @@ local option_rules = {
 ---@field answer string?
 ---@field reasoning string?
 ---@field feedback ponder.Supervision?
----@field suggestions ponder.Suggestion[]
+---@field suggestions {content: string}[] those of the critique
 ---@field trace string[]
 ---@field step integer
 ---@field max_steps integer
@@ -123,7 +123,7 @@ local function ask(run, turn, kind, call_id)
             answer = run.answer,
             reasoning = run.reasoning,
             feedback = run.feedback,
-            suggestions = run.suggestions,
+            suggestions = views.suggestions(run.feedback),
             trace = run.latent.reasoning_trace,
             step = run.step,
             max_steps = run.options.max_supervision_steps,
@@ -187,8 +187,8 @@ function accept.reason(run, turn, call, text)
     run.latent = latent.update(run.latent, "reasoning", text)
     run.reasoning = text
     if not run.answer then
-        local answer, rest = critique.answer(text)
-        run.answer, run.reasoning = answer or text, rest
+        local answer, rest = prose.answer_element(text)
+        run.answer, run.reasoning = answer or text, answer and rest
     end
     next_call(run, turn, call, "supervising", "supervise")
 end
@@ -197,7 +197,7 @@ function accept.supervise(run, turn, call, feedback)
     local score = feedback.quality_score
     run.scores[#run.scores + 1] = score
     run.latent = latent.update(run.latent, "supervision", feedback.raw_text)
-    run.feedback, run.suggestions = feedback, critique.prioritize(feedback.suggestions)
+    run.feedback = feedback
     if score > run.best_score then
         run.best_answer, run.best_score = run.answer, score
     end
@@ -233,8 +233,8 @@ end
 local function parse_supervision(run, text)
     local own = run.options.parse_supervision
     if not own then
-        local feedback = critique.supervision(text)
-        return feedback.is_graded and feedback or nil
+        local feedback = prose.critique(text)
+        return feedback.quality_score and feedback or nil
     end
     local feedback, problem = views.read_feedback(own(text), "parse_supervision: result", text)
     return feedback or error("trm: " .. problem, 0)
@@ -272,7 +272,6 @@ local trm = machine.class {
     create = function(run)
         run.latent = latent.initialize()
         run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
-        run.suggestions = {} -- of run.feedback, most important first
         run.parse_retries = 0 -- of this step's critique
         run.step = 0 -- from 1; a step is a round through the three calls
         run.scores, run.best_score = {}, 0.0
@@ -328,9 +327,12 @@ trm.update_latent_state = latent.update
 trm.merge_reasoning_trace = latent.merge_trace
 trm.extract_confidence = latent.confidence
 
-trm.parse_supervision = critique.supervision
-trm.parse_reasoning = critique.reasoning
-trm.prioritize_suggestions = critique.prioritize
+---Reads a graded critique: JSON, or lines such as `ISSUE: what is wrong` and `SCORE: 0.7`.
+---@param text string
+---@return ponder.Supervision
+function trm.parse_supervision(text)
+    return prose.critique(options.argument("trm.parse_supervision", "text", text, "string"))
+end
 
 ---The halting arithmetic; see ponder.trm.act.
 trm.act = act

@@ -6,7 +6,6 @@
 -- Figures are medians of interleaved runs; limits are in brackets. A bare loop that only joins
 -- texts of the same size tells a slow machine from a slow program.
 
-local critique = require "ponder.parse.critique"
 local trm = require "ponder.trm"
 
 local RUNS, MESSAGES, STEPS = 7, 30000, 50
@@ -103,7 +102,7 @@ for _, case in ipairs {
     local text = (case[3] or "") .. case[2]:rep(TEN_MB // #case[2])
     local list = {}
     for run = 1, 5 do
-        list[run] = seconds(critique.supervision, text) + seconds(critique.reasoning, text)
+        list[run] = seconds(trm.parse_supervision, text) + seconds(trm.parse_supervision, text)
     end
     print(("trm  ten megabytes of %-14s %5.2f s for both readers [<= 2]")
         :format(case[1], median(list)))

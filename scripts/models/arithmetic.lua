@@ -216,24 +216,29 @@ function replies.plain(game)
 end
 
 function replies.answer(game)
-    return ("INSIGHT: each number is used once\nCONFIDENCE: 0.6\n\n<answer>\n%s\n</answer>")
+    return ("I tried some orders; each number is used once now\n\n<answer>\n%s\n</answer>")
         :format(attempt(game, SKILL))
+end
+
+local function critique(issues, strengths, suggestions, score)
+    return json.encode { critique = { issues = json.array(issues),
+        strengths = json.array(strengths), suggestions = json.array(suggestions) },
+        score = math.floor(score * 100 + 0.5) / 100 }
 end
 
 function replies.supervise(game, user)
     local answer = quoted(user, "current_answer") or ""
     local score = grade(game, answer)
     if score >= 1 then
-        return ("STRENGTH: it gives %d and uses each number once\nSCORE: 1.0"):format(game.goal)
+        return critique({}, { ("it gives %d and uses each number once"):format(game.goal) }, {}, 1)
     end
-    return ("ISSUE: it does not give %d\nSUGGESTION: try to make a factor of %d first\nSCORE: %.2f")
-        :format(game.goal, game.goal, score)
+    return critique({ ("it does not give %d"):format(game.goal) }, {},
+        { ("try to make a factor of %d first"):format(game.goal) }, score)
 end
 
 function replies.reason(game, user)
-    return grade(game, quoted(user, "current_answer") or "") >= 1
-        and "INSIGHT: the result is right\nCONFIDENCE: 0.9"
-        or "ISSUE: the result is wrong\nSUGGESTION: begin with other numbers\nCONFIDENCE: 0.2"
+    return grade(game, quoted(user, "current_answer") or "") >= 1 and "The result is right."
+        or "The result is wrong. Begin with other numbers."
 end
 
 function replies.improve(game, user)
@@ -264,15 +269,15 @@ local function best_of(game, thoughts)
 end
 
 function replies.score(game, user)
-    local lines = {}
-    for i, thought in ipairs(thoughts_of(user)) do
-        lines[i] = ("%s: %.2f"):format(thought.id, grade(game, thought.text))
+    local scores = json.object()
+    for _, thought in ipairs(thoughts_of(user)) do
+        scores[thought.id] = math.floor(grade(game, thought.text) * 100 + 0.5) / 100
     end
-    return table.concat(lines, "\n")
+    return json.encode { scores = scores }
 end
 
 function replies.connect()
-    return "NONE"
+    return json.encode { connections = json.array {} }
 end
 
 function replies.aggregate(game, user)
@@ -282,7 +287,7 @@ end
 
 function replies.vote(game, user)
     local best = best_of(game, thoughts_of(user))
-    return "It comes nearest.\nVOTE: " .. (best and best.id or "none")
+    return json.encode { reason = "It comes nearest.", vote = best and best.id or "none" }
 end
 
 function replies.refine(game, user)
@@ -387,8 +392,9 @@ local OTHERWISE = {
     generate = json.encode { thoughts = json.array { EXCUSE } },
     evaluate = json.encode { scores = { t1 = 0 } },
     answer = "<answer>\n" .. EXCUSE .. "\n</answer>",
-    supervise = "ISSUE: it does not answer the question\nSCORE: 0.0",
-    score = "none: 0.0", connect = "NONE", vote = "VOTE: none",
+    supervise = critique({ "it does not answer the question" }, {}, {}, 0),
+    score = json.encode { scores = { none = 0 } }, connect = replies.connect(),
+    vote = json.encode { vote = "none" },
 }
 
 local function texts_of(messages)
@@ -406,7 +412,8 @@ return function(request)
         task.sleep(DELAY_S)
     end
     local texts = texts_of(request.messages)
-    local system = type(request.system) == "string" and request.system or texts.system
+    local system = texts.system ~= "" and texts.system
+        or type(request.system) == "string" and request.system or ""
     local user, role = texts.user, role_of(system)
     local question = quoted(user, "problem") or quoted(user, "question") or user
     local seed = (request.options.seed or 40) + request.sample

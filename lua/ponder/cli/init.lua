@@ -192,15 +192,15 @@ local function grade(attempt, value)
     return value and attempt:find(tostring(value), 1, true) and "0.9" or "0.2"
 end
 
--- The thoughts that tot and got show, graded: lines such as "t1: 0.9". Also the id of the best one.
+-- The thoughts that tot and got show, graded: "t1": 0.9, "t2": 0.2. Also the id of the best one.
 local function grade_thoughts(text, value)
-    local lines, best = {}, nil
+    local list, best = {}, nil
     text = text:gsub("<thought>%%s*%%[(%%w+)%%]", "<thought_%%1>")
     for id, thought in text:gmatch "<thought_(%%w+)>(.-)</thought" do
-        lines[#lines + 1] = id .. ": " .. grade(thought, value)
-        best = (not best or lines[#lines]:find "0.9") and id or best
+        list[#list + 1] = ('"%%s": %%s'):format(id, grade(thought, value))
+        best = (not best or list[#list]:find "0.9") and id or best
     end
-    return table.concat(lines, "\n"), best
+    return table.concat(list, ", "), best
 end
 
 return function(request)
@@ -222,14 +222,15 @@ return function(request)
             steps[i] = ('"%%s"'):format(attempt(i))
         end
         reply = ('{"thoughts": [%%s]}'):format(table.concat(steps, ", "))
-    elseif form:find "\"scores\"" or form:find "the id and the score" then -- tot, got
-        reply = grades
-    elseif form:find "CONNECTION:" then -- got
-        reply = "NONE"
-    elseif form:find "VOTE:" then -- got
-        reply = "VOTE: " .. best
-    elseif form:find "SCORE:" then -- trm
-        reply = "SCORE: " .. grade(text:match "<current_answer>(.-)</current_answer>" or "", value)
+    elseif form:find('"scores"', 1, true) then -- tot, got
+        reply = ('{"scores": {%%s}}'):format(grades)
+    elseif form:find('"connections"', 1, true) then -- got
+        reply = '{"connections": []}'
+    elseif form:find('"vote"', 1, true) then -- got
+        reply = ('{"reason": "It is right.", "vote": "%%s"}'):format(best)
+    elseif form:find('"score"', 1, true) then -- trm
+        reply = ('{"critique": {"issues": [], "strengths": [], "suggestions": []}, "score": %%s}')
+            :format(grade(text:match "<current_answer>(.-)</current_answer>" or "", value))
     elseif text:find("from 0 to 1", 1, true) then -- asked to judge the last line
         reply = grade(text:match "[^\n]*$", value)
     else

@@ -5,7 +5,7 @@ local machine_run = require "ponder.machine.run"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
-local read_vote = require "ponder.parse.vote"
+local prose = require "ponder.parse.prose"
 
 local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
 
@@ -65,7 +65,7 @@ function vote.ask(account, m, question, texts, count, opts)
     end
     local replies = account:sample(m, messages, opts, count)
     for i = 1, count do
-        local choice = replies[i] and read_vote(replies[i].text, ids)
+        local choice = replies[i] and prose.vote(replies[i].text, ids)
         if choice then
             votes[place[choice]] = votes[place[choice]] + 1
         elseif replies[i] then

@@ -1,6 +1,5 @@
 --- The readable side of a TRM machine: its fields, and the map it is saved as.
 
-local critique = require "ponder.parse.critique"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -21,6 +20,17 @@ end
 ---@return number
 function views.confidence(run)
     return run.scores[#run.scores] or 0.0
+end
+
+---The suggestions of a critique, as prompts get them.
+---@param feedback ponder.Supervision?
+---@return {content: string}[]
+function views.suggestions(feedback)
+    local list = {}
+    for i, content in ipairs(feedback and feedback.suggestions or {}) do
+        list[i] = { content = content }
+    end
+    return list
 end
 
 local function latent_state(run)
@@ -260,7 +270,6 @@ function views.load(run, reader)
     run.ungraded = optional_text(reader, "ungraded")
     run.latent = load_latent(reader)
     run.feedback = load_feedback(reader)
-    run.suggestions = critique.prioritize(run.feedback and run.feedback.suggestions or {})
     run.step = reader:get("supervision_step", count)
     if not fits(run, #run.core:save().calls) then
         reader:refuse("supervision_step",
