@@ -9,7 +9,6 @@
 --- An entry whose task has not asked yet waits as long as any task can continue; then it is
 --- skipped.
 
-local groups = require "ponder.task.groups"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 
@@ -17,6 +16,17 @@ local playing = {}
 
 --- What a task that has called an inner run waits for.
 playing.WAIT_FOR_RUN = "run:call"
+
+---Removes an item from a list, if it is there.
+---@param list any[]
+---@param item any
+function playing.remove(list, item)
+    for i, other in ipairs(list) do
+        if other == item then
+            return table.remove(list, i)
+        end
+    end
+end
 
 ---Records that the script diverges from the recording; raises an error when offline or frozen.
 ---@param self ponder.log.Tape
@@ -164,7 +174,7 @@ function playing.wait_for_turn(self, answered)
         return task.park(function() self.waiting[answered] = nil end)
     end
     self.held[#self.held + 1] = t
-    return task.park(function() groups.remove_item(self.held, t) end)
+    return task.park(function() playing.remove(self.held, t) end)
 end
 
 ---Raises an error for a request that the recording does not answer, in an offline replay.

@@ -34,7 +34,6 @@
 --- `left` counts the answers left unused.
 
 local call = require "ponder.log.call"
-local groups = require "ponder.task.groups"
 local playing = require "ponder.log.playing"
 local recent = require "ponder.log.recent"
 local recording = require "ponder.log.recording"
@@ -280,7 +279,7 @@ end
 local function arrive(self, one)
     self.arrived = self.arrived or {}
     self.arrived[#self.arrived + 1] = one
-    scheduler.park(one.task, WAIT, function() groups.remove_item(self.arrived or NONE, one) end)
+    scheduler.park(one.task, WAIT, function() playing.remove(self.arrived or NONE, one) end)
 end
 
 local function ask(self, what, f, ...)
@@ -525,7 +524,7 @@ function Tape:end_run(what)
     end
     if what.task and not (what.known and self.runs[what.known] == what) then
         playing.queue_end(self, what)
-        scheduler.turn_later(self.group)
+        scheduler.enqueue(self.group)
     end
 end
 

@@ -1,25 +1,49 @@
---- The states of a task, from spawn to its end:
+--- The tasks of runs, and the states of a task from spawn to its end:
 ---
 ---     spawn --> ready --> running --> done, failed
 ---                 ^          | park
 ---            wake |          v
 ---                 `------- parked --> closing --> cancelled      (its __close run)
 ---
---- A step runs a task until it waits; its next step passes it the values that woke it. See
---- ponder.task.scheduler for the order in which tasks run.
+--- A step runs a task until it waits; its next step passes it the values that woke it. The tasks of
+--- a run are a group with its own rounds, ids, timers, clock and tape. ponder.task.scheduler decides
+--- when tasks run.
 
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
-local groups = require "ponder.task.groups"
 local loop = require "ponder.core.loop"
 local random = require "ponder.core.random"
+local timers = require "ponder.task.timers"
 
 local life = {}
 
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
 local give_back = core.give_back
-local enqueue, add_timer, remove_timer = groups.enqueue, groups.add_timer, groups.remove_timer
+
+---@class ponder.task.Group the tasks of one run
+---@field main ponder.task.Handle
+---@field outer ponder.task.Group? the enclosing group
+---@field inner integer number of groups within it that have not ended
+---@field tape ponder.task.Tape? records or plays events from outside
+---@field random userdata? the generator of math.random; nil: that of the process
+---@field rounds integer in which tasks ran that the tape follows
+---@field plays boolean? the tape, not the clock, decides when timers are due
+---@field shift number seconds by which its clock is ahead of the scheduler's
+---@field stopping boolean? the main task has failed: cancel the others
+---@field stopped_by string? the error that ended it after the main task had returned
+---@field failures ponder.task.Failures? of its tasks, once there is one
+---@field on_end fun(group: ponder.task.Group)? called when its last task has ended
+---@field watch fun(begins: boolean)? called before and after each of its rounds
+---@field alive ponder.task.Handle[] tasks that have not ended, unordered; `t.place` is the index
+---@field live integer length of `alive`
+---@field ready ponder.task.Handle[] tasks of the next round, in order
+---@field queued boolean? it is to have a round, or its tape a turn
+---@field timers ponder.task.Timers? of its tasks, once it has had one
+---@field slot integer|false|nil index in the heap `due`
+---@field deadline number|false|nil of its first timer, on the scheduler's clock
+---@field private last_id integer
+---@field private last_outside_id integer?
 
 ---@class ponder.task.Handle
 ---@field id integer from 1, the main task of its run, upwards; tasks that the tape ignores count
@@ -45,17 +69,26 @@ local ENDED = { done = true, failed = true, cancelled = true }
 life.ENDED = ENDED -- the states in which a task has ended
 
 local current -- the task that runs or is being closed
-local last_serial = 0
-local closes = 0 -- nesting depth of tasks that are being closed or leave a wait
-local delayed, delayed_count = {}, 0 -- tasks to cancel when `closes` is 0 again
-local draining = false -- the delayed tasks are being cancelled
+local last_serial
 local entered -- the current generator of math.random
+local closes -- nesting depth of tasks that are being closed or leave a wait
+local delayed, draining -- tasks to cancel when `closes` is 0 again; that they are being cancelled
+local clock = loop.now
 
----Forgets all tasks.
-function life.reset()
-    last_serial, current = 0, nil
-    closes, delayed, delayed_count, draining = 0, {}, 0, false
+---Forgets all tasks and groups.
+---@param new_clock fun(): number seconds
+function life.reset(new_clock)
+    clock = new_clock
+    current, last_serial, closes, delayed, draining = nil, 0, 0, {}, false
+    life.groups = {} -- that have not ended, oldest first
+    life.queue = {} -- of them, those that are to have a round, in order
+    life.due = timers.new() -- of them, those with timers, by their first one
+    life.outermost = nil -- the group of tasks that are spawned outside of tasks
+    life.is_stopping = false -- a group is to end
+    life.players = 0 -- number of groups that play
 end
+
+life.reset(clock)
 
 ---Notes that no task runs, after the loop itself has failed.
 function life.cut_short()
@@ -79,6 +112,105 @@ local function enter(group)
     if wanted ~= entered then
         random.use(wanted)
         entered = wanted
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Groups
+
+---Queues a group for a round and a turn of its tape.
+---@param group ponder.task.Group
+function life.enqueue(group)
+    if not group.queued then
+        life.queue[#life.queue + 1] = group
+        group.queued = true
+    end
+end
+
+---Marks a group: all its tasks must end.
+---@param group ponder.task.Group
+function life.stop(group)
+    group.stopping, life.is_stopping = true, true
+end
+
+---The deadline of the first timer of a group, on its clock.
+---@param group ponder.task.Group
+---@return number?
+function life.first_deadline(group)
+    local first = group.timers and group.timers.heap[1]
+    return first and first.deadline
+end
+
+---Updates the place of a group in the heap `due`, after a change of its timers or clock.
+---@param group ponder.task.Group
+function life.schedule(group)
+    local first = group.timers and group.timers.heap[1]
+    local at = first and not group.plays and first.deadline - group.shift or false
+    if at ~= (group.deadline or false) then
+        if group.slot then
+            life.due:remove(group)
+        end
+        group.deadline = false
+        if at then
+            life.due:add(group, at)
+        end
+    end
+end
+
+local schedule = life.schedule
+
+---Sets the clock of a group, which continues from there.
+---@param group ponder.task.Group
+---@param seconds number
+function life.set_clock(group, seconds)
+    group.shift = seconds - clock()
+    schedule(group)
+end
+
+---Sets whether the tape of a group, not its clock, decides when timers are due.
+---@param group ponder.task.Group
+---@param plays boolean
+function life.set_plays(group, plays)
+    if plays ~= (group.plays or false) then
+        group.plays = plays
+        life.players = life.players + (plays and 1 or -1)
+        schedule(group)
+    end
+end
+
+local function add_timer(t, at)
+    local group = t.group
+    group.timers = group.timers or timers.new()
+    group.timers:add(t, at)
+    if group.timers.heap[1] == t then
+        schedule(group)
+    end
+end
+
+local function remove_timer(t)
+    local group = t.group
+    local was_first = group.timers.heap[1] == t
+    group.timers:remove(t)
+    if was_first then
+        schedule(group)
+    end
+end
+
+---Ends a group whose last task has ended.
+---@param group ponder.task.Group
+function life.end_group(group)
+    life.set_plays(group, false)
+    for i, other in ipairs(life.groups) do
+        if other == group then
+            table.remove(life.groups, i)
+            break
+        end
+    end
+    if group.outer then
+        group.outer.inner = group.outer.inner - 1
+    end
+    if group.on_end then
+        group.on_end(group)
     end
 end
 
@@ -138,27 +270,21 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Ready and parked
 
--- Here and in `life.new`, statements that may run out of memory come first: an error changes
--- nothing.
-local function make_ready(t)
+---Has a task take a step in the next round.
+---@param t ponder.task.Handle
+function life.make_ready(t)
     local group = t.group
-    local ready, count = group.ready, group.ready_count + 1
-    if ready then
-        ready[count] = t
-    else
-        group.ready = { t }
-    end
+    group.ready[#group.ready + 1] = t
     if not group.queued then
-        enqueue(group)
+        life.enqueue(group)
     end
-    group.ready_count = count
     t.state = "ready"
     if t.slot then
         remove_timer(t)
     end
 end
 
-life.make_ready = make_ready
+local make_ready = life.make_ready
 
 -- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
 local function cancel_delayed()
@@ -166,11 +292,8 @@ local function cancel_delayed()
         return
     end
     draining = true
-    while delayed_count > 0 do
-        local t = delayed[delayed_count]
-        delayed[delayed_count] = nil
-        delayed_count = delayed_count - 1
-        life.cancel(t)
+    while delayed[1] do
+        life.cancel(table.remove(delayed))
     end
     draining = false
 end
@@ -229,6 +352,7 @@ end
 
 ---Removes `t` from its group's list: the last task takes its place. (A table by id would be
 ---rehashed often, because ids count up.)
+---@param t ponder.task.Handle
 function life.forget(t)
     local group = t.group
     local alive, live = group.alive, group.live
@@ -238,33 +362,15 @@ function life.forget(t)
     group.live = live - 1
 end
 
----Ends a group whose last task has ended.
----@param group ponder.task.Group
-function life.end_group(group)
-    groups.remove(group)
-    if group.on_end then
-        group.on_end(group)
-    end
-end
-
--- Closes the resources of a task that failed or was cancelled.
-local function close_owned(t)
-    local owned = t.owned
-    t.owned = nil
-    for thing in pairs(owned) do
-        thing:close()
-    end
-end
-
 local function end_task(t, state)
-    local scope, waiters, group = t.scope, t.waiters, t.group
-    t.state, t.co, t.on_cancel, t.values = state, nil, false, false
-    if t.owned and state ~= "done" then
-        close_owned(t)
+    local scope, waiters, owned, group = t.scope, t.waiters, t.owned, t.group
+    t.state, t.co, t.on_cancel, t.values, t.owned = state, nil, false, false, nil
+    for thing in pairs(state ~= "done" and owned or {}) do
+        thing:close()
     end
     life.forget(t)
     if t == group.main and state ~= "done" then
-        groups.stop(group)
+        life.stop(group)
     end
     if waiters then
         t.waiters = nil
@@ -337,8 +443,7 @@ function life.cancel(t)
             life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
     elseif closes > MAX_CLOSES or closes > 0 and core.stack_is_short() then
-        delayed[delayed_count + 1] = t
-        delayed_count = delayed_count + 1
+        delayed[#delayed + 1] = t
     else
         close(t)
     end
@@ -411,30 +516,42 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The beginning
 
+---Starts a group of tasks with the main task `f(...)`.
+---@param outer ponder.task.Group?
+---@param context table<string, any>|false of its main task
+---@param generator userdata? of math.random
+---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
+---@param f function
+---@param ... any
+---@return ponder.task.Group
+function life.begin(outer, context, generator, on_end, f, ...)
+    local group = { outer = outer, inner = 0, random = generator, rounds = 0,
+        shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = {},
+        live = 0, ready = {} }
+    group.main = life.new(group, context, nil, nil, f, ...)
+    life.groups[#life.groups + 1] = group
+    if outer then
+        outer.inner = outer.inner + 1
+    end
+    return group
+end
+
 ---Makes a task, which runs in the group's next round; see spawn. Its table, made with more than 8
 ---fields, has room for 16; with more it would have twice the size.
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
-    local live, count = group.live + 1, group.ready_count + 1
     local limit = scope and scope.limit or context and context[LIMIT] or math.huge
+    last_serial = last_serial + 1
+    group.live = group.live + 1
     local t = setmetatable({
         id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
-        serial = last_serial + 1, group = group, state = "ready",
+        serial = last_serial, group = group, state = "ready",
         co = core_create(limit, f, ...), scope = scope, index = index, values = false,
-        slot = false, place = live, context = context, f = f,
+        slot = false, place = group.live, context = context, f = f,
     }, Task)
-    local ready = group.ready or {}
-    ready[count] = t
-    group.ready, group.alive[live] = ready, t
-    if not group.queued then
-        enqueue(group)
-    end
-    if outside then
-        group.last_outside_id = t.id
-    else
-        group.last_id = t.id
-    end
-    last_serial, group.live, group.ready_count = t.serial, live, count
+    group[outside and "last_outside_id" or "last_id"] = t.id
+    group.alive[group.live] = t
+    make_ready(t)
     return t
 end
 
@@ -460,7 +577,7 @@ end
 ---@return ponder.task.Handle
 function life.spawn(scope, index, f, ...)
     local parent = scope and scope.owner or current
-    return life.new(parent and parent.group or groups.outermost,
+    return life.new(parent and parent.group or life.outermost,
         parent and parent.context or false, scope, index, f, ...)
 end
 

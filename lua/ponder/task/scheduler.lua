@@ -9,21 +9,19 @@
 ---         |                                |
 ---         `----- wait for the event loop: replies, timers, processes, reasons to stop
 ---
---- The tasks of a run are a group (ponder.task.groups) with its own rounds, ids, timers, clock and
---- tape, so that the order of its tasks does not depend on other groups. `run` starts the outermost
---- group, `begin` further ones within it. ponder.task.life implements the states of one task.
+--- The tasks of a run are a group with its own rounds, ids, timers, clock and tape, so that the
+--- order of its tasks does not depend on other groups. `run` starts the outermost group, `begin`
+--- further ones within it. ponder.task.life implements tasks and groups.
 
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
-local groups = require "ponder.task.groups"
 local life = require "ponder.task.life"
 local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
 
 -- What modules ask of one task is inherited, not copied: a function must have one name in
 -- tracebacks, since runs may keep and compare them.
-local scheduler = setmetatable({ set_clock = groups.set_clock, set_plays = groups.set_plays,
-    first_deadline = groups.first_deadline }, { __index = life })
+local scheduler = setmetatable({}, { __index = life })
 
 local ENDED = life.ENDED
 local stop_reason = core.stop_reason
@@ -32,8 +30,6 @@ local get_current, step, make_ready = life.current, life.step, life.make_ready
 local NONE = {}
 local active = false -- within task.run
 local clock, wait = loop.now, sources.wait
-
-groups.reset(clock)
 
 -- Whether the tape ignores a task: one that does work requested from outside the run.
 local function is_outside(t)
@@ -52,9 +48,17 @@ local function cancel_up_to(group, newest)
     end
 end
 
+local function copy(list)
+    return table.move(list, 1, #list, 1, {})
+end
+
 local function cancel_stopping()
-    for _, group in ipairs(groups.stopping()) do
-        cancel_up_to(group, life.newest())
+    life.is_stopping = false
+    for _, group in ipairs(copy(life.groups)) do
+        if group.stopping then
+            life.is_stopping = true
+            cancel_up_to(group, life.newest())
+        end
     end
 end
 
@@ -62,7 +66,7 @@ end
 ---@param group ponder.task.Group
 function scheduler.abort(group)
     local current = get_current()
-    groups.stop(group)
+    life.stop(group)
     for _, t in ipairs(scheduler.alive(group)) do
         if t ~= current then
             scheduler.cancel(t)
@@ -96,7 +100,7 @@ end
 local function handle_stop(t)
     local what, message = core.take_stop()
     while what do
-        local root, newest = groups.outermost, life.newest()
+        local root, newest = life.outermost, life.newest()
         local main = root.main
         if what == "raised" and t and t ~= main and t.failure then
             t.failure.handled = true -- raised in the main task instead
@@ -122,11 +126,10 @@ end
 -- tape proceed: first one at its end, which goes live; the newest run before the enclosing ones.
 local function pass_over()
     for _, at_end in ipairs { true, false } do
-        local players = groups.players()
-        for i = #players, 1, -1 do
-            local group = players[i]
-            if group.tape:pass_over(at_end) then
-                scheduler.turn_later(group)
+        for i = life.players > 0 and #life.groups or 0, 1, -1 do
+            local group = life.groups[i]
+            if group.plays and group.tape:pass_over(at_end) then
+                life.enqueue(group)
                 return true
             end
         end
@@ -139,7 +142,7 @@ local function deadlock()
     if pass_over() then
         return
     end
-    for _, group in ipairs(groups.list()) do
+    for _, group in ipairs(copy(life.groups)) do
         if group.inner == 0 and group.live > 0 then
             local message = failures.deadlock(scheduler.alive(group))
             local has_ended = ENDED[group.main.state]
@@ -155,17 +158,13 @@ end
 -- Rounds
 
 local function run_round(group)
-    local round, n, watch = group.ready, group.ready_count, group.watch
-    local followed = false
-    group.queued = false
-    group.ready, group.ready_count = group.spare, 0
-    group.spare = round
+    local round, watch, followed = group.ready, group.watch, false
+    group.queued, group.ready = false, {}
     if watch then
         watch(true)
     end
-    for i = 1, n do
+    for i = 1, #round do
         local t = round[i]
-        round[i] = nil
         if t.state == "ready" then
             local context = t.context
             followed = followed or not (context and context.outside ~= nil) -- as is_outside
@@ -173,7 +172,7 @@ local function run_round(group)
             if stop_reason() then
                 handle_stop(t)
             end
-            if groups.are_stopping then
+            if life.is_stopping then
                 cancel_stopping()
             end
         end
@@ -196,38 +195,29 @@ local function turn_tape(group, waiting)
     return waiting
 end
 
--- Runs after all tapes had their turns, so that their events are committed in one transaction.
-local function deliver(waiting)
-    for _, tape in ipairs(waiting or {}) do
-        tape:deliver()
-    end
-end
-
--- Playing tapes may have waited for another group.
-local function turn_players()
-    local waiting
-    for _, group in ipairs(groups.players()) do
-        waiting = turn_tape(group, waiting)
-    end
-    deliver(waiting)
-end
-
--- Runs a round of each group with ready tasks, then gives their tapes a turn.
+-- Runs a round of each group with ready tasks, then gives their tapes a turn. What has arrived for
+-- all of them is committed in one transaction. Then tapes that play have another turn: they may have
+-- waited for another group.
 local function run_rounds()
-    local list, n = groups.take_queue()
-    local waiting
-    for i = 1, n do
+    local list, waiting = life.queue, nil
+    life.queue = {}
+    for i = 1, #list do
         run_round(list[i])
     end
-    for i = 1, n do
+    for i = 1, #list do
         waiting = turn_tape(list[i], waiting)
-        list[i] = nil
     end
-    if waiting then
-        deliver(waiting)
+    for _, tape in ipairs(waiting or NONE) do
+        tape:deliver()
     end
-    if groups.are_playing() then
-        turn_players()
+    if life.players > 0 then
+        waiting = nil
+        for _, group in ipairs(copy(life.groups)) do
+            waiting = group.plays and turn_tape(group, waiting) or waiting
+        end
+        for _, tape in ipairs(waiting or NONE) do
+            tape:deliver()
+        end
     end
 end
 
@@ -249,12 +239,11 @@ end
 
 -- Fires the due timers of all groups. (max: now + shift may be rounded below the deadline.)
 local function fire_due_timers()
-    local now = clock()
-    local group = groups.first_due(now)
-    while group do
-        scheduler.fire_timers(group, math.max(now + group.shift, groups.first_deadline(group)))
-        groups.schedule(group)
-        group = groups.first_due(now)
+    local now, group = clock(), life.due.heap[1]
+    while group and group.deadline <= now do
+        scheduler.fire_timers(group, math.max(now + group.shift, life.first_deadline(group)))
+        life.schedule(group)
+        group = life.due.heap[1]
     end
 end
 
@@ -262,11 +251,12 @@ end
 ---@param group ponder.task.Group
 ---@return boolean
 function scheduler.is_idle(group)
-    return group.ready_count == 0
+    return group.ready[1] == nil
 end
 
 local function wait_for_event()
-    local seconds = groups.idle_seconds()
+    local first = life.due.heap[1]
+    local seconds = life.queue[1] and 0 or first and math.max(0, first.deadline - clock())
     if sources.are_pending() then
         sources.wait(seconds)
     elseif not seconds then
@@ -277,18 +267,16 @@ local function wait_for_event()
 end
 
 local function run_to_the_end()
-    while groups.are_left() do
+    while life.groups[1] do
         run_rounds()
         failures.report_collected()
-        if groups.are_left() then
+        if life.groups[1] then
             wait_for_event()
-            if groups.are_timed() then
-                fire_due_timers()
-            end
+            fire_due_timers()
             if stop_reason() then
                 handle_stop()
             end
-            if groups.are_stopping then
+            if life.is_stopping then
                 cancel_stopping()
             end
         end
@@ -343,16 +331,15 @@ end
 -- Running groups
 
 local function reset(new_clock)
-    groups.reset(new_clock)
-    life.reset()
+    life.reset(new_clock)
     failures.forget()
 end
 
 -- Ends every task after the loop itself failed: a source or the clock raised, or memory ran out.
 local function abandon()
     life.cut_short()
-    while groups.are_left() do
-        local group = groups.any()
+    while life.groups[1] do
+        local group = life.groups[#life.groups]
         local t = group.alive[group.live]
         if t.state == "running" or t.state == "closing" then
             t.state = "parked" -- the failure interrupted it
@@ -364,28 +351,10 @@ local function abandon()
         if group.alive[t.place] == t then
             life.forget(t)
         end
-        if group.live == 0 and groups.has(group) then
+        if group.live == 0 and life.groups[#life.groups] == group then
             pcall(life.end_group, group)
         end
     end
-end
-
----Starts a group of tasks with the main task `f(...)`. What most groups never need, such as timers,
----is made when it is needed.
----@param outer ponder.task.Group?
----@param context table<string, any>|false of its main task
----@param random? userdata the generator of math.random
----@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
----@param f function
----@param ... any
----@return ponder.task.Group
-function scheduler.begin(outer, context, random, on_end, f, ...)
-    local group = { outer = outer, inner = 0, random = random, rounds = 0,
-        shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = { false },
-        live = 0, ready = { false }, ready_count = 0, place = 0 } -- 12 fields: room for 16
-    group.main = life.new(group, context, nil, nil, f, ...)
-    groups.add(group)
-    return group
 end
 
 -- Returns the main task, which has ended, and the message of an error outside of it.
@@ -393,7 +362,7 @@ local function run_all(opts, f, ...)
     clock, wait = opts.clock, opts.wait
     reset(clock)
     local group = scheduler.begin(nil, false, nil, nil, f, ...)
-    groups.outermost, active = group, true
+    life.outermost, active = group, true
     core.begin()
     local ok, err = core.loop(run_to_the_end)
     if not ok then
@@ -466,7 +435,7 @@ end
 function scheduler.clock(group)
     local current = get_current()
     group = group or current and current.group
-    return group and groups.clock(group) or clock()
+    return group and clock() + group.shift or clock()
 end
 
 ---Sets the tape of a group; it ignores tasks with `outside` in their context.
@@ -481,14 +450,6 @@ end
 function scheduler.tape()
     local current = get_current()
     return current and current.group.tape or nil
-end
-
----Gives the tape of a group a turn after the next rounds.
----@param group ponder.task.Group
-function scheduler.turn_later(group)
-    if not group.queued then
-        groups.enqueue(group)
-    end
 end
 
 return scheduler
