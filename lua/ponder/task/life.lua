@@ -5,9 +5,9 @@
 ---            wake |          v
 ---                 `------- parked --> closing --> cancelled      (its __close run)
 ---
---- A step runs a task until it waits; its next step passes it the values that woke it. The tasks of
---- a run are a group with its own rounds, ids, timers, clock and tape. ponder.task.scheduler decides
---- when tasks run.
+--- A step runs a task until it waits; its next step passes it the values that woke it. The tasks
+--- of a run are a group with its own rounds, ids, timers, clock and tape. ponder.task.scheduler
+--- decides when tasks run.
 
 local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"

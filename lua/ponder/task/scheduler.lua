@@ -196,8 +196,8 @@ local function turn_tape(group, waiting)
 end
 
 -- Runs a round of each group with ready tasks, then gives their tapes a turn. What has arrived for
--- all of them is committed in one transaction. Then tapes that play have another turn: they may have
--- waited for another group.
+-- all of them is committed in one transaction. Then tapes that play have another turn: they may
+-- have waited for another group.
 local function run_rounds()
     local list, waiting = life.queue, nil
     life.queue = {}

@@ -180,7 +180,7 @@ end
 -- The tape of a call's tasks: its clock is the parent's.
 local Tape = {}
 Tape.__index = Tape
-Tape.now = parent.now
+function Tape.reading() return parent.now() end
 function Tape.turn() return false end
 function Tape.pass_over() return false end
 function Tape.note_timers() end
