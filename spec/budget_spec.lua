@@ -1,6 +1,7 @@
 -- task.with_budget: reservations, charges, and what happens when a budget is spent.
 
 local budgets = require "ponder.task.budget"
+local holds = require "ponder.task.hold"
 local fake = require "model_fake"
 local help = require "task_help"
 local model = require "ponder.model"
@@ -264,10 +265,10 @@ describe("a budget of money", function()
             local max_cost = 0.1 + 0.2 + 0.3
             local one, begun = budgets.new { max_cost = max_cost }, {}
             for i, cost in ipairs { 0.1, 0.2, 0.3 } do
-                begun[i] = budgets.hold(one, { tokens = 0, cost = cost }):reserve()
+                begun[i] = holds.new(one, { tokens = 0, cost = cost }):reserve()
             end
             for _, hold in ipairs(begun) do hold:settle(nil, 0) end
-            local last = budgets.hold(one, { tokens = 0, cost = max_cost })
+            local last = holds.new(one, { tokens = 0, cost = max_cost })
             assert.is_true(task.timeout(1, last.reserve, last) == last)
         end)
     end)

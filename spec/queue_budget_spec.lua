@@ -2,6 +2,7 @@
 -- in a real redis-server.
 
 local budgets = require "ponder.task.budget"
+local holds = require "ponder.task.hold"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local shared = require "ponder.queue.budget"
@@ -45,7 +46,7 @@ describe("a budget of several machines", function()
 
     -- A call that begins; or nil, message, code.
     local function reserve(budget, need)
-        return budgets.hold(budget, need):reserve()
+        return holds.new(budget, need):reserve()
     end
 
     it("lets as many calls begin as one machine would", function()
@@ -121,7 +122,7 @@ describe("a budget of several machines", function()
         with(1, { max_total_tokens = 100 }, function(a)
             local first = assert(reserve(a, { tokens = 90, cost = 0 }))
             local waiting = task.spawn(function()
-                local hold <close> = budgets.hold(a, { tokens = 50, cost = 0 })
+                local hold <close> = holds.new(a, { tokens = 50, cost = 0 })
                 hold:reserve()
             end)
             task.sleep(0.02)

@@ -9,7 +9,7 @@
 
 local base64 = require "ponder.base64"
 local host = require "ponder.core.host"
-local budgets = require "ponder.task.budget"
+local holds = require "ponder.task.hold"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local run_file = require "ponder.log.file"
@@ -139,7 +139,7 @@ local function count_call(recorder, row)
         local input, output = tally.estimate(#row.request, nil, row.samples)
         need = { tokens = input + output }
     end
-    budgets.charge(need, { input_tokens = row.input_tokens, output_tokens = row.output_tokens,
+    holds.charge(need, { input_tokens = row.input_tokens, output_tokens = row.output_tokens,
         total_tokens = row.total_tokens }, row.cost, failed)
 end
 

@@ -11,6 +11,7 @@
 
 local json = require "ponder.json"
 local budgets = require "ponder.task.budget"
+local holds = require "ponder.task.hold"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
@@ -324,7 +325,7 @@ local function within_budgets(client, request)
         budgets.needs_price(missing)
         return nil, missing, "NO_PRICE"
     end
-    local hold <close> = budgets.hold(innermost, request.upper_bound, request)
+    local hold <close> = holds.new(innermost, request.upper_bound, request)
     local ok, message, code = hold:reserve()
     if not ok then return nil, message, code end
     request.hold = hold
@@ -350,8 +351,8 @@ end
 -- that failed, and a call for each time that it was in flight when its process ended.
 local function charge_lost(request, attempts, killed)
     local bound = request:upper_bound()
-    for _ = 1, attempts do budgets.charge(bound, nil, nil, false, false, true) end
-    for _ = 1, killed do budgets.charge(bound, nil, nil, true) end
+    for _ = 1, attempts do holds.charge(bound, nil, nil, false, false, true) end
+    for _ = 1, killed do holds.charge(bound, nil, nil, true) end
 end
 
 --- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
@@ -364,13 +365,13 @@ end
 function call.charge(request, failures, draft, message, code, partial)
     if not budgets.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local bound, rates = request:upper_bound(), request.target.rates
-    if code == "BUDGET" then return budgets.refuse_again(bound, message) end
+    if code == "BUDGET" then return holds.refuse_again(bound, message) end
     local lost, killed = count_billed(failures)
     local billed
     if not request.target.provider.call then billed = lost > 0 or has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
     charge_lost(request, lost, killed)
-    budgets.charge(bound, used(rates, draft, code, partial, billed))
+    holds.charge(bound, used(rates, draft, code, partial, billed))
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -428,11 +429,11 @@ local REFUSED = { BUDGET = true, NO_PRICE = true }
 local function count_asked(rates, need, of, samples, ask, ...)
     local account = budgets.asked()
     if not account then return ask(...) end
-    local hold <close> = budgets.hold(account, need, of, samples)
+    local hold <close> = holds.new(account, need, of, samples)
     hold:reserve()
     local draft, message, code, partial = ask(...)
     if not draft and REFUSED[code] then
-        hold:withdraw()
+        hold:settle(NOTHING, 0, nil, nil, true)
     else
         local reply = draft or partial
         local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
@@ -476,7 +477,7 @@ end
 
 -- Calls a custom model, which counts as one call, whatever calls its `chat` makes.
 local function ask_custom(m, opts, need)
-    local hold <close> = budgets.hold(budgets.current(), need)
+    local hold <close> = holds.new(budgets.current(), need)
     local ok, message, code = hold:reserve()
     if not ok then return nil, message, code end
     local reply, problem, why, partial = hold:run(budgets.without, m.chat, m, opts)

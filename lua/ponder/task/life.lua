@@ -581,20 +581,6 @@ function life.spawn(scope, index, f, ...)
         parent and parent.context or false, scope, index, f, ...)
 end
 
-local function by_age(a, b)
-    return a.serial < b.serial
-end
-
----The tasks of a group that have not ended, oldest first.
----@param group? ponder.task.Group default: that of the current task
----@return ponder.task.Handle[]
-function life.alive(group)
-    group = group or current.group
-    local tasks = table.move(group.alive, 1, group.live, 1, {})
-    table.sort(tasks, by_age)
-    return tasks
-end
-
 local WEAK = { __mode = "k" }
 
 ---Makes the current task call `thing:close()` if it is cancelled or fails. It must not raise.

@@ -39,6 +39,20 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Ending a group early
 
+local function by_age(a, b)
+    return a.serial < b.serial
+end
+
+---The tasks of a group that have not ended, oldest first.
+---@param group? ponder.task.Group default: that of the current task
+---@return ponder.task.Handle[]
+function scheduler.alive(group)
+    group = group or get_current().group
+    local tasks = table.move(group.alive, 1, group.live, 1, {})
+    table.sort(tasks, by_age)
+    return tasks
+end
+
 -- Cancels all tasks of a group up to `newest`, except the main task, which ends by itself.
 local function cancel_up_to(group, newest)
     for _, t in ipairs(scheduler.alive(group)) do
