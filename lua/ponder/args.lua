@@ -36,6 +36,7 @@ local args = {}
 ---How an option is written: `--max-depth`, `-e`.
 ---@param name string as in the rules: `max_depth`, `e`
 ---@return string
+---@package
 function args.flag(name)
     return #name == 1 and "-" .. name or "--" .. name:gsub("_", "-")
 end
@@ -46,6 +47,7 @@ local SECONDS = { ms = 0.001, s = 1, m = 60, h = 3600 }
 ---@param text string
 ---@return number? seconds nil: not a duration
 ---@return boolean? bare it has no unit, and was read as seconds
+---@package
 function args.duration(text)
     local number, unit = text:match("^(%d*%.?%d*)(%a*)$")
     local count = number and tonumber(number)
@@ -292,6 +294,7 @@ end
 ---@param text string
 ---@param columns? integer default 80
 ---@return string
+---@package
 function args.fill(text, columns)
     local lines, words = {}, {}
     local function flush()
@@ -314,6 +317,7 @@ end
 ---@param rows {[1]: string, [2]: string}[]
 ---@param columns? integer default 80
 ---@return string
+---@package
 function args.list(rows, columns)
     columns = columns or COLUMNS
     local column = columns < NARROW and 3 or MIN_COLUMN
@@ -334,6 +338,7 @@ end
 ---@param order? string[] names; default: all, sorted
 ---@param columns? integer default 80
 ---@return string
+---@package
 function args.help(rules, order, columns)
     check_rules("args.help", rules)
     local rows = {}
@@ -351,6 +356,7 @@ end
 ---@param sections {title: string?, names: string[]}[]
 ---@param columns? integer default 80
 ---@return string
+---@package
 function args.usage(about, rules, sections, columns)
     local parts = { about }
     for _, section in ipairs(sections) do
@@ -365,6 +371,7 @@ end
 ---  such rules; a list with a `title` begins a section
 ---@return table<string, ArgumentRule> rules by name
 ---@return {title: string?, names: string[]}[] sections
+---@package
 function args.collect(list)
     local rules, sections = {}, {}
     local function add(items)
@@ -402,6 +409,7 @@ end
 
 ---The width of help on standard output.
 ---@return integer columns those of a terminal, from 20 to 100; else 80
+---@package
 function args.columns()
     return math.max(LEAST, math.min(terminal.size(1) or COLUMNS, MOST))
 end

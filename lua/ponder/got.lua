@@ -407,6 +407,7 @@ local got = machine.class {
 
 ---An id for a node, unique in the process.
 ---@return string
+---@package
 function got.generate_node_id()
     return machine.unique_id("node_")
 end

@@ -39,6 +39,7 @@ end
 
 ---The recorder of the current run, if it has one.
 ---@return ponder.log.Recorder?
+---@package
 function log.recorder()
     local tape = scheduler.tape()
     return tape and tape.recorder
@@ -47,6 +48,7 @@ end
 ---The recorder of the current run, for writing. A run that has only read clocks so far gets one
 ---now, whose file is created with the first call.
 ---@return ponder.log.Recorder? recorder nil: the run is not logged
+---@package
 function log.writer()
     local tape = scheduler.tape()
     return tape and tape:whole().recorder
@@ -81,6 +83,7 @@ end
 ---Whether the log that this run plays holds a result of log.record under this name.
 ---@param name string
 ---@return boolean
+---@package
 function log.has_record(name)
     return is_followed()
         and scheduler.tape():whole():has(require("ponder.log.effect").new("outside", name))

@@ -443,6 +443,7 @@ local last_id = 0
 ---An id that is unique in this Lua state.
 ---@param prefix string
 ---@return string
+---@package
 function machine.unique_id(prefix)
     last_id = last_id + 1
     return prefix .. last_id

@@ -220,6 +220,7 @@ end
 --- The file of a `script:` model. Unlike `open`, it does not run the file.
 ---@param name? string as for `open`
 ---@return string? path nil: another kind of name, or an invalid one
+---@package
 function model.script_file(name)
     local known, path = default_client():resolve(name, {})
     return known == "script" and path or nil
@@ -227,6 +228,7 @@ end
 
 --- The settings of the config file; raises one line if that, or the file of prices, is broken.
 ---@return ponder.model.Config
+---@package
 function model.config()
     default_client():price_list()
     return shared:settings()
@@ -312,6 +314,7 @@ end
 
 --- The known providers' names, sorted.
 ---@return string[]
+---@package
 function model.providers()
     return options.names(default_client().providers)
 end
@@ -355,6 +358,7 @@ end
 --- Redis: `requests_per_minute`, `tokens_per_minute`, and the waits that servers demand. Used by
 --- `ponder work`.
 ---@param redis ponder.redis.Client? nil: stop sharing
+---@package
 function model.share_limits(redis) default_client().limits_at = redis end
 
 --- Adds a rule on what a model refuses, before the built-in ones (ponder.model.params).
@@ -364,6 +368,7 @@ function model.refuse(rule) params.add(rule, 2) end
 --- A separate client with its own transport, clock, environment and limits.
 ---@param parts table see ponder.model.client
 ---@return {open: fun(name?: string, opts?: ponder.model.OpenOptions): ponder.model.Model}
+---@package
 function model.client(parts)
     local own = client.new(parts)
     return {

@@ -106,6 +106,7 @@ end
 ---@param parts T[] at least one
 ---@param join fun(a: T, b: T): T
 ---@return T
+---@package
 function policy.merge(parts, join)
     while #parts > 1 do
         parts = task.map(policy.split(parts, 2), function(two)

@@ -43,6 +43,7 @@ end
 ---Why the user's directory of prompt files cannot be used.
 ---@param directory string
 ---@return string? problem nil: it can, or the texts are those of a log
+---@package
 function prompt.problem(directory)
     local problem = not files.is_offline() and trust.problem(directory, "directory", true)
     return problem and ("%s; ponder prompts eject --to DIR makes one"):format(problem) or nil
@@ -50,6 +51,7 @@ end
 
 ---Searches `directory` for prompt files before all others.
 ---@param directory string
+---@package
 function prompt.add(directory)
     check_string("prompt.add", "directory", directory)
     table.insert(added, 1, directory)
@@ -57,6 +59,7 @@ end
 
 ---The directories that the user named, in search order.
 ---@return string[]
+---@package
 function prompt.directories()
     local list = table.move(added, 1, #added, 1, {})
     local from_environment = os.getenv("PONDER_PROMPTS")

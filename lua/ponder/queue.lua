@@ -87,6 +87,7 @@ end
 ---@param what string what it is the value of: "--queue"
 ---@param name string
 ---@return string? problem nil: it can
+---@package
 function queue.name_problem(what, name)
     return not name:find(NAME) and ("%s must consist of letters, digits, '.', '_' and '-' (got %s)")
         :format(what, options.show(name)) or nil

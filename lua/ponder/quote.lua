@@ -13,6 +13,7 @@ local utf8_len = utf8.len
 ---Makes a text valid UTF-8: bytes that are not part of a character become U+FFFD. Linear time.
 ---@param text string
 ---@return string
+---@package
 function quote.utf8(text)
     local _, bad = utf8_len(text)
     if not bad then
@@ -48,6 +49,7 @@ end
 ---@param text string
 ---@param max integer bytes
 ---@return string
+---@package
 function quote.cut(text, max)
     if #text <= max then
         return text
@@ -69,6 +71,7 @@ end
 ---100 KB of spaces.)
 ---@param text string
 ---@return string
+---@package
 function quote.trim(text)
     local _, last = text:find "^.*%S"
     return last and text:sub((text:find "%S"), last) or ""
@@ -97,6 +100,7 @@ end
 ---Like `terminal`, for a text in pieces, which may end within a character.
 ---@return fun(piece: string?): string safe returns what can be printed so far; call it with nil at
 ---  the end
+---@package
 function quote.terminal_pieces()
     local held = ""
     return function(piece)
@@ -114,6 +118,7 @@ end
 ---Makes JSON from `json.encode` safe for a terminal, by escapes that do not change its value.
 ---@param text string
 ---@return string
+---@package
 function quote.terminal_json(text)
     local function escape(character)
         return ("\\u%04x"):format(utf8.codepoint(character))
@@ -177,6 +182,7 @@ end
 ---Decodes a part of a URL: `%41` is A.
 ---@param part string
 ---@return string
+---@package
 function quote.percent_decode(part)
     return (part:gsub("%%(%x%x)", function(hex)
         return string.char(tonumber(hex, 16))

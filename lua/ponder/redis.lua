@@ -70,6 +70,7 @@ local TRANSIENT = { CONNECT = true, CLOSED = true, TIMEOUT = true, FULL = true, 
 
 ---@param code string?
 ---@return boolean whether a retry may succeed after this code
+---@package
 function redis.is_transient(code)
     return TRANSIENT[code] or false
 end
@@ -381,12 +382,14 @@ function redis.open(url, opts)
         first = 1, last = 0, waiting = 0 }, Client)
 end
 
+---@package
 redis.is_url = urls.is_url
 
 ---The prefix of keys that belong together: the version of their format, and braces that put them on
 ---one node of a cluster.
 ---@param name string of a queue; or "cache", "limits"
 ---@return string prefix
+---@package
 function redis.prefix(name)
     return ("ponder:1:{%s}:"):format(name)
 end
@@ -398,6 +401,7 @@ local FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2
 ---  nil once it has passed
 ---@param f fun(): any, string?, string? returns a result; or nil, message, code
 ---@return any ... results of `f`
+---@package
 function redis.persist(on_trouble, f)
     local began = scheduler.clock()
     local pause = waiters.doubling_pause("Redis to come back", FIRST_PAUSE_S, MAX_PAUSE_S)
@@ -421,6 +425,7 @@ local FIRST_NOTICE_S, NEXT_NOTICE_S = 5, 30
 ---s, then every 30 s, and when it has passed.
 ---@param say fun(line: string)
 ---@return fun(message: string?, waited_s: number)
+---@package
 function redis.announcer(say)
     local last_notice
     return function(message, waited_s)

@@ -126,6 +126,7 @@ end
 ---@param opts ponder.RunOptions also `follower`, `timeout_ms`; changed
 ---@param limits ponder.task.Limits? replaces `opts.budget`; without `timeout_ms`
 ---@return ponder.Run
+---@package
 function run.unchecked(opts, limits)
     opts.seed, opts.labels = opts.seed or random.draw(), opts.labels or {}
     opts.status, opts.budget = "new", budgets.new(limits or NO_LIMITS)

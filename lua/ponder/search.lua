@@ -234,6 +234,7 @@ end
 ---@param err any
 ---@return {callback: string, node: integer, depth: integer, message: string, traceback: string}?
 ---  where nil for any other value
+---@package
 function search.raised_by(err)
     return raised[err]
 end

@@ -242,6 +242,7 @@ strategy.names = builtin.strategies
 ---A built-in strategy.
 ---@param name string one of `names`
 ---@return ponder.strategy.Library
+---@package
 function strategy.named(name)
     return require("ponder.strategy." .. name)
 end
@@ -249,6 +250,7 @@ end
 ---The owner of a prompt file: a built-in strategy, or another module with prompts.
 ---@param name string "tot", "ensemble"
 ---@return ponder.prompt.Subject
+---@package
 function strategy.subject(name)
     if options.has(strategy.names, name) then
         return strategy.named(name).subject
@@ -271,6 +273,7 @@ end
 ---@return ponder.strategy.Library?
 ---@return string? message
 ---@return "UNREADABLE"? code
+---@package
 function strategy.load(path)
     local library, message, code = load(path)
     if message then
@@ -286,6 +289,7 @@ end
 ---@return SearchPolicy?
 ---@return string? message
 ---@return "UNREADABLE"? code
+---@package
 function strategy.load_policy(path)
     local policy, message, code = load(path)
     if message then
@@ -299,6 +303,7 @@ end
 ---Whether a value is a library made by `new`.
 ---@param value any
 ---@return boolean
+---@package
 function strategy.is_library(value)
     return type(value) == "table" and type(value.new) == "function"
         and type(value.options) == "function" and type(value.name) == "string"

@@ -362,6 +362,7 @@ end
 --- posted, between two rounds and while no task is ready. Sources remain for later runs.
 ---@param source ponder.task.Source
 ---@return ponder.task.Source source
+---@package
 function task.add_source(source)
     expect(type(source) == "table", "task.add_source", "source must be a table", source)
     for _, name in ipairs { "pending", "take" } do
@@ -376,6 +377,7 @@ end
 
 ---@param source ponder.task.Source
 ---@return boolean removed false if it was not there
+---@package
 function task.remove_source(source)
     return sources.remove(source)
 end
@@ -384,6 +386,7 @@ end
 --- traceback to standard error. It runs outside of tasks; if it raises, the default is used.
 ---@param report? fun(message: string, id: integer) nil: the default
 ---@return fun(message: string, id: integer) previous
+---@package
 function task.on_unjoined_error(report)
     expect(report == nil or is_callable(report), "task.on_unjoined_error",
         "report must be a function", report)
@@ -404,6 +407,7 @@ local SIGNALS = { interrupt = true, terminate = true, hangup = true }
 
 --- Whether the script must stop because of a signal: see `task.stop_reason`.
 ---@return boolean
+---@package
 function task.interrupted()
     return SIGNALS[core.stop_reason()] or false
 end
@@ -443,6 +447,7 @@ end
 ---@param main function
 ---@param ... any
 ---@return any ...
+---@package
 function task.run_with(opts, main, ...)
     opts = options.check("task.run_with", opts, RUN_OPTIONS)
     check_run("task.run_with", main)

@@ -355,6 +355,7 @@ local tot = machine.class(class)
 
 ---A node id, unique in this process.
 ---@return string
+---@package
 function tot.generate_node_id()
     return machine.unique_id("node_")
 end

@@ -36,7 +36,7 @@ local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "mo
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
     "eval.score", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template", "prompt",
-    "parse", "machine", "json", "args", "options", "policy", "quote" }
+    "parse", "machine", "json", "args", "policy", "quote" }
 for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end

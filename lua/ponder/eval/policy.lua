@@ -167,6 +167,7 @@ end
 ---@param value any
 ---@param level integer the error level: 1 is this function
 ---@return ponder.eval.Policy
+---@package
 function policy.new(name, value, level)
     local where, made = ("eval: policies[%s]"):format(options.show(name)), nil
     if strategy.is_library(value) then

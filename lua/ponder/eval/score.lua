@@ -71,6 +71,7 @@ end
 ---@param value any
 ---@return ponder.eval.Measure?
 ---@return string? message
+---@package
 function score.resolve(value)
     if type(value) == "function" or getmetatable(value) == Scorer then
         return value
@@ -331,6 +332,7 @@ define("model", judge.RULES, judge.measure, judge.prepare)
 ---A score as a number.
 ---@param value boolean|number
 ---@return number
+---@package
 function score.number(value)
     return value == true and 1 or value == false and 0 or value
 end

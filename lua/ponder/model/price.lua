@@ -81,6 +81,7 @@ end
 ---@param env fun(name: string): string?
 ---@param config ponder.model.Config
 ---@return table<string, ponder.model.Rates> prices
+---@package
 function price.load(env, config)
     local path, own = name.prices_path(env), nil
     if path then
@@ -118,6 +119,7 @@ end
 ---@param model string
 ---@param base_url? string of its server; nil: the provider's own
 ---@return string
+---@package
 function price.name(provider, model, base_url)
     local home = HOME[provider]
     if home and base_url and base_url ~= home and base_url:sub(1, #home + 1) ~= home .. "/" then
@@ -200,6 +202,7 @@ end
 ---@param input_tokens integer
 ---@param output_tokens integer
 ---@return number? usd
+---@package
 function price.upper_bound(rates, input_tokens, output_tokens)
     if not rates or not count(input_tokens) or not count(output_tokens) then
         return nil
@@ -213,6 +216,7 @@ end
 ---@param wanted string from `price.name`
 ---@param env? fun(name: string): string?
 ---@return string
+---@package
 function price.missing(wanted, env)
     return ("max_cost needs the price of %s, which is unknown: give it in %s, as "
         .. '{ [%q] = { input = USD, output = USD } } per million tokens'):format(wanted,

@@ -70,6 +70,7 @@ local CALL_SHAPE = {
 ---@param definition table
 ---@param level integer
 ---@return ponder.model.Provider
+---@package
 function provider.check(definition, level)
     options.argument("model.register", "provider", definition, "table", level + 1)
     local shape = definition.call and CALL_SHAPE or SHAPE
@@ -80,6 +81,7 @@ end
 ---Reads a draft from a text that anybody may have written.
 ---@param text string
 ---@return ponder.model.Draft? draft a new one; nil: the text is not a draft
+---@package
 function provider.read_draft(text)
     local draft = json.decode(text)
     if not calls.is_reply(draft) then
@@ -136,6 +138,7 @@ end
 ---@param reply any
 ---@return ponder.model.Draft?
 ---@return string? message
+---@package
 function provider.draft(reply)
     if type(reply) == "string" then reply = { text = reply } end
     if type(reply) ~= "table" then

@@ -52,6 +52,7 @@ end
 ---@param target ponder.model.Target
 ---@return boolean? ok
 ---@return string? message with file and line
+---@package
 function script.open(target)
     local answer, problem = load_function(target.model)
     local current = scheduler.current()
@@ -94,6 +95,7 @@ end
 ---@return any reply what the function returned; nil: it failed
 ---@return string? message
 ---@return string? code
+---@package
 function script.call(request)
     local f = loaded[request.target] -- a local: an error may have to name it
     local ok, reply, message, code = xpcall(f, debug.traceback, script_request(request))
@@ -110,6 +112,7 @@ end
 ---Marks the reply, and emits the rest of its text as the last piece.
 ---@param request ponder.model.Request
 ---@param draft ponder.model.Draft
+---@package
 function script.finish(request, draft)
     draft.scripted = true
     local first, emitted = draft.samples[1], table.concat(request.pieces or {})

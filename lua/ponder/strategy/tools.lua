@@ -51,6 +51,7 @@ local TIMEOUT_MS = 15000
 ---@param list any
 ---@param level integer
 ---@return ponder.strategy.Tool[]
+---@package
 function tools.check(where, list, level)
     local checked, names = {}, {}
     for i, tool in ipairs(list or {}) do
@@ -149,6 +150,7 @@ end
 ---  tool_retry_backoff_ms
 ---@return string result
 ---@return boolean ok
+---@package
 function tools.run(list, call, limits)
     local tool, unknown = find(list, call.name)
     if not tool then

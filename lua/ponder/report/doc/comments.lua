@@ -141,9 +141,12 @@ function read.see(entry, text)
     entry.see[#entry.see + 1] = text
 end
 
-function read.private(entry)
+-- For ponder's own modules.
+function read.package(entry)
     entry.is_private = true
 end
+
+read.private = read.package
 
 local function new_entry(module, lines, code)
     return { kind = "value", module = module, lines = lines, code = code, text = {}, params = {},
