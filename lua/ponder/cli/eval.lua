@@ -312,12 +312,12 @@ local function rescore(given, path)
     check_thresholds(given, meta.policies)
     set_family(given, meta, given.rescore)
     given.seed = meta.seed -- as FILE had it
-    local evaluation, missing, gone = cli.need(recorded.rescore(load_file(path, given),
+    local evaluation, scored, gone = cli.need(recorded.rescore(load_file(path, given),
         cli.directory_of(path) or ".", records, meta.call_seed, 1))
-    if missing > 0 then
+    if gone > 0 then
         meta.items = (meta.items or 0) - gone
-        io.stderr:write(("ponder eval: skipped %s not in %s\n"):format(quote.count(missing,
-            "record whose item is", "records whose items are"), path))
+        io.stderr:write(("ponder eval: skipped %s not in %s\n"):format(quote.count(
+            #records - #scored, "record whose item is", "records whose items are"), path))
     end
     meta.scorers = {}
     for i, scorer in ipairs(evaluation.scorers) do
@@ -328,7 +328,7 @@ local function rescore(given, path)
         io.stderr:write("ponder eval: no curves: ", given.rescore, " does not have their answers\n")
     end
     meta.curves = evaluation.curves
-    return summary.new(meta, records)
+    return summary.new(meta, scored)
 end
 
 -- The records of an earlier log, recorded in the new one so that it can be replayed.

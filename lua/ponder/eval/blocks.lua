@@ -7,6 +7,7 @@
 --- whenever they ended; the baseline stays until all are decided.
 
 local deciding = require "ponder.stats.decide"
+local estimate = require "ponder.eval.estimate"
 
 local blocks = {}
 
@@ -111,78 +112,90 @@ end
 -------------------------------------------------------------------------------
 -- Complete items
 
----@class ponder.eval.Blocks
----@field by_policy table<string, integer[]> numbers of the records of complete items, up to the end
----  of the policy
+---@class ponder.eval.Blocks the measured part of an evaluation
+---@field clusters any[] of the items, by number, in order of first appearance
+---@field number table<string, integer> of an item, by id
 ---@field dropped table<string, integer> items of each policy that are not complete
 ---@field unfinished integer items that are not complete for each policy that should have them
----@field runs integer number of runs that these lack
+---@field skipped integer number of runs that these lack
 ---@field decisions ponder.eval.Decisions?
+---@field private runs table<string, integer[]> by policy and item, up to the end of the policy
+---@field private range table<string, integer[]> of each policy: its first and last record
+local Blocks = {}
+Blocks.__index = Blocks
+
+---The number of a run, by item and epoch.
+---@param record ponder.eval.Record
+---@return integer? run nil: there is no such item or epoch
+function Blocks:run_of(record)
+    local number, epochs = self.number[record.id], self.meta.epochs
+    return number and record.epoch <= epochs and (number - 1) * epochs + record.epoch or nil
+end
+
+---Iterates over the records of a policy's complete items.
+---@param name string
+---@return fun(): ponder.eval.Record?
+function Blocks:each(name)
+    local runs, at, last = self.runs[name], table.unpack(self.range[name])
+    return function()
+        while at <= last do
+            local record = self.records[at]
+            at = at + 1
+            if record.policy == name and runs[self.number[record.id]] == self.meta.epochs then
+                return record
+            end
+        end
+    end
+end
 
 ---Separates the records that are measured.
----@param records ponder.eval.Record[]
+---@param records ponder.eval.Record[] those of a policy next to each other: each is read anew
 ---@param meta ponder.eval.Meta
 ---@return ponder.eval.Blocks
 function blocks.complete(records, meta)
-    local result = { by_policy = {}, dropped = {}, unfinished = 0, runs = 0 }
-    local decisions = meta.decide and meta.baseline and blocks.decisions(meta) or nil
-    local lists, ends, epochs, is_whole = {}, {}, meta.epochs or 1, true
-    local ids, block_of, sizes = {}, {}, {} -- by record, by id, by block
+    local self = setmetatable({ records = records, meta = meta, clusters = {}, number = {},
+        runs = {}, range = {}, dropped = {}, skipped = 0 }, Blocks)
+    self.decisions = meta.decide and meta.baseline and blocks.decisions(meta) or nil
+    local block_of, is_needed, total, finished = {}, {}, 0, 0
     for _, name in ipairs(meta.policies) do
-        lists[name] = {}
+        self.runs[name], self.range[name] = {}, { 1, 0 }
     end
     for i, record in ipairs(records) do
-        local list, block = lists[record.policy], record.block or 0
-        ids[i] = record.id
-        if list then
-            list[#list + 1] = i
-            block_of[record.id], sizes[block] = block, record.block_items or 1
-            epochs = meta.epochs or math.max(epochs, record.epoch)
-            if decisions then
-                decisions:add(record)
+        local runs, range = self.runs[record.policy], self.range[record.policy]
+        if runs then
+            local item = self.number[record.id] or #self.clusters + 1
+            if not self.clusters[item] then
+                self.number[record.id], block_of[item] = item, record.block or 0
+                self.clusters[item] = estimate.cluster_of(record)
+            end
+            runs[item] = (runs[item] or 0) + 1
+            range[1], range[2] = range[2] == 0 and i or range[1], i
+            if self.decisions then
+                self.decisions:add(record)
             end
         end
     end
-    result.decisions = decisions
     for _, name in ipairs(meta.policies) do
-        ends[name], result.dropped[name] = decisions and decisions:end_of(name), 0
-        is_whole = is_whole and not ends[name] and #lists[name] == (meta.items or -1) * epochs
-    end
-    if is_whole then
-        result.by_policy = lists
-        return result
-    end
-    local complete, lasts, total = {}, {}, 0 -- complete: numbers of policies, by item
-    for _, name in ipairs(meta.policies) do
-        local last, runs, kept, count = ends[name] or math.huge, {}, {}, 0
-        for _, i in ipairs(lists[name]) do
-            if block_of[ids[i]] <= last then
-                runs[ids[i]] = (runs[ids[i]] or 0) + 1
+        local runs, last = self.runs[name], self.decisions and self.decisions:end_of(name)
+        local count = 0
+        for item, block in ipairs(block_of) do
+            if last and block > last then
+                runs[item] = nil
+            else
+                local is_complete = runs[item] == meta.epochs
+                count = count + (is_complete and 1 or 0)
+                is_needed[item] = is_needed[item] ~= false and is_complete
             end
         end
-        for _, i in ipairs(lists[name]) do
-            kept[#kept + 1] = runs[ids[i]] == epochs and i or nil
-        end
-        for id, n in pairs(runs) do
-            count = count + (n == epochs and 1 or 0)
-            complete[id] = (complete[id] or 0) + (n == epochs and 1 or 0)
-        end
-        local expected = ends[name] and 0 or meta.items or count
-        for block, size in pairs(sizes) do
-            expected = expected + (ends[name] and block <= last and size or 0)
-        end
-        total, lasts[#lasts + 1] = math.max(total, expected), last
-        result.by_policy[name], result.dropped[name] = kept, expected - count
-        result.runs = result.runs + expected * epochs - #kept
+        local expected = not last and meta.items or count -- decided items are complete
+        self.dropped[name], total = expected - count, math.max(total, expected)
+        self.skipped = self.skipped + self.dropped[name] * meta.epochs
     end
-    result.unfinished = total
-    for id, count in pairs(complete) do
-        for _, last in ipairs(lasts) do
-            count = count - (block_of[id] <= last and 1 or 0)
-        end
-        result.unfinished = result.unfinished - (count == 0 and 1 or 0)
+    for item in ipairs(block_of) do
+        finished = finished + (is_needed[item] and 1 or 0)
     end
-    return result
+    self.unfinished = total - finished
+    return self
 end
 
 return blocks

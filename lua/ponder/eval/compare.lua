@@ -4,8 +4,8 @@
 local blocks = require "ponder.eval.blocks"
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local summary = require "ponder.eval.summary"
-local work = require "ponder.eval.work"
 
 local compare = {}
 
@@ -33,11 +33,7 @@ local compare = {}
 local function pairs_of(before, after)
     local list = {}
     for _, name in ipairs(after.policies) do
-        for _, other in ipairs(before.policies) do
-            if name == other then
-                list[#list + 1] = { name, name }
-            end
-        end
+        list[#list + 1] = options.has(before.policies, name) and { name, name } or nil
     end
     if not list[1] and #before.policies == 1 and #after.policies == 1 then
         list[1] = { before.policies[1], after.policies[1] }
@@ -45,74 +41,50 @@ local function pairs_of(before, after)
     return list
 end
 
-local function is_right(record)
-    return (record.score or 0) >= 1
-end
-
-local function count_changes(change, matched)
-    for _, two in ipairs(matched) do
-        local now, then_ = is_right(two[1]), is_right(two[2])
-        local label = two[1].epoch > 1 and ("%s #%d"):format(two[1].id, two[1].epoch) or two[1].id
-        if now == then_ then
-            local kind = now and "right" or "wrong"
-            change.unchanged[kind] = change.unchanged[kind] + 1
-        else
-            table.insert(now and change.fixed or change.broken, label)
-        end
-    end
-end
-
--- Pairs the runs of two lists of numbers of records, as {first, second} in the order of the first,
--- if both count in the accuracy.
-local function match(first, numbers, second, others)
-    local by_key, matched = {}, {}
-    for _, number in ipairs(others) do
-        local record = second.records[number]
-        by_key[work.key("", record.id, record.epoch)] = record
-    end
-    for _, number in ipairs(numbers) do
-        local record = first.records[number]
-        local other = by_key[work.key("", record.id, record.epoch)]
-        if other and summary.counts(record, first.meta) and summary.counts(other, first.meta) then
-            matched[#matched + 1] = { record, other }
-        end
-    end
-    return matched
-end
-
-local function cost_difference(matched)
-    local xs, ys, clusters = {}, {}, {}
-    for _, two in ipairs(matched) do
-        if two[1].cost and two[2].cost then
-            local n = #xs + 1
-            xs[n], ys[n], clusters[n] = two[1].cost, two[2].cost, estimate.cluster_of(two[1])
-        end
-    end
-    return xs[1] and estimate.paired(xs, ys, clusters) or nil
-end
-
-local function change_of(names, before, after, old, new)
-    local numbers = new[names[2]]
-    local matched, xs, ys, clusters, ids = match(after, numbers, before, old[names[1]]), {}, {}, {},
-        {}
-    for i, two in ipairs(matched) do
-        xs[i], ys[i], ids[i] = two[1].score or 0, two[2].score or 0, two[1].id
-        clusters[i] = estimate.cluster_of(two[1])
-    end
+-- The change of a policy: of the runs in both evaluations that count in the accuracy, in the order
+-- of the second.
+local function change_of(names, old, new)
+    local scores, costs, only_before, n = {}, {}, 0, 0 -- of the first evaluation, by run
+    local xs, ys, clusters, ids, paid, was_paid, payers = {}, {}, {}, {}, {}, {}, {}
     local change = { policy = names[2], before = names[1], fixed = json.array {},
-        broken = json.array {}, unchanged = { right = 0, wrong = 0 }, runs = #matched,
-        only_before = #old[names[1]] - #matched, only_after = #numbers - #matched, outcomes = {} }
-    count_changes(change, matched)
+        broken = json.array {}, unchanged = { right = 0, wrong = 0 }, only_after = 0,
+        outcomes = {} }
+    for record in old:each(names[1]) do
+        only_before = only_before + 1
+        if summary.counts(record, new.meta) then
+            local run = old:run_of(record)
+            scores[run], costs[run] = record.score or 0, record.cost
+        end
+    end
+    for record in new:each(names[2]) do
+        local run, outcome = old:run_of(record), record.outcome
+        local before, after, cluster = scores[run], record.score or 0, estimate.cluster_of(record)
+        change.outcomes[outcome] = (change.outcomes[outcome] or 0) + 1
+        if not before or not summary.counts(record, new.meta) then
+            change.only_after = change.only_after + 1
+        else
+            n = n + 1
+            xs[n], ys[n], clusters[n], ids[n] = after, before, cluster, record.id
+            if record.cost and costs[run] then
+                local place = #paid + 1
+                paid[place], was_paid[place], payers[place] = record.cost, costs[run], cluster
+            end
+            if (before >= 1) == (after >= 1) then
+                local kind = after >= 1 and "right" or "wrong"
+                change.unchanged[kind] = change.unchanged[kind] + 1
+            else
+                table.insert(after >= 1 and change.fixed or change.broken,
+                    record.epoch > 1 and ("%s #%d"):format(record.id, record.epoch) or record.id)
+            end
+        end
+    end
+    change.runs, change.only_before = n, only_before - n
     change.binary = estimate.is_binary(xs) and estimate.is_binary(ys)
     change.accuracy, change.accuracy_before = estimate.mean(xs, clusters),
         estimate.mean(ys, clusters)
     change.difference = summary.difference(xs, ys, clusters, ids)
     change.n = change.difference.n
-    change.cost_difference = cost_difference(matched)
-    for _, number in ipairs(numbers) do
-        local outcome = after.records[number].outcome
-        change.outcomes[outcome] = (change.outcomes[outcome] or 0) + 1
-    end
+    change.cost_difference = paid[1] and estimate.paired(paid, was_paid, payers) or nil
     return change
 end
 
@@ -122,13 +94,11 @@ end
 ---@param margin? number differences below it do not matter
 ---@return ponder.eval.Change[] changes empty: no policy is in both
 function compare.new(before, after, margin)
-    local old = blocks.complete(before.records, before.meta).by_policy
-    local new, changes = blocks.complete(after.records, after.meta).by_policy, {}
+    local old = blocks.complete(before.records, before.meta)
+    local new, changes = blocks.complete(after.records, after.meta), {}
     for i, names in ipairs(pairs_of(before.meta, after.meta)) do
-        changes[i] = change_of(names, before, after, old, new)
-    end
-    for _, change in ipairs(changes) do -- each is a question of its own: p is not adjusted
-        summary.judge({ change }, margin)
+        changes[i] = change_of(names, old, new)
+        summary.judge({ changes[i] }, margin) -- each is a question of its own: p is not adjusted
     end
     return changes
 end

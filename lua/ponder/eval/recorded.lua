@@ -109,13 +109,15 @@ local function from_log(path)
     if not log then
         return nil, message, code
     end
-    local meta, by_key, has_ended = nil, {}, false
+    local meta, place_of, has_ended, records, count = nil, {}, false, spool.new(), 0
     for event in log:events() do
         local what = ("event %d, %s"):format(event.id, event.name)
         if event.name == work.BEGIN then
-            meta, by_key, has_ended = check(path, what, event.data, META), {}, false
+            meta, place_of, has_ended = check(path, what, event.data, META), {}, false
         elseif event.name == work.RECORD and meta then
-            by_key[key_of(check_record(path, what, event.data))] = event.data
+            count = count + 1
+            place_of[key_of(check_record(path, what, event.data))] = count
+            records:put(count, json.encode(event.data))
         elseif event.name == work.END and meta then
             meta.cut, has_ended = check(path, what, event.data, END).cut, true
             meta.left_out = event.data.left_out
@@ -129,11 +131,11 @@ local function from_log(path)
         local state = log:state()
         meta.cut = state == "completed" and "budget" or state ~= "running" and "interrupted" or nil
     end
-    local records = {}
-    for i, key in ipairs(options.names(by_key)) do
-        records[i] = by_key[key]
+    local order = options.names(place_of)
+    for i, key in ipairs(order) do
+        order[i] = place_of[key]
     end
-    return meta, records
+    return meta, records:records(order)
 end
 
 ---Reads an evaluation, each policy and each run once.
@@ -193,31 +195,29 @@ end
 ---makes and runs no policy.
 ---@param given table the evaluation
 ---@param directory string the base of relative names of data files
----@param records ponder.eval.Record[] changed
+---@param records ponder.eval.Record[]
 ---@param call_seed integer? of the evaluation
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded
----@return string|integer missing how many records have no item; or a message
----@return integer? items that these records have
+---@return ponder.eval.Record[]|string scored those with an item; or a message
+---@return integer? gone items that the others have
 function recorded.rescore(given, directory, records, call_seed, level)
     local evaluation, message = definition.new(given, { scores = true, directory = directory },
         level + 1)
     if not evaluation then
         return nil, message
     end
-    local items, missing, gone = {}, 0, {}
+    local items, gone, scored, count = {}, {}, spool.new(), 0
     for _, item in ipairs(evaluation.items) do
         items[item.id] = item
     end
     for _, record in ipairs(records) do
         evaluation.curves = evaluation.curves and not lacks_answers(record)
     end
-    for i = #records, 1, -1 do
-        local record = records[i]
+    for _, record in ipairs(records) do
         local item = items[record.id]
         if not item then
-            missing, gone[record.id] = missing + 1, true
-            table.remove(records, i)
+            gone[record.id] = true
         else
             if record.answer ~= nil then
                 record.outcome = record.outcome == "stopped" and "stopped" or nil
@@ -226,10 +226,11 @@ function recorded.rescore(given, directory, records, call_seed, level)
             end
             attempt.score(record, evaluation, item, record, call_seed)
             spool.strip(record)
-            spool.encode(record) -- answers that JSON cannot hold become text
+            count = count + 1
+            scored:put(count, spool.encode(record))
         end
     end
-    return evaluation, missing, #options.names(gone)
+    return evaluation, scored:records(), #options.names(gone)
 end
 
 return recorded

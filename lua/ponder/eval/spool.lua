@@ -45,7 +45,7 @@ end
 local Spool = {}
 Spool.__index = Spool
 
----@param count integer most records
+---@param count? integer records, if they do not come in order
 ---@return ponder.eval.Spool
 function spool.new(count)
     local places, made, file = {}, pcall(io.tmpfile)
@@ -53,7 +53,7 @@ function spool.new(count)
     if file then
         file:setvbuf "no" -- a full disk shows at once
     end
-    for place = 1, count do
+    for place = 1, count or 0 do
         places[place] = false -- an array, not a hash table
     end
     return setmetatable({ file = file, is_writable = file ~= nil, size = 0, places = places },
@@ -75,14 +75,19 @@ function Spool:put(place, encoded)
 end
 
 ---The records, by their places; nothing may be added any more.
+---@param order? integer[] only these places
 ---@return ponder.eval.Record[] list read-only; each access reads the record again
-function Spool:records()
-    local list, count, file = {}, 0, self.file
-    for _, place in ipairs(self.places) do
+function Spool:records(order)
+    local places, file, list, count = self.places, self.file, order or self.places, 0
+    for i = 1, #list do
+        local place = order and places[order[i]] or list[i]
         if place then
             count = count + 1
             list[count] = place
         end
+    end
+    for i = #list, count + 1, -1 do
+        list[i] = nil
     end
     return sequence.new(function() return count end, function(i)
         local encoded = list[i]

@@ -96,93 +96,79 @@ end
 -------------------------------------------------------------------------------
 -- One pass over the records of a policy
 
----@class ponder.eval.Items the items of all policies, in order of first appearance
----@field number table<string, integer> by id
----@field clusters any[]
----@field epochs integer
-
----@alias ponder.eval.Grid (number?)[][] values of runs in the accuracy, by epoch and item
-
-local function set(grid, epoch, item, value)
-    grid[epoch] = grid[epoch] or {}
-    grid[epoch][item] = value
-end
+---@alias ponder.eval.Grid number[] values of runs in the accuracy, by their number (Blocks:run_of)
 
 -- The values of the runs that are in two grids, as lists, with their clusters and items.
-local function matched(first, second, items)
+local function matched(first, second, found)
     local xs, ys, clusters, places, n = {}, {}, {}, {}, 0
-    for item, cluster in ipairs(items.clusters) do
-        for epoch = 1, items.epochs do
-            local x, y = first[epoch] and first[epoch][item], second[epoch] and second[epoch][item]
-            if x and y then
-                n = n + 1
-                xs[n], ys[n], clusters[n], places[n] = x, y, cluster, item
-            end
+    local epochs = found.meta.epochs
+    for run = 1, #found.clusters * epochs do
+        local x, y = first[run], second[run]
+        if x and y then
+            n = n + 1
+            local item = (run - 1) // epochs + 1
+            xs[n], ys[n], clusters[n], places[n] = x, y, found.clusters[item], item
         end
     end
     return xs, ys, clusters, places
 end
 
 ---@class ponder.eval.Gathered what a pass over the records of a policy finds
----@field columns table<string, number[]> of AMOUNTS
----@field paid table<string, number[]> of PAID, what was sent and billed
 ---@field scores ponder.eval.Grid
 ---@field costs ponder.eval.Grid
 ---@field by_scorer table<string, ponder.eval.Grid>
----@field right integer[] runs of an item that are right, all of them counted
----@field runs integer[] of an item
+---@field right table<integer, integer> runs of an item that are right, all of them counted
 ---@field blocks table<any, {[1]: number, [2]: integer}> sums of scores, and numbers of runs
 
-local function gather(into, numbers, records, meta, items)
-    local columns, paid, right, runs = {}, { differs = false }, {}, {}
+-- Counts and sums go into the policy.
+local function gather(policy, found)
+    local meta, columns, paid, right, items, count = found.meta, {}, nil, {}, 0, 0
     local scores, costs, by_scorer, block_sums = {}, {}, {}, {}
     for _, name in ipairs(AMOUNTS) do
-        columns[name], paid[name] = {}, {}
+        columns[name] = {}
     end
     for _, name in ipairs(OUTCOMES) do
-        into.outcomes[name] = 0
+        policy.outcomes[name] = 0
     end
     for _, name in ipairs(meta.scorers) do
         by_scorer[name] = meta.scorers[2] and {} or nil
     end
-    for i, number in ipairs(numbers) do
-        local record = records[number]
-        local item, score, outcome = items.number[record.id], record.score or 0, record.outcome
-        if not item then
-            item = #items.clusters + 1
-            items.number[record.id] = item
-            items.clusters[item] = estimate.cluster_of(record)
+    for record in found:each(policy.name) do
+        local item, run = found.number[record.id], found:run_of(record)
+        local score, outcome = record.score or 0, record.outcome
+        if record.paid and not paid then -- until here, what was asked was paid
+            paid = {}
+            for _, name in ipairs(PAID) do
+                paid[name] = table.move(columns[name], 1, #columns[name], 1, {})
+            end
         end
-        items.epochs = math.max(items.epochs, record.epoch)
         for _, name in ipairs(AMOUNTS) do
             local column = columns[name]
             column[#column + 1] = record[name]
         end
-        for _, name in ipairs(PAID) do
-            local column = paid[name]
+        for name, column in pairs(paid or {}) do
             column[#column + 1] = (record.paid or record)[name]
         end
-        paid.differs = paid.differs or record.paid ~= nil
         for _, name in ipairs(SUMS) do
-            into[name] = record[name] and (into[name] or 0) + record[name] or into[name]
+            policy[name] = record[name] and (policy[name] or 0) + record[name] or policy[name]
         end
-        into.outcomes[outcome] = into.outcomes[outcome] + 1
-        into.failure = into.failure or outcome == "failed" and record.message or nil
-        into.stopped_right = into.stopped_right + (outcome == "stopped" and score >= 1 and 1 or 0)
-        into.score_unpriced = into.score_unpriced
+        policy.outcomes[outcome] = policy.outcomes[outcome] + 1
+        policy.failure = policy.failure or outcome == "failed" and record.message or nil
+        policy.stopped_right = policy.stopped_right
+            + (outcome == "stopped" and score >= 1 and 1 or 0)
+        policy.score_unpriced = policy.score_unpriced
             + (record.score_calls and not record.score_cost and 1 or 0)
-        if i == 1 then
-            into.constant_seed = record.own_seed
-        elseif record.own_seed ~= into.constant_seed then
-            into.constant_seed = nil
+        if count == 0 then
+            policy.constant_seed = record.own_seed
+        elseif record.own_seed ~= policy.constant_seed then
+            policy.constant_seed = nil
         end
-        runs[item] = (runs[item] or 0) + 1
+        count, items = count + 1, items + (right[item] and 0 or 1)
         right[item] = (right[item] or 0) + (score >= 1 and 1 or 0)
         if summary.counts(record, meta) then
-            set(scores, record.epoch, item, score)
-            set(costs, record.epoch, item, record.cost)
+            scores[run], costs[run] = score, record.cost
             for name, grid in pairs(by_scorer) do
-                set(grid, record.epoch, item, record.scores and record.scores[name] or 0)
+                grid[run] = record.scores and record.scores[name] or 0
             end
             if meta.decide then
                 local block = record.block or record.id
@@ -191,24 +177,32 @@ local function gather(into, numbers, records, meta, items)
             end
         end
     end
-    if not next(runs, next(runs)) then -- one item
-        into.constant_seed = nil
+    policy.constant_seed = items > 1 and policy.constant_seed or nil
+    policy.unpriced, policy.paid = count - #columns.cost, { differs = paid ~= nil }
+    for _, name in ipairs(AMOUNTS) do
+        policy[name] = estimate.amounts(columns[name])
     end
-    return { columns = columns, paid = paid, scores = scores, costs = costs, by_scorer = by_scorer,
-        right = right, runs = runs, blocks = block_sums }
+    for _, name in ipairs(PAID) do
+        policy.paid[name] = policy[name]
+        if paid then
+            policy.paid[name] = estimate.amounts(paid[name])
+        end
+    end
+    return { scores = scores, costs = costs, by_scorer = by_scorer, right = right,
+        blocks = block_sums }
 end
 
 -- The probabilities that at least one of k runs, and all k, are right: means over the items.
-local function pass_at(gathered, meta)
-    if meta.epochs < 2 or not next(gathered.runs) then
+local function pass_at(right, epochs)
+    if epochs < 2 or not next(right) then
         return nil
     end
     local list = {}
-    for k = 1, meta.epochs do
+    for k = 1, epochs do
         local one, all = {}, {}
-        for item, runs in pairs(gathered.runs) do
-            one[#one + 1] = stats.pass_at_k(runs, gathered.right[item], k)
-            all[#all + 1] = stats.pass_hat_k(runs, gathered.right[item], k)
+        for _, count in pairs(right) do
+            one[#one + 1] = stats.pass_at_k(epochs, count, k)
+            all[#all + 1] = stats.pass_hat_k(epochs, count, k)
         end
         list[k] = { k = k, pass_at_k = stats.mean(one), pass_hat_k = stats.mean(all) }
     end
@@ -239,29 +233,21 @@ local function variance_of(xs, items)
 end
 
 -- The figures of a policy; and its scores and sums of blocks, which comparisons need.
-local function describe(name, numbers, records, meta, items)
-    local policy = { name = name, outcomes = {}, stopped_right = 0, score_unpriced = 0 }
-    local gathered = gather(policy, numbers, records, meta, items)
-    policy.unpriced = #numbers - #gathered.columns.cost
-    for _, column in ipairs(AMOUNTS) do
-        policy[column] = estimate.amounts(gathered.columns[column])
-    end
-    policy.paid = { differs = gathered.paid.differs }
-    for _, column in ipairs(PAID) do
-        policy.paid[column] = estimate.amounts(gathered.paid[column])
-    end
-    gathered.columns, gathered.paid = nil, nil
-    local xs, _, clusters, places = matched(gathered.scores, gathered.scores, items)
+local function describe(name, found)
+    local policy = { name = name, outcomes = {}, stopped_right = 0, score_unpriced = 0,
+        dropped = found.dropped[name] }
+    local gathered = gather(policy, found)
+    local xs, _, clusters, places = matched(gathered.scores, gathered.scores, found)
     policy.runs, policy.n, policy.variance = #xs, variance_of(xs, places)
     policy.binary, policy.accuracy = estimate.is_binary(xs), estimate.mean(xs, clusters)
-    local costs, scores, groups = matched(gathered.costs, gathered.scores, items)
-    policy.cost_per_right = estimate.cost_per_right(costs, scores, groups, meta.seed)
+    local costs, scores, groups = matched(gathered.costs, gathered.scores, found)
+    policy.cost_per_right = estimate.cost_per_right(costs, scores, groups, found.meta.seed)
     for scorer, grid in pairs(gathered.by_scorer) do
-        local values, _, of = matched(grid, grid, items)
+        local values, _, of = matched(grid, grid, found)
         policy.scores = policy.scores or {}
         policy.scores[scorer] = estimate.mean(values, of)
     end
-    policy.pass_at = pass_at(gathered, meta)
+    policy.pass_at = pass_at(gathered.right, found.meta.epochs)
     return policy, { scores = gathered.scores, blocks = gathered.blocks }
 end
 
@@ -296,15 +282,15 @@ local function decided_difference(one)
 end
 
 -- The pairs with the baseline, and the accuracies, where one looked at any time.
-local function decide(result, decisions, gathered, items)
-    local meta = result.meta
+local function decide(result, found, gathered)
+    local meta, decisions = result.meta, found.decisions
     for _, policy in ipairs(result.policies) do
         local one = decisions.by_policy[policy.name]
         if one then
             local difference = decisions.out_of_range and { method = "none" }
                 or decided_difference(one)
             local measured = summary.difference(matched(gathered[policy.name].scores,
-                gathered[meta.baseline].scores, items))
+                gathered[meta.baseline].scores, found))
             for _, name in ipairs { "n", "runs", "correlation" } do
                 difference[name] = measured[name]
             end
@@ -351,7 +337,7 @@ function summary.judge(list, margin)
     end
 end
 
-local function compare_pairs(gathered, meta, items)
+local function compare_pairs(gathered, meta, found)
     local list = json.array {}
     if #meta.policies > MAX_ALL_PAIRS then
         meta.against = "baseline"
@@ -361,7 +347,7 @@ local function compare_pairs(gathered, meta, items)
             local second = meta.policies[j]
             if meta.against ~= "baseline" or second == meta.baseline then
                 list[#list + 1] = { first = first, second = second, difference = summary.difference(
-                    matched(gathered[first].scores, gathered[second].scores, items)) }
+                    matched(gathered[first].scores, gathered[second].scores, found)) }
             end
         end
     end
@@ -374,55 +360,45 @@ end
 ---@param records ponder.eval.Record[]
 ---@return ponder.eval.Result
 function summary.new(meta, records)
-    local found = blocks.complete(records, meta)
-    local items, gathered = { number = {}, clusters = {}, epochs = 1 }, {}
-    local result = { meta = meta, policies = json.array {}, pairs = json.array {},
+    local found, gathered, by_name = blocks.complete(records, meta), {}, {}
+    local result = { meta = meta, policies = json.array {}, pairs = json.array {}, binary = true,
         records = getmetatable(records) and records or json.array(records),
-        skipped = found.runs, unfinished = {
-            items = found.unfinished, of = meta.items,
+        skipped = found.skipped, unfinished = { items = found.unfinished, of = meta.items,
             reason = found.unfinished > 0 and meta.cut or nil } }
     for i, name in ipairs(meta.policies) do
-        result.policies[i], gathered[name] = describe(name, found.by_policy[name], records, meta,
-            items)
-        result.policies[i].dropped = found.dropped[name]
-    end
-    for _, policy in ipairs(result.policies) do
-        result.binary = result.binary ~= false and policy.binary
-    end
-    for _, policy in ipairs(result.policies) do
-        policy.binary = result.binary -- all columns of a table show the same kind of score
+        local policy
+        policy, gathered[name] = describe(name, found)
+        result.policies[i], by_name[name] = policy, policy
+        result.binary = result.binary and policy.binary
     end
     if found.decisions then
-        decide(result, found.decisions, gathered, items)
+        decide(result, found, gathered)
     else
-        result.pairs = compare_pairs(gathered, meta, items)
+        result.pairs = compare_pairs(gathered, meta, found)
     end
     for _, pair in ipairs(result.pairs) do
         if pair.second == meta.baseline then
-            for _, policy in ipairs(result.policies) do
-                if policy.name == pair.first then
-                    policy.difference = pair.difference
-                    policy.p_holm = pair.p_holm
-                end
-            end
+            local policy = by_name[pair.first]
+            policy.difference, policy.p_holm = pair.difference, pair.p_holm
         end
     end
     for _, policy in ipairs(result.policies) do
-        local value = policy.accuracy and policy.accuracy.value
+        policy.binary = result.binary -- all columns of a table show the same kind of score
+        local value = policy.accuracy.value
         if value and (not result.score or value > result.score) then
             result.answer, result.score = policy.name, value
         end
     end
     if meta.curves ~= false then
         result.curves = curves.new(meta, function(name)
-            return coroutine.wrap(function()
-                for _, number in ipairs(found.by_policy[name]) do
-                    local record = records[number]
-                    if summary.counts(record, meta) then
-                        coroutine.yield(record)
-                    end
+            local next_record = found:each(name)
+            return function()
+                local record = next_record()
+                while record and not summary.counts(record, meta) do
+                    record = next_record()
                 end
-            end)
+                return record
+            end
         end)
     end
     return result
