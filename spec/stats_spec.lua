@@ -146,7 +146,6 @@ describe("ponder.stats at the edges", function()
             assert.is_nil(stats[name]({}, {}))
         end
         assert.is_nil(stats.quantile7({}, 0.5))
-        assert.same({}, stats.quantile_interval({}, 0.5))
         assert.same({}, stats.paired_clustered({}, {}, {}))
         assert.same({}, stats.bootstrap_mean({}, 10, 1))
         assert.same({}, stats.bootstrap_paired({}, {}, 10, 1))
@@ -227,16 +226,6 @@ describe("ponder.stats at the edges", function()
         assert.equal(1, stats.quantile7(xs, 0))
         assert.equal(-math.huge, stats.quantile7({ -math.huge, 5 }, 0.5))
         assert.same({ math.huge, 1, math.huge, 2 }, xs)
-    end)
-
-    it("gives quantiles intervals between values of the sample", function()
-        -- Binomial tables for n = 10: P(X <= 1) = 0.0107 and P(X <= 2) = 0.0547 at p = 1/2.
-        assert.same({ 5.5, 2, 9 }, stats.median { 5, 1, 3, 2, 4, 9, 8, 7, 6, 10 })
-        assert.same({ 2, -math.huge, math.huge }, stats.median { 1, 2, 3 })
-        local _, lower, upper = table.unpack(stats.quantile_interval({ 1, 2, 3, 4, 5, 6, 7, 8 },
-            0.95))
-        assert.equal(math.huge, upper)
-        assert.equal(6, lower)
     end)
 
     it("orders equal p values alike", function()
@@ -334,8 +323,7 @@ describe("ponder.stats refuses", function()
         { "mcnemar_exact", { 1 }, "c must be an integer from 0 to 536870912 (got nil)" },
         { "mcnemar_midp", { "1", 1 }, 'b must be an integer from 0 to 536870912 (got "1")' },
         { "quantile7", { { 1 }, 2 }, "p must be a finite number from 0 to 1 (got 2)" },
-        { "quantile_interval", { { 1 }, 1 }, "p must be a number above 0 and below 1 (got 1)" },
-        { "median", { { 1, 0 / 0 } }, "xs[2] must be a number (got nan)" },
+        { "quantile7", { { 1, 0 / 0 }, 1 }, "xs[2] must be a number (got nan)" },
         { "mean", { 3 }, "xs must be a list of numbers (got 3)" },
         { "mean", { { 1, math.huge } }, "xs[2] must be a finite number (got inf)" },
         { "se_clt", { { "a" } }, 'xs[1] must be a finite number (got "a")' },

@@ -38,8 +38,6 @@ return {
     paired_clustered = moments.paired_clustered,
     sample_size = moments.sample_size,
     quantile7 = moments.quantile7,
-    quantile_interval = moments.quantile_interval,
-    median = moments.median,
 
     bootstrap_mean = random.bootstrap_mean,
     bootstrap_paired = random.bootstrap_paired,

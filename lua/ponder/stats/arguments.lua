@@ -3,145 +3,80 @@
 
 local options = require "ponder.options"
 
-local arguments = {}
+-- What arguments of these names must be; others are integers of 0 or more.
+local KINDS = { conf = "fraction", alpha = "fraction", power = "fraction", margin = "fraction",
+    xs = "list", ys = "list", numerators = "list", denominators = "list", counts = "list",
+    ps = "list", differences = "list", clusters = "clusters", omega2 = "number", var_a = "number",
+    k_a = "number", var_b = "number", k_b = "number", delta = "number", p = "number" }
 
-local LEVEL = 3 -- this module, the function of ponder.stats, its caller
+-- What elements of these lists must be; those of others are finite, or with `<=inf` any numbers.
+local ELEMENTS = { counts = { type = "integer", min = 0 },
+    ps = { type = "number", min = 0, max = 1 },
+    differences = { type = "number", finite = true, min = -1, max = 1 } }
+local NUMBER, FINITE = { type = "number" }, { type = "number", finite = true }
 
-local NUMBER = { type = "number" }
-local FINITE = { type = "number", finite = true }
-local SHARE = { type = "number", min = 0, max = 1 }
-local SEED = { type = "integer" }
-local REPLICATES = { type = "integer", min = 1 }
-
--- Checks a value by a rule. Not for tail calls, which lose a level: `return (check(...))`.
-local function check(where, name, value, rule)
-    local kept, problem = options.check_value(value, rule)
-    if problem then
-        error(("stats.%s: %s %s"):format(where, name, problem), LEVEL + 1)
+---Checks arguments.
+---@param where string the public function, which calls this one
+---@param signature string their names, with limits: `n>=1 k<=n conf`; a list as a limit means its
+---  length; lists must have the same length
+---@param ... any the arguments
+---@return any ... the same, with defaults, and integers where they are whole
+return function(where, signature, ...)
+    local values, by_name, at, length = { ... }, {}, 0, nil
+    local function complain(name, problem)
+        error(("stats.%s: %s %s"):format(where, name, problem), 4)
     end
-    return kept
-end
-
-local function check_fraction(where, name, value)
-    if type(value) ~= "number" or not (value > 0 and value < 1) then
-        error(("stats.%s: %s must be a number above 0 and below 1 (got %s)"):format(where, name,
-            options.show(value)), LEVEL + 1)
-    end
-    return value
-end
-
----An integer within limits.
----@param where string the public function
----@param name string the argument
----@param value any
----@param min? integer
----@param max? integer
----@return integer
-function arguments.integer(where, name, value, min, max)
-    return (check(where, name, value, { type = "integer", min = min, max = max }))
-end
-
----A finite number within limits.
----@param where string
----@param name string
----@param value any
----@param min? number
----@param max? number
----@return number
-function arguments.number(where, name, value, min, max)
-    return (check(where, name, value, { type = "number", finite = true, min = min, max = max }))
-end
-
----A number strictly between 0 and 1.
----@param where string
----@param name string
----@param value any
----@return number
-function arguments.fraction(where, name, value)
-    return (check_fraction(where, name, value))
-end
-
----A confidence level, default 0.95.
----@param where string
----@param value any
----@return number
-function arguments.confidence(where, value)
-    return (check_fraction(where, "conf", value == nil and 0.95 or value))
-end
-
----The arguments of a bootstrap besides its data.
----@param where string
----@param replicates any
----@param seed any
----@param conf any
----@return integer replicates
----@return integer seed
----@return number conf
-function arguments.draws(where, replicates, seed, conf)
-    replicates = check(where, "B", replicates, REPLICATES)
-    seed = check(where, "seed", seed, SEED)
-    conf = check_fraction(where, "conf", conf == nil and 0.95 or conf)
-    return replicates, seed, conf
-end
-
----A list of finite numbers; `infinite` allows infinities; NaN is never valid.
----@param where string
----@param name string
----@param list any
----@param length? integer required
----@param infinite? boolean
----@return number[] list the same one
-function arguments.numbers(where, name, list, length, infinite)
-    if type(list) ~= "table" then
-        error(("stats.%s: %s must be a list of numbers (got %s)"):format(where, name,
-            options.show(list)), LEVEL)
-    elseif length and #list ~= length then
-        error(("stats.%s: %s must have as many items as the list before it, %d (got %d)"):format(
-            where, name, length, #list), LEVEL)
-    end
-    local rule = infinite and NUMBER or FINITE
-    for i = 1, #list do
-        local value = list[i]
-        if not (math.type(value) == "integer" or value == value and type(value) == "number"
-            and (infinite or value - value == 0)) then
-            check(where, ("%s[%d]"):format(name, i), value, rule)
+    for name, min, max in signature:gmatch "([%w_]+)>?=?([^%s<]*)<?=?(%S*)" do
+        at = at + 1
+        local value, kind, problem = values[at], KINDS[name] or "integer"
+        if kind == "list" then
+            if type(value) ~= "table" then
+                complain(name, ("must be a list of numbers (got %s)"):format(options.show(value)))
+            elseif length and #value ~= length then
+                complain(name, ("must have as many items as the list before it, %d (got %d)")
+                    :format(length, #value))
+            end
+            local own, kept = ELEMENTS[name], {}
+            length = #value
+            for i = 1, length do
+                local x = value[i]
+                if own or not (math.type(x) == "integer" or x == x and type(x) == "number"
+                    and (max == "inf" or x - x == 0)) then
+                    kept[i], problem = options.check_value(x, own or max == "inf" and NUMBER
+                        or FINITE)
+                    if problem then
+                        complain(("%s[%d]"):format(name, i), problem)
+                    end
+                end
+            end
+            value = own and kept or value
+        elseif kind == "clusters" then
+            if type(value) ~= "table" or #value ~= length then
+                complain(name, ("must be a list with one item for each of xs, %d (got %s)"):format(
+                    length, type(value) == "table" and #value or options.show(value)))
+            end
+            for i = 1, length do
+                if value[i] == nil or value[i] ~= value[i] then
+                    complain(("%s[%d]"):format(name, i), "must not be " .. options.show(value[i]))
+                end
+            end
+        elseif kind == "fraction" then
+            if name == "conf" and value == nil then
+                value = 0.95
+            elseif type(value) ~= "number" or not (value > 0 and value < 1) then
+                complain(name, ("must be a number above 0 and below 1 (got %s)"):format(
+                    options.show(value)))
+            end
+        else
+            max = by_name[max] or tonumber(max)
+            value, problem = options.check_value(value, { type = kind, finite = kind == "number",
+                min = tonumber(min) or kind == "integer" and name ~= "seed" and 0 or nil,
+                max = type(max) == "table" and #max or max })
+            if problem then
+                complain(name, problem)
+            end
         end
+        values[at], by_name[name] = value, value
     end
-    return list
+    return table.unpack(values, 1, at)
 end
-
----A list of p values.
----@param where string
----@param list any
----@return number[] list the same one
-function arguments.p_values(where, list)
-    if type(list) ~= "table" then
-        error(("stats.%s: ps must be a list of numbers (got %s)"):format(where,
-            options.show(list)), LEVEL)
-    end
-    for i = 1, #list do
-        check(where, ("ps[%d]"):format(i), list[i], SHARE)
-    end
-    return list
-end
-
----A list of the cluster of each item: any values except nil and NaN.
----@param where string
----@param list any
----@param length integer
----@return any[] list the same one
-function arguments.clusters(where, list, length)
-    if type(list) ~= "table" or #list ~= length then
-        error(("stats.%s: clusters must be a list with one item for each of xs, %d (got %s)")
-            :format(where, length, type(list) == "table" and #list or options.show(list)), LEVEL)
-    end
-    for i = 1, length do
-        if list[i] == nil or list[i] ~= list[i] then
-            error(("stats.%s: clusters[%d] must not be %s"):format(where, i,
-                options.show(list[i])), LEVEL)
-        end
-    end
-    return list
-end
-
-return arguments

@@ -2,7 +2,7 @@
 --- items that are not independent. The interval was chosen by simulation: see
 --- `ponder help evaluation`.
 
-local arguments = require "ponder.stats.arguments"
+local check = require "ponder.stats.arguments"
 local distributions = require "ponder.stats.distributions"
 local moments = require "ponder.stats.moments"
 
@@ -61,9 +61,7 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] result {share, lower, upper, effective number of items}; empty without items
 function clusters.clustered_share(xs, groups, conf)
-    arguments.numbers("clustered_share", "xs", xs)
-    arguments.clusters("clustered_share", groups, #xs)
-    conf = arguments.confidence("clustered_share", conf)
+    xs, groups, conf = check("clustered_share", "xs clusters conf", xs, groups, conf)
     if not xs[1] then
         return {}
     end
@@ -81,10 +79,8 @@ end
 ---@return number[] result {mean of xs - ys, lower, upper, p, effective number of items}; empty
 ---  without items; one cluster has no p: {difference, -1, 1}
 function clusters.clustered_difference(xs, ys, groups, conf)
-    arguments.numbers("clustered_difference", "xs", xs)
-    arguments.numbers("clustered_difference", "ys", ys, #xs)
-    arguments.clusters("clustered_difference", groups, #xs)
-    conf = arguments.confidence("clustered_difference", conf)
+    xs, ys, groups, conf = check("clustered_difference", "xs ys clusters conf", xs, ys, groups,
+        conf)
     if not xs[1] then
         return {}
     end

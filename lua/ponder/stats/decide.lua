@@ -8,7 +8,7 @@
 --- is an e-process for "the mean is at most m": it exceeds 1/alpha with a probability of at most
 --- alpha, however often one looks. K-(m) is the same of -d and -m.
 
-local arguments = require "ponder.stats.arguments"
+local check = require "ponder.stats.arguments"
 local options = require "ponder.options"
 
 local decide = {}
@@ -166,12 +166,11 @@ end
 ---@return ponder.stats.Decision
 function decide.decide(differences, opts)
     opts = options.check("stats.decide", opts, RULES)
-    arguments.fraction("decide", "alpha", opts.alpha)
-    arguments.fraction("decide", "margin", opts.margin or 0.5)
-    arguments.numbers("decide", "differences", differences)
+    local _
+    _, _, differences = check("decide", "alpha margin differences", opts.alpha,
+        opts.margin or 0.5, differences)
     local deciding = decide.begin(opts.alpha, opts.margin)
-    for i, d in ipairs(differences) do
-        arguments.number("decide", ("differences[%d]"):format(i), d, -1, 1)
+    for _, d in ipairs(differences) do
         if deciding:add(d) then
             break
         end

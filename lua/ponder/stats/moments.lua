@@ -1,6 +1,6 @@
 --- Means with standard errors, for independent items and for clusters; quantiles; sample sizes.
 
-local arguments = require "ponder.stats.arguments"
+local check = require "ponder.stats.arguments"
 local distributions = require "ponder.stats.distributions"
 
 local moments = {}
@@ -86,7 +86,7 @@ end
 ---@param xs number[]
 ---@return number? mean nil for no items
 function moments.mean(xs)
-    arguments.numbers("mean", "xs", xs)
+    xs = check("mean", "xs", xs)
     return #xs > 0 and moments.average(xs) or nil
 end
 
@@ -96,7 +96,7 @@ end
 ---@param xs number[]
 ---@return number? se nil for fewer than two items
 function moments.se_clt(xs)
-    arguments.numbers("se_clt", "xs", xs)
+    xs = check("se_clt", "xs", xs)
     local variance = variance_of_mean(xs)
     return variance and math.sqrt(variance)
 end
@@ -108,8 +108,7 @@ end
 ---@param clusters any[] the cluster of each item
 ---@return number? se nil for fewer than two items
 function moments.se_cluster_miller(xs, clusters)
-    arguments.numbers("se_cluster_miller", "xs", xs)
-    arguments.clusters("se_cluster_miller", clusters, #xs)
+    xs, clusters = check("se_cluster_miller", "xs clusters", xs, clusters)
     local variance = variance_of_mean(xs)
     if not variance then
         return nil
@@ -127,8 +126,7 @@ end
 ---@param clusters any[] the cluster of each item
 ---@return number? se nil for no items
 function moments.se_cluster_cr0(xs, clusters)
-    arguments.numbers("se_cluster_cr0", "xs", xs)
-    arguments.clusters("se_cluster_cr0", clusters, #xs)
+    xs, clusters = check("se_cluster_cr0", "xs clusters", xs, clusters)
     return #xs > 0 and (cr0(xs, clusters)) or nil
 end
 
@@ -139,8 +137,7 @@ end
 ---@param clusters any[] the cluster of each item
 ---@return number? se nil for fewer than two clusters
 function moments.se_cluster_cr1(xs, clusters)
-    arguments.numbers("se_cluster_cr1", "xs", xs)
-    arguments.clusters("se_cluster_cr1", clusters, #xs)
+    xs, clusters = check("se_cluster_cr1", "xs clusters", xs, clusters)
     if #xs == 0 then
         return nil
     end
@@ -180,10 +177,8 @@ end
 ---nil: all of them without items, se to p with fewer than two clusters, the correlation if a list
 ---is constant
 function moments.paired_clustered(xs, ys, clusters, conf)
-    arguments.numbers("paired_clustered", "xs", xs)
-    arguments.numbers("paired_clustered", "ys", ys, #xs)
-    arguments.clusters("paired_clustered", clusters, #xs)
-    conf = arguments.confidence("paired_clustered", conf)
+    xs, ys, clusters, conf = check("paired_clustered", "xs ys clusters conf", xs, ys, clusters,
+        conf)
     if #xs == 0 then
         return {}
     end
@@ -211,18 +206,12 @@ end
 ---@param power number probability that the test detects it
 ---@return integer n
 function moments.sample_size(omega2, var_a, k_a, var_b, k_b, delta, alpha, power)
-    local where = "sample_size"
-    arguments.number(where, "omega2", omega2, 0)
-    arguments.number(where, "var_a", var_a, 0)
-    arguments.number(where, "k_a", k_a, 1)
-    arguments.number(where, "var_b", var_b, 0)
-    arguments.number(where, "k_b", k_b, 1)
-    arguments.number(where, "delta", delta)
+    omega2, var_a, k_a, var_b, k_b, delta, alpha, power = check("sample_size",
+        "omega2>=0 var_a>=0 k_a>=1 var_b>=0 k_b>=1 delta alpha power", omega2, var_a, k_a, var_b,
+        k_b, delta, alpha, power)
     if delta == 0 then
         error("stats.sample_size: delta must not be 0", 2)
     end
-    arguments.fraction(where, "alpha", alpha)
-    arguments.fraction(where, "power", power)
     local z = distributions.normal_upper(alpha / 2) + distributions.normal_upper(1 - power)
     return math.ceil(z ^ 2 * (omega2 + var_a / k_a + var_b / k_b) / delta ^ 2)
 end
@@ -245,71 +234,16 @@ function moments.sorted_quantile(sorted, p)
     return low + fraction * (high - low)
 end
 
-local function sorted_copy(xs)
-    local copy = table.move(xs, 1, #xs, 1, {})
-    table.sort(copy)
-    return copy
-end
-
 ---The quantile of a sample, interpolated between its neighbours. Hyndman and Fan 1996, "Sample
 ---Quantiles in Statistical Packages", Am. Stat. 50:361, definition 7.
 ---@param xs number[] infinities are allowed
 ---@param p number 0 to 1
 ---@return number? quantile nil for no items
 function moments.quantile7(xs, p)
-    arguments.numbers("quantile7", "xs", xs, nil, true)
-    p = arguments.number("quantile7", "p", p, 0, 1)
-    return #xs > 0 and moments.sorted_quantile(sorted_copy(xs), p) or nil
-end
-
--- The largest rank from 0 to n for which `holds`, which is monotonic and true for 0.
-local function last_rank(n, holds)
-    local low, high = 0, n + 1
-    while high - low > 1 do
-        local middle = (low + high) // 2
-        if holds(middle) then
-            low = middle
-        else
-            high = middle
-        end
-    end
-    return low
-end
-
----A quantile with a distribution-free interval between two values of the sample. David and Nagaraja
----2003, "Order Statistics", 7.1.
----@param xs number[] infinities are allowed
----@param p number above 0 and below 1
----@param conf? number confidence level, default 0.95
----@return number[] result {quantile7, lower, upper}; a limit is infinite if the sample is too
----small; empty without items
-function moments.quantile_interval(xs, p, conf)
-    arguments.numbers("quantile_interval", "xs", xs, nil, true)
-    arguments.fraction("quantile_interval", "p", p)
-    local tail = (1 - arguments.confidence("quantile_interval", conf)) / 2
-    local n, sorted = #xs, sorted_copy(xs)
-    if n == 0 then
-        return {}
-    end
-    -- The r-th smallest item is above the quantile if fewer than r items are below the quantile.
-    local below = last_rank(n, function(r)
-        return distributions.binomial_lower(r - 1, n, p) <= tail
-    end)
-    local above = last_rank(n, function(r)
-        return distributions.binomial_lower(r - 1, n, 1 - p) <= tail
-    end)
-    return { moments.sorted_quantile(sorted, p), sorted[below] or -math.huge,
-        sorted[n + 1 - above] or math.huge }
-end
-
----The median with its interval.
----@see ponder.stats.quantile_interval
----@param xs number[] infinities are allowed
----@param conf? number confidence level, default 0.95
----@return number[] result {median, lower, upper}; empty without items
-function moments.median(xs, conf)
-    arguments.numbers("median", "xs", xs, nil, true)
-    return moments.quantile_interval(xs, 0.5, arguments.confidence("median", conf))
+    xs, p = check("quantile7", "xs<=inf p>=0<=1", xs, p)
+    local sorted = table.move(xs, 1, #xs, 1, {})
+    table.sort(sorted)
+    return sorted[1] and moments.sorted_quantile(sorted, p)
 end
 
 return moments

@@ -1,12 +1,13 @@
 --- Proportions: intervals for one and for the difference of two, McNemar's tests, estimates for k
 --- samples per item; and corrections for multiple tests.
 
-local arguments = require "ponder.stats.arguments"
+local check = require "ponder.stats.arguments"
 local distributions = require "ponder.stats.distributions"
 
 local proportions = {}
 
-local MAX_DISCORDANT = distributions.MAX_TRIALS // 2 -- pairs that only one gets right
+-- Pairs that only one gets right.
+local DISCORDANT = ("b<=%d c<=%d"):gsub("%%d", tostring(distributions.MAX_TRIALS // 2))
 
 local function z_of(conf)
     return distributions.normal_upper((1 - conf) / 2)
@@ -28,9 +29,8 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] interval {lower, upper}
 function proportions.wilson(k, n, conf)
-    n = arguments.integer("wilson", "n", n, 0)
-    k = arguments.integer("wilson", "k", k, 0, n)
-    return { wilson(k, n, z_of(arguments.confidence("wilson", conf))) }
+    n, k, conf = check("wilson", "n k<=n conf", n, k, conf)
+    return { wilson(k, n, z_of(conf)) }
 end
 
 ---The exact interval of a share: each tail is at most (1 - conf) / 2. Clopper and Pearson 1934,
@@ -41,9 +41,9 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] interval {lower, upper}
 function proportions.clopper_pearson(k, n, conf)
-    n = arguments.integer("clopper_pearson", "n", n, 0, distributions.MAX_TRIALS)
-    k = arguments.integer("clopper_pearson", "k", k, 0, n)
-    local tail = (1 - arguments.confidence("clopper_pearson", conf)) / 2
+    n, k, conf = check("clopper_pearson", ("n<=%d k<=n conf"):format(distributions.MAX_TRIALS), n,
+        k, conf)
+    local tail = (1 - conf) / 2
     return {
         k == 0 and 0.0 or distributions.binomial_solve(k, n, tail),
         k == n and 1.0 or 1 - distributions.binomial_solve(n - k, n, tail),
@@ -84,12 +84,8 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] difference {first minus second, lower, upper}; {0, -1, 1} without items
 function proportions.newcombe_paired(a, b, c, d, conf)
-    a = arguments.integer("newcombe_paired", "a", a, 0)
-    b = arguments.integer("newcombe_paired", "b", b, 0)
-    c = arguments.integer("newcombe_paired", "c", c, 0)
-    d = arguments.integer("newcombe_paired", "d", d, 0)
-    local z = z_of(arguments.confidence("newcombe_paired", conf))
-    local n = a + b + c + d
+    a, b, c, d, conf = check("newcombe_paired", "a b c d conf", a, b, c, d, conf)
+    local z, n = z_of(conf), a + b + c + d
     if n == 0 then
         return { 0.0, -1.0, 1.0 }
     end
@@ -110,11 +106,9 @@ end
 ---@return number[] difference {first minus second, lower, upper}; {0, -1, 1} if either has no
 ---  trials
 function proportions.newcombe_independent(k1, n1, k2, n2, conf)
-    n1 = arguments.integer("newcombe_independent", "n1", n1, 0)
-    k1 = arguments.integer("newcombe_independent", "k1", k1, 0, n1)
-    n2 = arguments.integer("newcombe_independent", "n2", n2, 0)
-    k2 = arguments.integer("newcombe_independent", "k2", k2, 0, n2)
-    local z = z_of(arguments.confidence("newcombe_independent", conf))
+    n1, k1, n2, k2, conf = check("newcombe_independent", "n1 k1<=n1 n2 k2<=n2 conf", n1, k1, n2,
+        k2, conf)
+    local z = z_of(conf)
     if n1 == 0 or n2 == 0 then
         return { 0.0, -1.0, 1.0 }
     end
@@ -131,8 +125,7 @@ end
 ---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_exact(b, c)
-    b = arguments.integer("mcnemar_exact", "b", b, 0, MAX_DISCORDANT)
-    c = arguments.integer("mcnemar_exact", "c", c, 0, MAX_DISCORDANT)
+    b, c = check("mcnemar_exact", DISCORDANT, b, c)
     return math.min(1.0, 2 * distributions.binomial_lower(math.min(b, c), b + c, 0.5))
 end
 
@@ -143,8 +136,7 @@ end
 ---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_midp(b, c)
-    b = arguments.integer("mcnemar_midp", "b", b, 0, MAX_DISCORDANT)
-    c = arguments.integer("mcnemar_midp", "c", c, 0, MAX_DISCORDANT)
+    b, c = check("mcnemar_midp", DISCORDANT, b, c)
     if b == c then
         return 1.0
     end
@@ -178,9 +170,7 @@ end
 ---@param k integer
 ---@return number? probability nil: undefined, n < k
 function proportions.pass_at_k(n, c, k)
-    n = arguments.integer("pass_at_k", "n", n, 0)
-    c = arguments.integer("pass_at_k", "c", c, 0, n)
-    k = arguments.integer("pass_at_k", "k", k, 0)
+    n, c, k = check("pass_at_k", "n c<=n k", n, c, k)
     return k <= n and 1 - miss(n, c, k) or nil
 end
 
@@ -192,9 +182,7 @@ end
 ---@param k integer
 ---@return number? probability nil: undefined, n < k
 function proportions.pass_hat_k(n, c, k)
-    n = arguments.integer("pass_hat_k", "n", n, 0)
-    c = arguments.integer("pass_hat_k", "c", c, 0, n)
-    k = arguments.integer("pass_hat_k", "k", k, 0)
+    n, c, k = check("pass_hat_k", "n c<=n k", n, c, k)
     return k <= n and miss(n, n - c, k) or nil
 end
 
@@ -275,24 +263,22 @@ local MAX_AT_ONCE = 1000 -- samples; with more the probabilities for few of them
 ---@return number|number[]|nil probability by k, if it is a list; nil: undefined, fewer samples than
 ---  a k, or a k is 0
 function proportions.majority_at_k(counts, right, k)
-    arguments.numbers("majority_at_k", "counts", counts)
-    local whole, n, ks, shares = {}, 0, type(k) == "table" and k or { k }, {}
-    for i = 1, #counts do
-        whole[i] = arguments.integer("majority_at_k", ("counts[%d]"):format(i), counts[i], 0)
-        n = n + whole[i]
+    local n, ks, shares = 0, type(k) == "table" and k or { k }, {}
+    counts, right = check("majority_at_k", "counts right<=counts", counts, right)
+    for _, count in ipairs(counts) do
+        n = n + count
     end
-    right = arguments.integer("majority_at_k", "right", right, 0, #counts)
     for i, one in ipairs(ks) do
-        shares[i] = arguments.integer("majority_at_k", "k", one, 0)
+        shares[i] = check("majority_at_k", "k", one)
         if shares[i] == 0 or shares[i] > n then
             return nil
         end
     end
     if right > 0 and n <= MAX_AT_ONCE and shares[1] then
-        shares = majority(whole, right, n, shares, 0.5)
+        shares = majority(counts, right, n, shares, 0.5)
     else
         for i, one in ipairs(shares) do
-            shares[i] = right > 0 and majority(whole, right, n, { one }, one / n)[1] or 0.0
+            shares[i] = right > 0 and majority(counts, right, n, { one }, one / n)[1] or 0.0
         end
     end
     return type(k) == "table" and shares or shares[1]
@@ -321,7 +307,7 @@ end
 ---@param ps number[]
 ---@return number[] adjusted in the order of `ps`
 function proportions.holm(ps)
-    arguments.p_values("holm", ps)
+    ps = check("holm", "ps", ps)
     local adjusted, largest = {}, 0.0
     for rank, i in ipairs(ranks(ps)) do
         largest = math.max(largest, math.min(1.0, (#ps - rank + 1) * ps[i]))
@@ -335,7 +321,7 @@ end
 ---@param ps number[]
 ---@return number[] adjusted in the order of `ps`
 function proportions.benjamini_hochberg(ps)
-    arguments.p_values("benjamini_hochberg", ps)
+    ps = check("benjamini_hochberg", "ps", ps)
     local adjusted, smallest, order = {}, 1.0, ranks(ps)
     for rank = #order, 1, -1 do
         local i = order[rank]

@@ -1,6 +1,6 @@
 --- Portable random numbers (splitmix64), and the bootstrap.
 
-local arguments = require "ponder.stats.arguments"
+local check = require "ponder.stats.arguments"
 local moments = require "ponder.stats.moments"
 
 local random = {}
@@ -23,11 +23,11 @@ end
 ---@param count integer
 ---@return string[] words 16 hexadecimal digits each
 function random.splitmix64(seed, count)
-    local state = arguments.integer("splitmix64", "seed", seed)
     local words = {}
-    for i = 1, arguments.integer("splitmix64", "count", count, 0) do
+    seed, count = check("splitmix64", "seed count", seed, count)
+    for i = 1, count do
         local word
-        state, word = next_word(state)
+        seed, word = next_word(seed)
         words[i] = ("%016x"):format(word)
     end
     return words
@@ -40,12 +40,11 @@ end
 ---@param count integer
 ---@return integer[]
 function random.splitmix64_below(seed, n, count)
-    local state = arguments.integer("splitmix64_below", "seed", seed)
-    n = arguments.integer("splitmix64_below", "n", n, 1)
     local list = {}
-    for i = 1, arguments.integer("splitmix64_below", "count", count, 0) do
+    seed, n, count = check("splitmix64_below", "seed n>=1 count", seed, n, count)
+    for i = 1, count do
         local word
-        state, word = next_word(state)
+        seed, word = next_word(seed)
         list[i] = math.floor((word >> 11) * STEP * n)
     end
     return list
@@ -92,8 +91,7 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] result {mean, lower, upper}; empty without items
 function random.bootstrap_mean(xs, B, seed, conf)
-    arguments.numbers("bootstrap_mean", "xs", xs)
-    B, seed, conf = arguments.draws("bootstrap_mean", B, seed, conf)
+    xs, B, seed, conf = check("bootstrap_mean", "xs B>=1 seed conf", xs, B, seed, conf)
     if #xs == 0 then
         return {}
     end
@@ -111,9 +109,7 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] result {mean of xs - ys, lower, upper, p}; empty without items
 function random.bootstrap_paired(xs, ys, B, seed, conf)
-    arguments.numbers("bootstrap_paired", "xs", xs)
-    arguments.numbers("bootstrap_paired", "ys", ys, #xs)
-    B, seed, conf = arguments.draws("bootstrap_paired", B, seed, conf)
+    xs, ys, B, seed, conf = check("bootstrap_paired", "xs ys B>=1 seed conf", xs, ys, B, seed, conf)
     if #xs == 0 then
         return {}
     end
@@ -138,9 +134,8 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] result {ratio, lower, upper}; empty without items
 function random.bootstrap_ratio(numerators, denominators, B, seed, conf)
-    arguments.numbers("bootstrap_ratio", "numerators", numerators)
-    arguments.numbers("bootstrap_ratio", "denominators", denominators, #numerators)
-    B, seed, conf = arguments.draws("bootstrap_ratio", B, seed, conf)
+    numerators, denominators, B, seed, conf = check("bootstrap_ratio",
+        "numerators denominators B>=1 seed conf", numerators, denominators, B, seed, conf)
     if #numerators == 0 then
         return {}
     end
@@ -158,9 +153,8 @@ end
 ---@param conf? number confidence level, default 0.95
 ---@return number[] result {mean, lower, upper}; empty without items
 function random.bootstrap_cluster(xs, clusters, B, seed, conf)
-    arguments.numbers("bootstrap_cluster", "xs", xs)
-    arguments.clusters("bootstrap_cluster", clusters, #xs)
-    B, seed, conf = arguments.draws("bootstrap_cluster", B, seed, conf)
+    xs, clusters, B, seed, conf = check("bootstrap_cluster", "xs clusters B>=1 seed conf", xs,
+        clusters, B, seed, conf)
     if #xs == 0 then
         return {}
     end
