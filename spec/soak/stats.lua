@@ -234,7 +234,7 @@ local function families(s)
                     right[policy][i] = random() < 0.7 and 1 or 0
                 end
                 for other = 1, all and policy - 1 or math.min(1, policy - 1) do
-                    ps[#ps + 1] = estimate.difference(right[policy], right[other], items).p
+                    ps[#ps + 1] = estimate.difference(right[policy], right[other], items, items).p
                 end
             end
             alarms = alarms + (math.min(table.unpack(stats.holm(ps))) < 0.05 and 1 or 0)

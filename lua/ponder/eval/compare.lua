@@ -82,7 +82,7 @@ local function change_of(names, old, new)
     change.binary = estimate.is_binary(xs) and estimate.is_binary(ys)
     change.accuracy, change.accuracy_before = estimate.mean(xs, clusters),
         estimate.mean(ys, clusters)
-    change.difference = summary.difference(xs, ys, clusters, ids)
+    change.difference = estimate.difference(xs, ys, clusters, ids)
     change.n = change.difference.n
     change.cost_difference = paid[1] and estimate.paired(paid, was_paid, payers) or nil
     return change

@@ -202,33 +202,23 @@ local function limits_of(meta, each)
     return limits
 end
 
--- The mean of the scores; computed from counts if all are 0 or 1 and independent.
-local function figure_of(state, xs, clusters)
-    if not state.repeated and state.fractions == 0 then
-        return estimate.share(state.ones, #xs)
-    end
-    return estimate.mean(xs, clusters, state.repeated)
-end
-
-local function is_fraction(value)
-    return (value ~= 0 and value ~= 1) and 1 or 0
-end
-
 local function curve_of(clusters, changes, limits)
-    local points, xs = {}, {}
+    local points, xs, ones, zeros = {}, {}, 0, #clusters
     for i in ipairs(clusters) do
         xs[i] = 0
     end
-    local state = { ones = 0, fractions = 0, repeated = estimate.repeats(clusters) }
+    local is_independent = estimate.count(clusters) == #clusters
     for step, limit in ipairs(limits) do
         local list = changes[step]
         for at = 1, #list, 2 do
             local i, value = list[at], list[at + 1]
-            state.ones = state.ones + (value == 1 and 1 or 0) - (xs[i] == 1 and 1 or 0)
-            state.fractions = state.fractions + is_fraction(value) - is_fraction(xs[i])
+            ones = ones + (value == 1 and 1 or 0) - (xs[i] == 1 and 1 or 0)
+            zeros = zeros + (value == 0 and 1 or 0) - (xs[i] == 0 and 1 or 0)
             xs[i] = value
         end
-        local figure = figure_of(state, xs, clusters)
+        -- Right answers of independent items need only be counted.
+        local figure = is_independent and ones + zeros == #xs and estimate.share(ones, #xs)
+            or estimate.mean(xs, clusters)
         points[step] = { at = limit, value = figure.value, lower = figure.lower,
             upper = figure.upper }
     end

@@ -25,20 +25,23 @@ local MAX_REPLICATES, MIN_REPLICATES = 2000, 200
 ---@field clusters integer? items, or groups of items that are not independent
 ---@field effective_items number? independent items that would have the same interval
 
----Whether all scores are 0 or 1.
+---Whether all scores are 0 or 1, and whether all are from 0 to 1, so that their mean is too.
 ---@param xs number[]
----@return boolean
+---@return boolean binary
+---@return boolean bounded
 function estimate.is_binary(xs)
+    local binary, bounded = true, true
     for _, x in ipairs(xs) do
-        if x ~= 0 and x ~= 1 then
-            return false
-        end
+        binary = binary and (x == 0 or x == 1)
+        bounded = bounded and x >= 0 and x <= 1
     end
-    return true
+    return binary, bounded
 end
 
--- The number of clusters.
-local function count_clusters(clusters)
+---The number of clusters.
+---@param clusters any[] of each score
+---@return integer
+function estimate.count(clusters)
     local seen, count = {}, 0
     for _, cluster in ipairs(clusters) do
         count = count + (seen[cluster] and 0 or 1)
@@ -47,28 +50,11 @@ local function count_clusters(clusters)
     return count
 end
 
----Whether any cluster has more than one score.
----@param clusters any[]
----@return boolean
-function estimate.repeats(clusters)
-    return count_clusters(clusters) < #clusters
-end
-
 ---The cluster of a record: its item's, else its item.
 ---@param record ponder.eval.Record
 ---@return any
 function estimate.cluster_of(record)
     return record.cluster ~= nil and record.cluster or record.id
-end
-
--- Whether all scores are from 0 to 1, so that their mean is too.
-local function is_share(xs)
-    for _, x in ipairs(xs) do
-        if x < 0 or x > 1 then
-            return false
-        end
-    end
-    return true
 end
 
 -- The limits of a mean by Student's distribution, within those of its values; nil without a
@@ -104,29 +90,27 @@ end
 ---stats.clustered_share for one of items in clusters, else Student's with the CR1 standard error.
 ---@param xs number[] scores
 ---@param clusters any[] of each score
----@param repeated? boolean whether a cluster has several scores; default: computed
 ---@return ponder.eval.Figure
-function estimate.mean(xs, clusters, repeated)
+function estimate.mean(xs, clusters)
     if not xs[1] then
         return { method = "none" }
-    elseif repeated == nil then
-        repeated = estimate.repeats(clusters)
     end
-    local count = repeated and count_clusters(clusters) or #xs
-    if not estimate.is_binary(xs) then
-        local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
-        local bounded = is_share(xs)
-        local lower, upper = limits(mean, se, count, bounded and 0 or -math.huge,
+    local count, binary, bounded = estimate.count(clusters), estimate.is_binary(xs)
+    if binary and count == #xs then
+        return estimate.share(math.tointeger(moments.sum(xs)), #xs)
+    end
+    local mean, se = moments.average(xs), stats.se_cluster_cr1(xs, clusters)
+    local result = { value = mean, se = se, clusters = count, method = not se and "none"
+        or count < #xs and "student, clustered CR1" or "student" }
+    if binary then
+        result.method = "clustered share"
+        result.value, result.lower, result.upper, result.effective_items = table.unpack(
+            stats.clustered_share(xs, clusters, estimate.CONFIDENCE))
+    else
+        result.lower, result.upper = limits(mean, se, count, bounded and 0 or -math.huge,
             bounded and 1 or math.huge)
-        return { value = mean, lower = lower, upper = upper, se = se, clusters = count,
-            method = not se and "none" or repeated and "student, clustered CR1" or "student" }
-    elseif repeated then
-        local interval = stats.clustered_share(xs, clusters, estimate.CONFIDENCE)
-        return { value = interval[1], lower = interval[2], upper = interval[3], clusters = count,
-            se = stats.se_cluster_cr1(xs, clusters), effective_items = interval[4],
-            method = "clustered share" }
     end
-    return estimate.share(math.tointeger(moments.sum(xs)), #xs)
+    return result
 end
 
 -------------------------------------------------------------------------------
@@ -138,7 +122,9 @@ end
 ---@field upper number?
 ---@field p number? of this comparison alone
 ---@field method string
----@field n integer pairs
+---@field n integer items
+---@field runs integer of these
+---@field correlation number? of the items' scores
 ---@field clusters integer?
 ---@field effective_items number? independent items that would have the same interval
 ---@field spread number? standard deviation of the clusters' mean differences
@@ -156,7 +142,7 @@ end
 ---@param clusters any[]
 ---@return ponder.eval.Difference without counts
 function estimate.paired(xs, ys, clusters)
-    local paired, count = stats.paired_clustered(xs, ys, clusters), count_clusters(clusters)
+    local paired, count = stats.paired_clustered(xs, ys, clusters), estimate.count(clusters)
     local mean, se = paired[1], paired[2]
     local lower, upper = limits(mean, se, count, -math.huge, math.huge)
     local p = se and (mean == 0 and 1.0 or se == 0 and 0.0
@@ -169,45 +155,44 @@ end
 ---of independent items, those of stats.clustered_difference for few items and for clusters, else
 ---those of `paired`.
 ---@param xs number[]
----@param ys number[]
+---@param ys number[] in the same runs
 ---@param clusters any[]
+---@param items any[] of each run
 ---@return ponder.eval.Difference
-function estimate.difference(xs, ys, clusters)
-    if not xs[1] then
-        return { n = 0, method = "none" }
-    end
-    local result
-    if not (estimate.is_binary(xs) and estimate.is_binary(ys)) then
+function estimate.difference(xs, ys, clusters, items)
+    local result = { method = "none" }
+    local count = estimate.count(clusters)
+    if xs[1] and not (estimate.is_binary(xs) and estimate.is_binary(ys)) then
         result = estimate.paired(xs, ys, clusters)
-    else
+    elseif xs[1] then
         local cells = { [0] = 0, 0, 0, 0 }
         for i, x in ipairs(xs) do
             local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
             cells[cell] = cells[cell] + 1
         end
         local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
-        local count = count_clusters(clusters)
         result = count < #xs and {} or { both = both, first_only = first, second_only = second,
             neither = neither }
         result.clusters = count
         if count < math.max(#xs, estimate.FEW) then
             result.method = "clustered difference"
-            local d = stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE)
-            result.value, result.lower, result.upper = d[1], d[2], d[3]
-            result.p, result.effective_items = d[4], d[5]
+            result.value, result.lower, result.upper, result.p, result.effective_items =
+                table.unpack(stats.clustered_difference(xs, ys, clusters, estimate.CONFIDENCE), 1,
+                    5)
         else
             result.method, result.p = "newcombe, mcnemar", stats.mcnemar_exact(first, second)
             result.value, result.lower, result.upper = table.unpack(stats.newcombe_paired(both,
                 first, second, neither, estimate.CONFIDENCE))
         end
     end
-    result.n = #xs
     local means, sizes = moments.cluster_sums(moments.differences(xs, ys), clusters, 0.0)
     for i, size in ipairs(sizes) do
         means[i] = means[i] / size
     end
-    local se = stats.se_clt(means)
+    local se, x_sums = stats.se_clt(means), moments.cluster_sums(xs, items, 0.0)
     result.spread = se and se * math.sqrt(#means)
+    result.n, result.runs = #x_sums, #xs
+    result.correlation = moments.correlation(x_sums, (moments.cluster_sums(ys, items, 0.0)))
     return result
 end
 

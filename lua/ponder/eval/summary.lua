@@ -254,25 +254,6 @@ end
 -------------------------------------------------------------------------------
 -- Pairs
 
----The difference of the scores of two policies in the same runs, first minus second.
----@param xs number[]
----@param ys number[]
----@param clusters any[]
----@param items any[] of each run
----@return ponder.eval.Difference
-function summary.difference(xs, ys, clusters, items)
-    local result = estimate.difference(xs, ys, clusters)
-    local index_of, sums = {}, { {}, {} }
-    for i, id in ipairs(items) do
-        local item = index_of[id] or #sums[1] + 1
-        index_of[id] = item
-        sums[1][item], sums[2][item] = (sums[1][item] or 0) + xs[i], (sums[2][item] or 0) + ys[i]
-    end
-    result.n, result.runs = #sums[1], #xs
-    result.correlation = stats.paired_clustered(sums[1], sums[2], sums[1])[6]
-    return result
-end
-
 -- The difference from the baseline as it was decided: the interval holds at any time.
 local function decided_difference(one)
     local result = one:result()
@@ -289,7 +270,7 @@ local function decide(result, found, gathered)
         if one then
             local difference = decisions.out_of_range and { method = "none" }
                 or decided_difference(one)
-            local measured = summary.difference(matched(gathered[policy.name].scores,
+            local measured = estimate.difference(matched(gathered[policy.name].scores,
                 gathered[meta.baseline].scores, found))
             for _, name in ipairs { "n", "runs", "correlation" } do
                 difference[name] = measured[name]
@@ -346,8 +327,9 @@ local function compare_pairs(gathered, meta, found)
         for j = 1, i - 1 do
             local second = meta.policies[j]
             if meta.against ~= "baseline" or second == meta.baseline then
-                list[#list + 1] = { first = first, second = second, difference = summary.difference(
-                    matched(gathered[first].scores, gathered[second].scores, found)) }
+                list[#list + 1] = { first = first, second = second,
+                    difference = estimate.difference(
+                        matched(gathered[first].scores, gathered[second].scores, found)) }
             end
         end
     end

@@ -11,8 +11,7 @@ local KINDS = { conf = "fraction", alpha = "fraction", power = "fraction", margi
 
 -- What elements of these lists must be; those of others are finite, or with `<=inf` any numbers.
 local ELEMENTS = { counts = { type = "integer", min = 0 },
-    ps = { type = "number", min = 0, max = 1 },
-    differences = { type = "number", finite = true, min = -1, max = 1 } }
+    ps = { type = "number", min = 0, max = 1 } }
 local NUMBER, FINITE = { type = "number" }, { type = "number", finite = true }
 
 ---Checks arguments.

@@ -166,12 +166,13 @@ end
 ---@return ponder.stats.Decision
 function decide.decide(differences, opts)
     opts = options.check("stats.decide", opts, RULES)
-    local _
-    _, _, differences = check("decide", "alpha margin differences", opts.alpha,
-        opts.margin or 0.5, differences)
+    check("decide", "alpha margin differences", opts.alpha, opts.margin or 0.5, differences)
     local deciding = decide.begin(opts.alpha, opts.margin)
-    for _, d in ipairs(differences) do
-        if deciding:add(d) then
+    for i, d in ipairs(differences) do
+        if math.abs(d) > 1 then
+            error(("stats.decide: differences[%d] must be a finite number from -1 to 1 (got %s)")
+                :format(i, d), 2)
+        elseif deciding:add(d) then
             break
         end
     end

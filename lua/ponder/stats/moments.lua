@@ -153,8 +153,11 @@ local function is_constant(xs)
     return true
 end
 
--- Pearson's correlation; nil if a list is constant.
-local function correlation(xs, ys)
+---Pearson's correlation, without checks; nil if a list is constant.
+---@param xs number[]
+---@param ys number[]
+---@return number?
+function moments.correlation(xs, ys)
     if is_constant(xs) or is_constant(ys) then
         return nil
     end
@@ -184,7 +187,7 @@ function moments.paired_clustered(xs, ys, clusters, conf)
     end
     local differences = moments.differences(xs, ys)
     local mean, se = moments.average(differences), cr1(differences, clusters)
-    local r = correlation(xs, ys)
+    local r = moments.correlation(xs, ys)
     if not se then
         return { mean, nil, nil, nil, nil, r }
     end
