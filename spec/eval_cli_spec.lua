@@ -226,8 +226,6 @@ describe("ponder eval", function()
         { { "--fail-on-regression", "x.lua" }, "needs --compare" },
         { { "--retry-errors", "x.lua" }, "--retry-errors needs the log" },
         { { "--threshold", "accuracy(io)", "x.lua" }, "expected FIGURE OPERATOR NUMBER" },
-        { { "--threshold", "acuracy(io) > 1", "x.lua" }, "did you mean accuracy" },
-        { { "--threshold", "lower(calls(io)) > 1", "x.lua" }, "calls has no lower" },
         { { "--threshold", "accuracy(oi) > 1", "sums.lua" }, 'policy "oi" .did you mean io' },
         { { "--html", "none/p.html", "sums.lua" }, "--html: none/p.html cannot be written" },
         { { "--junit", ".", "sums.lua" }, "--junit: . is a directory" },

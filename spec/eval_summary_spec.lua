@@ -1,6 +1,7 @@
 local evaluation = require "evaluation"
 local json = require "ponder.json"
 local stats = require "ponder.stats"
+local threshold = require "ponder.eval.threshold"
 
 local items, open, run = evaluation.items, evaluation.open, evaluation.run
 local policy_of = evaluation.policy_of
@@ -91,7 +92,6 @@ describe("statistics of a result", function()
             assert.equal(pair.p_holm, policy_of(result, pair.first).p_holm)
         end
         assert.same({ result.pairs[1].p_holm, result.pairs[2].p_holm }, stats.holm(ps))
-        local threshold = require "ponder.eval.threshold"
         local p, a = threshold.test(threshold.parse "p(a) < 0.05", result.policies).value,
             policy_of(result, "a")
         assert.is_true(p == a.p_holm and p > a.difference.p)
@@ -193,6 +193,66 @@ describe("statistics of a result", function()
         assert.same({ want[1], want[2], want[3], 5 }, { figure.value, figure.lower, figure.upper,
             figure.seed })
         assert.is_true(math.abs(figure.value - 0.04) < 1e-9)
+    end)
+end)
+
+describe("thresholds", function()
+    local policies = { { name = "io" }, { name = "a b", p_holm = 0.04,
+        accuracy = { value = 0.5, lower = 0.4, upper = 0.6 },
+        difference = { value = 0.1, lower = -0.1, upper = 0.3 },
+        cost_per_right = { value = 2, lower = 1 }, -- the other limit is infinite
+        calls = { mean = 2, p50 = 1, p95 = 4, total = 20 }, seconds = { mean = 1.5 },
+        outcomes = { right = 4, partial = 1, wrong = 1, failed = 2, stopped = 1,
+            no_answer = 1 } }, { name = "none", outcomes = { failed = 0 } } }
+
+    it("read the figures of their policy", function()
+        for figure, value in pairs { ["accuracy(a b)"] = 0.5, [' accuracy( "a b" ) '] = 0.5,
+            ["lower(accuracy(a b))"] = 0.4, ["upper( accuracy(a b) )"] = 0.6,
+            ["difference(a b)"] = 0.1, ["lower(difference(a b))"] = -0.1,
+            ["upper(difference(a b))"] = 0.3, ["p(a b)"] = 0.04, ["cost_per_right(a b)"] = 2,
+            ["lower(cost_per_right(a b))"] = 1, ["upper(cost_per_right(a b))"] = false,
+            ["calls(a b)"] = 2, ["p50(calls(a b))"] = 1, ["p95(calls(a b))"] = 4,
+            ["total(calls(a b))"] = 20, ["time(a b)"] = 1.5, ["tokens(a b)"] = false,
+            ["failed(a b)"] = 0.2, ["stopped(a b)"] = 0.1, ["no_answer(a b)"] = 0.1,
+            ["failed(none)"] = false, ["accuracy(io)"] = false, ["accuracy(b)"] = false } do
+            local test = threshold.test(assert(threshold.parse(figure .. " >= -1")), policies)
+            assert.same({ value or nil, value ~= false }, { test.value, test.met }, figure)
+        end
+    end)
+
+    it("compare exactly, also with percentages", function()
+        for operator, met in pairs { [">="] = { true, false, true }, [">"] = { false, false, true },
+            ["<="] = { true, true, false }, ["<"] = { false, true, false },
+            ["=="] = { true, false, false } } do
+            for i, limit in ipairs { " 50% ", "0.51", "49%" } do
+                local test = threshold.test(threshold.parse("accuracy(a b) " .. operator .. limit),
+                    policies)
+                assert.same({ met[i], 0.5 }, { test.met, test.value }, operator .. limit)
+                assert.equal(("accuracy(a b) %s%s"):format(operator, limit:gsub(" $", "")),
+                    test.text)
+            end
+        end
+    end)
+
+    it("are refused where they are no condition", function()
+        for text, message in pairs { ["accuracy(io)"] = "expected FIGURE OPERATOR NUMBER",
+            ["accuracy(io) = 1"] = "expected FIGURE", ["accuracy(io) > x"] = "expected FIGURE",
+            ["> 1"] = "expected METRIC", ["accuracy > 1"] = "expected METRIC%(POLICY%)",
+            ["acuracy(io) > 1"] = 'unknown metric "acuracy" %(did you mean accuracy',
+            ["xyz(io) > 1"] = 'unknown metric "xyz": one of accuracy, difference',
+            ["mean(calls(io)) > 1"] = 'unknown function "mean": one of lower, upper',
+            ["lower(calls(io)) > 1"] = "calls has no lower",
+            ["upper(p(io)) > 1"] = "p has no upper",
+            ["p95(accuracy(io)) > 1"] = "accuracy has no p95",
+            ["total(failed(io)) > 1"] = "failed has no total" } do
+            local parsed, why = threshold.parse(text)
+            assert.is_nil(parsed)
+            assert.matches(message, why)
+        end
+        local one = threshold.parse "accuracy(io) > 1"
+        assert.is_true((threshold.check(one, { "oi", "io" })))
+        assert.same({ false, 'threshold "accuracy(io) > 1": unknown policy "io" (did you mean '
+            .. "oi?)" }, { threshold.check(one, { "oi" }) })
     end)
 end)
 
