@@ -73,6 +73,23 @@ describe("a confined process", function()
         assert.is_nil(r.out:find("refused", 1, true), r.out)
     end)
 
+    it("leaves its parent no descriptor, and a moment to see why it ended", function()
+        assert.equal("0\n11\n", shell.ponder({ "-e", [[
+            local confine = require "ponder.core.confine"
+            local function descriptors()
+                return #require("ponder.core.directory").files "/proc/self/fd"
+            end
+            local before = descriptors()
+            for _ = 1, 5 do
+                local _ <close> = confine.spawn()
+            end
+            print(descriptors() - before)
+            local child = confine.spawn()
+            local pid = io.lines "/proc/thread-self/children"():match "%d+"
+            io.popen("sleep 0.1; kill -SEGV " .. pid)
+            print(child:why())]] }).out)
+    end)
+
     it("cannot run a shell", function()
         local r = confined("print(os.execute([[echo esc''aped]]))")
         assert.is_nil(r.out:find("escaped", 1, true))
@@ -431,6 +448,7 @@ describe("ponder run --untrusted", function()
             ["return print"] = "^ponder: cannot send what the policy returned: ",
             ["local t = {} for i = 1, 1e9 do t[i] = { i } end"] =
                 "^ponder: the policy exceeded its memory",
+            ["return #('x'):rep(100 << 20)"] = "^ponder: the policy exceeded its memory",
         } do
             local r = run(code, { "--max-memory-mb", "64" })
             assert.equal(1, r.status)
