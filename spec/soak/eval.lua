@@ -2,7 +2,7 @@
 -- takes, compared with an evaluation a tenth the size.
 
 local RUNS_OF_ITEM = 5 * 3
-local BYTES_OF_RUN, SLOWER = 400, 1.25
+local BYTES_OF_RUN, SLOWER = 300, 1.25
 
 local EVAL = [[
 local items, policies = {}, {}

@@ -218,21 +218,18 @@ function estimate.amounts(xs)
 end
 
 ---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.
----@param costs number[]
----@param scores number[]
----@param clusters any[]
+---@param costs number[] sums of independent clusters
+---@param scores number[] likewise
 ---@param seed integer
 ---@return ponder.eval.Figure figure with seed and replicates; infinite ratios are nil
-function estimate.cost_per_right(costs, scores, clusters, seed)
+function estimate.cost_per_right(costs, scores, seed)
     if not costs[1] then
         return { method = "none" }
     elseif moments.sum(costs) == 0 then
         return { value = 0.0, lower = 0.0, upper = 0.0, method = "none" }
     end
-    local tops = moments.cluster_sums(costs, clusters, 0.0)
-    local bottoms = moments.cluster_sums(scores, clusters, 0.0)
-    local replicates = math.max(MIN_REPLICATES, math.min(MAX_REPLICATES, MAX_DRAWS // #tops))
-    local ratio = stats.bootstrap_ratio(tops, bottoms, replicates, seed, estimate.CONFIDENCE)
+    local replicates = math.max(MIN_REPLICATES, math.min(MAX_REPLICATES, MAX_DRAWS // #costs))
+    local ratio = stats.bootstrap_ratio(costs, scores, replicates, seed, estimate.CONFIDENCE)
     local function finite(x)
         return x < math.huge and x or nil
     end

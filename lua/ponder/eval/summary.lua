@@ -115,7 +115,8 @@ end
 
 ---@class ponder.eval.Gathered what a pass over the records of a policy finds
 ---@field scores ponder.eval.Grid
----@field costs ponder.eval.Grid
+---@field costs number[] by cluster, of runs whose cost is known
+---@field earned number[] the scores of these
 ---@field by_scorer table<string, ponder.eval.Grid>
 ---@field right table<integer, integer> runs of an item that are right, all of them counted
 ---@field blocks table<any, {[1]: number, [2]: integer}> sums of scores, and numbers of runs
@@ -123,7 +124,8 @@ end
 -- Counts and sums go into the policy.
 local function gather(policy, found)
     local meta, columns, paid, right, items, count = found.meta, {}, nil, {}, 0, 0
-    local scores, costs, by_scorer, block_sums = {}, {}, {}, {}
+    local scores, by_scorer, block_sums = {}, {}, {}
+    local place_of, costs, earned = {}, {}, {}
     for _, name in ipairs(AMOUNTS) do
         columns[name] = {}
     end
@@ -166,7 +168,13 @@ local function gather(policy, found)
         count, items = count + 1, items + (right[item] and 0 or 1)
         right[item] = (right[item] or 0) + (score >= 1 and 1 or 0)
         if summary.counts(record, meta) then
-            scores[run], costs[run] = score, record.cost
+            scores[run] = score
+            if record.cost then
+                local cluster = found.clusters[item]
+                local place = place_of[cluster] or #costs + 1
+                place_of[cluster], costs[place], earned[place] = place,
+                    (costs[place] or 0.0) + record.cost, (earned[place] or 0.0) + score
+            end
             for name, grid in pairs(by_scorer) do
                 grid[run] = record.scores and record.scores[name] or 0
             end
@@ -188,7 +196,7 @@ local function gather(policy, found)
             policy.paid[name] = estimate.amounts(paid[name])
         end
     end
-    return { scores = scores, costs = costs, by_scorer = by_scorer, right = right,
+    return { scores = scores, costs = costs, earned = earned, by_scorer = by_scorer, right = right,
         blocks = block_sums }
 end
 
@@ -211,25 +219,25 @@ end
 
 -- The number of items, and the variances of their scores within and between items: those of a
 -- one-way analysis of variance.
-local function variance_of(xs, items)
-    local sums, squares, sizes, last = {}, {}, {}, nil
-    for i, x in ipairs(xs) do
-        if items[i] ~= last then
-            last = items[i]
-            sums[#sums + 1], squares[#squares + 1], sizes[#sizes + 1] = 0.0, 0.0, 0
+local function variance_of(grid, found)
+    local means, runs, within, share, epochs = {}, 0, 0.0, 0.0, found.meta.epochs
+    for item = 1, #found.clusters do
+        local sum, squares, n = 0.0, 0.0, 0
+        for run = (item - 1) * epochs + 1, item * epochs do
+            local x = grid[run]
+            if x then
+                sum, squares, n = sum + x, squares + x * x, n + 1
+            end
         end
-        local n = #sums
-        sums[n], squares[n], sizes[n] = sums[n] + x, squares[n] + x * x, sizes[n] + 1
+        if n > 0 then
+            means[#means + 1], runs = sum / n, runs + n
+            within, share = within + squares - sum ^ 2 / n, share + 1 / n
+        end
     end
-    local within, share = 0.0, 0.0
-    for i, size in ipairs(sizes) do
-        within, share = within + squares[i] - sums[i] ^ 2 / size, share + 1 / size / #sizes
-        sums[i] = sums[i] / size
-    end
-    local se, repeats = stats.se_clt(sums), #xs - #sizes
+    local se, repeats = stats.se_clt(means), runs - #means
     within = repeats > 0 and math.max(0, within / repeats) or nil
-    return #sizes, { within = within,
-        between = se and math.max(0, se * se * #sizes - (within or 0) * share) }
+    return #means, { within = within,
+        between = se and math.max(0, se * se * #means - (within or 0) * share / #means) }
 end
 
 -- The figures of a policy; and its scores and sums of blocks, which comparisons need.
@@ -237,11 +245,12 @@ local function describe(name, found)
     local policy = { name = name, outcomes = {}, stopped_right = 0, score_unpriced = 0,
         dropped = found.dropped[name] }
     local gathered = gather(policy, found)
-    local xs, _, clusters, places = matched(gathered.scores, gathered.scores, found)
-    policy.runs, policy.n, policy.variance = #xs, variance_of(xs, places)
-    policy.binary, policy.accuracy = estimate.is_binary(xs), estimate.mean(xs, clusters)
-    local costs, scores, groups = matched(gathered.costs, gathered.scores, found)
-    policy.cost_per_right = estimate.cost_per_right(costs, scores, groups, found.meta.seed)
+    policy.n, policy.variance = variance_of(gathered.scores, found)
+    policy.cost_per_right = estimate.cost_per_right(gathered.costs, gathered.earned,
+        found.meta.seed)
+    local xs, _, clusters = matched(gathered.scores, gathered.scores, found)
+    policy.runs, policy.binary, policy.accuracy = #xs, estimate.is_binary(xs),
+        estimate.mean(xs, clusters)
     for scorer, grid in pairs(gathered.by_scorer) do
         local values, _, of = matched(grid, grid, found)
         policy.scores = policy.scores or {}
