@@ -146,6 +146,9 @@ $B/failing_memory.so $B/failing_disk.so $B/fork.so $B/gc_stress.so: $B/%.so: spe
 	@mkdir -p $(@D)
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared -Wl,-z,nodelete $(LUA_CFLAGS) -o $@ $<
 
+$B/streams.so: spec/support/streams.c $(patsubst %.c,$B/%.o,$(wildcard src/core/*.c)) $B/src/net/address.o
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared $(INCLUDES) -o $@ $^
+
 # Rewritten only when the set of files changes: notices removed files too.
 $B/embedded.list: FORCE
 	@mkdir -p $(@D)

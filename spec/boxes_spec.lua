@@ -82,10 +82,6 @@ local IN_USE = {
         local batch = {}
         await(pump)
         return function() return pump:take(batch), batch[3].code, batch[3].total_ms > 0 end, pump]],
-    ["the events of a stream"] = [[
-        local reader, batch = core "net".reader "sse", {}
-        local bytes = "event: a\ndata: one\n\ndata: two\n\n"
-        return function() return reader:feed(bytes, batch), table.unpack(batch) end, reader]],
     ["the bytes of a descriptor"] = [[
         local file, fd = io.open(dir .. "/private/file"), nil
         for _, entry in ipairs(core "directory".files "/proc/self/fd") do
@@ -289,14 +285,11 @@ describe("__gc called by hand", function()
         assert.equal(0, core:depth(0))
     end)
 
-    it("closes a regular expression and a reader", function()
+    it("closes a regular expression", function()
         local regex = require("ponder.core.regex").new("a+", false)
         debug.getmetatable(regex).__gc(regex)
         debug.getmetatable(regex).__gc(regex)
         assert.error_matches(function() regex:matches "a" end, "the regex is closed")
-        local reader = require("ponder.core.net").reader "sse"
-        debug.getmetatable(reader).__gc(reader)
-        assert.error_matches(function() reader:feed("data: x\n\n", {}) end, "the reader is closed")
     end)
 
     it("of a math.random state cannot be reached through another userdata", function()

@@ -306,21 +306,6 @@ describe("ponder.core.net, with many calls", function()
             end
             assert.equal(202 + 1, count)
         end)
-
-        it("may close a reader, but not feed it", function()
-            local reader, batch, outcome = net.reader "sse", {}, nil
-            local bytes = ("data: y\n\n"):rep(1000)
-            assert.equal(2000, with_finalizer(function()
-                outcome = attempt(reader.feed, reader, "data: x\n\n", {})
-            end, reader.feed, reader, bytes, batch))
-            assert.equal("net.feed: a batch is being delivered", outcome)
-            assert.equal("y", batch[2000])
-            assert.equal(2000, with_finalizer(function()
-                local _ <close> = reader
-            end, reader.feed, reader, bytes, batch))
-            assert.equal("y", batch[2000])
-            assert.error_matches(function() reader:feed("", batch) end, "the reader is closed")
-        end)
     end)
 
     describe("without memory", function()
@@ -365,26 +350,6 @@ describe("ponder.core.net, with many calls", function()
                 end
             ]]):format(s.url))
             assert.is_true(allocations > 50)
-        end)
-
-        it("a reader reports it", function()
-            memory.sweep [[
-                local net = require "ponder.core.net"
-                return function()
-                    local reader <close> = net.reader "sse"
-                    local batch = {}
-                    local many = ("data: y\n\n"):rep(200)
-                    for _, piece in ipairs { "event: x\nda", "ta: 1\ndata: 2\n", "\n", many } do
-                        local n, text, code = reader:feed(piece, batch)
-                        if not n then
-                            assert(code == "NO_MEMORY", text)
-                            error("not enough memory")
-                        end
-                    end
-                    assert(#batch == 400)
-                    assert(reader:finish(batch) == 0)
-                end
-            ]]
         end)
     end)
 end)

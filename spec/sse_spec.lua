@@ -1,6 +1,9 @@
--- The reader of event streams (src/core/sse.c) alone: ponder.core.net's `reader`.
+-- The reader of event streams (src/core/sse.c) alone: spec/support/streams.c.
 
-local net = require "ponder.core.net"
+local memory = require "memory"
+
+require("shell").build "streams.so"
+local streams = require "streams"
 
 local BOM = "\xEF\xBB\xBF"
 
@@ -8,21 +11,21 @@ local BOM = "\xEF\xBB\xBF"
 --- code.
 local function read(format, pieces, opts)
     opts = opts or {}
-    local reader <close> = net.reader(format, opts.max_line_bytes, opts.max_event_bytes)
-    local events, batch = {}, {}
-    local function take(n, _, code)
-        for i = 1, n or 0, 2 do
-            events[#events + 1] = { batch[i], batch[i + 1] }
+    local reader <close> = streams.reader(format, opts.max_line_bytes, opts.max_event_bytes)
+    local events = {}
+    local function take(list, code)
+        for i = 1, list and #list or 0, 2 do
+            events[#events + 1] = { list[i], list[i + 1] }
         end
-        return n ~= nil, code
+        return list ~= nil, code
     end
     for _, piece in ipairs(pieces) do
-        local ok, code = take(reader:feed(piece, batch))
+        local ok, code = take(reader:feed(piece))
         if not ok then
             return nil, code
         end
     end
-    local ok, code = take(reader:finish(batch))
+    local ok, code = take(reader:finish())
     if not ok then
         return nil, code
     end
@@ -162,16 +165,14 @@ describe("the readers' limits", function()
     end)
 
     it("stop the reader for good", function()
-        local reader <close> = net.reader("sse", 8)
-        local batch = {}
-        assert.equal(2, reader:feed("data: a\n\n", batch))
+        local reader <close> = streams.reader("sse", 8)
+        assert.equal(2, #reader:feed("data: a\n\n"))
         for _ = 1, 3 do
-            local n, text, code = reader:feed("data: 0123456789\n\n", batch)
-            assert.is_nil(n)
-            assert.equal("a line exceeds max_line_bytes", text)
+            local events, code = reader:feed("data: 0123456789\n\n")
+            assert.is_nil(events)
             assert.equal("TOO_LARGE", code)
         end
-        assert.is_nil((reader:finish(batch)))
+        assert.is_nil((reader:finish()))
     end)
 end)
 
@@ -231,41 +232,23 @@ describe("the sse reader and a slow obvious one", function()
 end)
 
 describe("a reader", function()
-    it("clears the rest of an earlier batch", function()
-        local reader <close> = net.reader("sse")
-        local batch = {}
-        assert.equal(6, reader:feed(("data: a\n\n"):rep(3), batch))
-        assert.equal(2, reader:feed("data: b\n\n", batch))
-        assert.same({ "message", "b" }, batch)
-        assert.equal(0, reader:feed("", batch))
-        assert.same({}, batch)
-    end)
-
-    it("refuses wrong arguments", function()
-        assert.error_matches(function() net.reader("xml") end,
-            'net.reader: format must be "sse" or "ndjson"')
-        assert.error_matches(function() net.reader() end, "net.reader: format must be")
-        assert.error_matches(function() net.reader("sse", 1.5) end, "no integer representation")
-        local reader <close> = net.reader("sse")
-        assert.error_matches(function() reader:feed(1, {}) end, "bytes must be a string")
-        assert.error_matches(function() reader:feed("a") end, "batch must be a table")
-        assert.error_matches(function() reader:finish() end, "batch must be a table")
-        assert.error_matches(function() reader.feed({}, "a", {}) end, "self must be a reader")
-    end)
-
-    it("can be closed and collected in any order", function()
-        for i = 1, 100 do
-            local reader = net.reader("ndjson")
-            reader:feed("{", {})
-            if i % 2 == 0 then
-                local _ <close> = reader
+    it("reports that memory is short", function()
+        memory.sweep [[
+            local streams = require "streams"
+            return function()
+                local reader <close> = streams.reader "sse"
+                local many, events = ("data: y\n\n"):rep(200), nil
+                for _, piece in ipairs { "event: x\nda", "ta: 1\ndata: 2\n", "\n", many } do
+                    local code
+                    events, code = reader:feed(piece)
+                    if not events then
+                        assert(code == "NO_MEMORY", code)
+                        error("not enough memory")
+                    end
+                end
+                assert(#events == 400)
+                assert(#reader:finish() == 0)
             end
-        end
-        collectgarbage()
-        local reader = net.reader("sse")
-        do
-            local _ <close> = reader
-        end
-        assert.error_matches(function() reader:feed("a", {}) end, "net.feed: the reader is closed")
+        ]]
     end)
 end)

@@ -1,6 +1,6 @@
 /*
- * guard.h -- replaces the functions of Lua's library with which a script could crash the process,
- * or act in a replay (api/offline.h).
+ * guard.h -- replaces functions of Lua's library that would run binary code, or act in a replay
+ * (api/offline.h).
  */
 #ifndef PONDER_GUARD_H
 #define PONDER_GUARD_H

@@ -28,7 +28,6 @@
 #include "guard.h"
 #include "hostlib.h"
 #include "line.h"
-#include "loop/loop.h"
 #include "memory.h"
 
 /* A collector cycle starts when memory in use reaches this percentage of what the last one left.
@@ -87,10 +86,8 @@ static int search_beside_script(lua_State *L)
         const char *file = lua_pushfstring(L, patterns[i], lua_tostring(L, 2), path);
         if (access(file, R_OK) != 0)
             continue;
-        errno = 0;
         if (luaL_loadfilex(L, file, "t") != LUA_OK)
-            return luaL_error(L, "cannot load module '%s': %s%s", module, lua_tostring(L, -1),
-                              loop_descriptor_hint(errno));
+            return luaL_error(L, "cannot load module '%s': %s", module, lua_tostring(L, -1));
         lua_pushstring(L, file);
         return 2;
     }

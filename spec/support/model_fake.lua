@@ -6,9 +6,12 @@
 -- An answer is a table {status, headers, body}, {code, error}, or {stream = bytes}; or a function
 -- from the transfer to one. Each call takes the next; the last one serves all that follow.
 
-local net = require "ponder.core.net"
 local model = require "ponder.model"
+local shell = require "shell"
 local task = require "ponder.task"
+
+shell.build "streams.so"
+local streams = require "streams"
 
 local fake = { now = 0, wall = 1700000000 }
 
@@ -21,14 +24,13 @@ local Transport = {}
 Transport.__index = Transport
 
 local function play_stream(format, bytes, on_event)
-    local reader, batch = net.reader(format), {}
-    local function hand_over(n)
-        for i = 1, n, 2 do
-            if on_event(batch[i], batch[i + 1]) then return true end
+    local reader <close> = streams.reader(format)
+    local function hand_over(events)
+        for i = 1, #events, 2 do
+            if on_event(events[i], events[i + 1]) then return true end
         end
     end
-    local stopped = hand_over(assert(reader:feed(bytes, batch)))
-        or hand_over(assert(reader:finish(batch)))
+    local stopped = hand_over(assert(reader:feed(bytes))) or hand_over(assert(reader:finish()))
     return stopped, reader:done()
 end
 

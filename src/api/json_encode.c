@@ -8,13 +8,12 @@
  * the keys once they are large. Above them, for each frame:
  *
  *      slot       the container
- *      slot + 1   nil, or a table of further keys
- *      slot + 2   an object's first key, and so on up to STACK_KEYS
+ *      slot + 1   an object's first key, and so on
  *
  * This keeps the keys alive, whatever Lua code does to the table meanwhile.
  */
 #include <math.h>
-#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/l_json.h"
@@ -24,7 +23,6 @@ enum {
     TEXT = 3,
     FRAMES,
     KEYS,
-    STACK_KEYS = 64,
     SMALL_TEXT = 1024,
     SMALL_FRAMES = 16,
     SMALL_KEYS = 32,
@@ -48,6 +46,12 @@ typedef struct Frame {
     const void *identity;
 } Frame;
 
+typedef struct Key {
+    const char *text;
+    size_t length;
+    int slot;
+} Key;
+
 typedef struct Encoder {
     lua_State *L;
     int indent; /* spaces a level; 0 writes everything on one line */
@@ -57,13 +61,22 @@ typedef struct Encoder {
     size_t used, room;
     Frame *frames;
     size_t depth, frame_capacity;
-    JsonKey *keys;
+    Key *keys;
     size_t key_count, key_capacity;
 
     char small_text[SMALL_TEXT];
     Frame small_frames[SMALL_FRAMES];
-    JsonKey small_keys[SMALL_KEYS];
+    Key small_keys[SMALL_KEYS];
 } Encoder;
+
+/* Copies `used` bytes of `old` to a new userdata of `size` bytes in the stack slot `slot`. */
+static void *grow(lua_State *L, int slot, const void *old, size_t used, size_t size)
+{
+    void *memory = lua_newuserdatauv(L, size, 0);
+    memcpy(memory, old, used);
+    lua_replace(L, slot);
+    return memory;
+}
 
 /* ---- the text so far ---- */
 
@@ -71,7 +84,7 @@ static char *reserve(Encoder *e, size_t size)
 {
     if (e->room - e->used < size) {
         size_t room = 2 * e->room > e->used + size ? 2 * e->room : e->used + size;
-        e->text = json_grow(e->L, TEXT, e->text, e->used, room);
+        e->text = grow(e->L, TEXT, e->text, e->used, room);
         e->room = room;
     }
     return e->text + e->used;
@@ -144,7 +157,7 @@ static void add_key_name(luaL_Buffer *out, const char *text, size_t length)
 static void add_step(Encoder *e, luaL_Buffer *out, const Frame *f)
 {
     if (f->kind == OBJECT) {
-        const JsonKey *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
         add_key_name(out, key->text, key->length);
     } else {
         lua_pushfstring(e->L, "[%I]", (LUAI_UACINT)f->at);
@@ -183,37 +196,28 @@ static int refuse(Encoder *e, const char *what)
 
 /* ---- the keys of an object ---- */
 
-/* Adds the string on top of the stack, which stays there, to the keys of the table at `slot`. */
-static void add_key(Encoder *e, int slot, size_t position)
+/* Adds the string on top of the stack, which stays there, to the keys. */
+static void add_key(Encoder *e)
 {
     lua_State *L = e->L;
-    const char *text;
     size_t length;
+    luaL_checkstack(L, LUA_MINSTACK, "json.encode: too many keys");
     if (e->key_count == e->key_capacity) {
-        size_t used = e->key_capacity * sizeof(JsonKey);
-        e->keys = json_grow(L, KEYS, e->keys, used, 2 * used);
+        size_t used = e->key_capacity * sizeof(Key);
+        e->keys = grow(L, KEYS, e->keys, used, 2 * used);
         e->key_capacity *= 2;
     }
-    if (position < STACK_KEYS) {
-        lua_pushvalue(L, -1);
-    } else {
-        if (position == STACK_KEYS) {
-            lua_newtable(L);
-            lua_replace(L, slot + 1);
-        }
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, slot + 1, (lua_Integer)position);
-    }
-    text = lua_tolstring(L, -1, &length);
-    e->keys[e->key_count++] = json_key(text, length, position);
+    const char *text = lua_tolstring(L, -1, &length);
+    e->keys[e->key_count++] = (Key){text, length, lua_gettop(L)};
+    lua_pushvalue(L, -1);
 }
 
-static void push_key(Encoder *e, const Frame *f, const JsonKey *key)
+/* Bytewise, a prefix before the longer key. */
+static int compare_keys(const void *a, const void *b)
 {
-    if (key->position < STACK_KEYS)
-        lua_pushvalue(e->L, f->slot + 2 + (int)key->position);
-    else
-        lua_rawgeti(e->L, f->slot + 1, (lua_Integer)key->position);
+    const Key *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
+    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
 }
 
 /* ---- what kind of container a value is ---- */
@@ -288,7 +292,8 @@ static Shape walk(Encoder *e, int slot, Mark mark)
     while (lua_next(L, slot)) {
         lua_pop(L, 1);
         if (lua_type(L, -1) == LUA_TSTRING && mark != MARKED_LIST) {
-            add_key(e, slot, shape.names++);
+            add_key(e);
+            shape.names++;
         } else if (lua_isinteger(L, -1) && lua_tointeger(L, -1) > 0 && mark != MARKED_OBJECT) {
             lua_Integer i = lua_tointeger(L, -1);
             shape.items++;
@@ -311,11 +316,11 @@ static int fail_hole(Encoder *e, int slot)
 
 static int fail_mixed(Encoder *e, const Frame *f)
 {
-    const JsonKey *key = &e->keys[f->first_key];
+    const Key *key = &e->keys[f->first_key];
     return fail_key_name(e, "a table with both list items and the key ", key->text, key->length);
 }
 
-/* Fills in the frame of the table at f->slot, whose anchor slot has been pushed. */
+/* Fills in the frame of the table at f->slot. */
 static void examine(Encoder *e, Frame *f, Mark mark)
 {
     Shape shape = walk(e, f->slot, mark);
@@ -326,7 +331,7 @@ static void examine(Encoder *e, Frame *f, Mark mark)
     f->kind = mark == MARKED_LIST || shape.items > 0 ? LIST : OBJECT;
     f->count = f->kind == LIST ? shape.items : (lua_Integer)shape.names;
     if (f->kind == OBJECT)
-        json_sort_keys(e->keys + f->first_key, shape.names);
+        qsort(e->keys + f->first_key, shape.names, sizeof(Key), compare_keys);
 }
 
 static void measure(Encoder *e, Frame *f)
@@ -356,10 +361,10 @@ static void check_nesting(Encoder *e, const void *identity)
 
 static void reserve_frame(Encoder *e)
 {
-    luaL_checkstack(e->L, STACK_KEYS + LUA_MINSTACK, "json.encode");
+    luaL_checkstack(e->L, LUA_MINSTACK, "json.encode");
     if (e->depth == e->frame_capacity) {
         size_t used = e->frame_capacity * sizeof(Frame);
-        e->frames = json_grow(e->L, FRAMES, e->frames, used, 2 * used);
+        e->frames = grow(e->L, FRAMES, e->frames, used, 2 * used);
         e->frame_capacity *= 2;
     }
 }
@@ -371,7 +376,6 @@ static void open_frame(Encoder *e, Mark mark)
     f.identity = lua_topointer(e->L, f.slot);
     check_nesting(e, f.identity);
     reserve_frame(e);
-    lua_pushnil(e->L);
     if (mark == READ_THROUGH)
         measure(e, &f);
     else
@@ -452,10 +456,10 @@ static void put_value(Encoder *e)
 static void push_item(Encoder *e, const Frame *f)
 {
     if (f->kind == OBJECT) {
-        const JsonKey *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
         put_string(e, key->text, key->length);
         put(e, ": ", e->indent > 0 ? 2 : 1);
-        push_key(e, f, key);
+        lua_pushvalue(e->L, key->slot);
         lua_rawget(e->L, f->slot);
     } else if (f->kind == LIST) {
         lua_rawgeti(e->L, f->slot, f->at);

@@ -11,14 +11,6 @@
 #include "api/l_json.h"
 #include "core/json.h"
 
-void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size)
-{
-    void *memory = lua_newuserdatauv(L, size, 0);
-    memcpy(memory, old, used);
-    lua_replace(L, slot);
-    return memory;
-}
-
 /* ---- marks ---- */
 
 /* Marks the table at argument 1, or a new one, with the metatable at `mark`. */
@@ -53,36 +45,16 @@ static int json_object(lua_State *L)
 
 /* ---- decode and get: tokens of the reader become Lua values ----
  *
- * Each open container has a Level and one stack slot. Its first items (an object's keys and values)
- * are collected on the Lua stack above that slot, so that the table is made with the right size;
- * after BATCH items it is made, and the rest goes straight into it. Below BATCH_DEPTH tables are
- * made at once, which bounds the stack. There is no recursion.
+ * Each open container has its table on the Lua stack, and an object above that the key whose value
+ * is read. There is no recursion.
  */
-
-enum {
-    BATCH = 32,      /* items collected on the stack */
-    BATCH_DEPTH = 32 /* levels that collect items */
-};
-
-typedef struct Level {
-    int slot;          /* the table, or nil while items wait above */
-    int waiting;       /* items above the slot */
-    lua_Integer count; /* list items in the table */
-    bool object;
-    bool made;
-} Level;
 
 typedef struct Builder {
     lua_State *L;
     JsonReader reader;
-    int owner;     /* the stack slot that owns `levels` once they outgrow `small` */
     bool finite;   /* refuses NaN and infinities */
     uint64_t cost; /* estimated bytes of memory of the values so far */
     uint64_t max_cost;
-    size_t depth;
-    size_t room;
-    Level *levels;
-    Level small[BATCH_DEPTH];
 } Builder;
 
 static void builder_open(Builder *b, lua_State *L, const char *text, size_t length, size_t depth)
@@ -92,11 +64,6 @@ static void builder_open(Builder *b, lua_State *L, const char *text, size_t leng
     b->cost = 0;
     b->max_cost = UINT64_MAX;
     json_open(&b->reader, text, length, depth);
-    b->depth = 0;
-    b->room = BATCH_DEPTH;
-    b->levels = b->small;
-    lua_pushnil(L);
-    b->owner = lua_gettop(L);
 }
 
 static void push_string(lua_State *L, const JsonString *s)
@@ -121,72 +88,6 @@ static void push_scalar(Builder *b, JsonToken token)
     case JSON_TRUE: lua_pushboolean(L, 1); break;
     case JSON_FALSE: lua_pushboolean(L, 0); break;
     default: lua_pushlightuserdata(L, NULL); break;
-    }
-}
-
-/* Makes the level's table, moves waiting items into it, and allocates room for `more` items. */
-static void make_table(Builder *b, Level *level, int more)
-{
-    lua_State *L = b->L;
-    int size = level->waiting + more;
-    lua_createtable(L, level->object ? 0 : size, level->object ? size : 0);
-    lua_replace(L, level->slot);
-    level->made = true;
-    if (level->object) {
-        /* In the order of the text, so that the last of equal keys wins. */
-        for (int i = 0; i < level->waiting; i++) {
-            lua_pushvalue(L, level->slot + 1 + 2 * i);
-            lua_pushvalue(L, level->slot + 2 + 2 * i);
-            lua_rawset(L, level->slot);
-        }
-        lua_settop(L, level->slot);
-    } else {
-        for (int i = level->waiting; i > 0; i--)
-            lua_rawseti(L, level->slot, i);
-        level->count = level->waiting;
-        lua_pushvalue(L, JSON_LIST_MARK);
-        lua_setmetatable(L, level->slot);
-    }
-    level->waiting = 0;
-}
-
-static void open_level(Builder *b, bool object)
-{
-    lua_State *L = b->L;
-    Level *level;
-    luaL_checkstack(L, 2 * BATCH + 8, "json: nested too deeply");
-    if (b->depth == b->room) {
-        size_t used = b->room * sizeof(Level);
-        b->levels = json_grow(L, b->owner, b->levels, used, 2 * used);
-        b->room *= 2;
-    }
-    lua_pushnil(L);
-    level = &b->levels[b->depth++];
-    *level = (Level){.slot = lua_gettop(L), .object = object};
-    if (b->depth > BATCH_DEPTH)
-        make_table(b, level, 0);
-}
-
-/* Leaves the finished container on top of the stack. */
-static void close_level(Builder *b)
-{
-    Level *level = &b->levels[b->depth - 1];
-    if (!level->made)
-        make_table(b, level, 0);
-    b->depth--;
-}
-
-/* Gives the innermost level the value on top of the stack, and in an object the key below it. */
-static void add_item(Builder *b)
-{
-    Level *level = &b->levels[b->depth - 1];
-    if (!level->made) {
-        if (++level->waiting == BATCH)
-            make_table(b, level, BATCH);
-    } else if (level->object) {
-        lua_rawset(b->L, level->slot);
-    } else {
-        lua_rawseti(b->L, level->slot, ++level->count);
     }
 }
 
@@ -222,21 +123,33 @@ static bool is_refused(Builder *b, JsonToken token)
 /* Reads one value and pushes it; false: an error, which the reader describes. */
 static bool build(Builder *b)
 {
+    lua_State *L = b->L;
+    JsonReader *r = &b->reader;
+    size_t outside = r->depth;
     do {
-        JsonToken token = json_next(&b->reader);
+        JsonToken token = json_next(r);
         if (token == JSON_ERROR || token == JSON_END || is_refused(b, token))
             return false;
         switch (token) {
-        case JSON_OPEN_LIST: open_level(b, false); continue;
-        case JSON_OPEN_OBJECT: open_level(b, true); continue;
+        case JSON_OPEN_LIST:
+        case JSON_OPEN_OBJECT:
+            luaL_checkstack(L, LUA_MINSTACK, "json: nested too deeply");
+            lua_newtable(L);
+            if (token == JSON_OPEN_LIST) {
+                lua_pushvalue(L, JSON_LIST_MARK);
+                lua_setmetatable(L, -2);
+            }
+            continue;
         case JSON_KEY: push_scalar(b, token); continue;
         case JSON_CLOSE_LIST:
-        case JSON_CLOSE_OBJECT: close_level(b); break;
+        case JSON_CLOSE_OBJECT: break; /* it is on top */
         default: push_scalar(b, token); break;
         }
-        if (b->depth > 0)
-            add_item(b);
-    } while (b->depth > 0);
+        if (r->depth > outside && json_in_object(r))
+            lua_rawset(L, -3);
+        else if (r->depth > outside)
+            lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    } while (r->depth > outside);
     return true;
 }
 

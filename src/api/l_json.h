@@ -18,9 +18,6 @@
 
 enum { JSON_DEFAULT_DEPTH = 1000, JSON_DEFAULT_BYTES = 64 * 1024 * 1024 };
 
-/* Copies `used` bytes of `old` to a new userdata of `size` bytes in the stack slot `slot`. */
-void *json_grow(lua_State *L, int slot, const void *old, size_t used, size_t size);
-
 int json_lua_encode(lua_State *L);
 
 #endif

@@ -1,4 +1,4 @@
-/* l_net.c -- ponder.core.net: pumps and stream readers. Described in lua/ponder/meta/net.lua. */
+/* l_net.c -- ponder.core.net: pumps. Described in lua/ponder/meta/net.lua. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include "loop/loop.h"
 #include "net/pump.h"
 
-#define PUMP   "ponder.net.Pump"
-#define READER "ponder.net.Reader"
+#define PUMP "ponder.net.Pump"
 
 typedef struct LuaPump {
     Box box;
@@ -162,7 +161,7 @@ static int hand_over(lua_State *L)
 {
     const LuaPump *p = api_held(L);
     int batch = lua_gettop(L);
-    lua_Integer n = net_put_events(L, batch, 0, pump_events(p->pump), true);
+    lua_Integer n = net_put_events(L, batch, 0, pump_events(p->pump));
     n = net_put_results(L, batch, n, p->pump);
     net_clear_rest(L, batch, n);
     lua_pushinteger(L, n);
@@ -191,16 +190,11 @@ static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
     return api_use_box(L, 1, hand_over);
 }
 
-static void check_batch(lua_State *L, int batch, const char *where)
-{
-    if (!lua_istable(L, batch))
-        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
-}
-
 static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
 {
     LuaPump *p = to_pump(L, where);
-    check_batch(L, batch, where);
+    if (!lua_istable(L, batch))
+        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
     if (p->box.uses > 0)
         luaL_error(L, "%s: a batch is being delivered", where);
     return p;
@@ -232,106 +226,6 @@ static int pump_l_port(lua_State *L)
     return 1;
 }
 
-/* ---- readers ---- */
-
-typedef struct LuaReader {
-    Box box;
-    Alloc alloc;
-    SseReader reader;
-    EventList events;
-} LuaReader;
-
-static void free_reader(void *held)
-{
-    LuaReader *r = held;
-    sse_free(&r->reader, &r->alloc);
-    event_list_free(&r->events, &r->alloc);
-}
-
-/* format, max_line_bytes, max_event_bytes (integers or nil) -> Reader */
-static int net_reader(lua_State *L)
-{
-    SseFormat stream = net_stream_format(L, 1, "net.reader", "format");
-    lua_Integer max_line = luaL_optinteger(L, 2, net_default_limits.max_line_bytes);
-    lua_Integer max_event = luaL_optinteger(L, 3, net_default_limits.max_event_bytes);
-    LuaReader *r = api_new_box(L, READER, sizeof *r, free_reader);
-    r->alloc = api_alloc(L);
-    r->box.held = r;
-    sse_start(&r->reader, &r->alloc, stream, (size_t)max_line, (size_t)max_event);
-    return 1;
-}
-
-static LuaReader *to_reader(lua_State *L, const char *where)
-{
-    LuaReader *r = luaL_testudata(L, 1, READER);
-    if (r == NULL)
-        luaL_error(L, "%s: self must be a reader (got %s)", where, luaL_typename(L, 1));
-    if (r->box.held == NULL || r->box.closing)
-        luaL_error(L, "%s: the reader is closed", where);
-    if (r->box.uses > 0)
-        luaL_error(L, "%s: a batch is being delivered", where);
-    return r;
-}
-
-/* self, ..., batch -> n */
-static int hand_over_read(lua_State *L)
-{
-    const LuaReader *r = api_held(L);
-    int batch = lua_gettop(L);
-    lua_Integer n = net_put_events(L, batch, 0, &r->events, false);
-    net_clear_rest(L, batch, n);
-    lua_pushinteger(L, n);
-    return 1;
-}
-
-/* nil, message, code */
-static int fail_read(lua_State *L, SseStatus status)
-{
-    return api_fail(L,
-                    status == SSE_LINE_TOO_LONG     ? "a line exceeds max_line_bytes"
-                    : status == SSE_EVENT_TOO_LARGE ? "an event exceeds max_event_bytes"
-                                                    : "not enough memory",
-                    status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
-}
-
-/* Fills the list at `batch`, the last argument, with the events of a step of the reader: n | nil,
- * message, code */
-static int give_batch(lua_State *L, int batch, SseStatus step)
-{
-    if (step != SSE_OK)
-        return fail_read(L, step);
-    lua_settop(L, batch);
-    return api_use_box(L, 1, hand_over_read);
-}
-
-/* self, bytes, batch -> n | nil, message, code */
-static int reader_l_feed(lua_State *L)
-{
-    LuaReader *r = to_reader(L, "net.feed");
-    if (lua_type(L, 2) != LUA_TSTRING)
-        return luaL_error(L, "net.feed: bytes must be a string (got %s)", luaL_typename(L, 2));
-    check_batch(L, 3, "net.feed");
-    size_t n;
-    const char *bytes = lua_tolstring(L, 2, &n);
-    event_list_reset(&r->events, &r->alloc);
-    return give_batch(L, 3, sse_feed(&r->reader, &r->alloc, bytes, n, &r->events, 0));
-}
-
-/* self, batch -> n | nil, message, code */
-static int reader_l_finish(lua_State *L)
-{
-    LuaReader *r = to_reader(L, "net.finish");
-    check_batch(L, 2, "net.finish");
-    event_list_reset(&r->events, &r->alloc);
-    return give_batch(L, 2, sse_finish(&r->reader, &r->alloc, &r->events, 0));
-}
-
-static int reader_l_done(lua_State *L)
-{
-    lua_pushboolean(L, to_reader(L, "net.done")->reader.done);
-    return 1;
-}
-
 /* text, a date as in HTTP -> seconds since 1970, or nil */
 static int net_parse_date(lua_State *L)
 {
@@ -352,28 +246,12 @@ static const luaL_Reg pump_methods[] = {
     {"close", api_close},        {NULL, NULL},
 };
 
-static const luaL_Reg reader_methods[] = {
-    {"feed", reader_l_feed},
-    {"finish", reader_l_finish},
-    {"done", reader_l_done},
-    {NULL, NULL},
-};
-
-static int net_is_public(lua_State *L)
-{
-    lua_pushboolean(L, address_is_public(luaL_checkstring(L, 1)));
-    return 1;
-}
-
 static const luaL_Reg functions[] = {
-    {"is_public", net_is_public}, {"open", net_open}, {"parse_date", net_parse_date},
-    {"reader", net_reader},       {NULL, NULL},
-};
+    {"open", net_open}, {"parse_date", net_parse_date}, {NULL, NULL}};
 
 PONDER_MODULE(luaopen_ponder_core_net)
 {
     api_new_class(L, PUMP, pump_methods);
-    api_new_class(L, READER, reader_methods);
     luaL_newlib(L, functions);
     api_set_string(L, "curl_version", net_curl_version());
     return 1;

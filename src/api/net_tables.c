@@ -6,17 +6,6 @@
 
 #include "api/api.h"
 
-SseFormat net_stream_format(lua_State *L, int index, const char *where, const char *name)
-{
-    const char *s = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : "";
-    if (strcmp(s, "sse") == 0)
-        return SSE_EVENTS;
-    if (strcmp(s, "ndjson") != 0)
-        luaL_error(L, "%s: %s must be \"sse\" or \"ndjson\" (got %s)", where, name,
-                   *s != '\0' ? s : luaL_typename(L, index));
-    return SSE_JSON_LINES;
-}
-
 /* ---- headers ---- */
 
 /* The characters of an RFC 9110 token. */
@@ -148,8 +137,13 @@ bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, c
     if (body != LUA_TNIL && body != LUA_TSTRING)
         luaL_error(L, "net.submit: body must be a string (got %s)", luaL_typename(L, -1));
     r->body = lua_tolstring(L, -1, &r->body_size);
-    if (lua_getfield(L, arg, "stream") != LUA_TNIL)
-        r->stream = net_stream_format(L, -1, "net.submit", "stream");
+    const char *stream = NULL;
+    api_read_string(L, arg, "stream", &stream);
+    r->stream = stream == NULL                   ? SSE_NONE
+                : strcmp(stream, "ndjson") == 0 ? SSE_JSON_LINES
+                                                : SSE_EVENTS;
+    if (r->stream == SSE_EVENTS && strcmp(stream, "sse") != 0)
+        luaL_error(L, "net.submit: stream must be \"sse\" or \"ndjson\" (got %s)", stream);
     if (lua_getfield(L, arg, "headers") != LUA_TNIL &&
         !read_headers(L, lua_gettop(L), "net.submit", headers, a))
         return false;
@@ -160,44 +154,20 @@ bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, c
 
 /* ---- batches ---- */
 
-/* Consecutive events mostly have the same name: they share one string. */
-typedef struct NameCache {
-    const char *name;
-    size_t size;
-    int index; /* of its string on the stack */
-} NameCache;
-
-static void push_name(lua_State *L, NameCache *cache, const char *name, size_t size)
+lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventList *events)
 {
-    if (cache->name == NULL || cache->size != size || memcmp(cache->name, name, size) != 0) {
-        lua_pushlstring(L, name, size);
-        lua_replace(L, cache->index);
-        cache->name = name;
-        cache->size = size;
-    }
-    lua_pushvalue(L, cache->index);
-}
-
-lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventList *events,
-                           bool with_source)
-{
-    lua_pushnil(L);
-    NameCache cache = {NULL, 0, lua_gettop(L)};
     const char *bytes = events->bytes.data;
     for (size_t i = 0; i < events->count; i++) {
         const StreamEvent *e = &events->list[i];
-        if (with_source && e->source == 0)
+        if (e->source == 0)
             continue; /* of a cancelled call */
-        if (with_source) {
-            lua_pushinteger(L, e->source);
-            lua_rawseti(L, batch, ++n);
-        }
-        push_name(L, &cache, bytes + e->name, e->name_size);
+        lua_pushinteger(L, e->source);
+        lua_rawseti(L, batch, ++n);
+        lua_pushlstring(L, bytes + e->name, e->name_size);
         lua_rawseti(L, batch, ++n);
         lua_pushlstring(L, bytes + e->data, e->data_size);
         lua_rawseti(L, batch, ++n);
     }
-    lua_pop(L, 1);
     return n;
 }
 

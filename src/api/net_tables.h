@@ -22,14 +22,10 @@ void net_open_options(lua_State *L, int arg, NetOptions *o);
  * out of memory. */
 bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, const Alloc *a);
 
-/* "sse" or "ndjson" */
-SseFormat net_stream_format(lua_State *L, int index, const char *where, const char *name);
-
 /* ---- batches: each function takes the number of filled slots and returns the new one ---- */
 
-/* Appends events, each as [source,] name, data. */
-lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventList *events,
-                           bool with_source);
+/* Appends events, each as source, name, data. */
+lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventList *events);
 
 /* Appends the results of ended calls, each as id, false, result, and drops them. */
 lua_Integer net_put_results(lua_State *L, int batch, lua_Integer n, Pump *pump);

@@ -16,7 +16,6 @@
 #include "core/json.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static JsonToken fail_at(JsonReader *r, const char *at, const char *problem)
@@ -55,7 +54,7 @@ static void skip_space(JsonReader *r)
 
 /* ---- containers ---- */
 
-static bool in_object(const JsonReader *r)
+bool json_in_object(const JsonReader *r)
 {
     size_t i = r->depth - 1;
     return r->is_object[i >> 3] >> (i & 7) & 1;
@@ -130,9 +129,14 @@ static JsonToken read_key(JsonReader *r)
 
 /* ---- other scalars ---- */
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static const char *digits(const char *at, const char *end)
 {
-    while (at < end && *at >= '0' && *at <= '9')
+    while (at < end && is_digit(*at))
         at++;
     return at;
 }
@@ -237,18 +241,7 @@ static JsonToken read_value(JsonReader *r)
     case '[': return open_container(r, false);
     case '{': return open_container(r, true);
     case '"': token = read_string(r) ? JSON_STRING : JSON_ERROR; break;
-    case '-':
-    case '0':
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-    case '6':
-    case '7':
-    case '8':
-    case '9': token = read_number(r); break;
-    default: token = read_word(r); break;
+    default: token = *r->at == '-' || is_digit(*r->at) ? read_number(r) : read_word(r); break;
     }
     if (token != JSON_ERROR)
         value_done(r);
@@ -307,7 +300,7 @@ JsonToken json_next(JsonReader *r)
     case JSON_EXPECT_VALUE: return read_value(r);
     case JSON_EXPECT_FIRST_ITEM: return next_item(r);
     case JSON_EXPECT_FIRST_KEY: return next_key(r);
-    case JSON_EXPECT_SEPARATOR: return in_object(r) ? next_key(r) : next_item(r);
+    case JSON_EXPECT_SEPARATOR: return json_in_object(r) ? next_key(r) : next_item(r);
     case JSON_EXPECT_END: break;
     }
     skip_space(r);
@@ -336,48 +329,4 @@ JsonPlace json_place(const JsonReader *r)
         }
     }
     return place;
-}
-
-/* ---- sorting keys ---- */
-
-static uint64_t prefix_of(const char *text, size_t length)
-{
-    uint64_t prefix = 0;
-    for (size_t i = 0; i < 8; i++)
-        prefix = prefix << 8 | (i < length ? (unsigned char)text[i] : 0);
-    return prefix;
-}
-
-JsonKey json_key(const char *text, size_t length, size_t position)
-{
-    return (JsonKey){prefix_of(text, length), text, length, position};
-}
-
-static int compare(const void *a, const void *b)
-{
-    const JsonKey *x = a, *y = b;
-    if (x->prefix != y->prefix)
-        return x->prefix < y->prefix ? -1 : 1;
-    int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
-    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
-}
-
-static void sort_few(JsonKey *keys, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        JsonKey key = keys[i];
-        size_t j = i;
-        for (; j > 0 && compare(&key, &keys[j - 1]) < 0; j--)
-            keys[j] = keys[j - 1];
-        keys[j] = key;
-    }
-}
-
-/* Insertion is faster for the few keys of an ordinary object. */
-void json_sort_keys(JsonKey *keys, size_t n)
-{
-    if (n <= 16)
-        sort_few(keys, n);
-    else
-        qsort(keys, n, sizeof *keys, compare);
 }

@@ -94,6 +94,9 @@ bool json_skip(JsonReader *r);
  * has ended and is closed, or an error (r->fault). */
 bool json_item(JsonReader *r);
 
+/* Whether the innermost open container, of which there is one, is an object. */
+bool json_in_object(const JsonReader *r);
+
 JsonPlace json_place(const JsonReader *r);
 
 /* Reads the string whose first byte after the opening quote is at `at`. Returns NULL, or the place
@@ -118,19 +121,5 @@ size_t json_write_double(char *out, double value); /* finite */
  * that cannot continue it, such as NUL. Returns JSON_INTEGER or JSON_DOUBLE, correctly rounded in
  * any locale. */
 JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
-
-/* ---- the keys of an object that is written ---- */
-
-typedef struct JsonKey {
-    uint64_t prefix; /* the first 8 bytes as a number, to compare in one step */
-    const char *text;
-    size_t length;
-    size_t position; /* for the caller */
-} JsonKey;
-
-JsonKey json_key(const char *text, size_t length, size_t position);
-
-/* Bytewise, a prefix before the longer key. */
-void json_sort_keys(JsonKey *keys, size_t n);
 
 #endif

@@ -7,20 +7,6 @@ static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 enum { REPLACEMENT_SIZE = 3 };
 
-#define EACH_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))
-
-/* Nonzero if any byte of `word` is zero. */
-static uint64_t has_zero(uint64_t word)
-{
-    return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
-}
-
-/* Nonzero if any byte of `word` is below 0x20. */
-static uint64_t has_control(uint64_t word)
-{
-    return (word - EACH_BYTE(0x20)) & ~word & EACH_BYTE(0x80);
-}
-
 static bool continues(const char *at, const char *end, unsigned char least, unsigned char greatest)
 {
     return at < end && (unsigned char)*at >= least && (unsigned char)*at <= greatest;
@@ -74,62 +60,21 @@ static size_t utf8(const char *at, const char *end, size_t *bad)
 bool json_is_utf8(const char *text, size_t length)
 {
     const char *at = text, *end = text + length;
-    while (at < end) {
-        uint64_t word = 0;
-        size_t bad, size = end - at >= 8 ? 8 : 0;
-        if (size > 0)
-            memcpy(&word, at, 8);
-        if (size == 0 || (word & EACH_BYTE(0x80)) != 0)
-            size = utf8(at, end, &bad);
-        if (size == 0)
+    for (size_t size, bad; at < end; at += size)
+        if ((size = utf8(at, end, &bad)) == 0)
             return false;
-        at += size;
-    }
     return true;
-}
-
-/* Printable ASCII but the quote and the backslash. */
-static const bool PLAIN[256] = {
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 00 */
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 10 */
-    1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 20: "  */
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 30 */
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 40 */
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, /* 50: \  */
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 60 */
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 70 */
-};
-
-/* The end of the run of PLAIN bytes: eight at a time, unless the first few already end it. */
-static const char *plain_ascii(const char *at, const char *end)
-{
-    for (int i = 0; i < 4; i++, at++)
-        if (at == end || !PLAIN[(unsigned char)*at])
-            return at;
-    while (end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        if ((word & EACH_BYTE(0x80)) | has_control(word) | has_zero(word ^ EACH_BYTE('"')) |
-            has_zero(word ^ EACH_BYTE('\\')))
-            break;
-        at += 8;
-    }
-    while (at < end && PLAIN[(unsigned char)*at])
-        at++;
-    return at;
 }
 
 /* How many bytes from `from` on need no escape: UTF-8 without quotes, backslashes and controls. */
 static size_t plain_run(const char *from, const char *end)
 {
-    const char *at = plain_ascii(from, end);
-    while (at < end && (unsigned char)*at >= 0x80) {
-        size_t bad, size = utf8(at, end, &bad);
+    const char *at = from;
+    for (size_t size, bad; at < end; at += size) {
+        unsigned char c = (unsigned char)*at;
+        size = c >= 0x80 ? utf8(at, end, &bad) : c >= 0x20 && c != '"' && c != '\\';
         if (size == 0)
             break;
-        at += size;
-        if (at < end && (unsigned char)*at < 0x80)
-            at = plain_ascii(at, end);
     }
     return (size_t)(at - from);
 }
@@ -258,17 +203,6 @@ const char *json_scan_string(const char *at, const char *end, JsonString *s)
     return NULL;
 }
 
-/* Runs are mostly short: a call of memcpy would cost more than the bytes. */
-static char *copy(char *to, const char *from, size_t size)
-{
-    if (size > 16)
-        memcpy(to, from, size);
-    else
-        for (size_t i = 0; i < size; i++)
-            to[i] = from[i];
-    return to + size;
-}
-
 size_t json_unescape(const JsonString *s, char *out)
 {
     const char *at = s->text, *end = s->text + s->length;
@@ -276,7 +210,8 @@ size_t json_unescape(const JsonString *s, char *out)
     while (at < end) {
         char piece[4];
         size_t size = plain_run(at, end);
-        to = copy(to, at, size);
+        memcpy(to, at, size);
+        to += size;
         at += size;
         if (at == end)
             break;
@@ -328,7 +263,8 @@ size_t json_escape(char *out, size_t room, const char **at, const char *end)
     while (from < end && to < limit) {
         const char *reach = end - from < limit - to ? end : from + (limit - to);
         size_t size = plain_run(from, reach);
-        to = copy(to, from, size);
+        memcpy(to, from, size);
+        to += size;
         from += size;
         if (from == reach)
             continue;

@@ -1,9 +1,10 @@
 /* process.c -- see process.h. */
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* pipe2, close_range */
 #include "loop/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -160,14 +161,15 @@ void process_kill_all(void)
         kill(-p->uv.pid, SIGKILL);
 }
 
-/* Runs in every forked child: our children are not its own, and a child of process_start gets
- * SIGKILL when we end. */
+/* Runs in every forked child: our children are not its own. A child of process_start gets SIGKILL
+ * when we end, and inherits no file that a script has open. */
 static void after_fork(void)
 {
     running = NULL;
     if (forking_from == 0)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     if (getppid() != forking_from)
         _exit(127);
 }

@@ -168,44 +168,9 @@ function Pump:stats() end
 --- Drops all calls and closes all connections. May be called again; other methods then raise.
 function Pump:close() end
 
---- Whether an address is public: not of this machine, a private network or a tunnel.
----@param address string "192.0.2.1", "2001:db8::1"
----@return boolean
-function net.is_public(address) end
-
 --- Parses a date of HTTP headers (libcurl's curl_getdate).
 ---@param text string "Sun, 06 Nov 1994 08:49:37 GMT"
 ---@return integer? seconds since 1970; nil: not a date
 function net.parse_date(text) end
-
---- The pump's reader for streams, for replays, tests and other transports.
----@param format "sse"|"ndjson"
----@param max_line_bytes? integer default 1048576
----@param max_event_bytes? integer default 4194304
----@return ponder.net.Reader
-function net.reader(format, max_line_bytes, max_event_bytes) end
-
----@class ponder.net.Reader
-local Reader = {}
-
---- Reads the next chunk of a stream. Fills `batch[1..n]` with pairs (event name, data). After a
---- failure the reader returns the same failure again.
----@param bytes string
----@param batch table
----@return integer? n slots filled, a multiple of 2
----@return string? message
----@return string? code `TOO_LARGE`, `NO_MEMORY`
-function Reader:feed(bytes, batch) end
-
---- Ends the stream: returns a last event without its empty line.
----@param batch table
----@return integer? n
----@return string? message
----@return string? code
-function Reader:finish(batch) end
-
---- Whether the stream sent `[DONE]`. Anything after it is ignored.
----@return boolean
-function Reader:done() end
 
 return net
