@@ -97,13 +97,13 @@ describe("the limit of a control group", function()
             all["fs/" .. name] = text
         end
         local dir <close> = shell.directory(all)
-        return printed({}, ("print(require('ponder.core.host').group_limit('%s/groups', '%s/fs'))")
-            :format(dir.path, dir.path)):match "[^\n]*"
+        return printed({}, ("print(require('ponder.cli.shared.memory').group_limit('%s/groups', "
+            .. "'%s/fs'))"):format(dir.path, dir.path)):match "[^\n]*"
     end
 
     it("is read, of version 2", function()
         assert.equal("5000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n" }))
-        assert.equal("", limit("0::/a/b\n", { ["a/b/memory.max"] = "max\n" }))
+        assert.equal("inf", limit("0::/a/b\n", { ["a/b/memory.max"] = "max\n" }))
     end)
 
     it("is read, of version 1", function()
@@ -122,8 +122,8 @@ describe("the limit of a control group", function()
     end)
 
     it("may be absent", function()
-        assert.equal("", limit("", {}))
-        assert.equal("", limit("nonsense\n0::/a\n", {}))
+        assert.equal("inf", limit("", {}))
+        assert.equal("inf", limit("nonsense\n0::/a\n", {}))
     end)
 
     it("is what a script is told from its first line on", function()

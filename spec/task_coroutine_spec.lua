@@ -282,51 +282,6 @@ describe("coroutines in tasks", function()
     end)
 end)
 
-describe("the coroutine of a task that has returned", function()
-    local function threads_of(count, look)
-        local seen, kinds = {}, 0
-        task.run(function()
-            for _ = 1, count do
-                local thread = task.spawn(function() return look() end):join()
-                if not seen[thread] then seen[thread], kinds = true, kinds + 1 end
-            end
-        end)
-        return kinds, seen
-    end
-
-    it("is not reused once a script has a reference to it", function()
-        local kinds, seen = threads_of(5, function() return (coroutine.running()) end)
-        assert.equal(5, kinds)
-        for thread in pairs(seen) do assert.equal("dead", coroutine.status(thread)) end
-    end)
-
-    it("is reused otherwise, and runs the next task", function()
-        local co = core.create(math.huge, function(...) return ... end, 1, 2)
-        assert.same({ true, 1, 2 }, { core.resume(co) })
-        core.give_back(co)
-        local again = core.create(math.huge, function(...)
-            return select("#", ...), ...
-        end, nil, "x", nil)
-        assert.equal(co, again)
-        assert.same({ n = 5, true, 3, nil, "x" }, table.pack(core.resume(again)))
-    end)
-
-    it("is not reused after an error, a wait or with a debug hook", function()
-        local failed = core.create(math.huge, error, "no")
-        core.resume(failed)
-        local waits = core.create(math.huge, core.park)
-        core.resume(waits)
-        local hooked = core.create(math.huge, math.abs, 1)
-        debug.sethook(hooked, function() end, "", 1000)
-        core.resume(hooked)
-        for _, co in ipairs { failed, waits, hooked } do
-            core.give_back(co)
-            assert.are_not.equal(co, core.create(math.huge, math.abs, 1))
-        end
-        core.close(waits)
-    end)
-end)
-
 describe("ponder.core.task", function()
     it("survives any arguments", function()
         local values = { 1, "x", {}, math.abs, coroutine.create(math.abs), 0 / 0, math.huge, -1 }

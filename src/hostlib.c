@@ -32,16 +32,6 @@ static int host_limit_memory(lua_State *L)
     return 0;
 }
 
-/* host.group_limit(groups, mounted) -> bytes that control groups allow, or nil; for specs. */
-static int host_group_limit(lua_State *L)
-{
-    size_t limit = memory_group_limit(luaL_checkstring(L, 1), luaL_checkstring(L, 2));
-    if (limit > LUA_MAXINTEGER)
-        return 0;
-    lua_pushinteger(L, (lua_Integer)limit);
-    return 1;
-}
-
 /* host.memory() -> bytes in use, limit in bytes. */
 static int host_memory(lua_State *L)
 {
@@ -207,7 +197,6 @@ int hostlib_open(lua_State *L)
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
         {"forget_stop", host_forget_stop},
-        {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
         {"limit_time", host_limit_time},
         {"memory", host_memory},

@@ -10,8 +10,8 @@ typedef struct Memory {
     size_t peak;  /* of `bytes`, since free memory was last returned to the system */
 } Memory;
 
-/* The limit is three quarters of the machine's memory, or of our control group's: a runaway script
- * fails before the machine swaps or the kernel kills. */
+/* The limit is three quarters of the machine's memory: a runaway script fails before the machine
+ * swaps. (ponder.cli.shared.memory lowers it in a control group.) */
 Memory memory_new(void);
 
 /* A lua_Alloc; `memory` is a Memory. */
@@ -19,9 +19,5 @@ void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
 
 /* Sets the limit; one below current use is raised to it. */
 void memory_limit(Memory *m, size_t bytes);
-
-/* The lowest memory limit of our control groups (version 1 or 2), or SIZE_MAX. `groups` is
- * /proc/self/cgroup and `mounted` /sys/fs/cgroup, except in specs. */
-size_t memory_group_limit(const char *groups, const char *mounted);
 
 #endif

@@ -505,6 +505,7 @@ function cli.main(argv)
         print("ponder " .. host.version)
         return 0
     end
+    require("ponder.cli.shared.memory").limit()
     task.on_unjoined_error(report_unjoined)
     local name, shift = first, 1
     if not is_command(name) then

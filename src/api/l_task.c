@@ -112,32 +112,6 @@ static int raise_at_script(lua_State *L, const char *who, const char *message)
     return lua_error(L);
 }
 
-enum { MAX_SPARE = 256 };
-
-/* Pushes a spare coroutine or a new one. The list of spares is the upvalue. */
-static lua_State *get_coroutine(lua_State *L)
-{
-    lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
-    if (n == 0)
-        return lua_newthread(L);
-    lua_rawgeti(L, lua_upvalueindex(1), n);
-    lua_pushnil(L);
-    lua_rawseti(L, lua_upvalueindex(1), n);
-    return lua_tothread(L, -1);
-}
-
-/* give_back(co): lets create reuse a coroutine that has returned. A coroutine takes as much memory
- * as everything else of a short task. */
-static int task_give_back(lua_State *L)
-{
-    coroutine_check(L);
-    lua_settop(L, 1);
-    lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
-    if (n < MAX_SPARE && coroutine_is_spent(L, 1))
-        lua_rawseti(L, lua_upvalueindex(1), n + 1);
-    return 0;
-}
-
 /* create(limit, f, ...) -> a coroutine that will call f(...); see limit_set */
 static int task_create(lua_State *L)
 {
@@ -145,7 +119,7 @@ static int task_create(lua_State *L)
     double limit = luaL_checknumber(L, 1);
     lua_State *co;
     luaL_checkany(L, 2);
-    co = get_coroutine(L);
+    co = lua_newthread(L);
     if (!lua_checkstack(co, n + 1))
         return luaL_error(L, "too many arguments");
     limit_set(co, limit);
@@ -344,7 +318,6 @@ static int task_protect(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {{"create", task_create},
-                                     {"give_back", task_give_back},
                                      {"resume", task_resume},
                                      {"close", task_close},
                                      {"stack_is_short", task_stack_is_short},
@@ -370,9 +343,7 @@ PONDER_MODULE(luaopen_ponder_core_task)
     lua_pushcfunction(L, task_error);
     lua_setglobal(L, "error");
     coroutine_guard_calls(L);
-    luaL_newlibtable(L, functions);
-    lua_createtable(L, MAX_SPARE, 0); /* spare coroutines */
-    luaL_setfuncs(L, functions, 1);
+    luaL_newlib(L, functions);
     coroutine_push_library(L);
     lua_setfield(L, -2, "coroutine");
     lua_pushlightuserdata(L, (void *)&raise_key);

@@ -287,57 +287,15 @@ void coroutine_guard_calls(lua_State *L)
     lua_register(L, "xpcall", co_xpcall);
 }
 
-/* ---- which coroutines a script has seen ---- */
-
-static const char seen; /* its address is the registry key of a table with them as weak keys */
-
-static int co_running(lua_State *L)
-{
-    lua_settop(L, 0);
-    int main = lua_pushthread(L);
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &seen);
-    lua_pushvalue(L, 1);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, 2);
-    lua_settop(L, 1);
-    lua_pushboolean(L, main);
-    return 2;
-}
-
-static void open_seen(lua_State *L)
-{
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "k");
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &seen);
-}
-
-int coroutine_is_spent(lua_State *L, int index)
-{
-    lua_State *co = lua_tothread(L, index);
-    if (lua_status(co) != LUA_OK || coroutine_status(L, co) != CO_DEAD ||
-        (lua_gethook(co) != NULL && !stop_has_hook(co)))
-        return 0;
-    lua_pushvalue(L, index);
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &seen);
-    lua_insert(L, -2);
-    int was_seen = lua_rawget(L, -2) != LUA_TNIL;
-    lua_pop(L, 2);
-    return !was_seen;
-}
-
 /* ---- the coroutine library ---- */
 
-static const luaL_Reg functions[] = {{"resume", co_resume},   {"wrap", co_wrap},
-                                     {"close", co_close},     {"status", co_name_status},
-                                     {"yield", co_yield },    {"isyieldable", co_isyieldable},
-                                     {"running", co_running}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"resume", co_resume}, {"wrap", co_wrap},
+                                     {"close", co_close},   {"status", co_name_status},
+                                     {"yield", co_yield },  {"isyieldable", co_isyieldable},
+                                     {NULL, NULL}};
 
 void coroutine_push_library(lua_State *L)
 {
-    open_seen(L);
     luaL_newlib(L, functions);
 }
 

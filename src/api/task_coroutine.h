@@ -53,15 +53,11 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
  */
 int coroutine_close(lua_State *L, lua_State *co);
 
-/* Whether the coroutine at `index` has returned and can be reused: no script has a reference to it,
- * nor has left a debug hook in it. */
-int coroutine_is_spent(lua_State *L, int index);
-
 /* Replaces pcall and xpcall by functions that rethrow an error that ends the task: stop_must_raise.
  */
 void coroutine_guard_calls(lua_State *L);
 
-/* Pushes the replacements of Lua's coroutine functions; `running` notes which ones scripts see. */
+/* Pushes the replacements of Lua's coroutine functions. */
 void coroutine_push_library(lua_State *L);
 
 #endif

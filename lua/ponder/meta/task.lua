@@ -6,7 +6,7 @@ error("a description for editors, not a module")
 --- of a function that the script has called by `return`, of which Lua keeps nothing, the error
 --- names the function of the script that ponder had called, "in the function at FILE:LINE: ...".
 ---@class ponder.core.task
----@field coroutine table resume, wrap, close, status, yield, isyieldable, running: replace Lua's
+---@field coroutine table resume, wrap, close, status, yield, isyieldable: replace Lua's
 ---@field LATE userdata the error of a task whose time is up
 ---@field RAISE userdata as the first value passed to a parked coroutine: park raises the second
 local core = {}
@@ -18,11 +18,6 @@ local core = {}
 ---@param ... any
 ---@return thread
 function core.create(limit, f, ...) end
-
---- Returns an ended coroutine for reuse by `create`, unless a script may have it from
---- coroutine.running.
----@param co thread
-function core.give_back(co) end
 
 --- Resumes the outermost coroutine of a task.
 ---@param co thread one that has not begun, or that waits

@@ -19,7 +19,6 @@ local life = {}
 
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
-local give_back = core.give_back
 
 ---@class ponder.task.Group the tasks of one run
 ---@field main ponder.task.Handle
@@ -469,7 +468,6 @@ local function settle(t, ok, ...)
         if select("#", ...) > 0 then
             t.results = pack(...)
         end
-        give_back(t.co)
         end_task(t, "done")
     elseif ok == nil then
         local wake_at = t.deadline
