@@ -3,6 +3,7 @@
 local calls = require "calls"
 local finalize = require "finalize"
 local memory = require "memory"
+local loop = require "ponder.core.loop"
 local net = require "ponder.core.net"
 local server = require "server"
 local shell = require "shell"
@@ -40,7 +41,7 @@ describe("ponder.core.net, with many calls", function()
             end
             assert.same({ 40, 0 }, { few:stats().queued, few:stats().in_flight })
             while few:pending() > 0 do
-                local n = few:poll(1000, batch)
+                local n = calls.poll(few, 1000, batch)
                 assert.is_true(few:stats().in_flight <= 4)
                 for i = 1, n, 3 do
                     order[#order + 1] = batch[i]
@@ -66,7 +67,7 @@ describe("ponder.core.net, with many calls", function()
             local other = few:submit { url = s.url:gsub("127.0.0.1", "localhost") .. "/x?delay=2" }
             local batch = {}
             while few:pending() > 0 do
-                for i = 1, few:poll(1000, batch), 3 do
+                for i = 1, calls.poll(few, 1000, batch), 3 do
                     first[#first + 1] = batch[i]
                 end
             end
@@ -135,7 +136,7 @@ describe("ponder.core.net, with many calls", function()
     describe("cancelling", function()
         it("closes the connection of a call in flight at once", function()
             local id = pump:submit { url = s.url .. "/x?hang=1&piece=1&pace=20&body=abc" }
-            pump:poll(30, {})
+            calls.poll(pump, 30, {})
             assert.equal(1, pump:pending())
             assert.is_true(pump:cancel(id))
             assert.is_false(pump:cancel(id))
@@ -143,7 +144,7 @@ describe("ponder.core.net, with many calls", function()
             local deadline = os.clock() + 2
             repeat until s:counters().aborted == 1 or os.clock() > deadline
             assert.equal(1, s:counters().aborted)
-            assert.equal(0, pump:poll(0, {}))
+            assert.equal(0, calls.poll(pump, 0, {}))
         end)
 
         it("removes a queued call from its queue", function()
@@ -166,17 +167,17 @@ describe("ponder.core.net, with many calls", function()
             local few <close> = net.open { proxy = "", max_in_flight_per_host = 1 }
             local slow = few:submit { url = s.url .. "/x?delay=5000" }
             local quick = few:submit { url = s.url .. "/x" }
-            few:poll(5, {})
+            calls.poll(few, 5, {})
             few:cancel(slow)
             assert.equal(200, finish(few)[quick].status)
         end)
 
         it("ends a call whose name is being looked up", function()
             local id = pump:submit { url = "http://ponder.invalid/" }
-            pump:poll(0, {})
+            calls.poll(pump, 0, {})
             pump:cancel(id)
             assert.equal(0, pump:pending())
-            assert.equal(0, pump:poll(0, {}))
+            assert.equal(0, calls.poll(pump, 0, {}))
         end)
 
         it("works while a batch is read, and for unknown ids", function()
@@ -185,35 +186,24 @@ describe("ponder.core.net, with many calls", function()
             assert.is_false(pump:cancel(math.maxinteger))
             local a = pump:submit { url = s.url .. "/x" }
             local batch = {}
-            repeat until pump:poll(100, batch) > 0
+            repeat until calls.poll(pump, 100, batch) > 0
             assert.equal(a, batch[1])
             assert.is_false(pump:cancel(a))
         end)
     end)
 
-    describe("poll", function()
+    describe("taking", function()
         it("waits no longer than asked, and not at all without calls or a limit", function()
-            assert.equal(0, pump:poll(0, {}))
-            assert.equal(0, pump:poll(nil, {}))
+            assert.equal(0, calls.poll(pump, 0, {}))
+            assert.equal(0, calls.poll(pump, nil, {}))
             pump:submit { url = s.url .. "/x?delay=60" }
-            assert.equal(0, pump:poll(5, {}))
-            assert.equal(3, pump:poll(nil, {}))
-        end)
-
-        it("ends early when an interruption is pending", function()
-            local task = require "ponder.core.task"
-            pump:submit { url = s.url .. "/x?delay=300" }
-            task.stop()
-            local n = pump:poll(5000, {})
-            local what = task.take_stop()
-            assert.equal("pending", what)
-            assert.equal(0, n)
-            assert.equal(1, pump:pending())
+            assert.equal(0, calls.poll(pump, 5, {}))
+            assert.equal(3, calls.poll(pump, nil, {}))
         end)
 
         it("clears the rest of an earlier batch", function()
             local batch = { 1, 2, 3, 4, 5, 6 }
-            assert.equal(0, pump:poll(0, batch))
+            assert.equal(0, calls.poll(pump, 0, batch))
             assert.same({}, batch)
         end)
     end)
@@ -223,10 +213,10 @@ describe("ponder.core.net, with many calls", function()
             for _ = 1, 100 do
                 pump:submit { url = s.url .. "/x?delay=1000" }
             end
-            pump:poll(5, {})
+            calls.poll(pump, 5, {})
             pump:close()
             pump:close()
-            for _, method in ipairs { "submit", "poll", "cancel", "limit", "pending", "stats" } do
+            for _, method in ipairs { "submit", "take", "cancel", "limit", "pending", "stats" } do
                 assert.error_matches(function() pump[method](pump) end, "net." .. method
                     .. ": the pump is closed")
             end
@@ -239,7 +229,7 @@ describe("ponder.core.net, with many calls", function()
                 for i = 1, 30 do
                     pump:submit { url = "http://nosuch" .. i .. ".ponder.invalid/" }
                 end
-                pump:poll(0, {})]]):format(package.cpath)
+                require("ponder.core.loop").wait(0)]]):format(package.cpath)
             -- Memory of threads that still look up a name at the end only looks like a leak.
             local environment = "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "
             for _ = 1, 20 do
@@ -253,7 +243,7 @@ describe("ponder.core.net, with many calls", function()
                 local id = p:submit { url = s.url .. "/x?delay=1000" }
                 p:submit { url = s.url .. "/v1/chat/completions", body = '{"stream":true}',
                     stream = "sse" }
-                p:poll(i % 3, {})
+                calls.poll(p, i % 3, {})
                 if i % 2 == 0 then
                     p:cancel(id)
                 end
@@ -268,7 +258,7 @@ describe("ponder.core.net, with many calls", function()
             return select(2, finalize.during(finalizer, f, ...))
         end
 
-        --- The result of an attempt to use a pump or reader.
+        --- The result of an attempt to use a pump.
         local function attempt(method, ...)
             local ok, message = pcall(method, ...)
             return ok and "worked" or message
@@ -281,28 +271,30 @@ describe("ponder.core.net, with many calls", function()
 
         it("may close the pump", function()
             local batch, outcome = {}, nil
+            loop.wait(1)
             local n = with_finalizer(function()
                 pump:close()
                 outcome = attempt(pump.pending, pump)
-            end, pump.poll, pump, 1000, batch)
+            end, pump.take, pump, batch)
             assert.equal("net.pending: the pump is closed", outcome)
             assert.equal(n, #batch)
             assert.is_true(n >= 3)
             assert.matches("^{", batch[3])
-            assert.error_matches(function() pump:poll(0, batch) end, "the pump is closed")
+            assert.error_matches(function() pump:take(batch) end, "the pump is closed")
         end)
 
-        it("may use the pump, but not poll it", function()
+        it("may use the pump, but not take from it", function()
             local batch, outcome = {}, nil
+            loop.wait(1)
             local n = with_finalizer(function()
-                outcome = attempt(pump.poll, pump, 0, {})
+                outcome = attempt(pump.take, pump, {})
                 pump:cancel(pump:submit { url = s.url })
-            end, pump.poll, pump, 1000, batch)
-            assert.equal("net.poll: a batch is being delivered", outcome)
+            end, pump.take, pump, batch)
+            assert.equal("net.take: a batch is being delivered", outcome)
             assert.is_true(n >= 3)
             local count = n // 3
             while pump:pending() > 0 do
-                count = count + pump:poll(1000, batch) // 3
+                count = count + calls.poll(pump, 1000, batch) // 3
             end
             assert.equal(202 + 1, count)
         end)
@@ -311,6 +303,7 @@ describe("ponder.core.net, with many calls", function()
     describe("without memory", function()
         it("every call ends, and nothing leaks", function()
             local allocations = memory.sweep(([[
+                local loop = require "ponder.core.loop"
                 local net = require "ponder.core.net"
                 local URL = "%s"
                 return function()
@@ -336,7 +329,8 @@ describe("ponder.core.net, with many calls", function()
                     end
                     pump:limit(URL, 1)
                     while next(open) do
-                        for i = 1, pump:poll(2000, batch), 3 do
+                        loop.wait(2)
+                        for i = 1, pump:take(batch), 3 do
                             local id, name, value = batch[i], batch[i + 1], batch[i + 2]
                             assert(open[id])
                             if not name then

@@ -128,7 +128,7 @@ describe("ponder.core.net, reading", function()
                 .. "&piece=9&pace=80" .. SSE,
                 stream = "sse" }
             local batch = {}
-            repeat until pump:poll(1000, batch) > 0
+            repeat until calls.poll(pump, 1000, batch) > 0
             assert.equal("a", batch[3])
             assert.is_nil(batch[4])
             assert.equal(1, pump:pending())

@@ -3,6 +3,7 @@
 --
 --     lua5.4 scripts/bench/loop.lua        (`make bench` sets the paths)
 
+local poll = require("calls").poll
 local loop = require "ponder.core.loop"
 local measure = require "measure"
 local net = require "ponder.core.net"
@@ -75,7 +76,7 @@ local function run_calls(s, in_flight, calls, delay_ms)
         pump:submit { url = url, body = '{"messages":[{"content":"hello","role":"user"}]}' }
     end
     while pump:pending() > 0 do
-        for i = 1, pump:poll(nil, batch), 3 do
+        for i = 1, poll(pump, nil, batch), 3 do
             answered = answered + (batch[i + 2].status == 200 and 1 or 0)
         end
         most = math.max(most, pump:stats().in_flight)

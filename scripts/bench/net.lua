@@ -4,6 +4,7 @@
 --
 -- Pairs run one after the other; figures are medians.
 
+local poll = require("calls").poll
 local json = require "ponder.json"
 local net = require "ponder.core.net"
 local server = require "server"
@@ -37,7 +38,7 @@ local function run_calls(url, calls)
         pump:submit { url = url, headers = headers, body = BODY }
     end
     while pump:pending() > 0 do
-        for i = 1, pump:poll(1000, batch), 3 do
+        for i = 1, poll(pump, 1000, batch), 3 do
             local result = batch[i + 2]
             answered = answered + (result.status == 200 and #result.body > 0 and 1 or 0)
             wall = math.max(wall, result.queue_ms + result.total_ms)
@@ -84,7 +85,7 @@ local function check_memory(s)
         for i = 1, calls do
             pump:submit { url = url, body = BODY }
             while pump:pending() >= (i < calls and 2 * IN_FLIGHT or 1) do
-                answered = answered + pump:poll(1000, batch) // 3
+                answered = answered + poll(pump, 1000, batch) // 3
             end
         end
         collectgarbage()
@@ -118,7 +119,7 @@ local function run_streams(s)
         pump:submit { url = url, body = STREAM_BODY, stream = "sse" }
     end
     while pump:pending() > 0 do
-        for i = 1, pump:poll(1000, batch), 3 do
+        for i = 1, poll(pump, 1000, batch), 3 do
             local value = batch[i + 2]
             if batch[i + 1] then
                 local text = get(value, "choices", 1, "delta", "content")

@@ -3,6 +3,7 @@
 --
 --     lua5.4 scripts/bench/serve.lua        (`make bench` sets the paths)
 
+local poll = require("calls").poll
 local json = require "ponder.json"
 local measure = require "measure"
 local net = require "ponder.core.net"
@@ -100,13 +101,13 @@ local function run_streams(server)
             headers = { ["content-type"] = "application/json" } }
         asked[id] = task.now()
         repeat
-            take(pump:poll(1, batch))
+            take(poll(pump, 1, batch))
         until task.now() - began >= i / STREAMS * RAMP_S
         most = math.max(most, pump:pending())
     end
     while pump:pending() > 0 do
         most_kb = most_kb > 0 and most_kb or resident_kb(server)
-        take(pump:poll(1000, batch))
+        take(poll(pump, 1000, batch))
     end
     local list = {}
     for _, ms in pairs(first) do

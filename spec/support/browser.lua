@@ -10,6 +10,7 @@
 --- One browser serves all tests of a file; it ends with its `<close>` scope.
 
 local json = require "ponder.json"
+local calls = require "calls"
 local net = require "ponder.core.net"
 
 local browser = {}
@@ -33,7 +34,7 @@ local function request(self, method, path, body)
         body = method == "POST" and json.encode(body or json.object()) or nil }
     local batch = {}
     repeat
-        local n = self.pump:poll(PATIENCE_MS, batch)
+        local n = calls.poll(self.pump, PATIENCE_MS, batch)
     until n > 0
     local reply = assert(json.decode(assert(batch[3].body, batch[3].error),
         { max_bytes = 1 << 28 }))

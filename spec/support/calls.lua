@@ -1,6 +1,23 @@
 --- Helpers for specs that use a pump of ponder.core.net.
 
+local loop = require "ponder.core.loop"
+
 local calls = {}
+
+---Waits until something has arrived, and takes it.
+---@param pump ponder.net.Pump
+---@param timeout_ms number|nil nil: no limit while calls are pending
+---@param batch table
+---@return integer n as of pump:take
+function calls.poll(pump, timeout_ms, batch)
+    local limit = timeout_ms or (pump:pending() > 0 and math.huge or 0)
+    local deadline, n = loop.now() + limit / 1000, nil
+    repeat
+        loop.wait(math.max(0, deadline - loop.now()))
+        n = pump:take(batch)
+    until n > 0 or loop.now() >= deadline
+    return n
+end
 
 ---Polls until nothing is pending.
 ---@param pump ponder.net.Pump
@@ -11,7 +28,7 @@ function calls.finish(pump)
     local deadline = os.time() + 20
     while pump:pending() > 0 do
         assert(os.time() < deadline, "calls hang")
-        for i = 1, pump:poll(5000, batch), 3 do
+        for i = 1, calls.poll(pump, 5000, batch), 3 do
             local id, name, value = batch[i], batch[i + 1], batch[i + 2]
             if results[id] then
                 error("an event after the result")

@@ -7,6 +7,7 @@
 ---     assert.equal(3, s:counters().requests)
 
 local json = require "ponder.json"
+local calls = require "calls"
 local net = require "ponder.core.net"
 local shell = require "shell"
 
@@ -85,7 +86,7 @@ function Server:fetch(path, body)
     self.pump:submit { url = self.url .. path, body = body, timeout_ms = 10000 }
     local batch = {}
     repeat
-        local n = self.pump:poll(10000, batch)
+        local n = calls.poll(self.pump, 10000, batch)
     until n > 0
     return assert(batch[3].body, batch[3].error)
 end

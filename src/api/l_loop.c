@@ -35,7 +35,7 @@ static int loop_l_wait(lua_State *L)
 {
     int64_t numbers[BATCH];
     double ms = wait_time(L);
-    int error = loop_wait(NULL, ms);
+    int error = loop_wait(ms);
     if (error != 0)
         return luaL_error(L, "cannot open the event loop: %s%s", strerror(error),
                           loop_descriptor_hint(error));

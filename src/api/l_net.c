@@ -6,7 +6,6 @@
 #include "api/api.h"
 #include "api/net_tables.h"
 #include "api/offline.h"
-#include "api/task_stop.h"
 #include "loop/loop.h"
 #include "net/pump.h"
 
@@ -156,7 +155,7 @@ static int pump_l_stats(lua_State *L)
 
 /* ---- batches ---- */
 
-/* self, ..., batch -> n */
+/* self, batch -> n */
 static int hand_over(lua_State *L)
 {
     const LuaPump *p = api_held(L);
@@ -168,54 +167,19 @@ static int hand_over(lua_State *L)
     return 1;
 }
 
-static double poll_timeout(lua_State *L, int arg)
-{
-    if (lua_isnoneornil(L, arg))
-        return -1;
-    int ok;
-    double timeout_ms = lua_tonumberx(L, arg, &ok);
-    if (!ok || !(timeout_ms >= 0))
-        luaL_error(L, "net.poll: timeout_ms must be a number >= 0 (got %s)",
-                   luaL_tolstring(L, arg, NULL));
-    return timeout_ms;
-}
-
-/* Fills the list at `batch`, the last argument, with new events and results: n */
-static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
-{
-    if (pump_take(p->pump) != PUMP_OK)
-        return luaL_error(L, "%s: not enough memory", where);
-    pump_resume(p->pump);
-    lua_settop(L, batch);
-    return api_use_box(L, 1, hand_over);
-}
-
-static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
-{
-    LuaPump *p = to_pump(L, where);
-    if (!lua_istable(L, batch))
-        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
-    if (p->box.uses > 0)
-        luaL_error(L, "%s: a batch is being delivered", where);
-    return p;
-}
-
-/* self, timeout_ms or nil, batch -> n */
-static int pump_l_poll(lua_State *L)
-{
-    double timeout_ms = poll_timeout(L, 2);
-    LuaPump *p = to_receiver(L, "net.poll", 3);
-    if (task_stop_is_pending())
-        timeout_ms = 0;
-    if (pump_wait(p->pump, timeout_ms) != PUMP_OK)
-        return luaL_error(L, "net.poll: cannot open the event loop: %s", strerror(errno));
-    return fill_batch(L, p, 3, "net.poll");
-}
-
-/* self, batch -> n */
+/* self, batch -> n: fills the list with new events and results */
 static int pump_l_take(lua_State *L)
 {
-    return fill_batch(L, to_receiver(L, "net.take", 2), 2, "net.take");
+    LuaPump *p = to_pump(L, "net.take");
+    if (!lua_istable(L, 2))
+        luaL_error(L, "net.take: batch must be a table (got %s)", luaL_typename(L, 2));
+    if (p->box.uses > 0)
+        luaL_error(L, "net.take: a batch is being delivered");
+    if (pump_take(p->pump) != PUMP_OK)
+        return luaL_error(L, "net.take: not enough memory");
+    pump_resume(p->pump);
+    lua_settop(L, 2);
+    return api_use_box(L, 1, hand_over);
 }
 
 /* self -> the number of its port */
@@ -239,7 +203,7 @@ static int net_parse_date(lua_State *L)
 /* ---- the module ---- */
 
 static const luaL_Reg pump_methods[] = {
-    {"submit", pump_l_submit},   {"poll", pump_l_poll},
+    {"submit", pump_l_submit},
     {"cancel", pump_l_cancel},   {"limit", pump_l_limit},
     {"pending", pump_l_pending}, {"stats", pump_l_stats},
     {"take", pump_l_take},       {"port", pump_l_port},

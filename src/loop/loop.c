@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "loop/parts.h"
@@ -21,9 +20,7 @@ static struct {
     bool woken; /* by loop_wake */
     uv_loop_t uv;
     uv_async_t wake;
-    uv_poll_t alarm; /* a timerfd, since libuv's timers count whole milliseconds */
-    int alarm_fd;
-    double alarm_ms; /* when it goes off; INFINITY: never */
+    uv_timer_t alarm; /* ends a wait */
     TAILQ_HEAD(, LoopPort) posted;
     int64_t ports; /* opened so far */
     LoopStats stats;
@@ -68,13 +65,9 @@ static void on_wake(uv_async_t *async)
     loop.woken = true;
 }
 
-static void on_alarm(uv_poll_t *alarm, int status, int events)
+static void on_alarm(uv_timer_t *alarm)
 {
-    uint64_t times;
-    (void)alarm, (void)status, (void)events;
-    loop.alarm_ms = INFINITY;
-    if (read(loop.alarm_fd, &times, sizeof times) < 0)
-        return; /* set again in the meantime */
+    (void)alarm;
 }
 
 static pid_t process_id; /* 0: not known */
@@ -98,20 +91,6 @@ pid_t loop_process_id(void)
     return process_id = getpid();
 }
 
-static int open_alarm(void)
-{
-    loop.alarm_ms = INFINITY;
-    loop.alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (loop.alarm_fd < 0)
-        return -errno;
-    int error = uv_poll_init(&loop.uv, &loop.alarm, loop.alarm_fd);
-    if (error == 0)
-        error = uv_poll_start(&loop.alarm, UV_READABLE, on_alarm);
-    if (error != 0)
-        close(loop.alarm_fd);
-    return error;
-}
-
 /* `wake` keeps the loop alive even without other handles. */
 static int open_loop(void)
 {
@@ -120,7 +99,7 @@ static int open_loop(void)
         return error;
     error = uv_async_init(&loop.uv, &loop.wake, on_wake);
     if (error == 0)
-        error = open_alarm();
+        error = uv_timer_init(&loop.uv, &loop.alarm);
     if (error != 0) {
         uv_walk(&loop.uv, (uv_walk_cb)uv_close, NULL);
         uv_run(&loop.uv, UV_RUN_NOWAIT);
@@ -187,19 +166,6 @@ size_t loop_take(int64_t *numbers, size_t capacity)
 
 /* ---- waiting ---- */
 
-static void set_alarm(double at_ms)
-{
-    struct itimerspec t = {0};
-    if (at_ms == loop.alarm_ms)
-        return;
-    loop.alarm_ms = at_ms;
-    if (at_ms < INFINITY) {
-        t.it_value.tv_sec = (time_t)(at_ms / 1e3);
-        t.it_value.tv_nsec = (long)((at_ms - (double)t.it_value.tv_sec * 1e3) * 1e6);
-    }
-    timerfd_settime(loop.alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
-}
-
 /* Runs one round of callbacks; false: there were none. */
 static bool step(uv_run_mode mode)
 {
@@ -208,18 +174,21 @@ static bool step(uv_run_mode mode)
     return loop.stats.callbacks != before;
 }
 
-static bool is_posted(const LoopPort *port)
+static bool is_posted(void)
 {
-    return port != NULL ? port->posted : !TAILQ_EMPTY(&loop.posted);
+    return !TAILQ_EMPTY(&loop.posted);
 }
 
-static void sleep_until(const LoopPort *port, double until)
+static void sleep_until(double until)
 {
-    while (!is_posted(port) && !loop.woken && loop_now_ms() < until) {
-        set_alarm(until);
+    while (!is_posted() && !loop.woken && loop_now_ms() < until) {
+        uv_update_time(&loop.uv);
+        if (until < INFINITY)
+            uv_timer_start(&loop.alarm, on_alarm, (uint64_t)ceil(until - loop_now_ms()), 0);
         loop.stats.waits++;
         step(UV_RUN_ONCE);
     }
+    uv_timer_stop(&loop.alarm);
 }
 
 /* Events come in bursts: runs callbacks while there are more, for up to GATHER_MS. */
@@ -237,7 +206,7 @@ void loop_hold(int change)
     holds += change;
 }
 
-int loop_wait(const LoopPort *port, double timeout_ms)
+int loop_wait(double timeout_ms)
 {
     if (holds > 0)
         return EDEADLK;
@@ -245,9 +214,9 @@ int loop_wait(const LoopPort *port, double timeout_ms)
         return errno;
     double until = timeout_ms < 0 ? INFINITY : loop_now_ms() + fmin(timeout_ms, 1e12);
     gather();
-    if (!is_posted(port) && timeout_ms != 0) {
-        sleep_until(port, until);
-        if (is_posted(port))
+    if (!is_posted() && timeout_ms != 0) {
+        sleep_until(until);
+        if (is_posted())
             gather();
     }
     loop.woken = false;

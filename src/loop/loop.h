@@ -89,10 +89,10 @@ size_t loop_take(int64_t *numbers, size_t capacity);
 
 /* ---- waiting ---- */
 
-/* Runs the callbacks of what is ready. If the port (NULL: any) is not posted then, waits until it
- * is, `timeout_ms` have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno
- * value if the loop cannot be opened or is held. */
-int loop_wait(const LoopPort *port, double timeout_ms);
+/* Runs the callbacks of what is ready. If no port is posted then, waits until one is, `timeout_ms`
+ * have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno value if the loop
+ * cannot be opened or is held. */
+int loop_wait(double timeout_ms);
 
 /* Makes loop_wait fail with EDEADLK, for +1, until as many calls with -1: what callbacks may free
  * is being read. */

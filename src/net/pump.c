@@ -156,13 +156,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
     return PUMP_OK;
 }
 
-/* ---- waiting, results, cancelling, numbers ---- */
-
-PumpStatus pump_wait(Pump *p, double timeout_ms)
-{
-    bool idle = timeout_ms < 0 && pump_pending(p) == 0;
-    return loop_wait(&p->port, idle ? 0 : timeout_ms) == 0 ? PUMP_OK : PUMP_NO_LOOP;
-}
+/* ---- results, cancelling, numbers ---- */
 
 /* The Lua code that reads what was taken may run the loop. What arrives then goes to other lists,
  * so that a call's events are read before its result. */

@@ -108,10 +108,6 @@ void pump_close(Pump *p);
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id);
 
-/* Runs the loop until there is something to take, `timeout_ms` have passed (< 0: no limit while
- * calls are pending), or loop_wake is called. Not needed where the loop runs anyway. */
-PumpStatus pump_wait(Pump *p, double timeout_ms);
-
 /* Takes new events and results; drops the events of the previous take. */
 PumpStatus pump_take(Pump *p);
 

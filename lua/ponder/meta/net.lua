@@ -3,8 +3,8 @@
 --- HTTP transport: one libcurl multi handle, many calls in flight, replies in batches.
 ---
 --- A pump sends requests and returns what arrived. It knows HTTP, server-sent events and JSON
---- lines, but not providers, retries or rate limits (see ponder.model). Only `Pump:poll` blocks,
---- and no Lua code runs inside a libcurl callback.
+--- lines, but not providers, retries or rate limits (see ponder.model). Nothing blocks, and
+--- no Lua code runs inside a libcurl callback.
 ---
 ---     local net = require "ponder.core.net"
 ---     local pump <close> = net.open()
@@ -13,7 +13,8 @@
 ---                              body = request, stream = "sse" }
 ---     local batch, calls = {}, { [id] = my_call }
 ---     while next(calls) do
----         local n = pump:poll(1000, batch)
+---         loop.wait()                       -- ponder.core.loop
+---         local n = pump:take(batch)
 ---         for i = 1, n, 3 do
 ---             local call, event, value = calls[batch[i]], batch[i + 1], batch[i + 2]
 ---             if not call then               -- cancelled while this batch was being read
@@ -44,7 +45,7 @@ local net = {}
 ---@field proxy? string
 
 --- Opens a pump. It belongs to the process that opened it: after a fork the child must open its
---- own. (There `poll` and `submit` raise, and closing releases nothing that the parent still uses.)
+--- own. (There `take` and `submit` raise, and closing releases nothing that the parent still uses.)
 ---@param opts? ponder.net.OpenOptions wrong types raise; numbers are brought into range
 ---@return ponder.net.Pump?
 ---@return string? message if libcurl cannot start or memory is short
@@ -112,7 +113,7 @@ function net.open(opts) end
 ---@class ponder.net.Pump
 local Pump = {}
 
---- Queues a call. It leaves the queue in a later `poll`, in order of submission for its host.
+--- Queues a call. It leaves the queue when the loop runs, in order of submission for its host.
 ---
 --- Redirects: 307 and 308 repeat the request; 301, 302 and 303 turn a POST into a GET. Only the
 --- headers `accept`, `content-type` and `user-agent` are sent to another scheme, host or port. From
@@ -123,28 +124,22 @@ local Pump = {}
 ---@return string? code `BAD_REQUEST` (not an http or https URL), `QUEUE_FULL`, `NO_MEMORY`
 function Pump:submit(opts) end
 
---- Runs the event loop until something arrives, an interruption (see ponder.task) or `timeout_ms`.
---- Fills `batch[1..n]` with groups of three and clears the rest of an earlier batch:
+--- Takes what has arrived: call it after the pump's port was posted. Fills `batch[1..n]` with groups
+--- of three and clears the rest of an earlier batch:
 ---
 ---     id, event name, data        one event of a stream; "message" when it had no name
 ---     id, false, Result           the call has ended; the id is free
 ---
 --- Events of one call come in order and before its result. A JSON line is an event named "message".
----@param timeout_ms? number 0 does not wait; nil waits without limit while calls are pending
 ---@param batch table a list to overwrite
 ---@return integer n slots filled, a multiple of 3
-function Pump:poll(timeout_ms, batch) end
-
---- Like `poll`, but does not wait: call it after the pump's port was posted.
----@param batch table
----@return integer n
 function Pump:take(batch) end
 
 --- The number of its port in ponder.core.loop, which is posted when there is something to take.
 ---@return integer
 function Pump:port() end
 
---- Drops a call, queued or in flight: its connection closes (HTTP/2: its stream), and no later poll
+--- Drops a call, queued or in flight: its connection closes (HTTP/2: its stream), and no later `take`
 --- returns anything of it. A batch that was already returned may still have its events.
 ---@param id integer
 ---@return boolean was_pending false if it had ended or never existed
