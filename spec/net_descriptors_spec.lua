@@ -110,8 +110,8 @@ describe("every operation without a descriptor", function()
         assert.equal(table.concat({ "store, new: new.db: cannot be created: " .. HINT,
             "store, read: there.db: cannot be read: " .. HINT,
             "store, asked about: there.db: cannot be read: " .. HINT,
-            "process: cannot start true: " .. HINT, "file: model.lua: " .. HINT,
-            "model: model.open: script:model.lua: model.lua: " .. HINT .. "\n" },
+            "process: cannot start true: " .. HINT, "file: model.lua: Too many open files",
+            "model: model.open: script:model.lua: model.lua: Too many open files\n" },
             "\n"), r.out)
     end)
 end)

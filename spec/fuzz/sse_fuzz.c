@@ -54,8 +54,7 @@ static void run(Run *r, const uint8_t *head, const uint8_t *bytes, size_t n, siz
     r->alloc = (Alloc){counted_alloc, &r->left};
     size_t max_line = head[1] < 8 ? 1 + head[1] : 1 << 16;
     size_t max_event = head[2] < 8 ? 1 + head[2] : 1 << 16;
-    sse_start(&r->reader, &r->alloc, head[0] & 1 ? SSE_JSON_LINES : SSE_EVENTS, max_line,
-              max_event);
+    sse_start(&r->reader, head[0] & 1 ? SSE_JSON_LINES : SSE_EVENTS, max_line, max_event);
     for (size_t at = 0; at < n; at += piece)
         feed(r, bytes + at, n - at < piece ? n - at : piece);
     r->status = sse_finish(&r->reader, &r->alloc, &r->events, 7);

@@ -11,12 +11,14 @@ local calls = {}
 ---@return integer n as of pump:take
 function calls.poll(pump, timeout_ms, batch)
     local limit = timeout_ms or (pump:pending() > 0 and math.huge or 0)
-    local deadline, n = loop.now() + limit / 1000, nil
-    repeat
+    local deadline = loop.now() + limit / 1000
+    while true do
         loop.wait(math.max(0, deadline - loop.now()))
-        n = pump:take(batch)
-    until n > 0 or loop.now() >= deadline
-    return n
+        local n = pump:take(batch)
+        if n > 0 or loop.now() >= deadline then
+            return n
+        end
+    end
 end
 
 ---Polls until nothing is pending.

@@ -32,7 +32,7 @@ static int new_reader(lua_State *L)
     Reader *r = lua_newuserdatauv(L, sizeof *r, 0);
     memset(r, 0, sizeof *r);
     r->alloc.fn = lua_getallocf(L, &r->alloc.ud);
-    sse_start(&r->reader, &r->alloc, format, (size_t)max_line, (size_t)max_event);
+    sse_start(&r->reader, format, (size_t)max_line, (size_t)max_event);
     luaL_setmetatable(L, READER);
     return 1;
 }

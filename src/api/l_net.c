@@ -14,9 +14,7 @@
 typedef struct LuaPump {
     Box box;
     Pump *pump;
-    Alloc alloc;
     CallLimits limits; /* defaults of a call */
-    Buffer headers;    /* of the request being submitted */
 } LuaPump;
 
 /* ---- pumps ---- */
@@ -53,9 +51,7 @@ static int push_failure(lua_State *L, PumpStatus status)
 
 static void close_pump(void *held)
 {
-    LuaPump *p = held;
-    pump_close(p->pump);
-    buffer_free(&p->headers, &p->alloc);
+    pump_close(((LuaPump *)held)->pump);
 }
 
 /* opts (table or nil) -> Pump */
@@ -63,26 +59,16 @@ static int net_open(lua_State *L)
 {
     lua_settop(L, 1);
     LuaPump *p = api_new_box(L, PUMP, sizeof *p, close_pump);
-    p->alloc = api_alloc(L);
+    Alloc alloc = api_alloc(L);
     NetOptions o;
     net_open_options(L, 1, &o);
     p->limits = o.request.limits;
-    PumpStatus status = pump_open(&p->alloc, &o.pump, &p->pump);
+    PumpStatus status = pump_open(&alloc, &o.pump, &p->pump);
     if (status != PUMP_OK)
         return push_failure(L, status);
     p->box.held = p;
     lua_settop(L, 2);
     return 1;
-}
-
-/* self, opts on the stack */
-static PumpStatus submit(lua_State *L, int64_t *id)
-{
-    LuaPump *p = to_pump(L, "net.submit");
-    NetOptions o = {.request.limits = p->limits};
-    if (!net_submit_options(L, 2, &o, &p->headers, &p->alloc))
-        return PUMP_NO_MEMORY;
-    return pump_submit(p->pump, &o.request, id);
 }
 
 /* self, opts -> id | nil, message, code */
@@ -91,11 +77,13 @@ static int pump_l_submit(lua_State *L)
     int64_t id;
     offline_refuse(L, "net.submit");
     lua_settop(L, 2);
-    PumpStatus status = submit(L, &id);
+    NetOptions o = {.request.limits = to_pump(L, "net.submit")->limits};
+    net_submit_options(L, 2, &o);
+    LuaPump *p = to_pump(L, "net.submit"); /* a finalizer may have closed it */
+    PumpStatus status = pump_submit(p->pump, &o.request, &id);
     if (status == PUMP_NO_MEMORY) { /* retry after a collection, as Lua does */
-        lua_settop(L, 2);
         lua_gc(L, LUA_GCCOLLECT);
-        status = submit(L, &id);
+        status = pump_submit(to_pump(L, "net.submit")->pump, &o.request, &id);
     }
     if (status != PUMP_OK)
         return push_failure(L, status);
@@ -203,11 +191,9 @@ static int net_parse_date(lua_State *L)
 /* ---- the module ---- */
 
 static const luaL_Reg pump_methods[] = {
-    {"submit", pump_l_submit},
-    {"cancel", pump_l_cancel},   {"limit", pump_l_limit},
-    {"pending", pump_l_pending}, {"stats", pump_l_stats},
-    {"take", pump_l_take},       {"port", pump_l_port},
-    {"close", api_close},        {NULL, NULL},
+    {"submit", pump_l_submit},   {"cancel", pump_l_cancel}, {"limit", pump_l_limit},
+    {"pending", pump_l_pending}, {"stats", pump_l_stats},   {"take", pump_l_take},
+    {"port", pump_l_port},       {"close", api_close},      {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

@@ -1,7 +1,6 @@
 /* net_tables.c -- see net_tables.h. */
 #include "api/net_tables.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -29,52 +28,30 @@ static bool is_header_value(const char *s, size_t n)
     return true;
 }
 
-/* Appends "name: value" NUL. To libcurl "name;" is a header without a value. */
-static bool put_header(Buffer *b, const Alloc *a, const char *name, size_t name_size,
-                       const char *value, size_t size)
+/* Pushes the table at `index`, names to strings or numbers, as lines "name: value" NUL. To libcurl
+ * "name;" is a header without a value. Errors do not show values: they may be keys. */
+static void push_headers(lua_State *L, int index)
 {
-    return buffer_append(b, a, name, name_size) &&
-           buffer_append(b, a, size > 0 ? ": " : ";", size > 0 ? 2 : 1) &&
-           buffer_append(b, a, value, size) && buffer_append(b, a, "", 1);
-}
-
-enum { NUMBER_SIZE = 48 };
-
-/* The string or number on top of the stack. Converting it in place could run the collector, and a
- * finalizer could remove strings from the table. */
-static const char *header_text(lua_State *L, char digits[NUMBER_SIZE], size_t *size)
-{
-    if (lua_type(L, -1) == LUA_TSTRING)
-        return lua_tolstring(L, -1, size);
-    int n = lua_isinteger(L, -1)
-                ? snprintf(digits, NUMBER_SIZE, LUA_INTEGER_FMT, lua_tointeger(L, -1))
-                : snprintf(digits, NUMBER_SIZE, "%.14g", lua_tonumber(L, -1));
-    *size = (size_t)n;
-    return digits;
-}
-
-/* The table at `index`: names to strings or numbers. Errors do not show values: they may be keys.
- */
-static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, const Alloc *a)
-{
+    int lines = 0;
     if (!lua_istable(L, index))
-        luaL_error(L, "%s: headers must be a table (got %s)", where, luaL_typename(L, index));
-    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-        size_t name_size = 0, size;
+        luaL_error(L, "net.submit: headers must be a table (got %s)", luaL_typename(L, index));
+    for (lua_pushnil(L); lua_next(L, index) != 0; lines++) {
+        size_t name_size, size;
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &name_size) : NULL;
         if (name == NULL || !is_token(name, name_size))
-            luaL_error(L, "%s: headers has an invalid header name", where);
-        if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER)
-            luaL_error(L, "%s: headers[\"%s\"] must be a string or a number (got %s)", where, name,
+            luaL_error(L, "net.submit: headers has an invalid header name");
+        const char *value = lua_tolstring(L, -1, &size); /* a copy: the table keeps its number */
+        if (value == NULL)
+            luaL_error(L, "net.submit: headers[\"%s\"] must be a string or a number (got %s)", name,
                        luaL_typename(L, -1));
-        char digits[NUMBER_SIZE];
-        const char *value = header_text(L, digits, &size);
         if (!is_header_value(value, size))
-            luaL_error(L, "%s: headers[\"%s\"] must not contain a line break or NUL", where, name);
-        if (!put_header(b, a, name, name_size, value, size))
-            return false;
+            luaL_error(L, "net.submit: headers[\"%s\"] must not contain a line break or NUL", name);
+        luaL_checkstack(L, LUA_MINSTACK, "headers");
+        lua_pushfstring(L, "%s%s%s%c", name, size > 0 ? ": " : ";", value, '\0');
+        lua_replace(L, -2);
+        lua_insert(L, -2); /* below the name */
     }
-    return true;
+    lua_concat(L, lines);
 }
 
 /* ---- whole tables ---- */
@@ -119,10 +96,9 @@ static bool is_method(const char *s)
     return n <= 16 && is_token(s, n);
 }
 
-bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, const Alloc *a)
+void net_submit_options(lua_State *L, int arg, NetOptions *o)
 {
     Request *r = &o->request;
-    headers->size = 0;
     luaL_checktype(L, arg, LUA_TTABLE);
     api_read_string(L, arg, "url", &r->url);
     if (r->url == NULL)
@@ -139,17 +115,15 @@ bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, c
     r->body = lua_tolstring(L, -1, &r->body_size);
     const char *stream = NULL;
     api_read_string(L, arg, "stream", &stream);
-    r->stream = stream == NULL                   ? SSE_NONE
+    r->stream = stream == NULL                  ? SSE_NONE
                 : strcmp(stream, "ndjson") == 0 ? SSE_JSON_LINES
                                                 : SSE_EVENTS;
     if (r->stream == SSE_EVENTS && strcmp(stream, "sse") != 0)
         luaL_error(L, "net.submit: stream must be \"sse\" or \"ndjson\" (got %s)", stream);
-    if (lua_getfield(L, arg, "headers") != LUA_TNIL &&
-        !read_headers(L, lua_gettop(L), "net.submit", headers, a))
-        return false;
-    r->headers = headers->data;
-    r->headers_size = headers->size;
-    return true;
+    if (lua_getfield(L, arg, "headers") != LUA_TNIL) {
+        push_headers(L, lua_gettop(L));
+        r->headers = lua_tolstring(L, -1, &r->headers_size);
+    }
 }
 
 /* ---- batches ---- */

@@ -18,9 +18,8 @@ typedef struct NetOptions {
 /* Defaults, and the options of net.open in the table at `arg` (or nil). */
 void net_open_options(lua_State *L, int arg, NetOptions *o);
 
-/* Options of a call, over the defaults in `o`. Header lines go to the caller's `headers`. False:
- * out of memory. */
-bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, const Alloc *a);
+/* Options of a call, over the defaults in `o`. */
+void net_submit_options(lua_State *L, int arg, NetOptions *o);
 
 /* ---- batches: each function takes the number of filled slots and returns the new one ---- */
 

@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-enum {
-    KEEP_LINE = 64 * 1024,        /* bytes of a buffer reused for the next stream */
-    KEEP_BATCH = 4 * 1024 * 1024, /* bytes of a list reused for the next batch */
-};
+enum { KEEP_BATCH = 4 * 1024 * 1024 /* bytes of a list reused for the next batch */ };
 
 static const char DEFAULT_NAME[] = "message";
 static const char DONE[] = "[DONE]";
@@ -230,23 +227,12 @@ SseStatus sse_finish(SseReader *r, const Alloc *a, EventList *out, int64_t sourc
     return r->status;
 }
 
-void sse_start(SseReader *r, const Alloc *a, SseFormat format, size_t max_line, size_t max_event)
+void sse_start(SseReader *r, SseFormat format, size_t max_line, size_t max_event)
 {
-    Buffer line = r->line, name = r->name, data = r->data, id = r->id, last_id = r->last_id;
-    buffer_reset(&line, a, KEEP_LINE);
-    buffer_reset(&name, a, KEEP_LINE);
-    buffer_reset(&data, a, KEEP_LINE);
-    buffer_reset(&id, a, KEEP_LINE);
-    buffer_reset(&last_id, a, KEEP_LINE);
     *r = (SseReader){.format = format,
                      .max_line = max_line,
                      .max_event = max_event,
                      .first_line = true,
-                     .line = line,
-                     .name = name,
-                     .data = data,
-                     .id = id,
-                     .last_id = last_id,
                      .retry_ms = -1};
 }
 

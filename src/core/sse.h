@@ -60,8 +60,8 @@ typedef struct SseReader {
     int64_t retry_ms;   /* the server's reconnection time; -1: not given */
 } SseReader;
 
-/* Starts a new stream, reusing the memory of the last one. A new reader is all zeros. */
-void sse_start(SseReader *r, const Alloc *a, SseFormat format, size_t max_line, size_t max_event);
+/* Starts a stream: a reader is all zeros before, and after sse_free. */
+void sse_start(SseReader *r, SseFormat format, size_t max_line, size_t max_event);
 
 /* Reads `n` bytes and appends whole events to `out`. Does nothing after [DONE] or a failure. */
 SseStatus sse_feed(SseReader *r, const Alloc *a, const char *bytes, size_t n, EventList *out,

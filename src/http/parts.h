@@ -47,7 +47,6 @@ typedef struct Request {
     bool is_early;   /* Lua has it before its body has ended */
     bool is_at_head; /* as soon as its headers had arrived: libmicrohttpd shows these again */
     bool is_gone;    /* its client went away, and that was queued */
-    bool is_slow;    /* the watch timer has found it once */
     HttpRequest shown;
     Buffer text; /* method NUL path NUL */
     Buffer query, headers, body;
@@ -73,8 +72,6 @@ struct HttpServer {
     LoopHandle *watch;
     LoopHandle *run_timer;      /* when libmicrohttpd wants to run again */
     LoopHandle *deadline_timer; /* once a second while there are peers */
-    LoopHandle *watch_timer;    /* when to start watching the clients of slow requests */
-    bool watching;              /* that timer is set */
     LIST_HEAD(, Peer) peers;
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
     VEC(uint32_t) free_slots;
@@ -90,7 +87,6 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, co
                                 size_t *upload_data_size, void **con_cls);
 void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
                        enum MHD_RequestTerminationCode how);
-void http_on_watch_due(void *server);
 Peer *http_peer_of(struct MHD_Connection *connection);
 
 /* The request, or NULL once it has ended. */

@@ -3,7 +3,7 @@
  *
  * While Lua works on a request its connection is suspended: libmicrohttpd ignores it until it is
  * resumed, then calls back again. It does not notice then that the client has disconnected, so we
- * watch the descriptor, unless the answer arrives within WATCH_EVERY_MS, as most do.
+ * watch the descriptor.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,6 @@
 #include "http/parts.h"
 
 enum {
-    WATCH_EVERY_MS = 10,
     SLOT_BITS = 32,
     PAIRS_ROOM = 512 /* bytes: the headers of most requests need no more */
 };
@@ -136,37 +135,6 @@ static void on_readable(void *request, int fd, int events)
     }
     http_tell_gone(r);
     http_fail(r);
-}
-
-static void watch_soon(HttpServer *s)
-{
-    if (!s->watching)
-        loop_timer_set(s->watch_timer, WATCH_EVERY_MS);
-    s->watching = true;
-}
-
-static bool is_unwatched(const Request *r)
-{
-    return r != NULL && r->watch == NULL &&
-           (r->state == REQUEST_TAKEN || r->state == REQUEST_QUEUED ||
-            r->state == REQUEST_STREAMING);
-}
-
-/* Watches the requests that it finds for the second time. */
-void http_on_watch_due(void *server)
-{
-    HttpServer *s = server;
-    s->watching = false;
-    for (size_t i = 0; i < s->slots.count; i++) {
-        Request *r = s->slots.items[i];
-        if (!is_unwatched(r))
-            continue;
-        if (r->is_slow)
-            r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
-        else
-            watch_soon(s);
-        r->is_slow = true;
-    }
 }
 
 void http_resume(Request *r)
@@ -378,7 +346,7 @@ static bool hand_over(Request *r)
     r->peer->deadline_ms = INFINITY;
     r->suspended = true;
     MHD_suspend_connection(r->connection);
-    watch_soon(s);
+    r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
     return true;
 }
 

@@ -177,11 +177,10 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     loop_port_open(&s->port);
     s->run_timer = loop_timer(on_run_due, s);
     s->deadline_timer = loop_timer(on_deadlines_due, s);
-    s->watch_timer = loop_timer(http_on_watch_due, s);
     if (options->keys != NULL)
         s->keys = alloc_copy(alloc, options->keys, strlen(options->keys) + 1);
     if ((options->keys != NULL && s->keys == NULL) || s->run_timer == NULL ||
-        s->deadline_timer == NULL || s->watch_timer == NULL || !start_daemon(s)) {
+        s->deadline_timer == NULL || !start_daemon(s)) {
         if (s->daemon == NULL)
             close(options->listen_fd);
         http_close(s);
@@ -211,7 +210,6 @@ void http_close(HttpServer *s)
             http_free_request(s->slots.items[i]);
     loop_end(s->run_timer);
     loop_end(s->deadline_timer);
-    loop_end(s->watch_timer);
     loop_unpost(&s->port);
     vec_free(&s->slots, &s->alloc);
     vec_free(&s->free_slots, &s->alloc);

@@ -8,28 +8,7 @@
 
 #include "net/parts.h"
 
-/* ---- transfers: spare, active, ended ---- */
-
-static Transfer *take_spare(Pump *p)
-{
-    Transfer *t = TAILQ_FIRST(&p->spare);
-    if (t == NULL)
-        return transfer_new(p);
-    TAILQ_REMOVE(&p->spare, t, link);
-    p->spare_count--;
-    return t;
-}
-
-void flow_spare(Pump *p, Transfer *t)
-{
-    t->call = NULL;
-    if (p->spare_count >= (size_t)p->max_total) {
-        transfer_free(t);
-        return;
-    }
-    TAILQ_INSERT_HEAD(&p->spare, t, link);
-    p->spare_count++;
-}
+/* ---- transfers: active, ended ---- */
 
 void flow_retire(Pump *p, Transfer *t)
 {
@@ -53,17 +32,16 @@ void flow_end(Pump *p, Transfer *t)
 /* Starts the first call of a host's queue. False: out of memory for a transfer. */
 static bool start_call(Pump *p, NetHost *h, double now)
 {
-    Transfer *t = take_spare(p);
+    Call *c = TAILQ_FIRST(&h->queue);
+    Transfer *t = transfer_new(p, c, now);
     if (t == NULL)
         return false;
-    Call *c = TAILQ_FIRST(&h->queue);
     TAILQ_REMOVE(&h->queue, c, queued);
     h->in_flight++;
     p->stats.queued--;
     p->stats.in_flight++;
-    bool begun = transfer_begin(t, c, now);
     TAILQ_INSERT_HEAD(&p->active, t, link);
-    if (!begun || curl_multi_add_handle(p->multi, t->easy) != CURLM_OK) {
+    if (!transfer_begin(t, now) || curl_multi_add_handle(p->multi, t->easy) != CURLM_OK) {
         reply_fail(t, "NO_MEMORY", "not enough memory to send the request");
         flow_end(p, t);
     } else {
@@ -144,22 +122,6 @@ static void check_times(Pump *p)
     }
 }
 
-/* Ends calls whose sockets the loop could not watch: they would wait forever. */
-static void end_unwatched(Pump *p)
-{
-    if (!p->any_unwatched)
-        return;
-    p->any_unwatched = false;
-    for (Transfer *t = TAILQ_FIRST(&p->active), *next; t != NULL; t = next) {
-        next = TAILQ_NEXT(t, link);
-        if (!t->unwatched)
-            continue;
-        transfer_measure(t, loop_now_ms());
-        reply_fail(t, "NO_MEMORY", "the system cannot watch more sockets");
-        flow_end(p, t);
-    }
-}
-
 static bool can_start(const Pump *p)
 {
     if (p->no_memory || p->stats.queued == 0 || p->stats.in_flight >= p->max_total)
@@ -178,7 +140,6 @@ void flow_schedule(Pump *p)
 
 void flow_settle(Pump *p, CURLMcode code)
 {
-    end_unwatched(p);
     p->no_memory = !start_calls(p) || code == CURLM_OUT_OF_MEMORY || p->no_memory;
     if (p->events.count > 0 || !TAILQ_EMPTY(&p->ended) || p->no_memory)
         loop_post(&p->port);
@@ -220,36 +181,23 @@ static void on_ready(void *pump, int fd, int events)
     flow_settle(p, code);
 }
 
-/* If on_change returned an error, libcurl would abort all transfers: only this one ends instead. */
-static void lose_socket(Pump *p, CURL *easy)
-{
-    char *private = NULL;
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
-    if (private != NULL)
-        ((Transfer *)(void *)private)->unwatched = p->any_unwatched = true;
-}
-
 static int events_of(int what)
 {
     return (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
 }
 
-/* libcurl wants to watch a socket for other events. */
+/* libcurl wants to watch a socket for other events. If a watch fails, the call times out. */
 static int on_change(CURL *easy, curl_socket_t fd, int what, void *pump, void *known)
 {
     Pump *p = pump;
-    LoopHandle *w = known;
+    (void)easy;
     if (what == CURL_POLL_REMOVE) {
-        loop_end(w);
+        loop_end(known);
         curl_multi_assign(p->multi, fd, NULL);
-    } else if (w != NULL) {
-        if (loop_watch_for(w, events_of(what)) != 0)
-            lose_socket(p, easy);
+    } else if (known != NULL) {
+        loop_watch_for(known, events_of(what));
     } else {
-        w = loop_watch(fd, events_of(what), on_ready, p);
-        curl_multi_assign(p->multi, fd, w);
-        if (w == NULL)
-            lose_socket(p, easy);
+        curl_multi_assign(p->multi, fd, loop_watch(fd, events_of(what), on_ready, p));
     }
     return 0;
 }

@@ -38,19 +38,6 @@ bool origin_of(const char *url, char out[ORIGIN_SIZE])
     return ok;
 }
 
-const char *host_origin(Pump *p, const char *url)
-{
-    size_t size = strlen(url) + 1;
-    if (size > 1 && strcmp(url, p->last_url) == 0)
-        return p->last_origin;
-    p->last_url[0] = '\0';
-    if (!origin_of(url, p->last_origin))
-        return NULL;
-    if (size <= sizeof p->last_url)
-        memcpy(p->last_url, url, size);
-    return p->last_origin;
-}
-
 static NetHost *host_new(Pump *p, const char *origin)
 {
     NetHost *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);

@@ -59,13 +59,10 @@ struct NetHost {
     TAILQ_HEAD(, Call) queue;
 };
 
-enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256, BUCKETS = 4096 };
+enum { ORIGIN_SIZE = 320, BUCKETS = 4096 };
 
-/* Writes the origin of an http or https URL. */
+/* Writes the origin of a URL; false: not an http or https URL. */
 bool origin_of(const char *url, char out[ORIGIN_SIZE]);
-
-/* The same, cached for the last URL; NULL: not an http or https URL. */
-const char *host_origin(Pump *p, const char *url);
 
 NetHost *host_get(Pump *p, const char *origin);
 void host_drop_if_idle(Pump *p, NetHost *h);
@@ -87,7 +84,6 @@ struct Transfer {
     bool sent; /* the request has begun to go out */
     bool in_headers;
     bool paused;
-    bool unwatched;     /* a socket could not be watched */
     bool no_descriptor; /* a socket could not be opened for want of descriptors */
     bool stream_type, json_type, html_type; /* what content-type says */
     bool has_location;
@@ -113,11 +109,14 @@ void reply_fail_size(Transfer *t);
 
 /* ---- transfer.c: one easy handle ---- */
 
-Transfer *transfer_new(Pump *p);
+/* A transfer of the call; NULL: out of memory. */
+Transfer *transfer_new(Pump *p, Call *c, double now);
+
+/* Frees the call, too. */
 void transfer_free(Transfer *t);
 
-/* Sets the easy handle's options for a call. False: libcurl refuses one. */
-bool transfer_begin(Transfer *t, Call *c, double now);
+/* Sets the easy handle's options for the call. False: libcurl refuses one. */
+bool transfer_begin(Transfer *t, double now);
 
 /* Fills in the result when libcurl is done. True: it follows a redirect instead. */
 bool transfer_end(Transfer *t, CURLcode code, double now);
@@ -135,9 +134,6 @@ double transfer_due(const Transfer *t);
 
 /* Opens libcurl's multi handle. False: out of memory. */
 bool flow_open(Pump *p);
-
-/* Keeps a transfer without a call for reuse. */
-void flow_spare(Pump *p, Transfer *t);
 
 /* Removes a transfer from those in flight: without, and with a result to take. */
 void flow_retire(Pump *p, Transfer *t);
@@ -165,13 +161,11 @@ struct Pump {
     double next_check; /* no transfer is due before this time */
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
-    char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
     Call *buckets[BUCKETS];
-    TransferList active, spare;
+    TransferList active;
     TransferList ended, taken; /* in order of completion; by pump_take, and not dropped yet */
-    size_t spare_count;
     int64_t max_total; /* calls in flight, as far as descriptors allow */
-    bool any_paused, any_unwatched;
+    bool any_paused;
     bool no_memory; /* for the next pump_take to report */
     EventList events, taken_events;
     int64_t last_id;

@@ -62,7 +62,6 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
         return PUMP_NO_MEMORY;
     *p = (Pump){.alloc = *alloc, .next_check = INFINITY, .curl_due = INFINITY};
     TAILQ_INIT(&p->active);
-    TAILQ_INIT(&p->spare);
     TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
@@ -87,7 +86,6 @@ static void free_transfers(Pump *p, TransferList *list)
     for (Transfer *t = TAILQ_FIRST(list), *next; t != NULL; t = next) {
         next = TAILQ_NEXT(t, link);
         curl_multi_remove_handle(p->multi, t->easy); /* an error if it is not in it */
-        call_free(&p->alloc, t->call);
         transfer_free(t);
     }
 }
@@ -99,7 +97,6 @@ void pump_close(Pump *p)
     free_transfers(p, &p->active);
     free_transfers(p, &p->ended);
     free_transfers(p, &p->taken);
-    free_transfers(p, &p->spare);
     curl_multi_cleanup(p->multi);
     loop_end(p->timer);
     loop_unpost(&p->port);
@@ -118,8 +115,8 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 {
     if (p->stats.queued >= p->options.max_queued)
         return PUMP_QUEUE_FULL;
-    const char *origin = host_origin(p, request->url);
-    if (origin == NULL)
+    char origin[ORIGIN_SIZE];
+    if (!origin_of(request->url, origin))
         return PUMP_BAD_URL;
     Request r = *request;
     r.ca_file = r.ca_file != NULL ? r.ca_file : p->ca_file;
@@ -144,8 +141,8 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 
 PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
 {
-    const char *origin = host_origin(p, url);
-    if (origin == NULL)
+    char origin[ORIGIN_SIZE];
+    if (!origin_of(url, origin))
         return PUMP_BAD_URL;
     NetHost *h = host_get(p, origin);
     if (h == NULL)
@@ -190,8 +187,7 @@ void pump_drop_result(Pump *p)
     Transfer *t = TAILQ_FIRST(&p->taken);
     TAILQ_REMOVE(&p->taken, t, link);
     p->stats.completed++;
-    call_free(&p->alloc, t->call);
-    flow_spare(p, t);
+    transfer_free(t);
 }
 
 /* libcurl delivers what it has buffered at once, which may pause a transfer again. */
@@ -236,14 +232,14 @@ bool pump_cancel(Pump *p, int64_t id)
         TAILQ_REMOVE(&h->queue, c, queued);
         p->stats.queued--;
         host_drop_if_idle(p, h);
+        call_free(&p->alloc, c);
     } else {
         Transfer *t = c->transfer;
         transfer_measure(t, loop_now_ms());
         flow_retire(p, t);
-        flow_spare(p, t);
+        transfer_free(t);
         flow_schedule(p);
     }
-    call_free(&p->alloc, c);
     return true;
 }
 

@@ -8,22 +8,30 @@
 #include "net/parts.h"
 
 enum {
-    KEEP_BODY = 64 * 1024, /* bytes of a buffer reused for the next call */
-    KEEP_HEADERS = 4 * 1024,
     FEW_DESCRIPTORS = 4, /* needed for a lookup and a connection */
     DONE_GRACE_MS = 250, /* after [DONE], for the reply to end so that the connection is reused */
 };
 
-Transfer *transfer_new(Pump *p)
+Transfer *transfer_new(Pump *p, Call *c, double now)
 {
     Transfer *t = alloc_resize(&p->alloc, NULL, 0, sizeof *t);
     if (t == NULL)
         return NULL;
-    *t = (Transfer){.pump = p, .easy = curl_easy_init()};
+    *t = (Transfer){.pump = p,
+                    .easy = curl_easy_init(),
+                    .call = c,
+                    .started = now,
+                    .beat = now,
+                    .result = {.id = c->id,
+                               .first_byte_ms = -1,
+                               .first_event_ms = -1,
+                               .queue_ms = now - c->submitted}};
     if (t->easy == NULL) {
         alloc_free(&p->alloc, t, sizeof *t);
         return NULL;
     }
+    c->transfer = t;
+    memcpy(t->origin, c->host->origin, c->host->origin_size);
     return t;
 }
 
@@ -31,6 +39,7 @@ void transfer_free(Transfer *t)
 {
     const Alloc *a = &t->pump->alloc;
     curl_easy_cleanup(t->easy);
+    call_free(a, t->call);
     sse_free(&t->reader, a);
     buffer_free(&t->result.headers, a);
     buffer_free(&t->result.body, a);
@@ -165,35 +174,21 @@ static bool set_options(Transfer *t, const char *url, double now)
 static void forget_reply(Transfer *t)
 {
     const CallLimits *l = &t->call->limits;
-    const Alloc *a = &t->pump->alloc;
     t->mode = BODY_UNKNOWN;
     t->sent = t->no_descriptor = false;
     t->in_headers = false;
     t->received = 0;
     t->done_at = 0;
     t->curl_error[0] = '\0';
-    buffer_reset(&t->result.headers, a, KEEP_HEADERS);
-    buffer_reset(&t->result.body, a, KEEP_BODY);
-    sse_start(&t->reader, a, t->call->stream, (size_t)l->max_line_bytes,
-              (size_t)l->max_event_bytes);
+    t->result.headers.size = t->result.body.size = 0;
+    sse_free(&t->reader, &t->pump->alloc);
+    sse_start(&t->reader, t->call->stream, (size_t)l->max_line_bytes, (size_t)l->max_event_bytes);
 }
 
-bool transfer_begin(Transfer *t, Call *c, double now)
+bool transfer_begin(Transfer *t, double now)
 {
-    Buffer headers = t->result.headers, body = t->result.body;
-    t->result = (Result){.id = c->id,
-                         .headers = headers,
-                         .body = body,
-                         .first_byte_ms = -1,
-                         .first_event_ms = -1,
-                         .queue_ms = now - c->submitted};
-    t->call = c;
-    c->transfer = t;
-    t->started = t->beat = now;
-    t->paused = t->unwatched = false;
-    memcpy(t->origin, c->host->origin, c->host->origin_size);
     forget_reply(t);
-    return set_options(t, c->url, now);
+    return set_options(t, t->call->url, now);
 }
 
 double transfer_due(const Transfer *t)
