@@ -108,7 +108,10 @@ local IN_USE = {
         confine.start = start
         local asked = string.pack("<I8i8s4", 8 << 20, 1000, "return 'a', ('x'):rep(50), b")
             .. program.encode({ { b = "b" } }, 1)
-        return function() return child:ask(asked, 60, 1000) end, child]],
+        return function()
+            assert(child:send(asked, 60))
+            return child:receive(60, 1000)
+        end, child]],
 }
 
 local dir, redis

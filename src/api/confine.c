@@ -267,8 +267,9 @@ static int await(int fd, short events, double deadline)
     return stops ? EINTR : ready == 0 ? ETIMEDOUT : 0;
 }
 
-static int transfer(int fd, char *at, size_t n, bool out, double deadline)
+int confine_transfer(int fd, void *bytes, size_t n, bool out, double deadline)
 {
+    char *at = bytes;
     while (n > 0) {
         ssize_t done =
             out ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
@@ -283,16 +284,6 @@ static int transfer(int fd, char *at, size_t n, bool out, double deadline)
             return error;
     }
     return 0;
-}
-
-int confine_send(int fd, const void *bytes, size_t n, double deadline)
-{
-    return transfer(fd, (char *)(size_t)bytes, n, true, deadline);
-}
-
-int confine_receive(int fd, void *bytes, size_t n, double deadline)
-{
-    return transfer(fd, bytes, n, false, deadline);
 }
 
 void confine_await(pid_t pid, double seconds)

@@ -35,11 +35,10 @@ int confine_fork(void (*run)(void *arg), void *arg, pid_t *pid, int *fd);
 /* A function for confine_fork: executes this program, without an environment. */
 void confine_execute(void *unused);
 
-/* Send or receive exactly `n` bytes, until the run is asked to stop (task_stop.h) or `deadline` (of
- * loop_now; 0: none). Return 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or another errno
- * value. */
-int confine_send(int fd, const void *bytes, size_t n, double deadline);
-int confine_receive(int fd, void *bytes, size_t n, double deadline);
+/* Sends (`out`) or receives exactly `n` bytes, until the run is asked to stop (task_stop.h) or
+ * `deadline` (of loop_now; 0: none). Returns 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or
+ * another errno value. */
+int confine_transfer(int fd, void *bytes, size_t n, bool out, double deadline);
 
 /* Waits until the process, which is a child of this one, has ended, for `seconds` at most. */
 void confine_await(pid_t pid, double seconds);

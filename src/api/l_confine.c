@@ -48,8 +48,8 @@ static int send_message(int fd, const char *text, size_t size, double deadline)
     uint32_t length = (uint32_t)size;
     if (length != size)
         return EMSGSIZE;
-    int error = confine_send(fd, &length, sizeof length, deadline);
-    return error != 0 ? error : confine_send(fd, text, size, deadline);
+    int error = confine_transfer(fd, &length, sizeof length, true, deadline);
+    return error != 0 ? error : confine_transfer(fd, (char *)(size_t)text, size, true, deadline);
 }
 
 /* Pushes it if there is no error. */
@@ -57,11 +57,11 @@ static int receive_message(lua_State *L, int fd, double deadline, lua_Integer ma
 {
     uint32_t length;
     luaL_Buffer buffer;
-    int error = confine_receive(fd, &length, sizeof length, deadline);
+    int error = confine_transfer(fd, &length, sizeof length, false, deadline);
     if (error != 0 || length > max)
         return error != 0 ? error : EMSGSIZE;
     char *bytes = luaL_buffinitsize(L, &buffer, length);
-    error = confine_receive(fd, bytes, length, deadline);
+    error = confine_transfer(fd, bytes, length, false, deadline);
     if (error == 0)
         luaL_pushresultsize(&buffer, length);
     return error;
@@ -103,36 +103,15 @@ static int child_send(lua_State *L)
 static int receive(lua_State *L)
 {
     const Child *child = api_held(L);
-    return end_message(L, receive_message(L, child->fd, deadline_in(L, 2), MAX_MESSAGE), false);
+    lua_Integer max = luaL_optinteger(L, 3, MAX_MESSAGE);
+    return end_message(L, receive_message(L, child->fd, deadline_in(L, 2), max), false);
 }
 
-/* child:receive([seconds]) -> message | nil, "TIMEOUT" or another message */
+/* child:receive([seconds, max_bytes]) -> message | nil, "TIMEOUT" or another message */
 static int child_receive(lua_State *L)
 {
     api_check_box(L, CLASS, "process");
     return api_use_box(L, 1, receive);
-}
-
-static int ask(lua_State *L)
-{
-    size_t size;
-    Child *child = api_held(L);
-    const char *text = luaL_checklstring(L, 2, &size);
-    double deadline = deadline_in(L, 3);
-    int error = send_message(child->fd, text, size, deadline);
-    if (error == 0)
-        error = receive_message(L, child->fd, deadline, luaL_checkinteger(L, 4));
-    if (error != 0)
-        api_empty_box(&child->box); /* closed after this use */
-    return end_message(L, error, false);
-}
-
-/* child:ask(message, seconds, max_bytes) -> reply | nil, "TIMEOUT", "TOO_LARGE" or another message;
- * without a reply, the child is ended */
-static int child_ask(lua_State *L)
-{
-    api_check_box(L, CLASS, "process");
-    return api_use_box(L, 1, ask);
 }
 
 /* Kills the child; returns its wait status, or -1. */
@@ -401,10 +380,10 @@ static void serve_programs(void *made)
     uint32_t length;
     if (confine_enter(0, 0) != 0)
         return;
-    while (confine_receive(CONFINE_FD, &length, sizeof length, 0) == 0) {
+    while (confine_transfer(CONFINE_FD, &length, sizeof length, false, 0) == 0) {
         char *bytes = malloc(length);
         if (bytes == NULL || length < sizeof(uint64_t) ||
-            confine_receive(CONFINE_FD, bytes, length, 0) != 0)
+            confine_transfer(CONFINE_FD, bytes, length, false, 0) != 0)
             return;
         serve(made, bytes, length);
         free(bytes);
@@ -434,9 +413,11 @@ PONDER_MODULE(luaopen_ponder_core_confine)
         {"enter", confine_l_enter},     {"leave", confine_l_leave}, {"missing", confine_l_missing},
         {"receive", confine_l_receive}, {"send", confine_l_send},   {"serve", confine_l_serve},
         {"spawn", confine_l_spawn},     {"start", confine_l_start}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"ask", child_ask},         {"kill", api_close},
-                                       {"receive", child_receive}, {"send", child_send},
-                                       {"why", child_why},         {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"kill", api_close},
+                                       {"receive", child_receive},
+                                       {"send", child_send},
+                                       {"why", child_why},
+                                       {NULL, NULL}};
     api_new_class(L, CLASS, methods);
     luaL_newlib(L, functions);
     return 1;

@@ -5,6 +5,7 @@
 ---     results <-- room, bytes     <---- results as bytes, or why there are none
 
 local confine = require "ponder.core.confine"
+local loop = require "ponder.core.loop"
 local task = require "ponder.task"
 
 local dump = string.dump -- under --untrusted it is removed, and the parent performs programs
@@ -255,14 +256,20 @@ function program.perform(payload, memory_mb, seconds, max_bytes, apart)
     elseif not child then
         child, message = confine.start(dump(make))
     end
+    local _ <close> = setmetatable({}, { __close = function() -- also if a stop is raised
+        if child and idle ~= child then
+            child:kill()
+        end
+    end })
     if not message then
-        reply, message = child:ask(string.pack("<I8", memory_mb << 20) .. payload, seconds,
-            max_bytes)
+        local deadline, sent = loop.now() + seconds, nil
+        sent, message = child:send(string.pack("<I8", memory_mb << 20) .. payload, seconds)
+        if sent then
+            reply, message = child:receive(math.max(deadline - loop.now(), 1e-3), max_bytes)
+        end
     end
     if reply and reply:byte() == 0 and not apart then
         idle, owner.run = child, run
-    elseif child then
-        child:kill()
     end
     return reply, message
 end
