@@ -537,7 +537,8 @@ describe("ponder.core.net", function()
             raises("net.submit: url must be a string %(got nil%)", submit, pump, {})
             raises("url must be a string %(got number%)", submit, pump, { url = 5 })
             raises("no integer representation", submit, pump, { url = s.url, timeout_ms = 0 / 0 })
-            raises('stream must be "sse" or "ndjson"', submit, pump, { url = s.url, stream = "xml" })
+            raises('stream must be "sse" or "ndjson"', submit, pump, { url = s.url,
+                stream = "xml" })
             raises("headers must be a table", submit, pump, { url = s.url, headers = "a: b" })
             raises("invalid header name", submit, pump, { url = s.url, headers = { "a: b" } })
             raises("invalid header name", submit, pump, { url = s.url,

@@ -12,9 +12,8 @@ enum { GIVE_BACK = 128 << 20 /* bytes: less free memory is kept for reuse */ };
 Memory memory_new(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-    return (Memory){.limit = pages > 0 && page_size > 0
-                                 ? (size_t)pages * (size_t)page_size / 4 * 3
-                                 : SIZE_MAX};
+    return (Memory){.limit = pages > 0 && page_size > 0 ? (size_t)pages * (size_t)page_size / 4 * 3
+                                                        : SIZE_MAX};
 }
 
 void memory_limit(Memory *m, size_t bytes)

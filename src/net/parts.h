@@ -164,7 +164,7 @@ struct Pump {
     Call *buckets[BUCKETS];
     TransferList active;
     TransferList ended, taken; /* in order of completion; by pump_take, and not dropped yet */
-    int64_t max_total; /* calls in flight, as far as descriptors allow */
+    int64_t max_total;         /* calls in flight, as far as descriptors allow */
     bool any_paused;
     bool no_memory; /* for the next pump_take to report */
     EventList events, taken_events;

@@ -7,8 +7,9 @@
  *                   |                    |      ^ |
  *                   +---- pump_cancel ---+      +-+ redirect
  *
- * A queued call is one block of memory; only calls in flight have an easy handle. libcurl's callbacks only append to bounded buffers. A pump is for one thread of one
- * process. It begins with its LoopPort, which is posted when there is something to take.
+ * A queued call is one block of memory; only calls in flight have an easy handle. libcurl's
+ * callbacks only append to bounded buffers. A pump is for one thread of one process. It begins with
+ * its LoopPort, which is posted when there is something to take.
  */
 #ifndef PONDER_NET_PUMP_H
 #define PONDER_NET_PUMP_H

@@ -124,8 +124,8 @@ local Pump = {}
 ---@return string? code `BAD_REQUEST` (not an http or https URL), `QUEUE_FULL`, `NO_MEMORY`
 function Pump:submit(opts) end
 
---- Takes what has arrived: call it after the pump's port was posted. Fills `batch[1..n]` with groups
---- of three and clears the rest of an earlier batch:
+--- Takes what has arrived: call it after the pump's port was posted. Fills `batch[1..n]` with
+--- groups of three and clears the rest of an earlier batch:
 ---
 ---     id, event name, data        one event of a stream; "message" when it had no name
 ---     id, false, Result           the call has ended; the id is free
@@ -139,8 +139,8 @@ function Pump:take(batch) end
 ---@return integer
 function Pump:port() end
 
---- Drops a call, queued or in flight: its connection closes (HTTP/2: its stream), and no later `take`
---- returns anything of it. A batch that was already returned may still have its events.
+--- Drops a call, queued or in flight: its connection closes (HTTP/2: its stream), and no later
+--- `take` returns anything of it. A batch that was already returned may still have its events.
 ---@param id integer
 ---@return boolean was_pending false if it had ended or never existed
 function Pump:cancel(id) end

@@ -262,9 +262,9 @@ function program.perform(payload, memory_mb, seconds, max_bytes, apart)
         end
     end })
     if not message then
-        local deadline, sent = loop.now() + seconds, nil
-        sent, message = child:send(string.pack("<I8", memory_mb << 20) .. payload, seconds)
-        if sent then
+        local deadline, request = loop.now() + seconds, string.pack("<I8", memory_mb << 20)
+        reply, message = child:send(request .. payload, seconds)
+        if reply then
             reply, message = child:receive(math.max(deadline - loop.now(), 1e-3), max_bytes)
         end
     end
