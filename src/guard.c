@@ -2,7 +2,7 @@
  * guard.c -- see guard.h.
  *
  *   pcall, xpcall             rethrow an error that ends the task: see task_coroutine.h
- *   load, loadfile, dofile    text only: Lua does not verify binary code, which may come from a file
+ *   load, loadfile, dofile    text only: Lua does not verify binary code
  *   debug.sethook             refused while a limit of the run uses the one hook there is
  *   io.open for writing, io.output, popen, tmpfile, os.execute, remove, rename, tmpname,
  *   package.loadlib           refused in a replay: see api/offline.h
