@@ -220,15 +220,11 @@ function Server:accept()
         for r in self.http.take, self.http do
             self.running[r.id] = scheduler.spawn(nil, nil, self.handle, self, r)
         end
-        for id in self.http.take_writable, self.http do
-            if self.streams[id] then
+        for id, is_gone in self.http.take_news, self.http do
+            if is_gone and self.running[id] then
+                self.running[id]:cancel()
+            elseif not is_gone and self.streams[id] then
                 self.streams[id]:wake()
-            end
-        end
-        for id in self.http.take_disconnected, self.http do
-            local handle = self.running[id]
-            if handle then
-                handle:cancel()
             end
         end
         self.acceptor = task.current()

@@ -116,24 +116,17 @@ static int server_take(lua_State *L)
     return api_use_box(L, 1, take_request);
 }
 
-static int push_id(lua_State *L, int64_t id)
+/* server:take_news() -> the id of a request whose client has disconnected, true; or of a stream
+ * that has room again, false; or nil. */
+static int server_take_news(lua_State *L)
 {
+    bool is_gone;
+    int64_t id = http_take_news(to_server(L), &is_gone);
     if (id == 0)
         return 0;
     lua_pushinteger(L, id);
-    return 1;
-}
-
-/* server:take_disconnected() -> the id of a request whose client has disconnected, or nil. */
-static int server_take_disconnected(lua_State *L)
-{
-    return push_id(L, http_take_gone(to_server(L)));
-}
-
-/* server:take_writable() -> the id of a stream that has room again, or nil. */
-static int server_take_writable(lua_State *L)
-{
-    return push_id(L, http_take_writable(to_server(L)));
+    lua_pushboolean(L, is_gone);
+    return 2;
 }
 
 /* ---- answering ---- */
@@ -233,19 +226,13 @@ static int server_stats(lua_State *L)
 
 PONDER_MODULE(luaopen_ponder_core_http)
 {
-    static const luaL_Reg methods[] = {{"abort", server_abort},
-                                       {"begin", server_begin},
-                                       {"close", api_close},
-                                       {"finish", server_finish},
-                                       {"port", api_port},
-                                       {"respond", server_respond},
-                                       {"stats", server_stats},
-                                       {"stop_listening", server_stop_listening},
-                                       {"take", server_take},
-                                       {"take_disconnected", server_take_disconnected},
-                                       {"take_writable", server_take_writable},
-                                       {"write", server_write},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"abort", server_abort}, {"begin", server_begin},
+        {"close", api_close},    {"finish", server_finish},
+        {"port", api_port},      {"respond", server_respond},
+        {"stats", server_stats}, {"stop_listening", server_stop_listening},
+        {"take", server_take},   {"take_news", server_take_news},
+        {"write", server_write}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"listen", http_l_listen}, {NULL, NULL}};
     api_new_class(L, SERVER, methods);
     luaL_newlib(L, functions);

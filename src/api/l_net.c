@@ -11,6 +11,8 @@
 
 #define PUMP "ponder.net.Pump"
 
+enum { CA_FILE = 1, PROXY }; /* user values of a pump: defaults of a call, or nil */
+
 typedef struct LuaPump {
     Box box;
     Pump *pump;
@@ -63,6 +65,10 @@ static int net_open(lua_State *L)
     NetOptions o;
     net_open_options(L, 1, &o);
     p->limits = o.request.limits;
+    lua_pushstring(L, o.request.ca_file);
+    lua_setiuservalue(L, 2, CA_FILE);
+    lua_pushstring(L, o.request.proxy);
+    lua_setiuservalue(L, 2, PROXY);
     PumpStatus status = pump_open(&alloc, &o.pump, &p->pump);
     if (status != PUMP_OK)
         return push_failure(L, status);
@@ -78,6 +84,10 @@ static int pump_l_submit(lua_State *L)
     offline_refuse(L, "net.submit");
     lua_settop(L, 2);
     NetOptions o = {.request.limits = to_pump(L, "net.submit")->limits};
+    lua_getiuservalue(L, 1, CA_FILE);
+    lua_getiuservalue(L, 1, PROXY);
+    o.request.ca_file = lua_tostring(L, 3);
+    o.request.proxy = lua_tostring(L, 4);
     net_submit_options(L, 2, &o);
     LuaPump *p = to_pump(L, "net.submit"); /* a finalizer may have closed it */
     PumpStatus status = pump_submit(p->pump, &o.request, &id);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "api/l_store.h"
+#include "core/json.h"
 
 /* The iterator of rows() and columns(). Its owner and user value is the store. */
 typedef struct Rows {
@@ -49,40 +50,23 @@ static void check_values(lua_State *L, const Store *s, const char *where, int fi
     }
 }
 
-static StoreValue to_value(lua_State *L, int index)
-{
-    StoreValue v = {.type = SQLITE_NULL};
-    switch (lua_type(L, index)) {
-    case LUA_TBOOLEAN:
-        v.type = SQLITE_INTEGER;
-        v.as.integer = lua_toboolean(L, index);
-        break;
-    case LUA_TSTRING:
-        v.as.bytes = lua_tolstring(L, index, &v.size);
-        v.type = SQLITE_TEXT;
-        break;
-    case LUA_TNUMBER:
-        v.type = lua_isinteger(L, index) ? SQLITE_INTEGER : SQLITE_FLOAT;
-        if (v.type == SQLITE_INTEGER)
-            v.as.integer = lua_tointeger(L, index);
-        else
-            v.as.number = lua_tonumber(L, index);
-        break;
-    default: break;
-    }
-    return v;
-}
-
 /* `keep` says whether SQLite copies strings; if not, they must stay on the stack. */
-static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
-                       sqlite3_destructor_type keep)
+static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int at,
+                      sqlite3_destructor_type keep)
 {
-    int rc = SQLITE_OK, last = lua_gettop(L);
-    for (int index = first; rc == SQLITE_OK && index <= last; index++) {
-        StoreValue v = to_value(L, index);
-        rc = store_bind(statement, index - first + 1, &v, keep);
+    size_t size;
+    const char *bytes;
+    switch (lua_type(L, index)) {
+    case LUA_TNIL: return sqlite3_bind_null(statement, at);
+    case LUA_TBOOLEAN: return sqlite3_bind_int64(statement, at, lua_toboolean(L, index));
+    case LUA_TNUMBER:
+        return lua_isinteger(L, index) ? sqlite3_bind_int64(statement, at, lua_tointeger(L, index))
+                                       : sqlite3_bind_double(statement, at, lua_tonumber(L, index));
+    default:
+        bytes = lua_tolstring(L, index, &size);
+        return json_is_utf8(bytes, size) ? sqlite3_bind_text(statement, at, bytes, (int)size, keep)
+                                         : sqlite3_bind_blob(statement, at, bytes, (int)size, keep);
     }
-    return rc;
 }
 
 /* A statement with its values bound: on the stack are the store, the SQL and the values. NULL: an
@@ -110,7 +94,9 @@ static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
         luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
                    sql);
     }
-    int rc = bind_values(L, first, statement, keep);
+    int rc = SQLITE_OK;
+    for (int i = 1; rc == SQLITE_OK && i <= got; i++)
+        rc = bind_value(L, first + i - 1, statement, i, keep);
     if (rc == SQLITE_OK)
         return statement;
     store_fail_sqlite(e, s->db, rc);

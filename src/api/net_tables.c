@@ -85,8 +85,8 @@ void net_open_options(lua_State *L, int arg, NetOptions *o)
                      &o->pump.max_in_flight_per_host);
     api_read_integer(L, arg, "max_total", 1, max_calls, &o->pump.max_total);
     api_read_integer(L, arg, "max_queued", 1, INT64_MAX, &o->pump.max_queued);
-    api_read_string(L, arg, "ca_file", &o->pump.ca_file);
-    api_read_string(L, arg, "proxy", &o->pump.proxy);
+    api_read_string(L, arg, "ca_file", &o->request.ca_file);
+    api_read_string(L, arg, "proxy", &o->request.proxy);
     read_limits(L, arg, &o->request.limits);
 }
 

@@ -118,7 +118,7 @@ static ssize_t read_stream(void *request, uint64_t position, char *bytes, size_t
             r->sent = 0;
         }
         if (r->wants_room && left - n <= (size_t)s->options.max_unsent_bytes / 2)
-            r->wants_room = !http_enqueue(s, &s->writable, r->shown.id);
+            r->wants_room = !http_enqueue(s, &s->news, r->shown.id);
         return (ssize_t)n;
     }
     if (r->state == REQUEST_ENDED)

@@ -76,8 +76,9 @@ struct HttpServer {
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
     VEC(uint32_t) free_slots;
     int64_t generation;
-    IdQueue queue, gone, writable;
-    char *keys; /* of `options` */
+    IdQueue queue;
+    IdQueue news; /* streams with room again, and, negated, requests whose client went away */
+    char *keys;   /* of `options` */
     HttpStats stats;
 };
 

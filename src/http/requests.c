@@ -98,14 +98,11 @@ void http_drop_request(HttpServer *s)
 }
 
 /* Only ids: the requests themselves may have ended. */
-int64_t http_take_gone(HttpServer *s)
+int64_t http_take_news(HttpServer *s, bool *is_gone)
 {
-    return take_id(&s->gone);
-}
-
-int64_t http_take_writable(HttpServer *s)
-{
-    return take_id(&s->writable);
+    int64_t id = take_id(&s->news);
+    *is_gone = id < 0;
+    return id < 0 ? -id : id;
 }
 
 /* ---- clients that go away ---- */
@@ -118,7 +115,7 @@ void http_tell_gone(Request *r)
         return;
     r->is_gone = true;
     s->stats.gone++;
-    http_enqueue(s, &s->gone, r->shown.id);
+    http_enqueue(s, &s->news, -r->shown.id);
 }
 
 static void on_readable(void *request, int fd, int events)

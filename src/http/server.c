@@ -214,8 +214,7 @@ void http_close(HttpServer *s)
     vec_free(&s->slots, &s->alloc);
     vec_free(&s->free_slots, &s->alloc);
     vec_free(&s->queue, &s->alloc);
-    vec_free(&s->gone, &s->alloc);
-    vec_free(&s->writable, &s->alloc);
+    vec_free(&s->news, &s->alloc);
     if (s->keys != NULL)
         alloc_free(&s->alloc, s->keys, strlen(s->keys) + 1);
     Alloc alloc = s->alloc;

@@ -16,7 +16,7 @@
  * sent at once; what still arrives is dropped for some seconds, since closing earlier would destroy
  * the answer on its way.
  *
- * If a client goes away while its request is taken or streaming, http_take_gone returns its id
+ * If a client goes away while its request is taken or streaming, http_take_news returns its id
  * once, and further calls with that id do nothing. Callbacks of libmicrohttpd append to queues and
  * never touch Lua; the server begins with its LoopPort, which is posted when a queue has something.
  * One thread.
@@ -88,11 +88,9 @@ void http_stop_listening(HttpServer *s);
 const HttpRequest *http_first_request(HttpServer *s);
 void http_drop_request(HttpServer *s);
 
-/* The id of the next taken request whose client went away; 0: none. */
-int64_t http_take_gone(HttpServer *s);
-
-/* The id of the next stream that has room again after HTTP_FULL; 0: none. */
-int64_t http_take_writable(HttpServer *s);
+/* The id of the next request whose client went away while it was taken, or stream that has room
+ * again after HTTP_FULL; 0: none. */
+int64_t http_take_news(HttpServer *s, bool *is_gone);
 
 /* Answers a request. `headers` are "name NUL value NUL" pairs. False: it no longer waits for an
  * answer, or out of memory. */

@@ -178,31 +178,3 @@ bool call_leaks(const Call *c, const char *text)
     }
     return holds_userinfo(text, c->url) || holds_userinfo(text, c->proxy);
 }
-
-/* ---- calls by id ---- */
-
-static Call **bucket_of(Pump *p, int64_t id)
-{
-    return &p->buckets[id % BUCKETS];
-}
-
-void calls_add(Pump *p, Call *c)
-{
-    Call **b = bucket_of(p, c->id);
-    c->hash_next = *b;
-    *b = c;
-}
-
-Call *calls_remove(Pump *p, int64_t id)
-{
-    if (id < 0)
-        return NULL;
-    for (Call **at = bucket_of(p, id); *at != NULL; at = &(*at)->hash_next) {
-        Call *c = *at;
-        if (c->id == id) {
-            *at = c->hash_next;
-            return c;
-        }
-    }
-    return NULL;
-}

@@ -18,7 +18,6 @@ void flow_retire(Pump *p, Transfer *t)
     p->stats.in_flight--;
     p->stats.connections += t->result.new_connections;
     c->host->in_flight--;
-    calls_remove(p, c->id);
     host_drop_if_idle(p, c->host);
     c->host = NULL;
 }

@@ -38,27 +38,6 @@ bool origin_of(const char *url, char out[ORIGIN_SIZE])
     return ok;
 }
 
-static NetHost *host_new(Pump *p, const char *origin)
-{
-    NetHost *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);
-    if (h == NULL)
-        return NULL;
-    *h = (NetHost){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
-    TAILQ_INIT(&h->queue);
-    h->origin = alloc_copy(&p->alloc, origin, h->origin_size);
-    if (h->origin == NULL) {
-        alloc_free(&p->alloc, h, sizeof *h);
-        return NULL;
-    }
-    return h;
-}
-
-static void host_free(Pump *p, NetHost *h)
-{
-    alloc_free(&p->alloc, h->origin, h->origin_size);
-    alloc_free(&p->alloc, h, sizeof *h);
-}
-
 NetHost *host_get(Pump *p, const char *origin)
 {
     for (size_t i = 0; i < p->host_count; i++)
@@ -66,10 +45,13 @@ NetHost *host_get(Pump *p, const char *origin)
             return p->hosts[i];
     if (!array_reserve(p->hosts, p->host_count, p->host_capacity, &p->alloc, 1))
         return NULL;
-    NetHost *h = host_new(p, origin);
-    if (h != NULL)
-        p->hosts[p->host_count++] = h;
-    return h;
+    NetHost *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);
+    if (h == NULL)
+        return NULL;
+    *h = (NetHost){.limit = p->options.max_in_flight_per_host};
+    strcpy(h->origin, origin); /* it has ORIGIN_SIZE bytes, too */
+    TAILQ_INIT(&h->queue);
+    return p->hosts[p->host_count++] = h;
 }
 
 void host_drop_if_idle(Pump *p, NetHost *h)
@@ -79,7 +61,7 @@ void host_drop_if_idle(Pump *p, NetHost *h)
     for (size_t i = 0; i < p->host_count; i++) {
         if (p->hosts[i] == h) {
             p->hosts[i] = p->hosts[--p->host_count];
-            host_free(p, h);
+            alloc_free(&p->alloc, h, sizeof *h);
             return;
         }
     }
@@ -93,7 +75,7 @@ void hosts_free(Pump *p)
             next = TAILQ_NEXT(c, queued);
             call_free(&p->alloc, c);
         }
-        host_free(p, h);
+        alloc_free(&p->alloc, h, sizeof *h);
     }
     alloc_free(&p->alloc, p->hosts, p->host_capacity * sizeof *p->hosts);
     p->hosts = NULL;

@@ -19,7 +19,6 @@ typedef struct Transfer Transfer;
 
 typedef struct Call {
     int64_t id;
-    struct Call *hash_next;   /* in Pump.buckets */
     TAILQ_ENTRY(Call) queued; /* in NetHost.queue */
     NetHost *host;
     Transfer *transfer; /* NULL while queued */
@@ -44,22 +43,17 @@ void call_become_get(Call *c);
 /* Whether `text` holds a header's value or the user or password of a URL. */
 bool call_leaks(const Call *c, const char *text);
 
-/* Calls by id, in Pump.buckets. calls_remove returns NULL if there is no such call. */
-void calls_add(Pump *p, Call *c);
-Call *calls_remove(Pump *p, int64_t id);
-
 /* ---- host.c: scheme, host and port, with a queue of calls ---- */
 
+enum { ORIGIN_SIZE = 320 };
+
 struct NetHost {
-    char *origin; /* "https://host:port" */
-    size_t origin_size;
+    char origin[ORIGIN_SIZE]; /* "https://host:port" */
     int64_t limit;
     int64_t in_flight;
     bool pinned; /* pump_limit was called: stays even without calls */
     TAILQ_HEAD(, Call) queue;
 };
-
-enum { ORIGIN_SIZE = 320, BUCKETS = 4096 };
 
 /* Writes the origin of a URL; false: not an http or https URL. */
 bool origin_of(const char *url, char out[ORIGIN_SIZE]);
@@ -154,14 +148,12 @@ struct Pump {
     LoopPort port;
     Alloc alloc;
     PumpOptions options;
-    char *ca_file, *proxy; /* NULL where not given */
     CURLM *multi;
     double curl_due;   /* when libcurl's timer expires; INFINITY: not set */
     LoopHandle *timer; /* see flow_schedule */
     double next_check; /* no transfer is due before this time */
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
-    Call *buckets[BUCKETS];
     TransferList active;
     TransferList ended, taken; /* in order of completion; by pump_take, and not dropped yet */
     int64_t max_total;         /* calls in flight, as far as descriptors allow */

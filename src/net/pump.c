@@ -33,25 +33,6 @@ static bool start_libcurl(void)
     return started;
 }
 
-static bool copy_string(Pump *p, const char *s, char **out)
-{
-    *out = s != NULL ? alloc_copy(&p->alloc, s, strlen(s) + 1) : NULL;
-    return s == NULL || *out != NULL;
-}
-
-static void free_string(Pump *p, char *s)
-{
-    if (s != NULL)
-        alloc_free(&p->alloc, s, strlen(s) + 1);
-}
-
-static bool copy_options(Pump *p, const PumpOptions *o)
-{
-    p->options = *o;
-    p->options.ca_file = p->options.proxy = NULL; /* only the copies stay */
-    return copy_string(p, o->ca_file, &p->ca_file) && copy_string(p, o->proxy, &p->proxy);
-}
-
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
 {
     *out = NULL;
@@ -60,14 +41,14 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc, .next_check = INFINITY, .curl_due = INFINITY};
+    *p = (Pump){.alloc = *alloc, .options = *options, .next_check = INFINITY, .curl_due = INFINITY};
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
     int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
     p->max_total = options->max_total < room ? options->max_total : room > 1 ? room : 1;
-    if (!copy_options(p, options) || !flow_open(p)) {
+    if (!flow_open(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
@@ -103,8 +84,6 @@ void pump_close(Pump *p)
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     event_list_free(&p->taken_events, &p->alloc);
-    free_string(p, p->ca_file);
-    free_string(p, p->proxy);
     Alloc a = p->alloc;
     alloc_free(&a, p, sizeof *p);
 }
@@ -118,10 +97,7 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
     char origin[ORIGIN_SIZE];
     if (!origin_of(request->url, origin))
         return PUMP_BAD_URL;
-    Request r = *request;
-    r.ca_file = r.ca_file != NULL ? r.ca_file : p->ca_file;
-    r.proxy = r.proxy != NULL ? r.proxy : p->proxy;
-    Call *c = call_new(&p->alloc, &r);
+    Call *c = call_new(&p->alloc, request);
     NetHost *h = c != NULL ? host_get(p, origin) : NULL;
     if (h == NULL) {
         call_free(&p->alloc, c);
@@ -133,7 +109,6 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
     TAILQ_INSERT_TAIL(&h->queue, c, queued);
     p->stats.queued++;
     p->stats.submitted++;
-    calls_add(p, c);
     flow_schedule(p);
     *id = c->id;
     return PUMP_OK;
@@ -220,9 +195,21 @@ static void forget_events(Pump *p, int64_t id)
             p->events.list[i].source = 0;
 }
 
+static Call *find_call(const Pump *p, int64_t id)
+{
+    for (Transfer *t = TAILQ_FIRST(&p->active); t != NULL; t = TAILQ_NEXT(t, link))
+        if (t->call->id == id)
+            return t->call;
+    for (size_t i = 0; i < p->host_count; i++)
+        for (Call *c = TAILQ_FIRST(&p->hosts[i]->queue); c != NULL; c = TAILQ_NEXT(c, queued))
+            if (c->id == id)
+                return c;
+    return NULL;
+}
+
 bool pump_cancel(Pump *p, int64_t id)
 {
-    Call *c = calls_remove(p, id);
+    Call *c = find_call(p, id);
     if (c == NULL)
         return false;
     p->stats.cancelled++;

@@ -45,8 +45,6 @@ typedef struct PumpOptions {
     int64_t max_in_flight_per_host;
     int64_t max_total;
     int64_t max_queued;
-    const char *ca_file; /* default of requests, copied; NULL: the system's authorities */
-    const char *proxy;   /* default of requests; NULL: as the environment says */
 } PumpOptions;
 
 /* Copied by pump_submit. */
@@ -57,8 +55,8 @@ typedef struct Request {
     size_t headers_size;
     const char *body; /* NULL: none */
     size_t body_size;
-    const char *ca_file; /* NULL: the pump's */
-    const char *proxy;   /* NULL: the pump's; "": none */
+    const char *ca_file; /* NULL: the system's authorities */
+    const char *proxy;   /* NULL: as the environment says; "": none */
     SseFormat stream;
     CallLimits limits;
 } Request;

@@ -31,7 +31,7 @@ Transfer *transfer_new(Pump *p, Call *c, double now)
         return NULL;
     }
     c->transfer = t;
-    memcpy(t->origin, c->host->origin, c->host->origin_size);
+    memcpy(t->origin, c->host->origin, ORIGIN_SIZE);
     return t;
 }
 

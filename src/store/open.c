@@ -72,7 +72,7 @@ static StoreStatus check_writable(const char *path, const char *real_path, int f
     for (int i = 0; i < SUFFIXES; i++) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "%s%s", real_path, suffixes[i]);
-        refusal = private_beside_refusal(name);
+        refusal = private_refusal(name, -1);
         if (refusal != NULL)
             return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", suffixes[i],
                               refusal);

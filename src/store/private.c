@@ -32,25 +32,14 @@ static bool is_shared_directory(const char *path)
 const char *private_refusal(const char *path, int fd)
 {
     struct stat file, named;
-    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || !is_shared_directory(path))
+    if (lstat(path, &named) != 0 || !is_shared_directory(path))
         return NULL;
-    if (lstat(path, &named) != 0 || named.st_dev != file.st_dev || named.st_ino != file.st_ino)
-        return "is a symbolic link in a directory where others may write";
-    if (!is_own(&file))
-        return "belongs to another user, in a directory where others may write";
-    if (file.st_nlink > 1)
-        return "has another hard link, in a directory where others may write";
-    return NULL;
-}
-
-const char *private_beside_refusal(const char *path)
-{
-    struct stat file;
-    if (lstat(path, &file) != 0 || !is_shared_directory(path))
+    if (fd >= 0 && fstat(fd, &file) == 0 && !S_ISREG(file.st_mode))
+        return NULL; /* a device */
+    if (S_ISREG(named.st_mode) && is_own(&named) && named.st_nlink == 1 &&
+        (fd < 0 || (named.st_dev == file.st_dev && named.st_ino == file.st_ino)))
         return NULL;
-    if (S_ISREG(file.st_mode) && is_own(&file) && file.st_nlink == 1)
-        return NULL;
-    return "is not a file of our own, in a directory where others may write";
+    return "is a link, or belongs to another user, in a directory where others may write";
 }
 
 void private_tighten(const char *path)

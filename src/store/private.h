@@ -11,11 +11,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Why the open file must not be written, to follow "FILE "; NULL: it may be. */
+/* Why the file, which is open if fd >= 0, must not be written, to follow "FILE "; NULL: it may be.
+ * (A device may; so may a file that does not exist.) */
 const char *private_refusal(const char *path, int fd);
-
-/* Why SQLite must not use this file beside the database; NULL: it may. */
-const char *private_beside_refusal(const char *path);
 
 /* Removes all permissions of others, if the file is ours. */
 void private_tighten(const char *path);

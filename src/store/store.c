@@ -6,27 +6,12 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/json.h"
-
 /* ---- statements ---- */
 
 static bool is_text(const CachedStatement *c, const char *sql, size_t size)
 {
     return c->statement != NULL && !c->in_use && c->size == size &&
            memcmp(sqlite3_sql(c->statement), sql, size) == 0;
-}
-
-/* A free slot of the cache, or the least recently used one; NULL if all are in use. */
-static CachedStatement *find_slot(Store *s)
-{
-    CachedStatement *oldest = NULL;
-    for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
-        if (c->statement == NULL)
-            return c;
-        if (!c->in_use && (oldest == NULL || c->last_used < oldest->last_used))
-            oldest = c;
-    }
-    return oldest;
 }
 
 static StoreStatus prepare(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
@@ -70,7 +55,6 @@ StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt *
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
         if (is_text(c, sql, size)) {
             c->in_use = true;
-            c->last_used = ++s->clock;
             *out = c->statement;
             return STORE_OK;
         }
@@ -78,10 +62,10 @@ StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt *
     StoreStatus status = prepare(s, sql, size, out, e);
     if (status != STORE_OK || *out == NULL)
         return status;
-    CachedStatement *slot = find_slot(s);
-    if (slot != NULL && strlen(sqlite3_sql(*out)) == size) {
+    CachedStatement *slot = &s->cache[s->next++ % STORE_CACHED]; /* of the oldest */
+    if (!slot->in_use && strlen(sqlite3_sql(*out)) == size) {
         sqlite3_finalize(slot->statement);
-        *slot = (CachedStatement){*out, size, ++s->clock, true};
+        *slot = (CachedStatement){*out, size, true};
     }
     return STORE_OK;
 }
@@ -106,19 +90,6 @@ static StoreStatus note_rollback(Store *s, StoreStatus status, const StoreError 
         sqlite3_get_autocommit(s->db))
         s->lost = *e;
     return status;
-}
-
-int store_bind(sqlite3_stmt *statement, int at, const StoreValue *v, sqlite3_destructor_type keep)
-{
-    switch (v->type) {
-    case SQLITE_INTEGER: return sqlite3_bind_int64(statement, at, v->as.integer);
-    case SQLITE_FLOAT: return sqlite3_bind_double(statement, at, v->as.number);
-    case SQLITE_TEXT:
-        if (json_is_utf8(v->as.bytes, v->size))
-            return sqlite3_bind_text(statement, at, v->as.bytes, (int)v->size, keep);
-        return sqlite3_bind_blob(statement, at, v->as.bytes, (int)v->size, keep);
-    default: return sqlite3_bind_null(statement, at);
-    }
 }
 
 StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError *e)

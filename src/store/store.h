@@ -34,21 +34,9 @@ typedef struct StoreOptions {
 
 typedef struct CachedStatement {
     sqlite3_stmt *statement;
-    size_t size;        /* of its text */
-    uint64_t last_used; /* Store.clock then */
+    size_t size; /* of its text */
     bool in_use;
 } CachedStatement;
-
-/* A parameter of a statement. */
-typedef struct StoreValue {
-    int type;    /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_NULL; SQLITE_TEXT: any bytes */
-    size_t size; /* of the bytes */
-    union {
-        int64_t integer;
-        double number;
-        const char *bytes;
-    } as;
-} StoreValue;
 
 typedef struct Store {
     sqlite3 *db; /* NULL: closed */
@@ -56,7 +44,7 @@ typedef struct Store {
     bool writable, locked;
     bool in_transaction; /* store_begin was called */
     StoreError lost;     /* why SQLite has rolled that transaction back, if it has */
-    uint64_t clock;      /* counts acquisitions, for the cache */
+    unsigned next;       /* place in the cache of the next new statement */
     CachedStatement cache[STORE_CACHED];
 } Store;
 
@@ -74,9 +62,6 @@ StoreStatus store_close(Store *s, StoreError *e);
 StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
                           StoreError *e);
 void store_release(Store *s, sqlite3_stmt *statement);
-
-/* Binds a parameter; returns an SQLite result code. `keep` says whether SQLite copies it. */
-int store_bind(sqlite3_stmt *statement, int at, const StoreValue *v, sqlite3_destructor_type keep);
 
 /* Runs a statement to its end; it inserted, updated or deleted *changes rows. */
 StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, StoreError *e);

@@ -49,13 +49,11 @@ function Server:port() end
 ---@return ponder.http.Request? request nil: none
 function Server:take() end
 
---- The id of a request that was taken and whose client has gone.
+--- The id of a request that was taken and whose client has gone, or of a stream that has room again
+--- for what `write` could not take.
 ---@return integer? id nil: none
-function Server:take_disconnected() end
-
---- The id of a stream that has room again for what `write` could not take.
----@return integer? id nil: none
-function Server:take_writable() end
+---@return boolean? is_gone
+function Server:take_news() end
 
 --- Answers a request.
 ---@param id integer
