@@ -30,7 +30,8 @@ describe("the shape of a machine", function()
             assert.is_nil(tree.of(seen(machine)))
         end
         assert.is_nil(tree.of(look.nothing()))
-        assert.is_nil(tree.of(look.answers("Why?", {})))
+        assert.is_nil(tree.of(look.drawn { nodes = { { id = 1, depth = 0, text = "Why?" } },
+            edges = {} }))
     end)
 
     it("of tot marks the path to the best thought so far", function()
@@ -60,9 +61,13 @@ describe("the shape of a machine", function()
     end)
 
     it("of trm is its answers, the best one marked", function()
+        local nodes = { { id = 1, depth = 0, text = "Why?" } }
+        for i, score in ipairs { 0.5, 0.9, 0.9 } do
+            nodes[i + 1] = { id = i + 1, parent = 1, depth = 1, score = score,
+                text = ("abc"):sub(i, i) }
+        end
         assert.same({ "Why?", "├─ 0.50  a", "├─ 0.90* b", "└─ 0.90  c" },
-            draw(tree.of(look.answers("Why?", { { text = "a", score = 0.5 },
-                { text = "b", score = 0.9 }, { text = "c", score = 0.9 } })), 40))
+            draw(tree.of(look.drawn { nodes = nodes, edges = {}, best_id = 3 }), 40))
     end)
 end)
 
@@ -132,7 +137,7 @@ describe("the live view's lines", function()
         clock = 0
         p = progress.new("tot", function() return clock end)
         p.thoughts, p.best, p.answer, p.phase = 7, 0.8, "中文\n\27[2J" .. ("x"):rep(90), "generating"
-        local s = { machine = { status = "generating" } }
+        local s = { phase = "generating" }
         for i = 1, 30 do
             p:take({ name = "call.start", measurements = {}, metadata = { call_id = "c" .. i,
                 role = "generate", model = "m" } }, s)

@@ -118,7 +118,7 @@ describe("ponder doc", function()
         assert.equal(ponder("ponder.model.Model"), ponder("Model"))
         assert.matches("^ponder.model.Model:chat%(opts%) %->", ponder("Model:chat"))
         assert.matches("^parse.number%(text%) %->", ponder("parse.number")) -- not its module
-        for _, name in ipairs { "eval.policy", "got", "ponder.strategy.class", "eval" } do
+        for _, name in ipairs { "eval.policy", "got", "ponder.strategy.Thinker", "eval" } do
             assert.is_nil(ponder(name):find "\n +\n", name) -- a row of a table may have one cell
         end
     end)
@@ -302,7 +302,7 @@ describe("each example of the reference", function()
     }
     -- Diagrams, errors and shell output; examples that need a server have their own specs.
     local NO_LUA = { machine = 2, ["operations.methods"] = 1, queue = 2,
-        ["quote.tagged"] = 1, redis = 1, run = 1, serve = 1, strategy = 2, task = 1 }
+        ["quote.tagged"] = 1, redis = 1, run = 1, serve = 1, strategy = 1, task = 1 }
     local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true }
 
     -- The blocks of code in a comment: lines of four blanks, after an empty line.

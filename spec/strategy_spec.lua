@@ -1,4 +1,4 @@
--- Custom strategies: ponder.strategy.new in both forms, `ponder ask`, and those in
+-- Strategies: ponder.strategy.new, the options of the built-in ones, `ponder ask`, and those in
 -- scripts/strategies.
 
 local json = require "ponder.json"
@@ -277,48 +277,89 @@ describe("a strategy that is a function", function()
     end)
 end)
 
-describe("a strategy that is a machine", function()
-    local library = strategy.new {
-        name = "pair", roles = { question = "generate", check = "check" },
-        prompts = { check = TWICE.prompts.check },
-        start = function()
-            local machine = { status = "idle", nodes = {} }
-            function machine:update(msg, env)
-                if msg.type == "start" then
-                    self.status, self.nodes[1] = "asking", { id = "q", depth = 0,
-                        content = msg.prompt }
-                    return { { type = "question", call_id = msg.call_id,
-                        context = { { role = "user", content = msg.prompt } } } }, {}
-                elseif msg.ok == false then
-                    self.status, self.error = "error", msg.reason
-                    return {}, {}
-                elseif self.status == "asking" then
-                    self.status = "checking"
-                    self.nodes[2] = { id = "a", parent_id = "q", depth = 1, content = msg.text }
-                    return { { type = "check", call_id = "c1",
-                        context = env.render("check", { answer = msg.text }) } }, {}
-                end
-                self.status, self.result = "completed", msg.text
-                return {}, { { name = "pair.step", measurements = {}, metadata = {} } }
+describe("a strategy that plays a machine", function()
+    -- Asks twice; the second time for a checked answer.
+    local function new_machine()
+        local machine = { status = "idle" }
+        function machine:update(msg, env)
+            if msg.type == "start" then
+                self.status = "asking"
+                return { { type = "question", call_id = msg.call_id,
+                    context = { { role = "user", content = msg.prompt } } } }, {}
+            elseif msg.ok == false then
+                self.status, self.error = "error", msg.reason
+                return {}, {}
+            elseif self.status == "asking" then
+                self.status, self.first = "checking", msg.text
+                return { { type = "check", call_id = "c1",
+                    context = env.render("check", { answer = msg.text }) } },
+                    { { name = "pair.step", measurements = {}, metadata = {} } }
             end
-            return machine
-        end,
-    }
+            self.status, self.result = "completed", msg.text
+            return {}, {}
+        end
+        return machine
+    end
 
-    it("is run, and drawn", function()
+    local library = strategy.new { name = "pair", roles = { "generate", "check" },
+        prompts = { check = TWICE.prompts.check },
+        run = function(thinker)
+            return thinker:play(new_machine(), {
+                roles = { question = "generate", check = "check" },
+                draw = function(event, machine)
+                    return event.name == "pair.step" and { text = machine.first, best = true }
+                        or nil
+                end,
+                returns = function(directive)
+                    return directive.type == "check" and { answer = "string" } or nil
+                end,
+                answer = function(machine) return machine.result end,
+            })
+        end }
+
+    it("answers, and is drawn", function()
         local r = run(library, { model = ECHO })
         assert.equal("re Check<answer>\nre Why?\n</answer>", r[1].answer)
         local seen = r.s:look()
-        assert.same({ 2, "q" }, { seen.count, seen.node(2).parent })
+        assert.same({ 2, 1, { 1, 2 } }, { seen.count, seen.node(2).parent, seen.path() })
     end)
 
-    it("returns directives for signals, like the built-in ones", function()
-        local s = library.new { model = "openai:m" }
-        local directives = s:signal("ai.pair.query", { prompt = "Why?", call_id = "c0" })
-        assert.same({ "call_model", "generate", "openai:m" }, { directives[1].type,
-            directives[1].role, directives[1].model })
-        directives = s:signal("ai.llm.response", { call_id = "c0", text = "x" })
-        assert.equal("check", directives[1].role)
+    it("asks for a schema where the prompt is its own and the model is open", function()
+        local formats = {}
+        local model = require "ponder.model"
+        model.register("typed-spec", { call = function(request)
+            formats[#formats + 1] = request.format and request.format.schema.required[1] or "none"
+            if request.format and request.model == "old" then
+                return nil, "response_format is not supported", "BAD_REQUEST"
+            end
+            return { text = #formats == 2 and '{"answer": "typed"}' or "in prose" }
+        end })
+        assert.equal('{"answer": "typed"}', run(library, { model = "typed-spec:m" })[1].answer)
+        assert.same({ "none", "answer" }, formats)
+        formats = {}
+        local r = run(library, { model = "typed-spec:m", check_prompt = "Mine" })
+        assert.same({ "none", "none" }, formats)
+        formats = { "a" }
+        assert.equal("in prose", run(library, { model = "typed-spec:m" })[1].answer)
+        formats = { "a" }
+        assert.equal("in prose", run(library, { model = "typed-spec:old" })[1].answer)
+        assert.same({ "a", "none", "answer", "none" }, formats)
+        assert.is_nil(r.message)
+    end)
+
+    it("of a thinker may be typed, by any model", function()
+        local typed = strategy.new(changed { run = function(thinker, question)
+            local value = thinker:ask(question, { returns = { n = "integer" } })
+            return tostring(value.n + 1)
+        end })
+        local replies = { "no", '{"n": 4}' }
+        local custom = model_of(function() return table.remove(replies, 1) end)
+        local r = run(typed, { model = custom })
+        assert.same({ "5", 2 }, { r[1].answer, r[1].spent.calls })
+        require("ponder.model").register("value-spec", { call = function()
+            return { text = '{"n": 6}' }
+        end })
+        assert.equal("7", run(typed, { model = "value-spec:m" })[1].answer)
     end)
 end)
 
@@ -326,7 +367,8 @@ describe("ponder.strategy.new", function()
     it("reports errors in a description", function()
         for message, more in pairs {
             ["opts.name must be letters"] = { name = "a b" },
-            ["opts must have one of run (a function) and start"] = { start = function() end },
+            ["start is now opts.run, in which thinker:play(machine, how)"] =
+                { start = function() end },
             ["opts.roles must name at least one role"] = { roles = {} },
             ["opts.prompts.x must be a function"] = { prompts = { x = "text" } },
             ["opts.options.x must be a table"] = { options = { x = 5 } },
@@ -344,6 +386,115 @@ describe("ponder.strategy.new", function()
             assert.is_true(strategy.is_library(require("ponder.strategy." .. name)))
         end
         assert.is_false(strategy.is_library {})
+    end)
+end)
+
+local NAMES = { "tot", "got", "trm", "cot" }
+local strategies = {}
+for _, name in ipairs(NAMES) do
+    strategies[name] = require("ponder.strategy." .. name)
+end
+
+local function says(pattern, f, ...)
+    local ok, message = pcall(f, ...)
+    assert.is_false(ok, "no error")
+    assert.truthy(tostring(message):find(pattern, 1, true), tostring(message))
+end
+
+local function new(name, opts)
+    opts.model = opts.model or "play:1"
+    return strategies[name].new(opts)
+end
+
+describe("strategy.options", function()
+    it("describes every option, each with help", function()
+        for _, name in ipairs(NAMES) do
+            local seen = {}
+            for _, option in ipairs(strategies[name].options()) do
+                assert.is_string(option.help, name .. "." .. option.name)
+                assert.is_nil(seen[option.name], option.name)
+                assert.is_truthy(option.type)
+                seen[option.name] = option
+            end
+            for _, common in ipairs { "model", "models", "temperature", "tools", "budget",
+                "max_output_tokens", "generation_prompt" } do
+                assert.is_truthy(seen[common] or name == "trm", name .. "." .. common)
+            end
+        end
+    end)
+
+    it("has the machine's defaults, enums and ranges", function()
+        local by_name = {}
+        for _, option in ipairs(strategies.tot.options()) do
+            by_name[option.name] = option
+        end
+        assert.equal(3, by_name.branching_factor.default)
+        assert.same({ "best_first", "bfs", "dfs" }, by_name.traversal_strategy.enum)
+        assert.equal(1, by_name.max_depth.min)
+        assert.equal("machine", by_name.batch.group)
+        assert.equal("budget", by_name.budget.group)
+        assert.same({ 1, 200, 3 }, { by_name.tool_max_retries.default,
+            by_name.tool_retry_backoff_ms.default, by_name.max_tool_round_trips.default })
+    end)
+end)
+
+describe("strategy.new", function()
+    it("raises errors for unknown and wrong options, at the caller's line", function()
+        says('unknown option "branching" (did you mean "branching_factor"?)',
+            strategies.tot.new, { branching = 3 })
+        says("strategy.tot.new: opts.max_depth must be an integer from 1 to", strategies.tot.new,
+            { max_depth = 0 })
+        says('no role "evaluation" (did you mean "evaluate"?)', new, "tot",
+            { models = { evaluation = "x" } })
+        says("opts.models.evaluate must be a name or an open model", new, "got",
+            { models = { evaluate = 3 } })
+        says("strategy.cot.new: opts.model must be a name or an open model (got a table)",
+            strategies.cot.new, { model = {} })
+        says("opts.models.generate must be a name or an open model", strategies.tot.new,
+            { models = { generate = {} } })
+        local ok, message = pcall(function()
+            strategies.trm.new { max_supervision_stops = 3 }
+        end)
+        assert.is_false(ok)
+        assert.truthy(message:find("strategy_spec.lua:", 1, true), message)
+    end)
+
+    it("checks the tools", function()
+        local function nothing() return "" end
+        says("strategy.tot.new: opts.tools[1]: opts.run must be a function", strategies.tot.new,
+            { tools = { { name = "a" } } })
+        says("letters, digits", strategies.tot.new, { tools = { { name = "a b", run = nothing } } })
+        says("not unique", strategies.tot.new,
+            { tools = { { name = "a", run = nothing }, { name = "a", run = nothing } } })
+        says("parameters: a $ref leads back to itself", strategies.tot.new,
+            { tools = { { name = "a", run = nothing, parameters = { ["$ref"] = "#" } } } })
+        says('opts.tools[1].parameters: type must be "object", ', strategies.tot.new,
+            { tools = { { name = "a", run = nothing, parameters = { type = "objekt" } } } })
+        says("must be a list", strategies.tot.new, { tools = { name = "a", run = nothing } })
+    end)
+end)
+
+describe("prompts of the options", function()
+    it("that are unknown or invalid raise errors", function()
+        says('strategy.tot.new: opts.prompts: unknown prompt "generat" (did you mean "generate"?)',
+            strategies.tot.new, { prompts = { generat = "x" } })
+        says("strategy.trm.new: opts.prompts: improve must be a function or a string (got 3)",
+            strategies.trm.new, { prompts = { improve = 3 } })
+        assert.is_truthy(strategies.got.new { prompts = { instructions = {} } })
+    end)
+end)
+
+describe("models by role", function()
+    it("have fallbacks", function()
+        local s = new("got", { models = { evaluate = "play:2", refine = "play:3" } })
+        local names = {}
+        for _, role in ipairs { "generate", "score", "vote", "connect", "aggregate", "refine" } do
+            names[#names + 1] = s:model_name(role):match("%d")
+        end
+        assert.equal("1 2 2 1 1 3", table.concat(names, " "))
+        local trm = new("trm", { models = { supervise = "play:2" } })
+        assert.equal("play:2", trm:model_name("supervise"))
+        assert.equal("play:1", trm:model_name("improve"))
     end)
 end)
 

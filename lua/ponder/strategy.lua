@@ -26,33 +26,23 @@
 ---
 ---     ponder ask --strategy twice.lua --rounds 2 "How many squares are on a chessboard?"
 ---
---- A strategy has one of two forms. `run` is a plain function in blocking Lua, which may use tasks
---- (ponder.task) and draws its own graph: see ponder.strategy.Thinker. `start` makes a machine like
---- ponder.tot: messages in, directives out, no I/O. Such a machine must have:
----
----     machine:update(msg, env) -> directives, events
----
---- `msg` is {type = "start", prompt, call_id}, {type = "llm_result", call_id, ok, text, reason,
---- usage} or {type = "llm_partial", call_id, delta}. A directive is {type, call_id, context}, where
---- `context` is a list of messages, such as env.render(name, fields) renders from a prompt; `roles`
---- maps its type to a role. At the end machine.status is "completed" or "error", and machine.result
---- or machine.error is set. If it has `nodes`, a list of {id, parent_id, depth, content, score},
---- they are drawn.
+--- A strategy is a plain function in blocking Lua, which may use tasks (ponder.task) and draws its
+--- own graph: see ponder.strategy.Thinker. `thinker:play(machine, how)` plays a machine like
+--- ponder.tot: messages in, directives out, no I/O.
 ---
 --- The built-in strategies are made the same way.
 
 local answers = require "ponder.parse.answer"
 local builtin = require "ponder.builtin"
-local class = require "ponder.strategy.class"
-local direct = require "ponder.strategy.direct"
 local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
 local look = require "ponder.strategy.look"
-local machine_run = require "ponder.machine.run"
+local make = require "ponder.strategy.run"
 local options = require "ponder.options"
 local prose = require "ponder.parse.prose"
 local pure = require "ponder.pure"
 local samples = require "ponder.prompt.samples"
+local settings = require "ponder.strategy.settings"
 
 local strategy = {}
 
@@ -72,20 +62,13 @@ local strategy = {}
 ---  for `ponder prompts` and the check of a prompt file before each run: by prompt, lists of all
 ---  fields of its context (`prompt`, the question, is added); or a function that plays the machine
 ---@field needs table<string, string[]>? by prompt: fields whose text the messages must contain
----@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
----@field start (fun(opts: table): table)? a new machine
----@field machine table? a library of machines instead of `start`: new, from_map, option_rules,
----  prompt_names, generate_call_id; with `run` the library of its board
+---@field run fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string? the
+---  answer; or nil, message, code
+---@field machine table? a library of machines whose options and prompts the strategy has: new,
+---  option_rules, prompt_names
 ---@field fixed table<string, any>? options of the machine that the user cannot choose
----@field reply (fun(call: ponder.strategy.Call): string)? the type of the message for a reply;
----  default "llm_result"
----@field answer (fun(machine: table): string?)? the best so far
----@field failure (fun(machine: table): string?, string?)? why the machine failed, and the prompt
----  whose reply could not be used
----@field details (fun(machine: table): table)? for snapshots
----@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
----@field on_event (fun(memory: table, event: table, machine: table))? called for each event; keeps
----  in the run's `memory` what the machine does not
+---@field check (fun(opts: table, given: table): string?)? what is wrong with checked options
+---@field look (fun(): ponder.strategy.Look)? default: what the function draws
 ---@field counted string[]? what the live view counts: singular and plural; default: thought(s)
 
 local FUNCTION = { type = "function" }
@@ -96,19 +79,12 @@ local DESCRIPTION = {
     options = { type = "table", default = {} }, prompts = { type = { "table", "string" } },
     samples = { type = { "table", "function" }, default = {} },
     needs = { type = "table", default = {} },
-    run = FUNCTION, start = FUNCTION, machine = { type = "table" },
-    reply = { type = "function", default = function() return "llm_result" end },
-    answer = { type = "function", default = function(machine)
-        return machine.result or machine.best_answer
-    end },
-    failure = { type = "function", default = function(machine) return machine.error end },
-    details = { type = "function", default = function() return {} end },
-    look = FUNCTION, on_event = FUNCTION, counted = { type = "table" },
+    run = { type = "function", required = true,
+        was = { start = "opts.run, in which thinker:play(machine, how) plays one" } },
+    machine = { type = "table" },
+    check = FUNCTION, look = FUNCTION, counted = { type = "table" },
     fixed = { type = "table", default = {} },
 }
-
-local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,
-    help = "repair attempts for each unreadable reply" }
 
 local function refuse(message)
     error("strategy.new: " .. message, 4)
@@ -129,11 +105,8 @@ local function check(description)
     if type(d.prompts) == "string" then
         d.prompt_text, d.prompts = d.prompts, read_prompts(d.name, d.prompts)
     end
-    local forms = (d.run and 1 or 0) + (d.start and 1 or 0)
     if not d.name:find "^%a[%w_]*$" then
         refuse(("opts.name must be letters, digits and _ (got %s)"):format(options.show(d.name)))
-    elseif forms ~= 1 and not (forms == 0 and d.machine) then
-        refuse "opts must have one of run (a function) and start (makes a machine)"
     elseif next(d.roles) == nil then
         refuse "opts.roles must name at least one role"
     end
@@ -151,7 +124,7 @@ local function check(description)
     return d
 end
 
--- Sets the roles by directive or prompt; the main role; role -> the role whose model it uses.
+-- Sets the roles by prompt; the main role; role -> the role whose model it uses.
 local function complete_roles(d)
     local roles, fallback = {}, {}
     for key, role in pairs(d.roles) do
@@ -162,19 +135,6 @@ local function complete_roles(d)
         fallback[role] = d.first_role
     end
     d.roles, d.fallback = roles, options.merge(fallback, d.fallback)
-end
-
--- The library of the machine of a strategy with `run` or `start`.
-local function make_machine(d)
-    local rules, names = { max_text_bytes = machine_run.MAX_TEXT_BYTES }, {}
-    rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
-    options.merge(rules, d.options)
-    for name in pairs(d.prompts) do
-        names[name] = name .. "_prompt"
-    end
-    local library = direct.machine(d.name, rules, names)
-    library.new = d.start or library.new
-    return library
 end
 
 ---@class ponder.strategy.Sample
@@ -193,7 +153,7 @@ local function subject_of(d)
         end,
         samples = function()
             if type(d.samples) == "table" then
-                return samples.contexts(d.machine.prompt_names, d.samples)
+                return samples.contexts(d.prompt_names, d.samples)
             end
             local found = {}
             d.samples { question = samples.QUESTION, thoughts = samples.THOUGHTS,
@@ -204,33 +164,41 @@ local function subject_of(d)
         end }
 end
 
-local function look_at(machine)
-    return machine.nodes and look.tree(machine) or look.nothing()
-end
-
 ---@class ponder.strategy.Library
 ---@field name string
----@field new fun(opts: table?): ponder.strategy.Strategy
+---@field new fun(opts: table?, level: integer?): ponder.strategy.Strategy
 ---@field options fun(): ponder.strategy.Option[]
----@field signal_routes table
+---@field roles fun(): string[] that `models` may have, sorted
 
 ---Makes a strategy.
 ---@param description ponder.strategy.Description an invalid or unknown field raises
----@return ponder.strategy.Library library {name, new, init, options, signal_routes}:
----  `library.new(opts)` is a ponder.strategy.Strategy, `library.new(opts):run(question)` answers
+---@return ponder.strategy.Library library `library.new(opts)` is a ponder.strategy.Strategy,
+---  `library.new(opts):run(question)` answers
 function strategy.new(description)
     local d = check(description)
     complete_roles(d)
-    if not d.machine then
-        d.prompts = d.prompts or {}
-        d.machine = make_machine(d)
+    d.prompts = d.prompts or not d.machine and {} or nil -- else the built-in ones
+    d.prompt_names = d.machine and d.machine.prompt_names or {}
+    for name in pairs(not d.machine and d.prompts or {}) do
+        d.prompt_names[name] = name .. "_prompt"
     end
-    d.look = d.look or d.run and direct.look or look_at
     d.subject = subject_of(d)
-    local library = class.new(d)
-    library.summary, library.about = d.summary, d.about
-    library.prompts, library.subject, library.prompt_text = d.prompts, d.subject, d.prompt_text
-    return library
+    local list
+    d.rules, list = settings.of(d)
+    return { name = d.name, summary = d.summary, about = d.about, prompts = d.prompts,
+        subject = d.subject, prompt_text = d.prompt_text,
+        new = function(opts, level)
+            local s = make(d, opts, (level or 1) + 1) -- no tail call: it has a level
+            return s
+        end,
+        options = function()
+            local copy = {}
+            for i, option in ipairs(list) do
+                copy[i] = options.merge({}, option)
+            end
+            return copy
+        end,
+        roles = function() return options.names(d.fallback) end }
 end
 
 ---Functions for the field `look` of a description.

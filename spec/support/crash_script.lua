@@ -70,7 +70,7 @@ local function run_strategy(name)
         local outcome = assert(s:run(question))
         return { answer = outcome.answer, reason = outcome.stop_reason,
             calls = outcome.spent.calls, usage = outcome.spent.usage,
-            machine = without_times(s.machine:to_map()) }
+            machine = s.last.machine and without_times(s.last.machine:to_map()) }
     end)
     return outcomes
 end

@@ -30,8 +30,8 @@ local function from_json(text, read)
         opened = closed and text:find("```", closed + 3, true)
     end
     local object, list = text:find '{%s*"', text:find "^%s*%[" or text:find "\n[ \t]*%["
-    return found or try(object and text:match("^.*}", object))
-        or try(list and text:match("^.*%]", list))
+    return found or try(object and text:match("^%b{}", object)) -- there may be several
+        or try(object and text:match("^.*}", object)) or try(list and text:match("^.*%]", list))
 end
 
 -- The text after the reasoning that some models put before their reply.

@@ -77,7 +77,7 @@ on["tool.complete"] = function(self) self.tools = self.tools - 1 end
 local function read_machine(self, s)
     local seen = s:look()
     if seen.count > 0 then
-        self.thoughts = seen.done or seen.count - 1
+        self.thoughts = seen.count - 1
         self.best = look.best_score(seen)
     end
     self.answer, self.counted = s:answer(), s.kind.counted or self.counted
@@ -85,7 +85,7 @@ end
 
 ---Takes an event of a strategy's run.
 ---@param event MachineEvent
----@param s ponder.strategy.Strategy
+---@param s ponder.strategy.Run
 function Progress:take(event, s)
     local own = on[event.name]
     if own then
@@ -94,7 +94,7 @@ function Progress:take(event, s)
         read_machine(self, s)
     end
     self.budget = s.budget
-    self.phase = s.machine.status
+    self.phase = s.phase
 end
 
 ---@return number seconds since it began

@@ -31,7 +31,7 @@ local FIELDS = {
 
 local function is_strategy(value)
     return type(value) == "table" and type(value.run) == "function"
-        and type(value.fresh) == "function"
+        and type(value.open_models) == "function"
 end
 
 -- Returns an `on_event` that sends a line for each thought once it has a score.
@@ -55,7 +55,7 @@ local function run_strategy(made)
         if request.prompt == "" then
             return nil, "there is no question: the last user message is empty", "EMPTY_PROMPT"
         end
-        local outcome, message, code = made:fresh():run(request.prompt,
+        local outcome, message, code = made:run(request.prompt,
             { on_event = thought_sender(request) })
         return outcome and outcome.answer, message, code
     end

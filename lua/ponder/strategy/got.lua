@@ -5,30 +5,33 @@
 ---     local s = got.new { model = "openai:gpt-4o-mini", aggregation_strategy = "voting" }
 ---     local outcome, message, code, partial = s:run("...")
 ---
---- The machine ponder.got keeps the graph and says which calls it needs. This file describes, for
---- ponder.strategy.new, which model makes each call and what counts as the answer: the machine's
---- result, or the best thought so far.
+--- The machine ponder.got keeps the graph and says which calls it needs. The answer is its result,
+--- or the best thought so far.
 ---
 --- The roles of calls are `generate`, `score`, `connect`, `aggregate`, `vote` and `refine`. All
 --- votes are requested at once with the same prompt, as samples 1, 2, 3... of it. `models.evaluate`
 --- serves the roles that judge (`score` and `vote`) and `models.generate` the others, unless
---- `models` names them. ponder.strategy.class documents what all strategies share.
+--- `models` names them.
 
 local got = require "ponder.got"
+local json = require "ponder.json"
 local strategy = require "ponder.strategy"
+local thinker_of = require "ponder.strategy.thinker"
 
--- The best leaf; nil while the root, the question, is the only node.
-local function best_so_far(machine)
-    local leaf = machine:find_best_leaf()
-    return leaf and leaf.id ~= machine.root_id and leaf or nil
-end
+local ROLES = { generate_thought = "generate", score_thoughts = "score",
+    find_connections = "connect", aggregate = "aggregate", vote = "vote", refine = "refine" }
 
-local function scores_of(thoughts)
-    local lines = {}
-    for i, thought in ipairs(thoughts) do
-        lines[i] = ("%s: %.1f"):format(thought.id, 1 - i / 10)
+local LINK = { from = "string", to = "string", description = "string" }
+
+-- The schema of a reply; texts have none.
+local function returns_of(directive, opts)
+    if directive.type == "score_thoughts" and not opts.parse_scores then
+        return thinker_of.scores_of(directive.thoughts)
+    elseif directive.type == "find_connections" and not opts.parse_connections then
+        return { connections = { LINK } }
+    elseif directive.type == "vote" then
+        return { reason = "string", vote = { type = "string", enum = directive.node_ids } }
     end
-    return table.concat(lines, "\n")
 end
 
 return strategy.new {
@@ -38,37 +41,17 @@ return strategy.new {
 Generates several thoughts at once, scores and links them, merges the best into one answer and
 improves it (Besta et al. 2023).]],
     machine = got,
-    roles = { -- by directive of the machine
-        generate_thought = "generate",
-        score_thoughts = "score",
-        find_connections = "connect",
-        aggregate = "aggregate",
-        vote = "vote",
-        refine = "refine",
-    },
-    first_role = "generate",
+    roles = { "generate", "score", "connect", "aggregate", "vote", "refine" },
     fallback = { evaluate = "evaluate", score = "evaluate", vote = "evaluate" },
 
-    look = strategy.look.graph,
-
-    answer = function(machine)
-        local best = best_so_far(machine)
-        return machine.result or best and best.content
-    end,
-
-    details = function(machine)
-        local current = machine.current_node_id and machine:get_node(machine.current_node_id)
-        return {
-            node_count = #machine.nodes,
-            edge_count = #machine.edges,
-            current_depth = current and current.depth,
-            max_depth = machine.max_depth,
-            branching_factor = machine.branching_factor,
-            aggregation_strategy = machine.aggregation_strategy,
-            solution_path = machine.result_node_id
-                and machine:trace_path(machine.result_node_id),
-            best_candidate = best_so_far(machine),
-        }
+    run = function(thinker)
+        return thinker:play(got, { roles = ROLES,
+            returns = function(directive) return returns_of(directive, thinker.options) end,
+            look = strategy.look.graph,
+            answer = function(machine)
+                local best = machine:find_best_leaf() -- not the root, the question
+                return machine.result or best and best.id ~= machine.root_id and best.content or nil
+            end })
     end,
 
     -- For the check of prompt files: what each prompt must show, and the replies that play a graph
@@ -83,13 +66,17 @@ improves it (Besta et al. 2023).]],
                 return sample.thoughts[(at - 1) % #sample.thoughts + 1]
             end,
             score_thoughts = function(directive)
+                local scores = {}
+                for i, thought in ipairs(directive.thoughts) do
+                    scores[thought.id] = 1 - i / 10
+                end
                 scorings = scorings + 1
-                return scorings == 1 and "Both are good." or scores_of(directive.thoughts)
+                return scorings == 1 and "Both are good." or json.encode { scores = scores }
             end,
             find_connections = function(_, _, found)
                 local thoughts = found.connect[#found.connect].thoughts
-                return ("CONNECTION: [%s] -> [%s] : shade and colour add up"):format(
-                    thoughts[1].id, thoughts[#thoughts].id)
+                return json.encode { connections = { { from = thoughts[1].id,
+                    to = thoughts[#thoughts].id, description = "shade and colour add up" } } }
             end,
             aggregate = function() return "Trees, white roofs and open courtyards." end,
             vote = function(directive) return "VOTE: " .. directive.node_ids[1] end,

@@ -19,7 +19,6 @@ local look = {}
 ---@field edges {source: any, target: any, kind: string, score: number?}[]? besides those to parents
 ---@field path (fun(): any[])? ids from the root to the best node
 ---@field is_numbered boolean? draw node numbers, for the edges
----@field done integer? the live view's count; default: the nodes besides the root
 
 local function thought(node)
     return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
@@ -89,25 +88,20 @@ function look.graph(machine)
         end }
 end
 
----A question with graded answers as its children.
----@param question string?
----@param answers {text: string, score: number}[]
+---What a strategy's function has drawn.
+---@param run ponder.strategy.Run
 ---@return ponder.strategy.Look
-function look.answers(question, answers)
-    return { count = #answers + 1,
+function look.drawn(run)
+    local nodes = run.nodes
+    return { count = #nodes, node = function(i) return nodes[i] end, edges = run.edges,
+        is_numbered = run.edges[1] ~= nil,
         path = function()
-            local best
-            for i, answer in ipairs(answers) do
-                best = (not best or answer.score > answers[best].score) and i or best
+            local path, id = {}, run.best_id
+            while id do
+                table.insert(path, 1, id)
+                id = nodes[id].parent
             end
-            return { 0, best }
-        end,
-        node = function(i)
-            local answer = answers[i - 1]
-            if not answer then
-                return { id = 0, depth = 0, text = question }
-            end
-            return { id = i - 1, parent = 0, depth = 1, score = answer.score, text = answer.text }
+            return path
         end }
 end
 

@@ -78,31 +78,35 @@ local COMMON = {
 
 local SHOWN = { "type", "default", "enum", "min", "max", "was" } -- of a rule, in help
 
----The options of one strategy. The rules of its machine have their own help.
----@param machine table library of its machine
----@param fixed table<string, any> left out
+-- Rules of a strategy that plays no machine, which has its own.
+local PLAIN = { max_text_bytes = machine_run.MAX_TEXT_BYTES, max_parse_retries = {
+    type = "integer", min = 0, max = 1000, default = 1,
+    help = "repair attempts for each unreadable reply" } }
+
+---The options of one strategy: its own, those of its machine, its prompts and the common ones.
+---@param kind ponder.strategy.Description
 ---@return OptionSchema rules for ponder.options
 ---@return ponder.strategy.Option[] list in the order of help texts
-function settings.of(machine, fixed)
-    local rules, list = {}, {}
+function settings.of(kind)
+    local rules, list, is_common = {}, {}, {}
     local function add(name, group, help, rule)
         rules[name] = rule
         list[#list + 1] = options.merge({ name = name, group = group, help = help },
             options.pick(rule, SHOWN))
     end
-    local is_common = {}
     for _, common in ipairs(COMMON) do
         is_common[common[1]] = true
     end
-    for _, name in ipairs(options.names(machine.option_rules)) do
-        if not is_common[name] and fixed[name] == nil then
-            local rule = machine.option_rules[name]
-            add(name, "machine", rule.help, rule)
+    local own = options.merge(options.merge({}, kind.machine and kind.machine.option_rules
+        or PLAIN), kind.options)
+    for _, name in ipairs(options.names(own)) do
+        if not is_common[name] and kind.fixed[name] == nil then
+            add(name, "machine", own[name].help, own[name])
         end
     end
-    for _, name in ipairs(options.names(machine.prompt_names)) do
-        local option = machine.prompt_names[name]
-        add(option, "prompt", ("replaces the built-in instructions (%s)"):format(name),
+    for _, name in ipairs(options.names(kind.prompt_names)) do
+        add(kind.prompt_names[name], "prompt",
+            ("replaces the built-in instructions (%s)"):format(name),
             { type = { "string", "function" } })
     end
     for _, common in ipairs(COMMON) do
@@ -116,6 +120,13 @@ end
 -- Models
 
 local OPEN_OPTIONS = { "base_url", "api_key", "headers", "concurrency" }
+
+---Whether model.open made a model, which then takes schemas; a custom one may have any other field.
+---@param m table
+---@return boolean
+function settings.is_open(m)
+    return m.target ~= nil and m.client ~= nil
+end
 
 -- A name, or an object with the `chat` method of ponder.model.Model.
 local function is_model(named)
@@ -221,12 +232,12 @@ end
 ---Checks the options `model`, `models` and `prompts`; raises. Ignores the key `instructions` of
 ---prompt files.
 ---@param where string `"strategy.tot.new"`
----@param kind ponder.strategy.Kind
+---@param kind ponder.strategy.Description
 ---@param opts table
 ---@param level integer
 function settings.check(where, kind, opts, level)
     check_models(where, kind, opts, level + 1)
-    local by_name, known = opts.prompts, kind.machine.prompt_names
+    local by_name, known = opts.prompts, kind.prompt_names
     local problem = by_name
         and (unknown_name(by_name, known) or problem_in(by_name, known))
     if problem then
@@ -234,14 +245,20 @@ function settings.check(where, kind, opts, level)
     end
 end
 
--- The prompts by name, functions or instructions; or nil, the file and what is wrong, and a code.
-local function load_prompts(kind, opts)
+---The prompts of a strategy. Prompt files are read again for each run.
+---@param kind ponder.strategy.Description
+---@param opts table
+---@return {by_name: table<string, function|string>, own: table<string, true>}? prompts functions or
+---  instructions; `own`: which of them are the user's
+---@return string? message the file and what is wrong
+---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
+function settings.load_prompts(kind, opts)
     local found, message, code = prompt.load(kind.name, kind.prompts)
     if not found then
         return nil, message, code
     end
     local path = prompt.find(kind.name).path
-    local problem = path and problem_in(found, kind.machine.prompt_names)
+    local problem = path and problem_in(found, kind.prompt_names)
     if problem then
         return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
     end
@@ -249,48 +266,32 @@ local function load_prompts(kind, opts)
     if problem then
         return nil, problem, "BAD_PROMPT"
     end
-    local by_name = {}
-    for name, option in pairs(kind.machine.prompt_names) do
-        local own = opts[option]
-        if own == nil and opts.prompts then
-            own = opts.prompts[name]
+    local built_in, by_name, own = kind.subject.functions(), {}, {}
+    for name, option in pairs(kind.prompt_names) do
+        local given = opts[option]
+        if given == nil and opts.prompts then
+            given = opts.prompts[name]
         end
-        by_name[name] = own == nil and found[name] or own
+        by_name[name] = given == nil and found[name] or given
+        own[name] = by_name[name] ~= built_in[name] or nil
     end
-    return by_name
-end
-
----See ponder.strategy.Strategy.
-function settings.env(s)
-    if not s.environment then
-        local loaded, message, code = load_prompts(s.kind, s.opts)
-        if not loaded then
-            return nil, message, code
-        end
-        s.environment = { prompts = loaded, context = s.opts.context,
-            render = function(name, fields) return settings.render(s, name, fields) end }
-    end
-    return s.environment
+    return { by_name = by_name, own = own }
 end
 
 ---Renders one of a strategy's prompts.
----@param s ponder.strategy.Strategy
+---@param run ponder.strategy.Run
 ---@param name string
----@param fields table? of the context, with `prompt`, the question
+---@param fields table of the context, with `prompt`, the question
 ---@return ponder.model.Message[] messages; an invalid prompt raises
-function settings.render(s, name, fields)
-    local kind, env, message = s.kind, s:env()
-    if not env then
-        error(message, 0)
-    end
-    if env.prompts[name] == nil then
+function settings.render(run, name, fields)
+    local kind = run.kind
+    if run.prompts.by_name[name] == nil then
         error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
     end
-    local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names,
-        own_prompts = kind.prompts },
-        { max_text_bytes = s.opts.max_text_bytes or machine_run.MAX_TEXT_BYTES.default })
-    local turn = { env = { prompts = env.prompts }, events = {} }
-    local messages = rendering:render(turn, name, options.merge({}, fields))
+    local rendering = machine_run.new({ name = kind.name, prompts = kind.prompt_names,
+        own_prompts = kind.prompts }, { max_text_bytes = run.opts.max_text_bytes })
+    local turn = { env = { prompts = run.prompts.by_name }, events = {} }
+    local messages = rendering:render(turn, name, fields)
     for _, event in ipairs(turn.events) do
         notice.of_cut(kind.name, event)
         log.event(event.name, { measurements = event.measurements, metadata = event.metadata })
