@@ -132,26 +132,6 @@ function Recorder:cancel(what)
     what:cancel(self)
 end
 
-local COUNT_ASKED = {
-    call = "SELECT max(occurrence) FROM calls WHERE run = ? AND identity = ? AND within IS ?",
-    effect = "SELECT max(occurrence) FROM effects WHERE run = ? AND kind = ? AND name = ? "
-        .. "AND key = ? AND within IS ?",
-}
-
---- Counts how often an operation was asked, by its rows.
----@param what ponder.log.Operation
----@param within integer? effects.id of the tool that asked
----@return integer
-function Recorder:count_asked(what, within)
-    local db, count = self.writer.db, nil
-    if db and what.kind == "call" then
-        count = db:row(COUNT_ASKED.call, self.run, what.identity, within)
-    elseif db then
-        count = db:row(COUNT_ASKED.effect, self.run, what.what, what.name, what.key, within)
-    end
-    return count or 0
-end
-
 --- Records an event.
 ---@param name string
 ---@param data string? JSON

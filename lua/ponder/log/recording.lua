@@ -6,7 +6,6 @@ local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
 local file = require "ponder.log.file"
 local readings = require "ponder.log.readings"
-local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
 
 local recording = {}
@@ -43,8 +42,9 @@ local BATCH = 256 -- rows of the tape read at once
 local Recording = {}
 Recording.__index = Recording
 
+-- Sets of ids, by kind.
 local function sets()
-    return { call = recent.ids(), effect = recent.ids(), run = recent.ids() }
+    return { call = {}, effect = {}, run = {} }
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ local function is_answered(self, kind, id, status, code, within)
     if status == "error" and code == "BUDGET" and not self.ordered then
         return false
     elseif status == "error" and self.retries and not within then
-        return self.on_tape[kind]:has(id)
+        return self.on_tape[kind][id] or false
     end
     return status == "ok" or status == "error"
 end
@@ -128,15 +128,14 @@ end
 -- other columns of that row.
 local IN_ORDER = forms [[SELECT max(+id), status, $code, within FROM $rows
     WHERE run = ?1 AND $equal AND within IS ?2 AND occurrence = ?3]]
--- In the log of another run: first the script's operations, then those of its tools, each after
--- the last one found.
-local OUTSIDE_AFTER = forms [[SELECT id, status, $code, within, occurrence FROM $rows
-    WHERE run = ?1 AND $equal AND within IS NULL AND occurrence >= ?2
-    AND (occurrence > ?2 OR id > ?3) ORDER BY occurrence, id LIMIT 1]]
-local INSIDE_AFTER = forms [[SELECT id, status, $code, within, ?2 FROM $rows
-    WHERE run = ?1 AND $equal AND within IS NOT NULL AND +id > ?3 ORDER BY +id LIMIT 1]]
-local COUNT = forms [[SELECT id, occurrence FROM $rows WHERE run = ?1 AND $equal AND within IS ?2
-    ORDER BY occurrence DESC]]
+local STATE = {
+    run = "SELECT id FROM runs WHERE parent = ? AND id = ?",
+    call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
+    effect = "SELECT id, status, NULL, within FROM effects WHERE run = ? AND id = ?",
+}
+-- In the log of another run: first the script's operations, then those of its tools.
+local IN_ANY_ORDER = forms [[SELECT id FROM $rows WHERE run = ?1 AND $equal
+    ORDER BY within IS NOT NULL, CASE WHEN within IS NULL THEN occurrence END, id]]
 
 -- Calls a method of the store with the form of a statement for an operation; `a`, `b`: ?2 and ?3.
 local function query(self, method, statements, what, a, b)
@@ -162,7 +161,7 @@ function Recording:find(what, within, occurrence)
         known = id and known_of(self, what.kind, id, status, code, inside)
     end
     if known then
-        self.found[what.kind]:add(known.id)
+        self.found[what.kind][known.id] = true
     end
     return known
 end
@@ -171,51 +170,33 @@ end
 ---@param what ponder.log.Operation
 ---@return ponder.log.Answered?
 function Recording:find_next(what)
-    local found = self.found[what.kind]
-    if what.kind == "run" then
+    local kind = what.kind
+    if kind == "run" then
+        local found = self.found.run
         for _, known in ipairs(self.runs[" " .. what.identity] or {}) do
-            if not found:has(known.id) then
-                found:add(known.id)
+            if not found[known.id] then
+                found[known.id] = true
                 return known
             end
         end
         return nil
     end
-    local key = what.kind .. what.identity
-    for _, statements in ipairs { OUTSIDE_AFTER, INSIDE_AFTER } do
-        local place = recent.key((statements == INSIDE_AFTER and "inside " or "") .. key)
-        local last = self.last_found:get(place) or { 0, 0 }
-        repeat
-            local id, status, code, within, at = query(self, "row", statements, what, last[1],
-                last[2])
-            if id then
-                last = { at, id }
-                self.last_found:set(place, last)
-            end
-            if id and not found:has(id) then
-                found:add(id)
-                if is_edited(self, what.kind, id) and self.edit.prompt then
-                    self.edit.applied = true
-                    what.asked.replace_prompt(self.edit.prompt)
-                end
-                return known_of(self, what.kind, id, status, code, within)
-            end
-        until not id
+    local key = kind .. what.identity
+    local left = self.left_of[key]
+    if not left then
+        left = { next = 1 }
+        for id in query(self, "rows", IN_ANY_ORDER, what) do
+            left[#left + 1] = id
+        end
+        self.left_of[key] = left
     end
-end
-
----Returns how often this process has asked for an operation, as far as the log of the same run
----shows.
----@param what ponder.log.Operation
----@param within integer?
----@return integer
-function Recording:count_found(what, within)
-    local kind, count = what.kind, 0
-    for id, occurrence in query(self, "rows", COUNT, what, within) do
-        local is_asked = id > self.last[kind] or self.found[kind]:has(id)
-        count = math.max(count, is_asked and occurrence or 0)
+    local id = left[left.next]
+    left.next = left.next + 1
+    if id and is_edited(self, kind, id) and self.edit.prompt then
+        self.edit.applied = true
+        what.asked.replace_prompt(self.edit.prompt)
     end
-    return count
+    return id and known_of(self, kind, self.db:row(STATE[kind], self.run, id))
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -252,11 +233,6 @@ local NEXT_OF_TAPE = TAPE
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
 local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? " .. NAMES_ANSWER .. "ORDER BY seq"
 local FAILURES_FIRST = TAPE .. NAMES_ANSWER .. "ORDER BY seq DESC"
-local STATE = {
-    run = "SELECT id FROM runs WHERE parent = ? AND id = ?",
-    call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
-    effect = "SELECT id, status, NULL, within FROM effects WHERE run = ? AND id = ?",
-}
 
 -- Returns the operation that a row of the tape names, or nil if the log does not hold it.
 local function answered_by(self, kind, what, id, status, code, within)
@@ -311,12 +287,12 @@ function Recording:left()
     end
     local left, first, counted = 0, nil, sets()
     for kind, what in self.db:rows(NAMES_OF_TAPE, self.run) do
-        local is_new = what <= self.last[kind] and not self.found[kind]:has(what)
-            and not counted[kind]:has(what)
+        local is_new = what <= self.last[kind] and not self.found[kind][what]
+            and not counted[kind][what]
         local known = is_new and answered_by(self, kind, what,
             self.db:row(STATE[kind], self.run, what))
         if known and known.answered then
-            counted[kind]:add(what)
+            counted[kind][what] = true
             left, first = left + 1, first or known
         end
     end
@@ -376,7 +352,7 @@ local function cut_failures(self, status_of_run)
         end
     end
     for kind, id in self.db:rows(NAMES_OF_TAPE, self.run) do
-        self.on_tape[kind]:add(id)
+        self.on_tape[kind][id] = true
     end
 end
 
@@ -408,7 +384,7 @@ function recording.new(db, run, how)
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
         runs = {}, found = sets(), on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
-        last_found = recent.new(), entries = {}, next = 1, read_to = -1 }, Recording)
+        left_of = {}, entries = {}, next = 1, read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil

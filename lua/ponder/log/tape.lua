@@ -35,7 +35,6 @@
 
 local call = require "ponder.log.call"
 local playing = require "ponder.log.playing"
-local recent = require "ponder.log.recent"
 local recording = require "ponder.log.recording"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -340,30 +339,15 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
--- Returns the key by which an operation is counted in its place. (Drawing on the screen is outside
--- too, but has no row.)
-local function key_of(what)
+-- Counts how often an operation was asked in its place, this time included. (Drawing on the screen is
+-- outside, too, but has no row.)
+local function times_asked(self, what)
     local within = what.within
-    local place = type(within) == "table" and within.kind .. within.id
-    if what.kind == "call" and not place then
-        return recent.key_of_hash(what.identity)
-    end
-    return recent.key(("%s %s %s"):format(place or "", what.kind, what.identity))
-end
-
--- Counts how often an operation was asked in its place, this time included. Counts that `recent`
--- forgot are read from the rows.
-local function times_asked(self, what, inside)
-    local asked = self.asked or recent.new()
-    self.asked = asked
-    local key = key_of(what)
-    local times = asked:get(key)
-    if not times and asked.forgets and what.kind ~= "run" then
-        times = self.past.ordered and self.past:count_found(what, inside)
-            or self.sink:count_asked(what, inside)
-    end
-    asked:set(key, (times or 0) + 1)
-    return (times or 0) + 1
+    local place = type(within) == "table" and within.kind .. within.id or ""
+    local key = ("%s %s %s"):format(place, what.kind, what.identity)
+    self.asked = self.asked or {}
+    self.asked[key] = (self.asked[key] or 0) + 1
+    return self.asked[key]
 end
 
 -- Returns the recording of an operation, or nil if it is new. Equal operations are distinguished by
@@ -374,7 +358,7 @@ local function look_up(self, what)
         return nil -- only a recording tells inner runs of one name apart
     end
     local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
-    what.occurrence = times_asked(self, what, inside)
+    what.occurrence = times_asked(self, what)
     if not past.ordered then
         return past ~= NOTHING and past:find_next(what) or nil
     elseif inside or type(within) ~= "table" then -- operations inside a call have no place

@@ -8,8 +8,8 @@
 --- epochs with one reply, and a repeated evaluation finds its own replies. With a seed of the
 --- evaluation each request has its own seed, derived from that, the item, the epoch and the number.
 
-local recent = require "ponder.log.recent"
 local scheduler = require "ponder.task.scheduler"
+local store = require "ponder.core.store"
 
 local samples = {}
 
@@ -70,7 +70,7 @@ function samples.place(here, request)
     end
     -- What asks within a recorded operation does not ask again when the run is resumed.
     local within = scheduler.context "outside"
-    local key = recent.key(("%s\n%s\n%s"):format(request.provider, request:body_json(),
+    local key = store.sha256(("%s\n%s\n%s"):format(request.provider, request:body_json(),
         type(within) == "table" and within.identity .. (within.occurrence or "") or ""))
     local begun = here.begun[key] or { last = 0 }
     here.begun[key] = begun
@@ -99,7 +99,7 @@ function samples.seed(here, request, own)
         return nil
     end
     local place = request.place or { item = "", epoch = 0, number = request.sample }
-    return recent.key(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
+    return store.sha256(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
         place.number, request:body_json())) & 0x7fffffff
 end
 
