@@ -84,13 +84,15 @@ describe("ponder eval", function()
         assert.matches("\nmissed: accuracy", "\n" .. csv.err)
         dir:write("there", "old")
         shell.run(("ln -s there %s/link; mkfifo %s/pipe"):format(dir.path, dir.path))
-        local result = shell.run(([[cd %s; cat pipe >$OUT & %s eval --log a.db --html link \
+        local result = shell.run(([[cd %s; export XDG_STATE_HOME=$PWD/state
+            cat pipe >$OUT & %s eval --log a.db --html link \
             --junit pipe sums.lua >$ERR 2>&1; wait]]):format(shell.quote(dir.path),
             shell.quote(shell.executable)))
         assert.matches("^<%?xml", result.out)
         assert.matches("^<!DOCTYPE html>", dir:read "there")
         dir:write("there", "old")
-        local again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+        local again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment {
+            XDG_STATE_HOME = dir.path .. "/state" } })
         assert.equal(0, again.status, again.err)
         assert.matches("a replay writes no file: link", again.err)
         assert.equal("old", dir:read "there")

@@ -167,11 +167,9 @@ describe("the log of an evaluation", function()
             local again = ponder { "--rescore", "a.db", "sums.lua" }
             assert.same({ n, accuracy }, { again.out:match "\nio +(%d+) +([%d.]+ %%)" })
             assert.truthy(again.out:find(rest, 1, true), again.out)
-            if reason == "interrupted" then
-                again = shell.ponder({ "resume", "a.db" }, { cwd = dir.path, env = environment {
-                    XDG_STATE_HOME = dir.path .. "/state" } })
-            else
-                again = shell.ponder({ "replay", "a.db" }, { cwd = dir.path, env = environment() })
+            again = shell.ponder({ reason == "interrupted" and "resume" or "replay", "a.db" },
+                { cwd = dir.path, env = environment { XDG_STATE_HOME = dir.path .. "/state" } })
+            if reason ~= "interrupted" then
                 assert.same({ 0, result.out }, { again.status, again.out }, again.err)
                 again = ponder { "--retry-errors", table.unpack(words) }
             end

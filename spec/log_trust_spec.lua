@@ -1,10 +1,10 @@
--- Only logs that this user's ponder wrote are resumed and forked. Where keys are sent.
+-- Only logs that this user's ponder wrote are run again.
 
 local help = require "log_help"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 
-describe("a log that is resumed or forked", function()
+describe("a log that is run again", function()
     local w
 
     before_each(function()
@@ -21,7 +21,7 @@ describe("a log that is resumed or forked", function()
 
     local function check_refused(what)
         local before = w:requests()
-        for _, command in ipairs { "resume", "fork" } do
+        for _, command in ipairs { "resume", "replay", "fork" } do
             local result = w:ponder { command, w.log }
             assert.same({ 1, "" }, { result.status, result.out }, what)
             assert.matches(("^ponder %s: %s: you did not write this log[^\n]*%%-%%-trust runs it\n$"
@@ -30,7 +30,6 @@ describe("a log that is resumed or forked", function()
                 result.err)
             assert.matches(w.server.url, result.err, 1, true)
         end
-        assert.equal(0, w:replay().status, what)
         assert.equal(before, w:requests())
     end
 
@@ -45,7 +44,7 @@ describe("a log that is resumed or forked", function()
         for _, sql in ipairs { "UPDATE files SET path = path || 'x'",
             "UPDATE files SET text = text || ' ', hash = '%s'",
             "UPDATE files SET absolute = '/etc/passwd'", "UPDATE files SET kind = 'module'",
-            "UPDATE files SET mac = NULL", "UPDATE runs SET mac = NULL",
+            "UPDATE runs SET mac = NULL", "DELETE FROM files",
             "UPDATE runs SET uid = '00'", "UPDATE runs SET command = 'tot'",
             [[UPDATE runs SET arguments = '["x"]']], "UPDATE runs SET directory = '/'",
             "UPDATE runs SET script = 'y'", "UPDATE runs SET input = 'typed'",
@@ -75,116 +74,27 @@ describe("a log that is resumed or forked", function()
         check_refused "no key"
     end)
 
-    it("runs with --trust, which signs it", function()
+    it("runs with --trust; one that is resumed is this user's from then on", function()
         w:sh "rm -rf state"
         check_refused "a new state directory"
+        for _, command in ipairs { "replay", "fork" } do
+            assert.equal(0, w:ponder({ command, "--trust", w.log }).status)
+            assert.equal(1, w:ponder({ command, w.log }).status)
+        end
         assert.equal(0, w:ponder({ "resume", "--trust", w.log }).status)
         assert.equal(0, w:resume().status)
-        w:sh "rm -rf state"
-        assert.equal(0, w:ponder({ "fork", "--trust", w.log }).status)
-        assert.equal(0, w:ponder({ "fork", w.log }).status)
-    end)
-
-    it("never sends a key to an address that only the log names", function()
-        local url = w.server.url .. "/v1"
-        w:begin 'say(ask "one"); error "stop"'
-        w:ponder({ "run", "--log", w.log, w.script }, { env = { OPENAI_BASE_URL = url } })
-        local before = w:requests()
-        for _, command in ipairs { "resume", "fork" } do
-            local result = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
-            assert.same({ 1, "" }, { result.status, result.out })
-            assert.matches("only this log names the server " .. w.server.url, result.err, 1, true)
-            assert.matches(("; to send it your key: ponder %s --base-url %s %s\n"):format(command,
-                url, w.log), result.err, 1, true)
-        end
-        for _, config in ipairs { 'providers = { openai = { api_key = "k-0123456789" } }',
-            'providers = { openai = { headers = { ["x-team-key"] = "k-0123456789" } } }',
-            'aliases = { mine = { model = "openai:m", api_key = "k-0123456789" } }',
-            'aliases = { mine = { model = "openai:m", headers = { authorization = "k-012" } } }',
-            'defaults = { headers = { ["x-team-key"] = "k-0123456789" } }' } do
-            w.dir:write("config/ponder/config.lua", "return { " .. config .. " }")
-            local result = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
-                OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-            assert.matches("only this log names the server", result.err, 1, true)
-        end
-        assert.equal(before, w:requests())
-        -- Without a key there is nothing to lose, nor with another provider's; and a named address
-        -- may get it.
-        w.dir:write("config/ponder/config.lua",
-            'return { providers = { anthropic = { api_key = "k-0123456789" } } }')
-        local result
-        for _, config in ipairs { "/none", "/config" } do
-            result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
-                OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. config } })
-            assert.matches("stop", result.err, 1, true)
-        end
-        w.dir:write("config/ponder/config.lua", ('return { providers = { openai = { '
-            .. 'api_key = "k-0123456789", base_url = %q } } }'):format(url))
-        result = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
-            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-        assert.matches("stop", result.err, 1, true)
-    end)
-
-    it("never sends a key to an address that only the log's command line names", function()
-        local url = w.server.url .. "/v1"
-        local env = { OPENAI_BASE_URL = "", PONDER_MODEL = "" }
-        w:ponder({ "cot", "--log", w.log .. "2", "--model", "openai:m", "--base-url", url,
-            "--max-calls", "1", "Why?" }, { env = env })
-        local before = w:requests()
-        assert.is_true(before > 1)
-        for _, command in ipairs { "resume", "fork" } do
-            local result = w:ponder({ command, w.log .. "2" }, { env = env })
-            assert.same({ 1, "" }, { result.status, result.out })
-            assert.equal(("ponder %s: %s2: only this log names the server %s; to send it "
-                .. "your key: ponder %s --base-url %s %s2\n"):format(command, w.log, url,
-                command, url, w.log), result.err)
-            result = w:ponder({ command, "--trust", "--base-url", url .. "/x", w.log .. "2" },
-                { env = env })
-            assert.matches("only this log names the server", result.err, 1, true)
-        end
-        assert.equal(before, w:requests())
-        -- It is named: on this command line, in the environment, in the configuration.
-        w.dir:write("config/ponder/config.lua",
-            ('return { aliases = { here = { base_url = %q } } }'):format(url))
-        for _, now in ipairs { { arguments = { "--base-url", url } }, { OPENAI_BASE_URL = url },
-            { XDG_CONFIG_HOME = w.dir.path .. "/config" }, { OPENAI_API_KEY = "" } } do
-            local words = { "fork", w.log .. "2" }
-            table.move(now.arguments or {}, 1, 2, 3, words)
-            now.arguments = nil
-            for name, value in pairs(env) do now[name] = now[name] or value end
-            local result = w:ponder(words, { env = now })
-            assert.not_matches("only this log", result.err)
-        end
-        -- Nor where the log has only a part of it.
-        local masked = url:gsub("//", "//u:pass@")
-        w:ponder({ "cot", "--log", w.log .. "3", "--model", "openai:m", "--base-url", masked,
-            "--max-calls", "1", "Why?" }, { env = env })
-        before = w:requests()
-        local result = w:ponder({ "fork", w.log .. "3" }, { env = env })
-        assert.matches("only this log names the server", result.err, 1, true)
-        assert.equal(before, w:requests())
-        -- A replaced address is not used.
-        result = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
-            { env = env })
-        assert.not_matches("only this log", result.err)
+        assert.equal(0, w:replay().status)
     end)
 
     it("runs no command that logs nothing", function()
         change "UPDATE runs SET command = 'doctor', arguments = '[]'"
-        for _, arguments in ipairs { { "replay" }, { "resume", "--trust" }, { "fork" } } do
-            arguments[#arguments + 1] = w.log
+        for _, arguments in ipairs { { "replay" }, { "resume" }, { "fork" } } do
+            arguments[2], arguments[3] = "--trust", w.log
             local result = w:ponder(arguments)
             assert.is_true(result.status ~= 0 and result.out == "", result.out)
             assert.matches("the log is damaged: it names the command", result.err, 1, true)
         end
     end)
-end)
-
-it("the command that resumes a run names its servers", function()
-    local command = trust.resume_command
-    assert.equal("ponder resume", command({ "Why?" }))
-    assert.equal("ponder resume --base-url http://a/v1 --base-url http://b/v1 '/a b.db'",
-        command({ "--base-url", "http://a/v1", "--base-url=http://b/v1", "Why?" }, "/a b.db"))
 end)
 
 describe("HMAC-SHA256", function()

@@ -238,39 +238,19 @@ describe("runs within a logged run", function()
         assert.same({ resumed.out, 0, "" }, { again.out, again.status, again.err })
     end)
 
-    it("can be continued alone by number", function()
+    it("are not run again alone, but with the run around them", function()
         w:begin [[
             local run = require "ponder.run"
-            local out = task.map({ 1, 2, 3 }, function(i)
-                return run.new { name = "r" .. i }:call(function()
-                    local first = ask(i .. " first")
-                    log.event("asked")
-                    task.sleep(0.4) -- the replies that are bad come after all first ones
-                    return first .. assert(ask(i .. " second")) .. math.random(100)
-                end) or false
-            end)
-            assert(out[1] and out[2] and out[3], "not all came")
-            say(table.concat(out, " "))
+            say(run.new { name = "r" }:call(ask, "first"))
         ]]
-        w.server:next("", "", "", BAD, BAD, BAD)
-        assert.equal(1, w:run().status)
-        local function statuses()
-            return { w:row [[SELECT group_concat(status, ' '), sum(calls) FROM (SELECT status,
-                (SELECT count(*) FROM calls WHERE run = runs.id AND status = 'ok') AS calls
-                FROM runs ORDER BY id)]] }
+        assert.equal(0, w:run().status)
+        for _, command in ipairs { "resume", "replay", "fork" } do
+            local one = w:ponder { command, w.log .. "#2" }
+            assert.same({ 1, "" }, { one.status, one.out })
+            assert.equal(("ponder %s: %s#2: this run is a part of run 1 and is not run again "
+                .. "alone: ponder %s %s runs all of it\n"):format(command, w.log, command, w.log),
+                one.err)
         end
-        assert.same({ "failed failed failed failed", 3 }, statuses())
-        local one = w:ponder { "resume", w.log .. "#3" }
-        assert.same({ 0, "", "" }, { one.status, one.out, one.err })
-        assert.same({ "failed failed completed failed", 4 }, statuses())
-        assert.equal(7, w:requests())
-        local played = w:ponder { "replay", w.log .. "#3" }
-        assert.same({ 0, "", "" }, { played.status, played.out, played.err })
-        local rest = w:resume()
-        assert.same({ 0, "" }, { rest.status, rest.err })
-        assert.same({ "completed completed completed completed", 6 }, statuses())
-        assert.equal(9, w:requests())
-        assert.equal(rest.out, w:replay().out)
         local missing = w:ponder { "resume", w.log .. "#9" }
         assert.same({ 2, "" }, { missing.status, missing.out })
         assert.matches("holds no run 9", missing.err, 1, true)

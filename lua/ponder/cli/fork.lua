@@ -3,7 +3,7 @@
 local rerun = require "ponder.log.rerun"
 local cli = require "ponder.cli"
 local edits = require "ponder.log.edit"
-local consent = require "ponder.cli.shared.consent"
+local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local prompt = require "ponder.prompt"
 local read_file = require("ponder.file").read
@@ -19,8 +19,7 @@ local fork = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "text", value = "FILE", files = true, help = "the new text of --node, or reply of --call" },
     { "ask", value = "FILE", files = true, help = "the new last message of --call" },
     { "log", value = "FILE", files = true, help = "log the new run in FILE" },
-    consent.RULES.trust,
-    consent.RULES.base_url,
+    flags.TRUST,
 })
 
 fork.summary = "run a logged run again with changes, paying only for new calls"
@@ -162,7 +161,7 @@ local function edit_of(past, opts)
         return nil
     end
     local text = cli.expect(read_file(opts.text or opts.ask)):gsub("\r?\n$", "")
-    local run = past.only or past.run.id
+    local run = past.inner or past.run.id
     if opts.node then
         return cli.expect(edits.node(past.db, run, { id = opts.node, search = opts.search,
             text = text }))
@@ -175,8 +174,7 @@ end
 function fork.run(opts, operands)
     cli.refuse(misuse(opts))
     local past = cli.need(rerun.open(operands[1], "read"))
-    opts.other_server = ("," .. (opts.o or "")):find "[,-]base[-_]url=" ~= nil
-    cli.refuse(consent.give(past, "fork", opts), 1)
+    cli.refuse(past:refusal("fork", opts.trust, opts.node ~= nil or opts.call ~= nil), 1)
     cli.need(cli.logged(past.run.command))
     local list, edit = changed_arguments(past, opts), edit_of(past, opts)
     local status, failure = past:fork(cli.execute, list, opts.log, edit)

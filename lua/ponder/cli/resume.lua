@@ -3,15 +3,14 @@
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local consent = require "ponder.cli.shared.consent"
+local flags = require "ponder.cli.shared.flags"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 
 local resume = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "fork", help = "if the script, the prompts or the options have changed, fork the run" },
-    consent.RULES.trust,
-    consent.RULES.base_url,
+    flags.TRUST,
     logging.RULES.sync,
 })
 
@@ -24,7 +23,7 @@ Runs the script of a log again from its start. Calls that the log holds are answ
 once; none is made twice. Then the run continues, and is logged in the same file. FILE is a path, or
 the name or number of a run in `ponder log`; without it, the newest run. A call that had failed when
 the run ended is tried again. If the file holds runs within a run (ponder.run), all incomplete ones
-continue; with FILE#3 only the third.]]
+continue. In the log of a server FILE#3 answers the request of the third run.]]
 
 -- The first option among the arguments that belongs to `ponder fork`.
 local function fork_option(arguments)
@@ -51,11 +50,10 @@ end
 ---See ponder.cli.
 function resume.run(opts, operands)
     local past = cli.need(rerun.open(operands[1], "write", opts.sync))
-    cli.refuse(consent.give(past, "resume", opts), 1)
+    cli.refuse(past:refusal("resume", opts.trust), 1)
     local changes, gone = past:changes()
     cli.need(not changes or opts.fork, ("%s: %s; %s"):format(past.path, changes, gone
         and "put it back, or replay what the log holds" or "--fork runs it as it is now"))
-    cli.refuse(past:refusal(), 1)
     if changes then
         return past:fork(cli.execute, past.run.arguments)
     end

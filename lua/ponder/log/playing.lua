@@ -28,15 +28,13 @@ function playing.remove(list, item)
     end
 end
 
----Records that the script diverges from the recording; raises an error when offline or frozen.
+---Records that the script diverges from the recording; raises an error when offline.
 ---@param self ponder.log.Tape
 ---@param where string
 function playing.diverge(self, where)
     self.diverged = self.diverged or where
     if self.offline then
         error("NOT_IN_REPLAY: " .. where, 0)
-    elseif self.frozen then
-        error(where, 0)
     end
 end
 
@@ -119,19 +117,11 @@ local function go_live(self)
     self.waiting, self.held, self.runs = {}, {}, {}
 end
 
--- Whether this run is to stay where it is, since the chosen inner run has begun.
-local function is_held(self)
-    return self.frozen and self.session.root.has_begun
-end
-
 ---Plays the next entries as far as possible; goes live at the end of the tape.
 ---@param self ponder.log.Tape
 ---@param rounds integer rounds of its tasks so far
 function playing.turn(self, rounds)
     local past, group = self.past, self.group
-    if is_held(self) then
-        return
-    end
     local entry = past:entry()
     while entry do
         if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
@@ -140,8 +130,7 @@ function playing.turn(self, rounds)
         past:advance()
         entry = past:entry()
     end
-    local waits = self.frozen or self.outer and self.outer.playing and not self.outer.frozen
-    if scheduler.is_idle(group) and not waits then
+    if scheduler.is_idle(group) and not (self.outer and self.outer.playing) then
         go_live(self)
     end
 end
@@ -152,8 +141,6 @@ end
 ---@return boolean
 function playing.pass_over(self, at_end)
     if not self.playing or at_end ~= (self.past:entry() == nil) then
-        return false
-    elseif at_end and self.frozen or is_held(self) then
         return false
     elseif at_end then
         go_live(self)

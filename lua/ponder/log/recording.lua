@@ -376,7 +376,7 @@ end
 ---@param run integer runs.id
 ---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?,
 ---  only: integer?} ordered: it is the same run; retries: its failures are tried again; edit: for a
----  fork; only: the id of one inner run, without the others
+---  fork; only: runs.id of the only inner run that it has
 ---@return ponder.log.Recording
 function recording.new(db, run, how)
     local weak = { __mode = "v" }
@@ -418,11 +418,11 @@ end
 
 ---Returns the recording of an inner run.
 ---@param known ponder.log.Answered
----@param is_chosen boolean? it is resumed by itself: its failures are tried again
+---@param retries boolean? its failures are tried again
 ---@return ponder.log.Recording
-function Recording:within(known, is_chosen)
+function Recording:within(known, retries)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
-        edit = self.edit, retries = is_chosen or self.retries and not known.answered })
+        edit = self.edit, retries = retries or self.retries and not known.answered })
 end
 
 --- Finds what previous processes may have paid for a call without an answer.

@@ -11,7 +11,6 @@ local recording = require "ponder.log.recording"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
 local run = require "ponder.log.run"
-local runs = require "ponder.run"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 local writer = require "ponder.log.writer"
@@ -25,7 +24,7 @@ local SERVERS = { serve = true, mcp = true }
 ---@field db ponder.store.Store
 ---@field mode "read"|"write"
 ---@field run table row of the outermost run in `runs`, with arguments and options decoded
----@field only integer? runs.id of the named inner run, which is to continue alone
+---@field inner integer? runs.id of the named inner run: a request to a server, or one to be edited
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
 local Rerun = {}
@@ -88,60 +87,52 @@ function rerun.open(what, mode, sync)
             or path .. ": holds no run; it was killed before it began", ok and "NOT_FOUND" or nil
     end
     return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts,
-        only = number ~= outermost and number or nil }, Rerun)
+        inner = number ~= outermost and number or nil }, Rerun)
 end
 
--- Returns the recording of the run; if a request to a server is named, of that request alone.
+---@class ponder.log.Request a logged request to a server
+---@field id integer runs.id
+---@field name string of the policy
+---@field input any its fields, as JSON
+---@field seed any
+
+-- Returns the request that is named, if it is the log of a server, and the recording of the run: of
+-- that request alone, if there is one.
 local function recording_of(self, how)
-    if self.only and SERVERS[self.run.command] then
+    local request
+    if self.inner and SERVERS[self.run.command] then
         local name, input, seed = self.db:row("SELECT name, input, seed FROM runs WHERE id = ?",
-            self.only)
-        self.asked, how.only = { name = tostring(name), input = input, seed = seed }, self.only
+            self.inner)
+        request = { id = self.inner, name = tostring(name), input = input, seed = seed }
+        how.only = self.inner
     end
     how.path = self.path
-    return recording.new(self.db, self.run.id, how)
+    return request, recording.new(self.db, self.run.id, how)
 end
 
----Whether this user's ponder wrote all that would be run.
----@return boolean
-function Rerun:is_signed()
-    return trust.is_signed(self.db, self.run.id)
-end
-
----Describes what would be run and which servers it would call.
----@return string
-function Rerun:describe()
-    return trust.describe(self.run, self.files)
-end
-
----Signs the run with this user's key. A log that is not writable stays as it is.
-function Rerun:sign()
-    local db, other = self.db, nil
-    if self.mode == "read" then
-        other = file.open(self.path, { mode = "write" })
-        db = other
-    end
-    if db and db:begin() then
-        trust.sign(db, self.run.id, true)
-        db:commit()
-    end
-    if other then
-        other:close()
-    end
-end
-
----Returns why the log does not allow the run to be resumed or replayed, or nil.
----@param plays_only boolean? no model is called
+---Returns why the log does not allow the run to be run again, or nil.
+---@param to "resume"|"replay"|"fork"
+---@param is_trusted boolean? also a log that someone else wrote
+---@param edits boolean? a fork edits a call of the named run
 ---@return string?
-function Rerun:refusal(plays_only)
-    if self.run.incomplete == 1 then
+function Rerun:refusal(to, is_trusted, edits)
+    if not is_trusted and not trust.is_signed(self.db, self.run.id) then
+        return ("%s: you did not write this log on this machine, or it was modified: %s; "
+            .. "--trust runs it"):format(self.path, trust.describe(self.run, self.files))
+    elseif self.inner and not SERVERS[self.run.command] and not edits then
+        return ("%s#%d: this run is a part of run %d and is not run again alone: ponder %s %s "
+            .. "runs all of it"):format(self.path, self.inner, self.run.id, to,
+            quote.shell(self.path))
+    elseif to == "fork" then
+        return nil
+    elseif self.run.incomplete == 1 then
         return ("%s: too much happened before its first call to be logged; ponder fork reruns it")
             :format(self.path)
-    elseif SERVERS[self.run.command] and not self.only then
+    elseif SERVERS[self.run.command] and not self.inner then
         return ("%s: the log of a server: name one of its requests, such as %s#2"):format(
             self.path, self.path)
     end
-    for _, argument in ipairs(not plays_only and self.run.arguments or {}) do
+    for _, argument in ipairs(to == "resume" and self.run.arguments or {}) do
         if argument:find(redact.MARK, 1, true) then
             return ("%s: its command line had a key, which a log does not store; give it "
                 .. "again: ponder fork -o headers=... %s"):format(self.path, self.path)
@@ -200,26 +191,9 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed, play.input, play.asked = self.run.seed, self.run.input, self.asked
-    play.only = not (self.asked and play.kind == "fork") and self.only or nil
+    play.seed, play.input = self.run.seed, self.run.input
     run.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
-end
-
--- Runs the command until the named inner run has ended, which cancels the runs around it.
-local function start_one(self, execute, play)
-    local around = runs.new()
-    local _, message = around:call(start, self, execute, play)
-    local ended = around.log and around.log.session and around.log.session.ended
-    run.finish(around, 0)
-    if type(around.error) == "table" then -- the command has refused its arguments
-        error(around.error, 0)
-    elseif ended and ended.status == "completed" then
-        return 0
-    end
-    io.stderr:write(("ponder %s: %s#%d: %s\n"):format(play.kind, self.path, self.only,
-        tostring(ended and ended.message or message or "the script did not reach it")))
-    return 1
 end
 
 ---Resumes the run where the log ends.
@@ -230,13 +204,13 @@ function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
     files.play(piped_files(self), false) -- files are read from disk: they still hold their keys
-    if self.only then
-        return start_one(self, execute, { kind = "resume",
-            past = recording_of(self, { ordered = true }),
-            rows = writer.continue(self.db, self.path, host.time) })
+    local request, before = recording_of(self, { ordered = true,
+        retries = not self.inner and self.run.status ~= "completed" })
+    local rows = writer.continue(self.db, self.path, host.time)
+    if request then
+        return start(self, execute, { kind = "resume", past = before, request = request,
+            rows = rows })
     end
-    local before = recording.new(self.db, self.run.id, { path = self.path, ordered = true,
-        retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
     if unanswered > 0 then
         io.stderr:write(("ponder resume: %s had no reply when the run ended; calls asked again "
@@ -244,8 +218,7 @@ function Rerun:resume(execute)
             "call")))
     end
     return start(self, execute, { kind = "resume", past = before,
-        recorder = recorder.continue(writer.continue(self.db, self.path, host.time),
-            self.run.id) })
+        recorder = recorder.continue(rows, self.run.id) })
 end
 
 -- No model is called, but providers require a key.
@@ -266,8 +239,8 @@ function Rerun:replay(execute)
     files.play(self.files, true, self.run.script)
     host.begin_replay()
     self.db:begin() -- lock the file once rather than for each row; may fail
-    return (self.only and start_one or start)(self, execute, { kind = "replay",
-        past = recording_of(self, { ordered = true }) })
+    local request, past = recording_of(self, { ordered = true })
+    return start(self, execute, { kind = "replay", past = past, request = request })
 end
 
 ---Runs the command again, perhaps changed, with a new log.
@@ -281,8 +254,8 @@ function Rerun:fork(execute, arguments, path, edit)
     restore_environment(self, false)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
-    return start(self, execute, { kind = "fork",
-        past = recording_of(self, { ordered = false, edit = edit }),
+    local request, past = recording_of(self, { ordered = false, edit = edit })
+    return start(self, execute, { kind = "fork", past = past, request = request,
         source = self.path, path = path }, arguments)
 end
 

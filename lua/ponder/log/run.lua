@@ -43,9 +43,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of po
 ---@field source string? path of the log to fork
 ---@field path string? of the new log
 ---@field recorder ponder.log.Recorder? of the log to resume
----@field only integer? runs.id of the inner run that continues alone; and then
----@field asked {name: string, input: any, seed: any}? of a server: the one request to answer
----  again
+---@field request ponder.log.Request? the one request to a server that is answered again; and then
 ---@field rows ponder.log.Writer? of the log to resume
 
 ---@class ponder.log.Run
@@ -336,8 +334,7 @@ end
 function run.resume_command()
     local path = run.path()
     local is_newest = path:match "^(.*)/" == require("ponder.state").directory()
-    return require("ponder.log.trust").resume_command(run.current().about.arguments,
-        not is_newest and path or nil)
+    return is_newest and "ponder resume" or "ponder resume " .. quote.shell(path)
 end
 
 ---Whether a run was aborted because its log cannot be written.

@@ -36,7 +36,7 @@ CREATE TABLE runs (
   seed INTEGER NOT NULL,        -- of math.random
   options TEXT NOT NULL,        -- JSON object: environment variables that matter
   versions TEXT NOT NULL,       -- JSON object: ponder, lua, curl, sqlite
-  mac TEXT,                     -- HMAC-SHA256 of the above, see ponder.log.trust
+  mac TEXT,                     -- HMAC-SHA256 of the above and of its files, see ponder.log.trust
   started_at REAL NOT NULL,
   ended_at REAL,                -- NULL: it is running, or was killed
   status TEXT,                  -- completed, failed, interrupted; cancelled by the run around it;
@@ -66,7 +66,6 @@ CREATE TABLE files (
   kind TEXT NOT NULL,           -- script, module, prompts, model, tools, data
   hash TEXT NOT NULL,           -- SHA-256, hexadecimal
   text ANY NOT NULL,
-  mac TEXT,                     -- HMAC-SHA256 of the above and the run
   PRIMARY KEY (run, path)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE calls (

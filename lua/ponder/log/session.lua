@@ -31,10 +31,7 @@ local NONE = {}
 ---@field has_inner boolean? it has inner runs
 ---@field elsewhere {pid: integer?, host: string?, started_at: number?, seed: integer?}? another
 ---  process has the run; its row in `sessions` is written at the end
----@field is_frozen boolean? it stops where the log ends: an inner run is to continue alone
----@field is_chosen boolean? it is the one that continues alone
----@field has_begun boolean? of the root: whether the chosen run has begun
----@field ended {status: string, message: string?}? of the root: how the chosen run ended
+---@field is_request boolean? it is the request to a server that is answered again
 ---@field private texts ponder.log.Texts? of the root, if it writes a log
 local Session = {}
 Session.__index = Session
@@ -156,7 +153,7 @@ end
 -- Makes the tape of the run.
 local function make_tape(self, past, opts)
     local sink = self.recorder or recorder.new(writer.new(host.time):discard(), 1)
-    opts.offline, opts.frozen = self.root.run.kind == "replay", self.is_frozen
+    opts.offline = self.root.run.kind == "replay"
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
 end
@@ -173,14 +170,13 @@ function session.start(run, before)
     local self = setmetatable({ run = run, wanted = false }, Session)
     self.root, self.recorder = self, open_recorder(self)
     self.rows = self.recorder and self.recorder.writer or run.play and run.play.rows
-    self.is_frozen = run.play ~= nil and run.play.only ~= nil
-    make_tape(self, run.play and run.play.past, { before = before })
+    make_tape(self, run.play and run.play.past, { before = before,
+        unordered = run.play and run.play.request ~= nil })
     if self.recorder then
-        self.rows.arguments = run.about.arguments
         if run.kind ~= "resume" then
             command.write_run(self.recorder, run)
         else
-            self.recorder:write(REOPEN, self.recorder.run)
+            self.rows:write_signed(self.recorder.run, REOPEN, self.recorder.run)
         end
         write_session(self)
         self.texts = command.texts(self.recorder, run)
@@ -239,28 +235,27 @@ function Session:within(about)
     local what, run = self.tape:look_up_run(about), self.run
     local root, known, ordered = self.root, what.known, self.tape.past.ordered
     self.has_inner = true
-    local is_chosen = known and root.run.play and root.run.play.only == known.id
+    local request = root.run.play and root.run.play.request
+    local is_request = known ~= nil and request ~= nil and request.id == known.id
     local inner = setmetatable({ root = root, outer = self, what = what,
-        is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen, -- room for the others:
+        is_request = is_request, -- room for the others:
         past = nil, keeps_row = nil, run = nil, recorder = nil, about = nil, is_held = nil,
         tape = nil, end_of_run = nil, elsewhere = nil }, Session)
-    inner.past = known and self.tape.past:within(known, is_chosen and root.rows ~= nil)
-    inner.keeps_row = known ~= nil and known.answered and ordered and not is_chosen
+    inner.past = known and self.tape.past:within(known, is_request and root.rows ~= nil)
+    inner.keeps_row = known ~= nil and known.answered and ordered and not is_request
     inner.run = { kind = run.kind, uid = random.draw(), about = run.about,
         started_at = host.time(), seed = known and ordered and known.seed or about.seed }
-    if root.rows and not inner.is_frozen then
+    if root.rows then
         open_inner_rows(inner, root.rows, about)
     end
     return inner
 end
 
----Whether an inner run must run in this process: the log holds all of it or is replayed, or the run
----stops or continues alone.
+---Whether an inner run must run in this process: the log holds all of it, or is replayed.
 ---@return boolean
 function Session:is_known()
     local known = self.what.known
-    return known ~= nil and known.answered or self.is_frozen or self.is_chosen
-        or self.root.run.kind == "replay"
+    return known ~= nil and known.answered or self.root.run.kind == "replay"
 end
 
 ---Leaves an inner run to another process: plays nothing of it.
@@ -274,7 +269,6 @@ function Session:attach(group)
     self.run.group = group
     make_tape(self, self.past, { outer = self.outer.tape })
     self.what.tape = self.tape
-    self.root.has_begun = self.root.has_begun or self.is_chosen
     scheduler.set_tape(group, self.tape)
 end
 
@@ -318,13 +312,6 @@ function Session:finish_within(status, answer, message, exit_status)
     end
     if self.outer == root then
         rotate.note_end(root)
-    end
-    if self.is_chosen then
-        root.ended = { status = status, message = message }
-        if root.rows then
-            root.rows:commit()
-        end
-        root.run.owner:cancel()
     end
 end
 
@@ -385,11 +372,13 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
 function Session:finish(status)
     local run, rows = self.run, self.recorder
     self.tape.recorder = nil
-    if not rows and self.rows then
+    if not rows and self.rows then -- a request to a server was answered again
+        local _, problem = self.rows:commit()
+        local note = remark(self, status)
         self.rows:close()
-        return nil
+        return problem, note
     elseif not rows or not rows.writer.db then
-        return nil, not self.is_frozen and remark(self, status) or nil
+        return nil, remark(self, status)
     end
     self.texts:write()
     local saved = rows.saved or writer.nothing_saved()

@@ -65,8 +65,6 @@ local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file ex
 ---@field past ponder.log.Recording the recording that is played or searched
 ---@field playing boolean
 ---@field offline boolean requests must have a recorded answer
----@field frozen boolean an inner run is to continue alone: this one stops once that one has begun,
----  or where its recording ends
 ---@field diverged string? where the script diverged from the recording
 ---@field broken string? why the run is aborted
 ---@field private live_from integer? the group's rounds when the tape ended
@@ -83,17 +81,18 @@ function NOTHING.entry() end -- luacheck: ignore 212
 ---@param group ponder.task.Group the tasks it records
 ---@param sink ponder.log.Recorder
 ---@param past? ponder.log.Recording
----@param opts? {offline: boolean?, frozen: boolean?, before: ponder.log.EarlyTape?,
+---@param opts? {offline: boolean?, unordered: boolean?, before: ponder.log.EarlyTape?,
 ---  outer: ponder.log.Tape?}
----  before: the tape recorded so far
+---  unordered: a recording of the same run answers in any order; before: the tape recorded so far
 ---@return ponder.log.Tape
 function tape.new(group, sink, past, opts)
     past, opts = past or NOTHING, opts or {}
     local before = opts.before
     local self = setmetatable({
         group = group, sink = sink, past = past,
-        playing = past.ordered or opts.outer ~= nil and opts.outer.playing,
-        offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
+        playing = not opts.unordered
+            and (past.ordered or opts.outer ~= nil and opts.outer.playing),
+        offline = opts.offline or false, outer = opts.outer,
         entries = before and before.entries, readings = before and before.readings,
         kept = before and before.kept, incomplete = before and before.incomplete, -- and room:
         session = nil, recorder = nil, is_expected = nil, arrived = nil, inner = nil,
@@ -339,8 +338,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
--- Counts how often an operation was asked in its place, this time included. (Drawing on the screen is
--- outside, too, but has no row.)
+-- Counts how often an operation was asked in its place, this time included. (Drawing on the screen
+-- is outside, too, but has no row.)
 local function times_asked(self, what)
     local within = what.within
     local place = type(within) == "table" and within.kind .. within.id or ""
@@ -457,7 +456,7 @@ function Tape:look_up_run(about)
         known = nil, id = nil, occurrence = nil, parent = nil, tape = nil, task = nil, over = nil }
     what.known = look_up(self, what)
     what.id = self.past.ordered and what.known and what.known.id or nil
-    if (self.offline or self.frozen) and not what.known then
+    if self.offline and not what.known then
         playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(
             about.name or ""))
     end

@@ -1,7 +1,7 @@
---- Tells this user's logs from those of others. Resuming and forking run the scripts of a log with
---- its arguments, working directory and server addresses. So each run is signed as it is written:
---- HMAC-SHA256 (RFC 2104) over all that decides what is run, with a key from the state directory. A
---- log that somebody else wrote or changed has no valid signature.
+--- Tells this user's logs from those of others. Resume, replay and fork run the script of a log
+--- with its arguments, files, directory and server addresses. So each outermost run is signed as it
+--- is written: HMAC-SHA256 (RFC 2104) over all of these, with a key from the state directory. A log
+--- that somebody else wrote or changed has no valid signature.
 ---
 --- Inputs of a run (replies, results of tools, clocks) are not signed: they are data.
 
@@ -10,7 +10,6 @@ local file = require "ponder.log.file"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
-local redact = require "ponder.redact"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
@@ -20,10 +19,7 @@ local KEY_FILE, KEY_BYTES, BLOCK = ".log.key", 32, 64
 
 local RUN = { "uid", "parent", "command", "arguments", "script", "directory", "input", "seed",
     "options", "source" }
-local FILE = { "path", "absolute", "kind", "text" }
-
----------------------------------------------------------------------------------------------------
--- The key
+local FILE = { "path", "absolute", "kind", "hash", "text" }
 
 local function bytes_of(hex)
     return (hex:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
@@ -44,9 +40,6 @@ local function make_key()
     return read_key()
 end
 
----------------------------------------------------------------------------------------------------
--- Signatures
-
 local function xor(key, byte)
     return (key .. ("\0"):rep(BLOCK - #key)):gsub(".", function(c)
         return string.char(c:byte() ~ byte)
@@ -59,50 +52,36 @@ local function hmac(key, text)
 end
 trust.hmac = hmac
 
--- Joins values with their types and lengths, so that different lists give different texts.
-local function joined(kind, uid, row, fields)
-    local parts = { kind, uid }
+-- Adds the hash of each value with its type, so that different rows give different texts.
+local function add(parts, row, fields)
     for _, field in ipairs(fields) do
         local value = row[field]
-        local text = value == nil and "-" or tostring(value)
-        parts[#parts + 1] = ("%s %s %d:%s"):format(field, math.type(value) or type(value), #text,
-            text)
+        parts[#parts + 1] = ("%s %s %s"):format(field, math.type(value) or type(value),
+            store.sha256(tostring(value)))
     end
-    return table.concat(parts, "\n")
 end
 
-local function mac_of_run(key, row)
-    return hmac(key, joined("ponder run", row.uid, row, RUN))
+-- Returns the signature of a run as it is in the log, and the one that it has there.
+local function signature(key, db, run)
+    local row, parts = file.only(db:columns("SELECT * FROM runs WHERE id = ?", run)), {}
+    if not row then
+        return nil
+    end
+    add(parts, row, RUN)
+    for one in db:columns("SELECT * FROM files WHERE run = ? ORDER BY path", run) do
+        add(parts, one, FILE)
+    end
+    return hmac(key, table.concat(parts, "\n")), row.mac
 end
 
-local function mac_of_file(key, uid, row)
-    return hmac(key, joined("ponder file", uid, row, FILE))
-end
-
-local SELECT_RUN = "SELECT " .. table.concat(RUN, ", ") .. ", mac FROM runs WHERE id = ?"
-local SELECT_FILES = "SELECT " .. table.concat(FILE, ", ") .. ", mac FROM files WHERE run = ?"
-
----Signs the unsigned rows of a run, within the open transaction. Does nothing without a state
----directory.
+---Signs a run, within the open transaction. Does nothing without a state directory.
 ---@param db ponder.store.Store
 ---@param run integer runs.id
----@param all boolean? replace other signatures, too
-function trust.sign(db, run, all)
+function trust.sign(db, run)
     local key = read_key() or make_key()
-    local row = key and file.only(db:columns(SELECT_RUN, run))
-    if not row then
-        return
-    end
-    if all or not row.mac then
-        db:execute("UPDATE runs SET mac = ? WHERE id = ?", mac_of_run(key, row), run)
-    end
-    local files = {}
-    for one in db:columns(SELECT_FILES, run) do
-        files[#files + 1] = (all or not one.mac) and one or nil
-    end
-    for _, one in ipairs(files) do
-        db:execute("UPDATE files SET mac = ? WHERE run = ? AND path = ?",
-            mac_of_file(key, row.uid, one), run, one.path)
+    local mac = key and signature(key, db, run)
+    if mac then
+        db:execute("UPDATE runs SET mac = ? WHERE id = ?", mac, run)
     end
 end
 
@@ -112,59 +91,11 @@ end
 ---@return boolean
 function trust.is_signed(db, run)
     local key = read_key()
-    local row = file.only(db:columns(SELECT_RUN, run))
-    if not key or not row or row.mac ~= mac_of_run(key, row) then
+    if not key then
         return false
     end
-    for one in db:columns(SELECT_FILES, run) do
-        if one.mac ~= mac_of_file(key, row.uid, one) then
-            return false
-        end
-    end
-    return true
-end
-
----------------------------------------------------------------------------------------------------
--- What a log would run
-
----Returns the server addresses that the log of a run names.
----@param run table row of `runs`, decoded
----@return string[]
-function trust.servers(run)
-    local list = {}
-    for _, name in ipairs(environment.names "address") do
-        local value = run.options[name]
-        list[#list + 1] = type(value) == "string" and ("%s (%s)"):format(value, name) or nil
-    end
-    for _, argument in ipairs(run.arguments) do
-        list[#list + 1] = argument:match "%a[%w+.-]*://%S+"
-    end
-    return list
-end
-
----Returns the servers that a command line names: the values of `--base-url`.
----@param arguments string[]
----@return string[]
-function trust.base_urls(arguments)
-    local list = {}
-    for i, argument in ipairs(arguments) do
-        list[#list + 1] = argument:match "^%-%-base[-_]url=(.+)$"
-            or argument:find "^%-%-base[-_]url$" and arguments[i + 1] or nil
-    end
-    return list
-end
-
----Returns the command that resumes a run, with the servers that ponder.cli.shared.consent requires.
----@param arguments string[]
----@param path? string of the log; nil: the newest kept one
----@return string command for a shell
-function trust.resume_command(arguments, path)
-    local words = { "ponder resume" }
-    for _, url in ipairs(trust.base_urls(arguments)) do
-        words[#words + 1] = "--base-url " .. quote.shell(redact.address(url, redact.MARK))
-    end
-    words[#words + 1] = path and quote.shell(path)
-    return quote.line(table.concat(words, " "), 2000)
+    local mac, found = signature(key, db, run)
+    return mac ~= nil and mac == found
 end
 
 ---Describes what a run would execute and which servers it would call.
@@ -172,13 +103,19 @@ end
 ---@param files table<string, {kind: string}> by path
 ---@return string
 function trust.describe(run, files)
-    local scripts = {}
+    local scripts, servers = {}, {}
     for path, one in pairs(files) do
         scripts[#scripts + 1] = ("%s (%s)"):format(path, one.kind)
     end
     table.sort(scripts)
+    for _, name in ipairs(environment.names "address") do
+        local value = run.options[name]
+        servers[#servers + 1] = type(value) == "string" and ("%s (%s)"):format(value, name) or nil
+    end
+    for _, argument in ipairs(run.arguments) do
+        servers[#servers + 1] = argument:match "%a[%w+.-]*://%S+"
+    end
     local command = ("ponder %s %s"):format(run.command, table.concat(run.arguments, " "))
-    local servers = trust.servers(run)
     return quote.terminal(("it runs %s%s%s%s"):format(json.encode(command),
         run.directory and " in " .. run.directory or "",
         scripts[1] and ", with " .. table.concat(scripts, ", ") or "",

@@ -7,6 +7,7 @@
 --- on disk before anything waits for the reply, and others see it.
 
 local file = require "ponder.log.file"
+local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
@@ -30,7 +31,6 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field db ponder.store.Store? the open file
 ---@field runs integer runs.id of the newest run
 ---@field seq integer last row of a tape; counts over all runs, which orders their entries
----@field arguments string[]? of the command
 ---@field failed string? why nothing more can be written
 ---@field short string? why no further call should begin
 ---@field incomplete boolean? statements were dropped before there was a file
@@ -40,7 +40,7 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field in_flight integer calls and effects
 ---@field has_asked boolean calls or effects have begun since the last commit
 ---@field saved ponder.log.Saved in all runs
----@field unsigned table<integer, true> runs with rows that ponder.log.trust has to sign
+---@field unsigned table<integer, true> runs that ponder.log.trust has to sign
 ---@field private tapes ponder.log.Tape[] with entries that are not written yet
 local Writer = {}
 Writer.__index = Writer
@@ -189,7 +189,7 @@ function Writer:write(sql, ...)
     self.failed = message
 end
 
---- Adds a statement to the transaction whose row ponder.log.trust signs.
+--- Adds a statement to the transaction, and has the run signed at its end.
 ---@param run integer runs.id
 ---@param sql string
 ---@param ... any
@@ -217,11 +217,6 @@ function Writer:hold(session)
     self.held[#self.held + 1] = session
 end
 
----@return string command for a shell that resumes the run
-function Writer:resume_command()
-    return trust.resume_command(self.arguments or {}, self.path)
-end
-
 ---------------------------------------------------------------------------------------------------
 -- Commits
 
@@ -241,8 +236,8 @@ function Writer:shortage()
     local free = self.free
     if not self.short and free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
         self.short = ("%s: the disk is nearly full (%d KiB are free); the run stops before its "
-            .. "next call and can be resumed (%s)"):format(self.path, free // 1024,
-            self:resume_command())
+            .. "next call and can be resumed (ponder resume %s)"):format(self.path, free // 1024,
+            quote.shell(self.path))
     end
     return self.short
 end
@@ -270,8 +265,8 @@ function Writer:commit()
     put_tapes(self)
     local wrote = self.writing
     if not end_transaction(self) then
-        return nil, ("%s; the run stops here, and can be resumed (%s)"):format(self.failed,
-            self:resume_command())
+        return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
+            self.failed, quote.shell(self.path))
     end
     if wrote then
         self.commits, self.free = self.commits + 1, nil

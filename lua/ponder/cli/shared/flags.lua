@@ -29,6 +29,9 @@ flags.BUDGET = {
         help = "wall time of the whole run: 30s, 500ms, 2m" },
 }
 
+--- Of the commands that run a log again.
+flags.TRUST = { "trust", help = "run a log that someone else wrote or that was modified" }
+
 local BUDGET = args.collect { flags.BUDGET, { "in_flight", value = "NAME",
     enum = { "await", "cancel" },
     help = "what happens to calls in flight at a limit: await, cancel (default: await)" } }

@@ -176,7 +176,7 @@ end
 
 -- Answers a logged request again, for `ponder replay FILE#3` and `fork`; prints the answer.
 local function answer_again(play, operands, given)
-    local asked = play.asked
+    local asked = play.request
     local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
     cli.expect(type(fields) == "table", ("this is the log of a server: name one of its requests, "
         .. "such as %s#2"):format(play.past.path))
@@ -191,7 +191,7 @@ local function answer_again(play, operands, given)
             end
             local result, problem = policies.call(policy, fields, SILENT,
                 shared.limits(given), math.type(asked.seed) == "integer" and asked.seed or nil)
-            return result and 0 or cli.report_error(tostring(problem))
+            return result and 0 or cli.report_error(problem.message)
         end
     end
     cli.expect(nil, ("the policy %s no longer exists"):format(asked.name))
