@@ -99,8 +99,9 @@ function samples.seed(here, request, own)
         return nil
     end
     local place = request.place or { item = "", epoch = 0, number = request.sample }
-    return store.sha256(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
-        place.number, request:body_json())) & 0x7fffffff
+    local hash = store.sha256(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
+        place.number, request:body_json()))
+    return tonumber(hash:sub(1, 15), 16) & 0x7fffffff
 end
 
 return samples
