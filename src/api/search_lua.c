@@ -257,7 +257,8 @@ static int new_draw(lua_State *L)
         at[i] = (uint64_t)luaL_checkinteger(L, i + 2);
     SearchDraw draw = search_draw(core->search.options.seed, at[0], at[1], at[2]);
     *(SearchDraw *)lua_newuserdatauv(L, sizeof draw, 0) = draw;
-    luaL_setmetatable(L, DRAW_TYPE);
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_setmetatable(L, -2);
     return 1;
 }
 
@@ -267,34 +268,6 @@ static double check_positive(lua_State *L, int argument)
     double x = luaL_checknumber(L, argument);
     luaL_argcheck(L, x > 0 && x <= 1e300, argument, "must be > 0 and finite");
     return x;
-}
-
-/* tree:draws(i, v, arms, xs[, ys]) -> for each arm student(x) of a stream of its own; with ys
- * beta(x, y). */
-static int draw_list(lua_State *L)
-{
-    const Core *core = lua_touserdata(L, lua_upvalueindex(1));
-    uint64_t ticket = (uint64_t)luaL_checkinteger(L, 2), node = (uint64_t)luaL_checkinteger(L, 3);
-    bool is_beta = !lua_isnoneornil(L, 6);
-    lua_settop(L, 6);
-    luaL_checktype(L, 4, LUA_TTABLE);
-    luaL_checktype(L, 5, LUA_TTABLE);
-    lua_Integer count = (lua_Integer)lua_rawlen(L, 4);
-    lua_createtable(L, (int)count, 0);
-    for (lua_Integer i = 1; i <= count; i++) {
-        lua_rawgeti(L, 4, i);
-        SearchDraw d = search_draw(core->search.options.seed, ticket, node,
-                                   (uint64_t)luaL_checkinteger(L, -1));
-        lua_rawgeti(L, 5, i);
-        if (is_beta)
-            lua_geti(L, 6, i);
-        double x = check_positive(L, 9);
-        lua_pushnumber(L,
-                       is_beta ? search_beta(&d, x, check_positive(L, 10)) : search_student(&d, x));
-        lua_rawseti(L, 7, i);
-        lua_settop(L, 7);
-    }
-    return 1;
 }
 
 static const char *const draw_names[] = {"u", "normal", "student", "gamma", "beta"};
@@ -331,12 +304,9 @@ int core_view(lua_State *L)
         }
         lua_setfield(L, -2, "__index");
     }
-    lua_pop(L, 1);
     lua_pushvalue(L, 1);
-    lua_pushcclosure(L, new_draw, 1);
+    lua_insert(L, -2);
+    lua_pushcclosure(L, new_draw, 2);
     lua_setfield(L, -2, "draw");
-    lua_pushvalue(L, 1);
-    lua_pushcclosure(L, draw_list, 1);
-    lua_setfield(L, -2, "draws");
     return 1;
 }

@@ -36,8 +36,7 @@ local policy = {}
 
 ---@class SearchPolicyTree read-only; methods score, value, depth, state, terminal, expansions,
 ---  parent, children, expandable, node (all by id), count(), results(name, id), draw(i, v, a): a
----  stream of random numbers, and draws(i, v, arms, xs, ys?): for each arm student(x) of its
----  stream, or beta(x, y)
+---  stream of random numbers
 ---@field round integer from 0
 ---@field tickets integer so far; in back_up with this round's
 ---@field room integer tickets left

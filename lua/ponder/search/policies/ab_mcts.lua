@@ -19,28 +19,22 @@ local function tell(arm, x)
     arm.m2 = arm.m2 + d * (x - arm.mean)
     arm.a = arm.a + x
     arm.b = arm.b + (1 - x)
+    arm.scale = nil
 end
 
--- The posterior of an arm: nu, mean and scale of Student's t; or the two parameters of beta.
-local function gaussian_of(arm)
-    local k0, n0, m0, t0, n = 1, 1, 0, 0.1, arm.n
-    local kappa, nu, e = k0 + n, n0 + n, m0 - arm.mean
-    local m = (k0 * m0 + n * arm.mean) / kappa
-    local tau2 = (n0 * t0 + arm.m2 + n * k0 * e * e / kappa) / nu
-    return nu, m, math.sqrt(tau2 / kappa)
-end
-
-local function beta_of(arm)
-    return 0.5 + arm.a, 0.5 + arm.b
-end
-
+-- From the posterior of an arm: beta, else the marginal of an inverse gamma and normal.
 local function draw_arm(state, tree, i, v, number, arm)
     local draw = tree:draw(i, v, number)
     if state.posterior == "beta" then
-        return draw:beta(beta_of(arm))
+        return draw:beta(0.5 + arm.a, 0.5 + arm.b)
     end
-    local nu, mean, scale = gaussian_of(arm)
-    return mean + scale * draw:student(nu)
+    if not arm.scale then
+        local k0, n0, m0, t0, n = 1, 1, 0, 0.1, arm.n
+        local kappa, e = k0 + n, m0 - arm.mean
+        arm.nu, arm.center = n0 + n, (k0 * m0 + n * arm.mean) / kappa
+        arm.scale = math.sqrt((n0 * t0 + arm.m2 + n * k0 * e * e / kappa) / arm.nu / kappa)
+    end
+    return arm.center + arm.scale * draw:student(arm.nu)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -118,38 +112,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The tree
 
--- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent. Of
--- its open children in lists: their ids, arms and posteriors (nil where they must be made again).
+-- Beside each node: its arms; as a child its place among its siblings, from 0, and its parent.
 local function new_node(place, parent)
     return { gen = new_arm(), cont = new_arm(), self = new_arm(), place = place, parent = parent,
         children = {}, open_children = 0, buckets = {}, largest = 0 }
-end
-
-local function note_posterior(state, lists, at, arm)
-    if state.posterior == "beta" then
-        lists.xs[at], lists.ys[at] = beta_of(arm)
-    else
-        lists.xs[at], lists.means[at], lists.scales[at] = gaussian_of(arm)
-    end
-end
-
-local function add_open(state, lists, id, child)
-    local at = #lists.ids + 1
-    lists.ids[at], lists.arms[at], child.at = id, CHILDREN + child.place, at
-    note_posterior(state, lists, at, child.self)
-end
-
-local function open_lists(state, node)
-    if not node.lists then
-        node.lists = { ids = {}, arms = {}, xs = {}, ys = {}, means = {}, scales = {} }
-        for _, id in ipairs(node.children) do
-            local child = state.nodes[id]
-            if child.open then
-                add_open(state, node.lists, id, child)
-            end
-        end
-    end
-    return node.lists
 end
 
 -- Mixed: counts observations that round to the same hundredth.
@@ -159,8 +125,6 @@ local function tell_node(state, node, x)
         local bucket = math.floor(100 * x + 0.5)
         local count = (node.buckets[bucket] or 0) + 1
         node.buckets[bucket], node.largest = count, math.max(node.largest, count)
-    elseif node.open and node.parent and node.parent.lists then
-        note_posterior(state, node.parent.lists, node.at, node.self)
     end
 end
 
@@ -181,11 +145,6 @@ local function update_open(state, tree, id)
         local parent = node.parent
         if parent then
             parent.open_children = parent.open_children + (open and 1 or -1)
-            if open and parent.lists and node.place == #parent.children - 1 then
-                add_open(state, parent.lists, id, node) -- the newest child
-            else
-                parent.lists = nil
-            end
         end
         id = tree:parent(id)
     end
@@ -197,16 +156,16 @@ local function step_by_arms(state, tree, i, v, node)
         <= draw_arm(state, tree, i, v, GEN, node.gen) then
         return nil
     end
-    local lists, best, highest = open_lists(state, node), nil, nil
-    local is_beta, means, scales = state.posterior == "beta", lists.means, lists.scales
-    local draws = tree:draws(i, v, lists.arms, lists.xs, is_beta and lists.ys or nil)
-    for at = 1, #draws do
-        local y = is_beta and draws[at] or means[at] + scales[at] * draws[at]
-        if not best or y > highest then
-            best, highest = at, y
+    local best, highest
+    local children, nodes = node.children, state.nodes
+    for j = 1, #children do
+        local child = nodes[children[j]]
+        local y = child.open and draw_arm(state, tree, i, v, CHILDREN + child.place, child.self)
+        if y and (not best or y > highest) then
+            best, highest = children[j], y
         end
     end
-    return lists.ids[best]
+    return best
 end
 
 local function step_by_mixed(state, tree, i, v, node)
