@@ -240,7 +240,8 @@ function search.raised_by(err)
 end
 
 -- One callback at a time.
-local function run_sequentially(core)
+local function run_sequentially(core, _, functions)
+    core:begin(functions)
     return core:run()
 end
 
@@ -250,12 +251,11 @@ local function drive(core, opts)
         return describe(core, opts, err, program)
     end
     local run = opts.concurrency == 1 and run_sequentially or concurrent.run
-    local ok, result, message, code
-    core:begin(callbacks.new(core, opts))
+    local functions, ok, result, message, code = callbacks.new(core, opts) -- luacheck: ignore 311
     if opts.deadline and task.current() then
         -- Cancels a callback that waits or computes beyond the deadline.
         ok, result, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
-            run, describe_error, core, opts, describe_error)
+            run, describe_error, core, opts, functions, describe_error)
         if ok == nil and message == "TIMEOUT" then
             core:finish "max_duration"
             return true
@@ -263,7 +263,7 @@ local function drive(core, opts)
             error("search.run: a callback cancelled its task", 0)
         end
     else
-        ok, result, message, code = xpcall(run, describe_error, core, opts, describe_error)
+        ok, result, message, code = xpcall(run, describe_error, core, opts, functions, describe_error)
     end
     core:finish()
     if not ok then

@@ -13,10 +13,10 @@
 #include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
-    "expand",      "evaluate",     "is_terminal", "simulate", "cost",   "key",
-    "stop",        "evaluate_all", "prior",       "spent",    "own",    "reflect",
-    "expanded",    "scored",       "pruned",      "now",      "refuse", "add_fields",
-    "begin_round", "end_round",    "select",      "back_up"};
+    "expand",       "evaluate",    "is_terminal", "simulate",   "cost",    "key",      "stop",
+    "evaluate_all", "prior",       "spent",       "own",        "reflect", "expanded", "scored",
+    "pruned",       "now",         "refuse",      "add_fields", "order",   "made",     "children",
+    "turn",         "begin_round", "end_round",   "select",     "back_up"};
 
 Core *core_check(lua_State *L)
 {
@@ -276,20 +276,6 @@ static int core_finish(lua_State *L)
     return 0;
 }
 
-/* core:fail(program, child): a callback about one of its nodes failed. Those before it count. */
-static int core_fail(lua_State *L)
-{
-    Search *s = &core_check_started(L)->search;
-    const Program *p = luaL_checkudata(L, 2, PROGRAM_TYPE);
-    lua_Integer child = luaL_checkinteger(L, 3);
-    luaL_argcheck(L, p->ticket < s->tickets.count, 2, "its round is over");
-    SearchTicket *t = &s->tickets.items[p->ticket];
-    t->full = false;
-    if (child >= t->first && child < t->end)
-        t->end = (uint32_t)child;
-    return 0;
-}
-
 /* core:outcome() -> "over", "stop"...; nil: it is running. */
 static int core_outcome(lua_State *L)
 {
@@ -464,7 +450,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"choice", core_choice},
                                        {"counts", core_counts},
                                        {"extend", core_extend},
-                                       {"fail", core_fail},
                                        {"finish", core_finish},
                                        {"kept_ids", core_kept_ids},
                                        {"next_round", core_next_round},
@@ -477,9 +462,10 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"run", core_run},
                                        {"set_prior", core_set_prior},
                                        {"set_score", core_set_score},
-                                       {"step", core_step},
+                                       {"settle", core_settle},
                                        {"ticket", core_ticket},
                                        {"view", core_view},
+                                       {"work", core_work},
                                        {NULL, NULL}};
     luaL_newmetatable(L, PROGRAM_TYPE);
     luaL_newmetatable(L, CORE_TYPE);

@@ -44,10 +44,14 @@ typedef enum Callback {
     CALL_NOW,          /* the clock; what follows never waits */
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
-    CALL_BEGIN_ROUND,  /* (): brings the memory of reflect up to date */
-    CALL_END_ROUND,    /* (): before the back-up, which may free nodes */
-    CALL_SELECT,       /* () -> list of tickets, whether max_iterations left none of them */
-    CALL_BACK_UP,      /* (tickets) -> ids that are pruned, or nil */
+    CALL_ORDER,        /* (ticket): the concurrent driver waits, see search_program.c */
+    CALL_MADE,
+    CALL_CHILDREN,
+    CALL_TURN,
+    CALL_BEGIN_ROUND, /* (): brings the memory of reflect up to date */
+    CALL_END_ROUND,   /* (): before the back-up, which may free nodes */
+    CALL_SELECT,      /* () -> list of tickets, whether max_iterations left none of them */
+    CALL_BACK_UP,     /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
 
@@ -126,7 +130,8 @@ int core_view(lua_State *L);
 
 /* Methods in search_program.c. */
 int core_run(lua_State *L);
-int core_step(lua_State *L);
+int core_work(lua_State *L);
+int core_settle(lua_State *L);
 int core_next_round(lua_State *L);
 int core_new_program(lua_State *L);
 

@@ -4,19 +4,26 @@
  *     TICKET     what it is: a node to expand, the root or a level to score
  *     STOP       stop(node), in its turn
  *     EXPAND     expand(state, k, node) -> a list of states
+ *     ORDER      *
  *     ITEM       for each of them: COST, KEY, MAKE the child
+ *     MADE       *
  *     EXPANDED   event
  *     SCORE_ALL  evaluate_all
  *     CHILD      for each child: EVALUATE, IS_TERMINAL, SIMULATE, OWN (callbacks of a policy),
  *                REFLECT, then it is scored, and the SCORED event
  *     PRIOR      prior
+ *     TURN       *
  *     STOP_LAST  stop(node) where the ticket scored its node (lazy)
  *     COMMIT     its nodes count
  *
  * `core:run` runs all tickets one after the other, and the steps between rounds; for ask and tell
- * it pauses before an expand whose answer was not told, and between rounds. The concurrent driver
- * (lua/ponder/search/concurrent.lua) runs parts of the same program ahead of its turn (core:step);
- * then, in its turn, STOP, the events and COMMIT.
+ * it pauses before an expand whose answer was not told, and between rounds.
+ *
+ * The concurrent driver (lua/ponder/search/concurrent.lua) runs the same program ahead of its turn.
+ * At the steps with a star it waits: in ORDER until the tickets before it have made their children;
+ * after MADE these may begin; in place of CHILD until its children are scored, each by a program of
+ * its own; in TURN until the tickets before it have committed. STOP, unless its turn had come
+ * already, and the events follow then.
  *
  * A callback may yield (a model call, a sleep): Lua then calls `advance` again, with the callback's
  * three results on top of the stack.
@@ -37,12 +44,15 @@ typedef enum Step {
     STEP_TICKET,
     STEP_STOP,
     STEP_EXPAND,
+    STEP_ORDER,
     STEP_ITEM,
     STEP_COST,
     STEP_KEY,
     STEP_MAKE,
+    STEP_MADE,
     STEP_EXPANDED,
     STEP_SCORE_ALL,
+    STEP_CHILDREN,
     STEP_CHILD,
     STEP_EVALUATE,
     STEP_IS_TERMINAL,
@@ -51,6 +61,7 @@ typedef enum Step {
     STEP_REFLECT,
     STEP_SCORED,
     STEP_PRIOR,
+    STEP_TURN,
     STEP_STOP_LAST,
     STEP_COMMIT,
     STEP_END
@@ -75,6 +86,16 @@ static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t 
     lua_pushinteger(L, id);
     lua_pushinteger(L, more);
     call(L, p, 2);
+}
+
+/* Lets the concurrent driver wait: a function of the ticket's number in its round. */
+static void call_wait(lua_State *L, Program *p, Callback callback)
+{
+    lua_settop(L, TOP);
+    p->calling = CALL_NONE;
+    lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
+    lua_pushinteger(L, p->ticket);
+    call(L, p, 1);
 }
 
 /* Calls expand(state, k, node), cost(state, child_state, node), key(child_state), or another
@@ -156,11 +177,19 @@ static Step begin_ticket(const Core *core, SearchTicket *t)
     const Search *s = &core->search;
     if (s->rounds == 1) {
         t->end = 1;
-        return core->asks[CALL_KEY] ? STEP_KEY : STEP_SCORE_ALL;
+        return core->asks[CALL_KEY] ? STEP_KEY : STEP_MADE;
     }
     if (t->node == SEARCH_NO_NODE)
-        return STEP_SCORE_ALL; /* a level */
+        return STEP_MADE; /* a level */
     return STEP_STOP;
+}
+
+/* A program that was ahead of its turn. */
+static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
+{
+    p->ahead = true;
+    p->child = core_first_to_score(s, t);
+    p->step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
 }
 
 /* NULL: there is none yet. */
@@ -262,13 +291,15 @@ static int advance(lua_State *L, int status, lua_KContext context)
 
         case STEP_TICKET: p->step = begin_ticket(core, t); break;
         case STEP_STOP:
-            if (asks[CALL_STOP] && !t->scores && !p->asked_stop) {
-                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
+            if (p->ticket == s->turn && asks[CALL_STOP] && !t->scores &&
+                (returned || !p->asked_stop)) {
                 p->asked_stop = true;
+                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
                 if (lua_toboolean(L, RESULT))
                     search_end(s, OUTCOME_STOP);
             }
-            if (!s->ended && s->policy->terminal_ends && search_node(s, t->node)->terminal) {
+            if (p->ticket == s->turn && !s->ended && s->policy->terminal_ends &&
+                search_node(s, t->node)->terminal) {
                 s->answer = t->node;
                 search_end(s, OUTCOME_OVER);
             }
@@ -276,12 +307,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
             break;
 
         case STEP_EXPAND:
-            if (!t->expands) {
-                t->first = t->scores ? t->node : s->count;
-                t->end = t->first + t->scores;
-                p->step = STEP_SCORE_ALL;
+            p->step = STEP_ORDER;
+            if (!t->expands)
                 break;
-            }
+            p->step = STEP_EXPAND;
             if (p->told >= 0 && p->ticket >= p->told)
                 goto paused;
             if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
@@ -292,12 +321,19 @@ static int advance(lua_State *L, int status, lua_KContext context)
             }
             AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
             program_take_list(L, s, p, t);
+            p->step = STEP_ORDER;
+            break;
+        case STEP_ORDER:
+            if (asks[CALL_ORDER])
+                AWAIT(call_wait(L, p, CALL_ORDER));
+            if (t->expands)
+                p->calling = CALL_EXPAND; /* its list is read */
+            t->first = t->scores ? t->node : s->count;
+            t->end = t->first + t->scores;
             p->step = STEP_ITEM;
             break;
         case STEP_ITEM:
-            if (t->first == SEARCH_NO_NODE)
-                t->first = t->end = s->count;
-            p->step = STEP_EXPANDED;
+            p->step = STEP_MADE;
             if (t->next == t->last || t->full)
                 break;
             if (!asks[CALL_COST] && !asks[CALL_KEY]) {
@@ -327,9 +363,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 }
                 AWAIT(call_with_state(L, core, p, CALL_KEY, s->rounds > 1 ? t->node : 0));
                 bool is_made = program_take_key(L, core, p, t);
-                p->step = t->node == SEARCH_NO_NODE ? STEP_SCORE_ALL
-                          : is_made                 ? STEP_MAKE
-                                                    : STEP_ITEM;
+                p->step = t->node == SEARCH_NO_NODE ? STEP_MADE : is_made ? STEP_MAKE : STEP_ITEM;
             }
             break;
         case STEP_MAKE:
@@ -337,6 +371,14 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_ITEM;
             break;
 
+        case STEP_MADE:
+            p->step = STEP_EXPANDED;
+            if (asks[CALL_MADE]) {
+                p->step = STEP_MADE;
+                AWAIT(call_wait(L, p, CALL_MADE));
+                p->step = STEP_SCORE_ALL;
+            }
+            break;
         case STEP_EXPANDED:
             if (asks[CALL_EXPANDED] && t->expands)
                 AWAIT(call_with_ids(L, p, CALL_EXPANDED, t->node, t->end - t->first));
@@ -347,7 +389,11 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->child = core_first_to_score(s, t);
             if (asks[CALL_EVALUATE_ALL] && p->child < t->end)
                 AWAIT(call_with_ids(L, p, CALL_EVALUATE_ALL, t->first, t->end - 1));
-            p->step = STEP_CHILD;
+            p->step = asks[CALL_CHILDREN] ? STEP_CHILDREN : STEP_CHILD;
+            break;
+        case STEP_CHILDREN:
+            AWAIT(call_wait(L, p, CALL_CHILDREN));
+            p->step = STEP_PRIOR;
             break;
         case STEP_CHILD:
             if (p->child >= t->end) {
@@ -409,7 +455,11 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_PRIOR:
             if (asks[CALL_PRIOR] && t->expands && t->end > t->first)
                 AWAIT(call_with_ids(L, p, CALL_PRIOR, t->first, t->end - 1));
-            p->step = STEP_STOP_LAST;
+            p->step = asks[CALL_TURN] ? STEP_TURN : STEP_STOP_LAST;
+            break;
+        case STEP_TURN:
+            AWAIT(call_wait(L, p, CALL_TURN));
+            begin_turn(s, p, t);
             break;
         case STEP_STOP_LAST:
             if (asks[CALL_STOP] && t->scores) {
@@ -454,10 +504,6 @@ static int start(lua_State *L, Program *p, Step step, Step until)
     core_push_table(L, SELF, CORE_CALLBACKS);
     core_push_table(L, SELF, CORE_KEYS);
     lua_settop(L, TOP);
-    for (int i = 0; i < KEPT && lua_isuserdata(L, PROGRAM); i++) {
-        lua_getiuservalue(L, PROGRAM, i + 1);
-        lua_replace(L, LIST + i);
-    }
     p->step = step;
     p->until = until;
     p->chunk = UINT32_MAX;
@@ -488,13 +534,6 @@ int core_next_round(lua_State *L)
     return start(L, &core->program, STEP_MORE, STEP_TICKET);
 }
 
-static Program *check_program(lua_State *L, const Core *core)
-{
-    Program *p = luaL_checkudata(L, PROGRAM, PROGRAM_TYPE);
-    luaL_argcheck(L, p->ticket < core->search.tickets.count, 2, "its round is over");
-    return p;
-}
-
 /* core:program(ticket[, child]) -> the program of a ticket of the round, from 0; or of one of the
  * nodes that it scores. */
 int core_new_program(lua_State *L)
@@ -503,46 +542,46 @@ int core_new_program(lua_State *L)
     lua_Integer ticket = luaL_checkinteger(L, 2), child = luaL_optinteger(L, 3, -1);
     luaL_argcheck(L, ticket >= 0 && (size_t)ticket < s->tickets.count, 2, "no such ticket");
     luaL_argcheck(L, child >= -1 && child < s->count, 3, "no such node");
-    Program *p = lua_newuserdatauv(L, sizeof *p, KEPT);
-    *p = (Program){
-        .told = -1, .ticket = (uint32_t)ticket, .child = (uint32_t)child, .calling = CALL_NONE};
-    p->step = child >= 0 ? STEP_CHILD : STEP_TICKET;
+    Program *p = lua_newuserdatauv(L, sizeof *p, 0);
+    *p = (Program){.step = child >= 0 ? STEP_CHILD : STEP_TICKET,
+                   .until = child >= 0 ? STEP_SCORED : STEP_END,
+                   .told = -1,
+                   .ticket = (uint32_t)ticket,
+                   .child = (uint32_t)child,
+                   .calling = CALL_NONE};
     luaL_setmetatable(L, PROGRAM_TYPE);
     return 1;
 }
 
-/* core:step(program, part) -> true; or nil, message, code of a callback that failed. Parts of a
- * ticket's program, in order: "stop" (only in its turn), "expand", "make" (after the tickets before
- * it), "score_all", then of each child's "score", then "prior", "commit" (in its turn). */
-int core_step(lua_State *L)
+static Program *check_program(lua_State *L, const Core *core)
 {
-    static const char *const names[] = {"stop",  "expand", "make",   "score_all",
-                                        "score", "prior",  "commit", NULL};
-    enum { STOP, EXPAND, MAKE, SCORE_ALL, SCORE, PRIOR, COMMIT };
-    static const uint8_t ends[] = {STEP_EXPAND, STEP_ITEM,      STEP_EXPANDED, STEP_CHILD,
-                                   STEP_SCORED, STEP_STOP_LAST, STEP_END};
+    Program *p = luaL_checkudata(L, PROGRAM, PROGRAM_TYPE);
+    luaL_argcheck(L, p->ticket < core->search.tickets.count, 2, "its round is over");
+    return p;
+}
+
+/* core:work(program) -> true; or nil, message, code of a callback that failed. */
+int core_work(lua_State *L)
+{
+    Program *p = check_program(L, core_check_started(L));
+    return start(L, p, (Step)p->step, (Step)p->until);
+}
+
+/* core:settle(program[, child]) -> the same, in its turn, of a ticket that failed ahead of it: only
+ * its stop is asked; with `child`, whose callback failed, the nodes before it count. */
+int core_settle(lua_State *L)
+{
     Core *core = core_check_started(L);
-    Search *s = &core->search;
     Program *p = check_program(L, core);
-    int part = luaL_checkoption(L, 3, NULL, names);
-    const SearchTicket *t = &s->tickets.items[p->ticket];
-    Step step = p->step;
-    if (part == STOP && t->node == SEARCH_NO_NODE) {
-        lua_pushboolean(L, true);
-        return 1;
+    SearchTicket *t = &core->search.tickets.items[p->ticket];
+    lua_Integer child = luaL_optinteger(L, 3, -1);
+    if (child >= t->first && child < t->end) {
+        t->end = (uint32_t)child;
+        t->full = false;
     }
-    if (part == STOP && step > STEP_STOP)
-        step = STEP_STOP;
-    else if (part == EXPAND && t->node != SEARCH_NO_NODE)
-        step = STEP_EXPAND;
-    else if (part == SCORE_ALL)
-        step = STEP_SCORE_ALL;
-    else if (part == PRIOR)
-        step = STEP_PRIOR;
-    else if (part == COMMIT) {
-        p->ahead = true;
-        p->child = core_first_to_score(s, t);
-        step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
-    }
-    return start(L, p, step, ends[part]);
+    begin_turn(&core->search, p, t);
+    return start(L, p, (Step)p->step,
+                 child >= 0                  ? STEP_END
+                 : t->node == SEARCH_NO_NODE ? STEP_TICKET
+                                             : STEP_EXPANDED);
 }

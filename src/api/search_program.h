@@ -19,8 +19,7 @@ enum {
     SCORES, /* its second result, or nil */
     PLACES, /* for a policy in Lua: by place the id */
     STATE,  /* the next child's */
-    TOP = STATE,
-    KEPT = STATE - LIST /* slots from LIST on are user values of a program of one ticket */
+    TOP = STATE
 };
 
 /* The index of the first of a callback's three results. */

@@ -72,15 +72,6 @@ static lua_Integer take_length(lua_State *L, Program *p, int index, lua_Integer 
     return length;
 }
 
-/* Between the parts of a ticket's program. */
-static void keep_slot(lua_State *L, const Program *p, int slot)
-{
-    if (p->runs_all)
-        return;
-    lua_pushvalue(L, slot);
-    lua_setiuservalue(L, PROGRAM, slot - LIST + 1);
-}
-
 /* The list and scores that expand returned become those of the ticket. */
 void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t)
 {
@@ -89,18 +80,14 @@ void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *
         program_refuse(L, p, "a list of scores, or nil, as its second result", RESULT + 1);
     lua_copy(L, RESULT, LIST);
     lua_copy(L, RESULT + 1, SCORES);
-    keep_slot(L, p, LIST);
-    keep_slot(L, p, SCORES);
     t->next = 0;
     t->last = length < t->k ? (uint32_t)length : t->k;
     t->dropped = (uint64_t)(length - t->last);
-    t->first = t->end = SEARCH_NO_NODE;
     if (s->policy == &search_lua) {
         core_push_ticket(L, SELF, p->ticket);
         lua_createtable(L, (int)t->last, 0);
         lua_copy(L, -1, PLACES);
         lua_setfield(L, -2, "places");
-        keep_slot(L, p, PLACES);
     }
 }
 

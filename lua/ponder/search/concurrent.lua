@@ -1,10 +1,11 @@
 --- Runs the callbacks of a search concurrently. The result is the same as one at a time.
 ---
 --- The program of each ticket (src/api/search_program.c) runs in a task of its own, and the part
---- about each of its new nodes in another. Order is two waits: a ticket makes its children after
---- the tickets before it have, and commits them, in its turn, after these have committed. When the
---- search ends, what was done for later tickets is dropped, so some callbacks run in vain. For the
---- same reason an error counts only in its ticket's turn. It then cancels all work at once.
+--- about each of its new nodes in another. Order is what the program waits for (Driver.waits): a
+--- ticket makes its children after the tickets before it have, and commits them, in its turn, after
+--- these have committed. When the search ends, what was done for later tickets is dropped, so some
+--- callbacks run in vain. For the same reason an error counts only in its ticket's turn. It then
+--- cancels all work at once.
 
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -26,10 +27,9 @@ local function wait_for(entry, is_ready)
     end
 end
 
--- Runs a part of a program; returns whether it went well. Else the failure is kept until the
--- ticket's turn: {message, code} that a callback returned, or {error}. Of several children the
--- first counts.
-function Driver:step(ticket, program, part, child)
+-- Runs a program: core:work, or core:settle with a child. Returns nil, or a failure: {message,
+-- code} that a callback returned, or {error}.
+function Driver:run(f, program, child)
     local function handler(err)
         return self.describe(err, program)
     end
@@ -40,19 +40,12 @@ function Driver:step(ticket, program, part, child)
             return id, callback
         end
         ok, done, message, code = task.with_context("asker", { tree = tree, place = place }, xpcall,
-            self.core.step, handler, self.core, program, part)
+            f, handler, self.core, program, child)
     else
-        ok, done, message, code = xpcall(self.core.step, handler, self.core, program, part)
+        ok, done, message, code = xpcall(f, handler, self.core, program, child)
     end
-    if ok and done then
-        return true
-    end
-    local failure = { message = message, code = code, error = not ok and done or nil,
-        child = child }
-    if not ticket.failure or child and child < ticket.failure.child then
-        ticket.failure = failure
-    end
-    return false
+    return not (ok and done) and { message = message, code = code, error = not ok and done or nil }
+        or nil
 end
 
 -- Takes a slot, or waits for one: callbacks in flight are at most `concurrency`.
@@ -100,11 +93,14 @@ function Driver:start(holder, f)
     end)
 end
 
+-- Of several children that fail the first counts.
 function Driver:score_child(ticket, child)
     local holder = {}
     self:start(holder, function()
-        if not self.core:outcome() then
-            self:step(ticket, self.core:program(ticket.index, child), "score", child)
+        local program = not self.core:outcome() and self.core:program(ticket.index, child)
+        local failure = program and self:run(self.core.work, program)
+        if failure and not (ticket.failure and ticket.failure.child < child) then
+            ticket.failure, failure.child = failure, child
         end
         self:release(holder)
         ticket.left = ticket.left - 1
@@ -117,32 +113,28 @@ function Driver:is_in_turn(ticket)
     return turn == ticket.index and turn < count and not ticket.is_dropped
 end
 
--- The work on a ticket before its turn; returns at its first failure. Holds a slot when it begins.
-function Driver:prepare(ticket)
-    local core, opts, program = self.core, self.opts, ticket.program
-    if self:is_in_turn(ticket) and not self:step(ticket, program, "stop") then
-        ticket.failure.is_of_stop = true
-        return self:release(ticket)
-    elseif core:outcome() then
-        return
-    end
-    local went_well = self:step(ticket, program, "expand")
+-- What a ticket's program waits for: functions of the driver and the ticket, which holds a slot in
+-- its callbacks.
+local waits = {}
+
+function waits.order(self, ticket)
     self:release(ticket)
     wait_for(ticket, function() return self.maker == ticket.index end)
-    if not went_well or not self:step(ticket, program, "make") then
-        return
-    end
+    return true
+end
+
+function waits.made(self, ticket)
     self.maker = self.maker + 1
     wake(self.tickets[self.maker] and self.tickets[self.maker].waiting)
-    local _, _, _, first, _, last = core:ticket(ticket.index)
-    if opts.evaluate_all then
+    if self.opts.evaluate_all and not ticket.has_slot then
         self:acquire(ticket)
-        went_well = self:step(ticket, program, "score_all", first)
-        self:release(ticket)
-        if not went_well then
-            return
-        end
     end
+    return true
+end
+
+function waits.children(self, ticket)
+    self:release(ticket)
+    local _, _, _, first, _, last = self.core:ticket(ticket.index)
     ticket.left = last - first
     for child = first, last - 1 do
         self.children[#self.children + 1] = { ticket, child }
@@ -151,43 +143,40 @@ function Driver:prepare(ticket)
     wait_for(ticket, function()
         return ticket.left == 0 or ticket.failure and ticket.failure.error ~= nil
     end)
-    if not ticket.failure and type(opts.prior) ~= "string" and opts.prior then
+    if ticket.failure then
+        return nil, "a child failed"
+    elseif type(self.opts.prior) ~= "string" and self.opts.prior then
         self:acquire(ticket)
-        self:step(ticket, program, "prior", last)
-        self:release(ticket)
     end
+    return true
 end
 
--- In its turn: its nodes count, or its failure does.
-function Driver:commit(ticket)
-    local core, failure, part = self.core, ticket.failure, "commit"
-    if failure and failure.child then
-        core:fail(ticket.program, failure.child)
-    elseif failure then
-        part = "stop"
-    end
-    ticket.failure = nil
-    if failure and failure.is_of_stop or self:step(ticket, ticket.program, part) then
-        self.failure = not core:outcome() and failure or nil
-    else
-        self.failure = ticket.failure
-    end
-    if self.failure then
-        core:finish "failed"
-    end
+function waits.turn(self, ticket)
+    self:release(ticket)
+    wait_for(ticket, function() return self.core:outcome() or self:is_in_turn(ticket) end)
+    ticket.is_late = true
+    return true
 end
 
 function Driver:work(ticket)
     self:start(ticket, function()
-        self:prepare(ticket)
-        wait_for(ticket, function()
-            return self.core:outcome() or self:is_in_turn(ticket)
-        end)
-        if not self.core:outcome() then
-            self:commit(ticket)
-            local following = self.tickets[ticket.index + 1]
-            wake(following and following.waiting)
+        local core = self.core
+        local failure = self:run(core.work, ticket.program)
+        failure = ticket.failure or failure
+        if failure and not ticket.is_late then
+            waits.turn(self, ticket)
+            if core:outcome() then
+                return
+            end
+            local later = self:run(core.settle, ticket.program, failure.child)
+            failure = later or not core:outcome() and failure or nil
         end
+        if failure then
+            self.failure = failure
+            core:finish "failed"
+        end
+        local following = self.tickets[ticket.index + 1]
+        wake(following and following.waiting)
     end)
 end
 
@@ -222,7 +211,7 @@ function Driver:start_next()
     if self.next == count or self.next - turn >= window then
         return false
     end
-    local ticket = { index = self.next, program = core:program(self.next), left = 0 }
+    local ticket = { index = self.next, program = core:program(self.next) }
     self.tickets[self.next], self.tickets[turn - 1] = ticket, nil
     self.next = self.next + 1
     self:work(ticket)
@@ -276,13 +265,14 @@ end
 local concurrent = {}
 
 ---Runs a search, up to `opts.concurrency` callbacks at once.
----@param core userdata of ponder.core.search, which has begun
+---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
+---@param functions table the argument of core:begin
 ---@param describe fun(err: any, program: userdata?): table adds the callback that raised an error
 ---@return true? ok
 ---@return string? message of a callback that failed
 ---@return string? code
-function concurrent.run(core, opts, describe)
+function concurrent.run(core, opts, functions, describe)
     local driver <close> = setmetatable({
         core = core,
         opts = opts,
@@ -298,6 +288,12 @@ function concurrent.run(core, opts, describe)
         maker = 0, -- the ticket that makes its children next
         children = {}, -- {ticket, id}: new nodes that wait for a slot
     }, { __index = Driver, __close = cancel_all })
+    for name, wait in pairs(waits) do
+        functions.callbacks[name] = function(index)
+            return wait(driver, driver.tickets[index])
+        end
+    end
+    core:begin(functions)
     return driver:loop()
 end
 
