@@ -263,7 +263,8 @@ local function drive(core, opts)
             error("search.run: a callback cancelled its task", 0)
         end
     else
-        ok, result, message, code = xpcall(run, describe_error, core, opts, functions, describe_error)
+        ok, result, message, code = xpcall(run, describe_error, core, opts, functions,
+            describe_error)
     end
     core:finish()
     if not ok then

@@ -134,8 +134,9 @@ function searches.for_engine(opts)
         "c_init", "c_base", "guide", "normalize", "revisit", "lazy", "considered", "gumbel",
         "value_scale", "maxvisit_init", "seed" })
     return options.merge(engine, {
-        policy = opts.policy and "lua" or name == "puct" and "uct" or name,
+        policy = opts.policy and "lua" or options.has(LAZY, name) and "uct" or name,
         is_puct = name == "puct",
+        is_halving = name == "halving",
         c = opts.c or math.sqrt(2),
         weight = tonumber(opts.weight) or 1,
         -- the width of a level or frontier; 0: none

@@ -132,9 +132,9 @@ static SearchOptions read_options(lua_State *L)
 {
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
     static const char *const unvisited[] = {"infinite", "parent", "number", NULL};
-    static const SearchPolicy *const policies[] = {
-        &search_bfs,     &search_dfs,   &search_beam,    &search_best_first, &search_uct,
-        &search_halving, &search_astar, &search_idastar, &search_lua};
+    static const SearchPolicy *const policies[] = {&search_bfs,        &search_dfs, &search_beam,
+                                                   &search_best_first, &search_uct, &search_astar,
+                                                   &search_idastar,    &search_lua};
     SearchOptions o = {.prior = (SearchPrior)choice(L, "prior", priors),
                        .unvisited = (SearchUnvisited)choice(L, "unvisited", unvisited)};
     const struct {
@@ -150,9 +150,10 @@ static SearchOptions read_options(lua_State *L)
     const struct {
         const char *name;
         bool *at;
-    } flags[] = {AT(stops_at_terminal), AT(retain_path), AT(simulates), AT(reflects),
-                 AT(scores_levels),     AT(lazy),        AT(is_puct),   AT(normalize),
-                 AT(backs_up_max),      AT(greedy),      AT(revisit),   AT(asks_spent)};
+    } flags[] = {AT(stops_at_terminal), AT(retain_path),  AT(simulates), AT(reflects),
+                 AT(scores_levels),     AT(lazy),         AT(is_puct),   AT(is_halving),
+                 AT(normalize),         AT(backs_up_max), AT(greedy),    AT(revisit),
+                 AT(asks_spent)};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i].at = number(L, numbers[i].name);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -360,7 +361,7 @@ static int core_best(lua_State *L)
 static int core_choice(lua_State *L)
 {
     const Search *s = &core_check(L)->search;
-    bool has_choice = s->policy == &search_halving && s->rounds > 1;
+    bool has_choice = s->options.is_halving && s->rounds > 1;
     return push_id(L, has_choice ? ((const Uct *)s->data)->choice : SEARCH_NO_NODE);
 }
 

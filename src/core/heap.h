@@ -6,7 +6,7 @@
 #ifndef PONDER_CORE_HEAP_H
 #define PONDER_CORE_HEAP_H
 
-#include "core/search_policy.h"
+#include "core/vec.h"
 
 typedef struct HeapEntry {
     double key, h;

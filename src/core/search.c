@@ -30,8 +30,6 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
 
 void search_free(Search *s)
 {
-    if (s->data != NULL && s->policy->free != NULL)
-        s->policy->free(s);
     for (size_t i = 0; i < s->chunks.count; i++)
         alloc_free(&s->alloc, s->chunks.items[i], s->chunk_size);
     vec_free(&s->chunks, &s->alloc);
@@ -41,6 +39,10 @@ void search_free(Search *s)
     s->count = s->room = 0;
     s->ended = true;
     vec_free(&s->tickets, &s->alloc);
+    vec_free(&s->list, &s->alloc);
+    vec_free(&s->open, &s->alloc);
+    vec_free(&s->worst, &s->alloc);
+    vec_free(&s->values, &s->alloc);
     vec_free(&s->pruned, &s->alloc);
     vec_free(&s->freed, &s->alloc);
 }

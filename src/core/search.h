@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/vec.h"
+#include "core/heap.h"
 
 #define SEARCH_NO_NODE   UINT32_MAX
 #define SEARCH_MAX_DEPTH 0xfffffffu
@@ -85,7 +85,7 @@ typedef struct SearchOptions {
     /* uct, puct, halving */
     double c, c_init, c_base, guide; /* guide is NaN for none */
     SearchPrior prior;
-    bool is_puct, normalize, backs_up_max, greedy, revisit, asks_spent;
+    bool is_puct, is_halving, normalize, backs_up_max, greedy, revisit, asks_spent;
     SearchUnvisited unvisited;
     double unvisited_value;
     double weight; /* astar, idastar */
@@ -128,7 +128,10 @@ typedef struct Search {
     Alloc alloc;
     SearchOptions options;
     const struct SearchPolicy *policy;
-    void *data;         /* the policy's own */
+    void *data;         /* the policy's own; so are the lists: */
+    IdList list;        /* nodes to select, the last first (dfs, idastar); halving: its schedule */
+    Heap open, worst;   /* nodes to select, the best first; with a cap also the worst first */
+    VEC(double) values; /* of children (uct, halving) */
     VEC(char *) chunks; /* of SEARCH_CHUNK nodes, then the policy's data, values, references */
     size_t extra_size, values_at, references_at, chunk_size;
     uint32_t count, room; /* nodes, and their capacity */

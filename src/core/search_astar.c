@@ -9,7 +9,7 @@
  * IDA* keeps the tree, so nothing is expanded twice and a pass walks it again. With retain_path
  * each pass expands again what it needs, in flat memory; only the root stays.
  */
-#include "core/heap.h"
+#include "core/search_policy.h"
 
 typedef struct PathNode {
     double g, h;
@@ -70,23 +70,21 @@ static void path_facts(const Search *s, uint32_t id, SearchFacts *facts)
 
 static bool back_up_open(Search *s)
 {
-    Heap *open = s->data;
-    if (!vec_reserve(open, &s->alloc, s->count - s->round_children))
+    if (!vec_reserve(&s->open, &s->alloc, s->count - s->round_children))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
-        heap_push(open, (HeapEntry){path_f(s, id), path_node(s, id)->h, id});
+        heap_push(&s->open, (HeapEntry){path_f(s, id), path_node(s, id)->h, id});
     return true;
 }
 
 static SearchStatus select_least(Search *s)
 {
-    Heap *open = s->data;
-    while (open->count > 0 && s->tickets.count < s->options.batch) {
-        uint32_t id = open->items[0].id;
+    while (s->open.count > 0 && s->tickets.count < s->options.batch) {
+        uint32_t id = s->open.items[0].id;
         bool terminal = search_node(s, id)->terminal, stale = path_is_stale(s, id);
         if (terminal && !stale && s->tickets.count > 0)
             break;
-        heap_pop(open);
+        heap_pop(&s->open);
         if (stale)
             continue;
         if (search_select(s, id) == NULL)
@@ -97,19 +95,11 @@ static SearchStatus select_least(Search *s)
     return SEARCH_OK;
 }
 
-static void free_open(Search *s)
-{
-    Heap *open = s->data;
-    vec_free(open, &s->alloc);
-}
-
 const SearchPolicy search_astar = {
     .name = "astar",
     .extra_size = sizeof(PathNode),
-    .data_size = sizeof(Heap),
     .back_up = back_up_open,
     .select = select_least,
-    .free = free_open,
     .add = path_add,
     .score = path_score,
     .makes_duplicate = path_makes_duplicate,
@@ -127,7 +117,6 @@ typedef struct IdastarNode {
 } IdastarNode;
 
 typedef struct Idastar {
-    IdList stack; /* the next node last */
     double limit, next_limit;
 } Idastar;
 
@@ -138,11 +127,10 @@ static IdastarNode *idastar_node(const Search *s, uint32_t id)
 
 static bool push_children(Search *s, uint32_t first, uint32_t count)
 {
-    Idastar *ida = s->data;
-    if (!vec_reserve(&ida->stack, &s->alloc, count))
+    if (!vec_reserve(&s->list, &s->alloc, count))
         return false;
     for (uint32_t i = count; i-- > 0;)
-        vec_push(&ida->stack, first + i);
+        vec_push(&s->list, first + i);
     return true;
 }
 
@@ -172,8 +160,8 @@ static bool back_up_pass(Search *s)
 static bool fill_round(Search *s)
 {
     Idastar *ida = s->data;
-    while (ida->stack.count > 0 && s->tickets.count < s->options.batch) {
-        uint32_t id = ida->stack.items[--ida->stack.count];
+    while (s->list.count > 0 && s->tickets.count < s->options.batch) {
+        uint32_t id = s->list.items[--s->list.count];
         const IdastarNode *node = idastar_node(s, id);
         bool stale = path_is_stale(s, id), terminal = search_node(s, id)->terminal;
         double f = path_f(s, id);
@@ -185,7 +173,7 @@ static bool fill_round(Search *s)
             if (!push_children(s, node->first, node->child_count))
                 return false;
         } else if (terminal && s->tickets.count > 0) {
-            ida->stack.count++; /* for a round of its own */
+            s->list.count++; /* for a round of its own */
             return true;
         } else {
             if (search_select(s, id) == NULL)
@@ -215,19 +203,12 @@ static SearchStatus select_in_pass(Search *s)
     }
 }
 
-static void free_pass(Search *s)
-{
-    Idastar *ida = s->data;
-    vec_free(&ida->stack, &s->alloc);
-}
-
 const SearchPolicy search_idastar = {
     .name = "idastar",
     .extra_size = sizeof(IdastarNode),
     .data_size = sizeof(Idastar),
     .back_up = back_up_pass,
     .select = select_in_pass,
-    .free = free_pass,
     .add = path_add,
     .score = path_score,
     .makes_duplicate = path_makes_duplicate,

@@ -7,10 +7,9 @@
  */
 #include <stdlib.h>
 
-#include "core/heap.h"
+#include "core/search_policy.h"
 
 typedef struct BestFirst {
-    Heap best, worst; /* beam: `best` is the next level, in order */
     size_t open_count;
 } BestFirst;
 
@@ -20,30 +19,29 @@ static int compare(const void *a, const void *b)
     return heap_before(*x, *y) ? -1 : 1;
 }
 
+/* The next level, in order, is in `open`. */
 static bool back_up_level(Search *s)
 {
-    BestFirst *b = s->data;
     size_t count = s->count - s->round_children, width = s->options.beam_width;
-    b->best.count = 0;
-    if (!vec_reserve(&b->best, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))
+    s->open.count = 0;
+    if (!vec_reserve(&s->open, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
-        vec_push(&b->best, ((HeapEntry){0 - search_node(s, id)->score, 0, id}));
+        vec_push(&s->open, ((HeapEntry){0 - search_node(s, id)->score, 0, id}));
     if (count > 1)
-        qsort(b->best.items, count, sizeof *b->best.items, compare);
+        qsort(s->open.items, count, sizeof *s->open.items, compare);
     for (size_t i = width; i < count; i++)
-        vec_push(&s->pruned, b->best.items[i].id);
-    b->best.count = count < width ? count : width;
+        vec_push(&s->pruned, s->open.items[i].id);
+    s->open.count = count < width ? count : width;
     return true;
 }
 
 static SearchStatus select_level(Search *s)
 {
-    BestFirst *b = s->data;
-    if (b->best.count > 0 && search_node(s, b->best.items[0].id)->depth >= s->options.max_depth)
+    if (s->open.count > 0 && search_node(s, s->open.items[0].id)->depth >= s->options.max_depth)
         return SEARCH_OVER;
-    for (size_t i = 0; i < b->best.count; i++)
-        if (search_select(s, b->best.items[i].id) == NULL)
+    for (size_t i = 0; i < s->open.count; i++)
+        if (search_select(s, s->open.items[i].id) == NULL)
             return SEARCH_NO_MEMORY;
     return SEARCH_OK;
 }
@@ -77,22 +75,22 @@ static bool back_up(Search *s)
 {
     BestFirst *b = s->data;
     size_t cap = s->options.beam_width, count = s->count - s->round_children;
-    if (!vec_reserve(&b->best, &s->alloc, count) ||
+    if (!vec_reserve(&s->open, &s->alloc, count) ||
         (cap > 0 &&
-         (!vec_reserve(&b->worst, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))))
+         (!vec_reserve(&s->worst, &s->alloc, count) || !vec_reserve(&s->pruned, &s->alloc, count))))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
         double score = search_node(s, id)->score;
         search_node(s, id)->open = true;
-        heap_push(&b->best, (HeapEntry){0 - score, 0, id});
+        heap_push(&s->open, (HeapEntry){0 - score, 0, id});
         if (cap > 0)
-            heap_push(&b->worst, (HeapEntry){score, -(double)id, id});
+            heap_push(&s->worst, (HeapEntry){score, -(double)id, id});
     }
     b->open_count += count;
     while (cap > 0 && b->open_count > cap)
-        vec_push(&s->pruned, pop_open(s, &b->worst));
-    drop_closed(s, &b->best);
-    drop_closed(s, &b->worst);
+        vec_push(&s->pruned, pop_open(s, &s->worst));
+    drop_closed(s, &s->open);
+    drop_closed(s, &s->worst);
     return true;
 }
 
@@ -101,16 +99,9 @@ static SearchStatus select_best(Search *s)
     BestFirst *b = s->data;
     size_t count = b->open_count < s->options.batch ? b->open_count : s->options.batch;
     for (; count > 0; count--)
-        if (search_select(s, pop_open(s, &b->best)) == NULL)
+        if (search_select(s, pop_open(s, &s->open)) == NULL)
             return SEARCH_NO_MEMORY;
     return SEARCH_OK;
-}
-
-static void free_data(Search *s)
-{
-    BestFirst *b = s->data;
-    vec_free(&b->best, &s->alloc);
-    vec_free(&b->worst, &s->alloc);
 }
 
 const SearchPolicy search_best_first = {
@@ -118,13 +109,10 @@ const SearchPolicy search_best_first = {
     .data_size = sizeof(BestFirst),
     .back_up = back_up,
     .select = select_best,
-    .free = free_data,
 };
 
 const SearchPolicy search_beam = {
     .name = "beam",
-    .data_size = sizeof(BestFirst),
     .back_up = back_up_level,
     .select = select_level,
-    .free = free_data,
 };

@@ -69,12 +69,12 @@ static void scale_values(const Search *s, uint32_t v, double *p, double *q)
         q[i] = scale * ((q[i] - low) / range);
 }
 
-/* R of the root's children, I of those of another node, in uct->values. */
+/* R of the root's children, I of those of another node, in s->values. */
 static const double *rate_children(const Search *s, uint32_t v)
 {
     const UctNode *u = uct_node(s, v);
     uint32_t count = u->child_count;
-    double *rates = ((Uct *)s->data)->values.items, *values = rates + count;
+    double *rates = s->values.items, *values = rates + count;
     double highest = -INFINITY, sum = 0;
     scale_values(s, v, rates, values);
     for (uint32_t i = 0; i < count; i++) {
@@ -101,21 +101,21 @@ static const double *rate_children(const Search *s, uint32_t v)
     return rates;
 }
 
+/* By the sum of n over the root's children: n of the one to select. */
 static bool make_schedule(Search *s)
 {
-    Uct *uct = s->data;
     uint64_t children = uct_node(s, 0)->child_count, budget = s->options.max_iterations;
     uint64_t width = children < s->options.considered ? children : s->options.considered;
     uint64_t n = 0, phases = 0;
     while ((UINT64_C(1) << phases) < width)
         phases++;
-    while (width > 0 && uct->schedule.count < budget) {
+    while (width > 0 && s->list.count < budget) {
         uint64_t visits = width == 1 ? budget : budget / (phases * width);
         for (visits = visits > 0 ? visits : 1; visits > 0; visits--, n++)
-            for (uint64_t i = 0; i < width && uct->schedule.count < budget; i++) {
-                if (!vec_reserve(&uct->schedule, &s->alloc, 1))
+            for (uint64_t i = 0; i < width && s->list.count < budget; i++) {
+                if (!vec_reserve(&s->list, &s->alloc, 1))
                     return false;
-                vec_push(&uct->schedule, (uint32_t)n);
+                vec_push(&s->list, (uint32_t)n);
             }
         width = width > 3 ? width / 2 : width > 1 ? 2 : 1;
     }
@@ -124,23 +124,21 @@ static bool make_schedule(Search *s)
 
 bool halving_prepare(Search *s, uint32_t v)
 {
-    Uct *uct = s->data;
-    uct->values.count = 0;
-    return vec_reserve(&uct->values, &s->alloc, 2 * (size_t)uct_node(s, v)->child_count) &&
+    s->values.count = 0;
+    return vec_reserve(&s->values, &s->alloc, 2 * (size_t)uct_node(s, v)->child_count) &&
            (v != 0 || make_schedule(s));
 }
 
 uint32_t halving_select(const Search *s, uint32_t v)
 {
-    const Uct *uct = s->data;
     const UctNode *u = uct_node(s, v);
     uint32_t best = SEARCH_NO_NODE;
     const double *rates = rate_children(s, v);
     double sum = 0, wanted = -1;
     for (uint32_t i = 0; i < u->child_count; i++)
         sum = sum + n_of(uct_node(s, u->first + i));
-    if (v == 0 && sum < (double)uct->schedule.count)
-        wanted = uct->schedule.items[(size_t)sum];
+    if (v == 0 && sum < (double)s->list.count)
+        wanted = s->list.items[(size_t)sum];
     for (uint32_t i = 0; i < u->child_count; i++)
         if ((v != 0 || n_of(uct_node(s, u->first + i)) == wanted) &&
             (best == SEARCH_NO_NODE || rates[i] > rates[best]))

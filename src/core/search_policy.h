@@ -20,9 +20,8 @@ typedef struct SearchPolicy {
     /* Adds the tickets of the next round (search_select): OK, OVER, LIMIT or NO_MEMORY. */
     SearchStatus (*select)(Search *s);
 
-    void (*free)(Search *s); /* frees what `data` owns; may be NULL, like all that follow */
-
-    /* Takes a node's score where that is not the result of `evaluate` itself. */
+    /* Takes a node's score where that is not the result of `evaluate` itself. May be NULL, like all
+     * that follow. */
     void (*score)(Search *s, uint32_t id, double x);
 
     bool (*makes_duplicate)(const Search *s, const SearchTicket *t, uint32_t holder);
@@ -43,7 +42,7 @@ typedef struct SearchPolicy {
 } SearchPolicy;
 
 extern const SearchPolicy search_bfs, search_dfs, search_beam, search_best_first, search_uct,
-    search_halving, search_astar, search_idastar;
+    search_astar, search_idastar;
 
 /* Adds a ticket for a node. NULL: no memory. */
 SearchTicket *search_select(Search *s, uint32_t node);

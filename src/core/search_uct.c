@@ -21,7 +21,7 @@ static void set_open(Search *s, uint32_t id, bool open)
     for (;;) {
         UctNode *u = uct_node(s, id);
         u->open = open;
-        if (u->parent == SEARCH_NO_NODE || s->policy == &search_halving)
+        if (u->parent == SEARCH_NO_NODE || s->options.is_halving)
             return;
         uint32_t *count = &uct_node(s, u->parent)->open_children, others = *count - !open;
         *count = others + open;
@@ -36,7 +36,7 @@ static bool may_be_open(const Search *s, uint32_t id)
 {
     const UctNode *u = uct_node(s, id);
     if (u->child_count > 0)
-        return u->open_children > 0 || s->policy == &search_halving; /* it closes only dead ends */
+        return u->open_children > 0 || s->options.is_halving; /* it closes only dead ends */
     if (!search_node(s, id)->scored)
         return true;
     return s->options.revisit || (!u->expanded && search_expandable(s, id));
@@ -116,7 +116,7 @@ static uint32_t select_child(const Search *s, const UctNode *u)
 static uint32_t descend(Search *s)
 {
     const Uct *uct = s->data;
-    bool halving = s->policy == &search_halving;
+    bool halving = s->options.is_halving;
     uint32_t v = 0;
     for (;;) {
         UctNode *u = uct_node(s, v);
@@ -226,7 +226,7 @@ static SearchStatus next_wave(Search *s)
 {
     Uct *uct = s->data;
     uint32_t from = uct->extended, end = (uint32_t)s->tickets.count;
-    bool lazy = s->options.lazy, halving = s->policy == &search_halving;
+    bool lazy = s->options.lazy, halving = s->options.is_halving;
     if (!s->options.greedy && !lazy)
         return SEARCH_OVER;
     uct->extended = lazy ? UINT32_MAX : end;
@@ -288,19 +288,18 @@ static void add_to_path(const Search *s, uint32_t v, const double *x, uint32_t c
 /* The paths to each new child in turn; all their sums at a node are made at once. */
 static bool back_up_children(Search *s, const SearchTicket *t)
 {
-    Uct *uct = s->data;
     uint32_t count = t->end - t->first;
-    uct->values.count = 0;
+    s->values.count = 0;
     if (count == 0)
         return true;
-    if (!vec_reserve(&uct->values, &s->alloc, count))
+    if (!vec_reserve(&s->values, &s->alloc, count))
         return false;
     double depth = search_node(s, t->first)->depth;
     for (uint32_t i = 0; i < count; i++) {
-        vec_push(&uct->values, search_value(s, t->first + i));
-        add_values(s, uct_node(s, t->first + i), &uct->values.items[i], 1, depth);
+        vec_push(&s->values, search_value(s, t->first + i));
+        add_values(s, uct_node(s, t->first + i), &s->values.items[i], 1, depth);
     }
-    add_to_path(s, t->node, uct->values.items, count, depth);
+    add_to_path(s, t->node, s->values.items, count, depth);
     return true;
 }
 
@@ -386,16 +385,9 @@ static bool back_up(Search *s)
         for (size_t i = 0; i < s->tickets.count; i++)
             if (s->tickets.items[i].scores)
                 update_totals(s, s->tickets.items[i].node);
-    if (s->policy == &search_halving)
+    if (s->options.is_halving)
         halving_choose(s);
     return true;
-}
-
-static void free_data(Search *s)
-{
-    Uct *uct = s->data;
-    vec_free(&uct->values, &s->alloc);
-    vec_free(&uct->schedule, &s->alloc);
 }
 
 static void fill_facts(const Search *s, uint32_t id, SearchFacts *facts)
@@ -412,20 +404,6 @@ const SearchPolicy search_uct = {
     .data_size = sizeof(Uct),
     .back_up = back_up,
     .select = select_leaves,
-    .free = free_data,
-    .wave = next_wave,
-    .facts = fill_facts,
-    .counts_iterations = true,
-};
-
-const SearchPolicy search_halving = {
-    .name = "halving",
-    .extra_size = sizeof(UctNode),
-    .more_size = sizeof(UctMore),
-    .data_size = sizeof(Uct),
-    .back_up = back_up,
-    .select = select_leaves,
-    .free = free_data,
     .wave = next_wave,
     .facts = fill_facts,
     .counts_iterations = true,

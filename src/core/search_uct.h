@@ -23,16 +23,13 @@ typedef struct UctNode {
 } UctNode;
 
 typedef struct Uct {
-    VEC(double) values;     /* of the children of the ticket that is backed up; halving: scratch */
     double low, high;       /* of the values, over the search */
     double rho, mean_depth; /* for guide, as of the beginning of the round */
     uint64_t terminals, terminal_depths;
     uint32_t deepest;
     bool counts_pending; /* several tickets a round: their descents see each other */
     uint32_t extended;   /* tickets of this round that the next wave has continued */
-    /* halving: by the sum of n over the root's children, n of the one to select */
-    VEC(uint32_t) schedule;
-    uint32_t choice;
+    uint32_t choice;     /* halving */
 } Uct;
 
 static inline UctNode *uct_node(const Search *s, uint32_t id)
