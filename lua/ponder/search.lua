@@ -290,165 +290,113 @@ local function drive_logged(core, opts)
     return ok, message, code
 end
 
-local function wrong(level, format, ...)
-    error("search.run: " .. format:format(...), level + 1)
-end
-
-local function check_evaluators(checked, level)
-    if USES_HEURISTIC[checked.search] then
-        if checked.evaluate or checked.evaluate_all then
-            wrong(level + 1, "%s uses opts.heuristic instead of evaluate", checked.search)
-        end
-    elseif checked.evaluate and checked.evaluate_all then
-        wrong(level + 1, "opts must have one of evaluate and evaluate_all (got both)")
-    end
-end
-
--- Refuses what the search does not read.
-local function check_unread(given, checked, level)
-    local name, readers = searches.unread(given, checked.search)
-    if name then
-        wrong(level + 1, "opts.%s is for %s (got search = %q)", name,
-            options.alternatives(readers), checked.search)
-    end
-end
-
 local PRIORS = { none = true, uniform = true, softmax = true }
 local UNVISITED = { infinite = true, parent = true }
 local WEIGHTS = { softmax = true, logit = true }
 
-local function check_names(checked, level)
-    local search_name, stop, prior = checked.search, checked.stop, checked.prior
-    if type(prior) == "string" and not PRIORS[prior] then
-        wrong(level + 1,
-            'opts.prior must be a function, "uniform", "softmax" or "none" (got %q)', prior)
-    elseif type(checked.unvisited) == "string" and not UNVISITED[checked.unvisited] then
-        wrong(level + 1, 'opts.unvisited must be "infinite", "parent" or a number (got %q)',
-            checked.unvisited)
-    elseif type(stop) == "string" and stop ~= "terminal" then
-        wrong(level + 1, 'opts.stop must be a function, "terminal" or a number (got %q)', stop)
-    elseif type(checked.weight) == "string" and not WEIGHTS[checked.weight] then
-        wrong(level + 1, 'opts.weight must be a number, or "softmax" or "logit" (got %q)',
-            checked.weight)
-    elseif search_name == "particles" then
-        checked.weight = WEIGHTS[checked.weight] and checked.weight or "softmax"
-        if checked.gibbs > 1 and checked.references >= checked.particles then
-            wrong(level + 1, "opts.references must be less than opts.particles (%d)",
-                checked.particles)
-        elseif checked.gibbs > 1 and checked.resample == "balanced" then
-            wrong(level + 1, 'opts.resample = "balanced" is for gibbs = 1')
-        end
+-- The rules of the options, with the callbacks that a policy of the user's own adds.
+local function schema_for(given)
+    local rules = type(given) == "table" and given.search
+    local own = type(rules) == "table" and rules.callbacks
+    if type(own) ~= "table" then
+        return SCHEMA
     end
-    if checked.lazy and (checked.rollout ~= "none" or prior == "softmax") then
-        wrong(level + 1, 'opts.lazy cannot be with rollout or prior = "softmax": children are not '
-            .. "scored when they are made")
-    elseif search_name == "halving" and (prior == "softmax" or prior == "none") then
-        wrong(level + 1, 'opts.prior must be a function or "uniform" in halving (got %q)', prior)
+    local schema = options.merge({}, SCHEMA)
+    for name in pairs(own) do
+        schema[name] = { type = "callable" }
     end
+    return schema
 end
 
-local function check_actions(checked, level)
-    for i = 1, checked.actions and math.max(#checked.actions, 1) or 0 do
-        if type(checked.actions[i]) ~= "string" then
-            wrong(level + 1, "opts.actions must be a list of names (got %s)",
-                #checked.actions == 0 and "an empty one"
-                or ("%s at index %d"):format(options.show(checked.actions[i]), i))
-        end
-    end
-end
-
--- A policy of the user's own: its functions, its options, its callbacks.
-local function check_policy(given, checked, level)
-    local rules = checked.search
-    local ok = type(rules.name) == "string" and rules.name ~= ""
-    if not ok or not options.is_callable(rules.select) then
-        wrong(level + 1, "opts.search must be the name of a search or a policy with `name` and "
-            .. "`select` (see `ponder help policies`)")
-    end
-    checked.policy, checked.search = rules, rules.name
-    checked.policy_options = rules.options
-        and options.check("search.run: options of policy " .. rules.name, checked.options,
-            rules.options, level + 1)
+-- Which option of a table neither the policy nor all searches read; nil: none.
+local function unread_by_policy(given, rules)
     for name in pairs(searches.READERS) do
         if given[name] ~= nil and name ~= "simulate" and not (rules.callbacks or {})[name] then
-            wrong(level + 1, "opts.%s is not for policy %s", name, rules.name)
+            return name
         end
     end
-end
-
--- The options without what only a policy's own rules know.
-local function without_own_callbacks(given)
-    local rules = given.search
-    if type(rules) ~= "table" or type(rules.callbacks) ~= "table" then
-        return given, {}
-    end
-    local rest, own = options.merge({}, given), {}
-    for name in pairs(rules.callbacks) do
-        own[name], rest[name] = given[name], nil
-    end
-    return rest, own
 end
 
 local function check_options(given, where, level)
-    local rest, own = given, {}
-    if type(given) == "table" then
-        rest, own = without_own_callbacks(given)
-    end
-    local checked = options.check(where, rest, SCHEMA, level)
-    if type(checked.search) == "table" then
-        check_policy(rest, checked, level)
-        for name, callback in pairs(own) do
-            checked[name] = options.argument(where, "opts." .. name, callback, "callable", level)
+    local o = options.check(where, given, schema_for(given), level)
+    local function refuse(is_wrong, format, ...)
+        if is_wrong then
+            error("search.run: " .. format:format(...), level + 1)
         end
+    end
+    if type(o.search) == "table" then
+        local rules = o.search
+        refuse(type(rules.name) ~= "string" or rules.name == ""
+            or not options.is_callable(rules.select), "opts.search must be the name of a search "
+            .. "or a policy with `name` and `select` (see `ponder help policies`)")
+        o.policy, o.search = rules, rules.name
+        o.policy_options = rules.options and options.check(
+            "search.run: options of policy " .. rules.name, o.options, rules.options, level)
+        local unread = unread_by_policy(given, rules)
+        refuse(unread, "opts.%s is not for policy %s", unread, rules.name)
     else
-        if not options.has(searches.NAMES, checked.search) then
-            wrong(level, "opts.search must be %s or a policy (got %s%s)",
-                table.concat(searches.NAMES, ", "), options.show(checked.search),
-                options.hint(checked.search, searches.NAMES))
-        end
-        check_unread(rest, checked, level)
-        checked.policy = IN_LUA[checked.search]
-            and require("ponder.search.policies." .. checked.search) or nil
+        local is_known = options.has(searches.NAMES, o.search)
+        refuse(not is_known, "opts.search must be %s or a policy (got %s%s)",
+            table.concat(searches.NAMES, ", "), options.show(o.search),
+            is_known or options.hint(o.search, searches.NAMES))
+        local unread, readers = searches.unread(given, o.search)
+        refuse(unread, "opts.%s is for %s (got search = %q)", unread,
+            unread and options.alternatives(readers), o.search)
+        o.policy = IN_LUA[o.search] and require("ponder.search.policies." .. o.search) or nil
     end
-    check_evaluators(checked, level)
-    check_names(checked, level)
-    check_actions(checked, level)
-    local label = checked.label and checked.label(checked.initial_state)
-    if checked.label and type(label) ~= "string" then
-        wrong(level, "opts.label must return a string (got %s for initial_state)",
-            options.show(label))
+    local name, prior = o.search, o.prior
+    refuse(USES_HEURISTIC[name] and (o.evaluate or o.evaluate_all),
+        "%s uses opts.heuristic instead of evaluate", name)
+    refuse(o.evaluate and o.evaluate_all,
+        "opts must have one of evaluate and evaluate_all (got both)")
+    refuse(type(prior) == "string" and not PRIORS[prior],
+        'opts.prior must be a function, "uniform", "softmax" or "none" (got %q)', prior)
+    refuse(type(o.unvisited) == "string" and not UNVISITED[o.unvisited],
+        'opts.unvisited must be "infinite", "parent" or a number (got %q)', o.unvisited)
+    refuse(type(o.stop) == "string" and o.stop ~= "terminal",
+        'opts.stop must be a function, "terminal" or a number (got %q)', o.stop)
+    refuse(type(o.weight) == "string" and not WEIGHTS[o.weight],
+        'opts.weight must be a number, or "softmax" or "logit" (got %q)', o.weight)
+    if name == "particles" then
+        o.weight = WEIGHTS[o.weight] and o.weight or "softmax"
+        refuse(o.gibbs > 1 and o.references >= o.particles,
+            "opts.references must be less than opts.particles (%d)", o.particles)
+        refuse(o.gibbs > 1 and o.resample == "balanced",
+            'opts.resample = "balanced" is for gibbs = 1')
     end
-    if checked.retain == "path" then
-        if checked.search ~= "dfs" and checked.search ~= "idastar" then
-            wrong(level, 'opts.retain = "path" is for dfs and idastar (got search = %q)',
-                checked.search)
-        elseif checked.key then
-            wrong(level,
-                'opts.key needs the whole tree: it cannot be given with retain = "path"')
-        end
+    refuse(o.lazy and (o.rollout ~= "none" or prior == "softmax"),
+        'opts.lazy cannot be with rollout or prior = "softmax": children are not scored when they '
+        .. "are made")
+    refuse(name == "halving" and (prior == "softmax" or prior == "none"),
+        'opts.prior must be a function or "uniform" in halving (got %q)', prior)
+    refuse(o.actions and #o.actions == 0,
+        "opts.actions must be a list of names (got an empty one)")
+    for i, action in ipairs(o.actions or {}) do
+        refuse(type(action) ~= "string",
+            "opts.actions must be a list of names (got %s at index %d)", options.show(action), i)
     end
-    checked.concurrency = checked.concurrency or task.current() and checked.batch or 1
-    if checked.concurrency > 1 and not task.current() then
-        wrong(level, "opts.concurrency > 1 needs a task: call it within task.run")
-    elseif checked.concurrency > 1 then
+    local label = o.label and o.label(o.initial_state)
+    refuse(o.label and type(label) ~= "string",
+        "opts.label must return a string (got %s for initial_state)", options.show(label))
+    refuse(o.retain == "path" and name ~= "dfs" and name ~= "idastar",
+        'opts.retain = "path" is for dfs and idastar (got search = %q)', name)
+    refuse(o.retain == "path" and o.key,
+        'opts.key needs the whole tree: it cannot be given with retain = "path"')
+    o.concurrency = o.concurrency or task.current() and o.batch or 1
+    refuse(o.concurrency > 1 and not task.current(),
+        "opts.concurrency > 1 needs a task: call it within task.run")
+    if o.concurrency > 1 then
         scheduler.check "search.run"
     end
-    if checked.search == "beam" and not (checked.beam_width or checked.k) then
-        wrong(level, "opts.beam_width (or opts.k) is required in beam")
-    elseif checked.search == "dvts" then
-        checked.beam_width = checked.beam_width or 1
-    elseif checked.search == "evolve" then
-        checked.c = checked.c or 1
-    end
+    refuse(name == "beam" and not (o.beam_width or o.k),
+        "opts.beam_width (or opts.k) is required in beam")
+    o.beam_width = o.beam_width or name == "dvts" and 1 or nil
+    o.c = o.c or name == "evolve" and 1 or nil
     -- `ponder run` warns only of limits that the caller did not choose.
-    checked.cut_by_default = not checked.max_depth
-    if USES_ONE_CHILD[checked.search] then
-        checked.cut_by_default = checked.cut_by_default or not checked.k
-        checked.k = checked.k or 1
-    end
-    checked.max_depth = math.min(checked.max_depth
-        or HAS_NO_MAX_DEPTH[checked.search] and MAX_DEPTH or 8, MAX_DEPTH)
-    return checked
+    o.cut_by_default = not o.max_depth or USES_ONE_CHILD[name] and not o.k
+    o.k = o.k or USES_ONE_CHILD[name] and 1 or nil
+    o.max_depth = math.min(o.max_depth or HAS_NO_MAX_DEPTH[name] and MAX_DEPTH or 8, MAX_DEPTH)
+    return o
 end
 
 local function new_core(opts)

@@ -62,20 +62,6 @@ local function call(rules, name, ...)
     wrong(rules.name, "%s: %s", name, result)
 end
 
-local CHECKS = { integer = math.tointeger }
-
--- The callbacks of its own that the caller gave: by name, sorted.
-local function own_callbacks(rules, opts)
-    local names = {}
-    for name in pairs(rules.callbacks or {}) do
-        if opts[name] ~= nil then
-            names[#names + 1] = name
-        end
-    end
-    table.sort(names)
-    return names
-end
-
 ---Makes the functions with which the engine asks the policy.
 ---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
@@ -178,31 +164,31 @@ function policy.hook(core, opts, rules)
         end
     end
 
-    local own = own_callbacks(rules, opts)
+    local own = options.names(rules.callbacks or {}, function(callback)
+        return opts[callback] ~= nil
+    end)
     for _, callback in ipairs(own) do
         results[callback] = {}
     end
     hook.own = own[1] and function(id)
         for _, callback in ipairs(own) do
             hook.calling = callback
-            local kind, node = rules.callbacks[callback], nil
+            local kind, node, problem = rules.callbacks[callback], nil, nil
             if callbacks.has_parameter(opts[callback], 2) then
                 node = core:node(id, true)
             end
             local result, message, code = opts[callback](core:state(id), node)
             if callbacks.has_failed(result, message) then
                 return nil, message, code
+            elseif kind ~= "any" then
+                results[callback][id], problem = options.check_value(result, { type = kind })
+            else
+                results[callback][id] = result
             end
-            local check = CHECKS[kind]
-            local value = result
-            if check then
-                value = type(result) == "number" and check(result) or nil
-            end
-            if kind ~= "any" and (value == nil or not check and type(value) ~= kind) then
+            if problem then
                 callbacks.refuse(core, opts, "own",
                     (kind == "integer" and "an " or "a ") .. kind, result, id)
             end
-            results[callback][id] = value
         end
         return true
     end or nil
