@@ -102,19 +102,20 @@ local function has_failed(result, message)
     return result == nil and type(message) == "string"
 end
 
--- The states and, if the callback wants them, the nodes of the ids.
-local function states_of(core, ids, callback)
-    local wants, states, nodes = has_parameter(callback, 2), {}, {}
-    for i, id in ipairs(ids) do
-        states[i] = core:state(id)
-        nodes[i] = wants and core:node(id) or nil
+-- Calls evaluate_all or prior, of which `skips` leaves out some nodes, and passes on a number for
+-- each of the others.
+local function each_number(core, opts, name, first, last, skips, check, take, ...)
+    local wants, ids, states, nodes = has_parameter(opts[name], 2), {}, {}, {}
+    for id = first, last do
+        if not skips(core, id) then
+            ids[#ids + 1] = id
+            states[#ids] = core:state(id)
+            nodes[#ids] = wants and core:node(id) or nil
+        end
     end
-    return states, nodes
-end
-
--- Calls evaluate_all or prior and passes on a number for each of the ids.
-local function each_number(core, opts, name, ids, check, take, ...)
-    local states, nodes = states_of(core, ids, opts[name])
+    if #ids == 0 then
+        return true
+    end
     local list, message, code = opts[name](states, nodes, ...)
     if has_failed(list, message) then
         return nil, message, code
@@ -231,20 +232,14 @@ function callbacks.new(core, opts)
         local check = opts.posterior == "beta" and opts.search == "ab_mcts" and check_unit
             or check_number
         function functions.evaluate_all(first, last)
-            local ids = {}
-            for id = first, last do
-                ids[#ids + 1] = not core:given(id) and id or nil
-            end
-            return #ids == 0 or each_number(core, opts, "evaluate_all", ids, check, core.set_score)
+            return each_number(core, opts, "evaluate_all", first, last, core.given, check,
+                core.set_score)
         end
     end
     if options.is_callable(opts.prior) then
         function functions.prior(first, last)
-            local ids = {}
-            for id = first, last do
-                ids[#ids + 1] = id
-            end
-            return each_number(core, opts, "prior", ids, check_prior, core.set_prior,
+            return each_number(core, opts, "prior", first, last, function() end, check_prior,
+                core.set_prior,
                 has_parameter(opts.prior, 3) and core:node(core:parent(first), true) or nil)
         end
     end
