@@ -1,5 +1,6 @@
--- Measures the run log: its overhead in a run of 2,000 calls of 50 ms with 64 in flight, and the
--- time to replay a run of 10,000 calls.
+-- Measures the run log: its overhead in a run of 2,000 calls of 50 ms with 64 in flight, the time
+-- to replay a run of 10,000 calls, and the Lua calls of one logged call of a model, with how often
+-- they enter another module.
 --
 --     lua5.4 scripts/bench/log.lua        (`make bench` sets the paths)
 
@@ -92,3 +93,39 @@ end
 
 compare()
 replay()
+
+local COUNTED = [[
+local model = require "ponder.model"
+local m = model.open "script:model.lua"
+local function ask(text)
+    assert(m:chat { messages = { { role = "user", content = text } } })
+end
+for i = 1, 5 do
+    ask("warm " .. i)
+end
+local calls, entered = 0, 0
+debug.sethook(function()
+    local callee, caller = debug.getinfo(2, "S"), debug.getinfo(3, "S")
+    if callee.what ~= "C" then
+        calls = calls + 1
+        entered = entered + (caller and caller.short_src == callee.short_src and 0 or 1)
+    end
+end, "c")
+ask "counted"
+debug.sethook()
+print(calls, entered)
+]]
+
+local function count_calls()
+    local counted <close> = shell.directory { ["script.lua"] = COUNTED,
+        ["model.lua"] = 'return function() return { text = "yes", usage = { input_tokens = 9, '
+            .. 'output_tokens = 1 } } end' }
+    local result = shell.run(("cd %s; %s run --log run.db script.lua >$OUT 2>$ERR"):format(
+        shell.quote(counted.path), shell.quote(shell.executable)))
+    local calls, entered = result.out:match "^(%d+)\t(%d+)\n$"
+    assert(calls, result.err)
+    measure.report("Lua calls of a logged m:chat", tonumber(calls), "<=", 70, "calls")
+    measure.report("  that enter another module", tonumber(entered), "<=", 35, "calls")
+end
+
+count_calls()
