@@ -217,8 +217,7 @@ describe("ponder.core.net, with many calls", function()
             pump:close()
             pump:close()
             for _, method in ipairs { "submit", "take", "cancel", "limit", "pending", "stats" } do
-                assert.error_matches(function() pump[method](pump) end, "net." .. method
-                    .. ": the pump is closed")
+                assert.error_matches(function() pump[method](pump) end, "the pump is closed")
             end
         end)
 
@@ -276,7 +275,7 @@ describe("ponder.core.net, with many calls", function()
                 pump:close()
                 outcome = attempt(pump.pending, pump)
             end, pump.take, pump, batch)
-            assert.equal("net.pending: the pump is closed", outcome)
+            assert.equal("the pump is closed", outcome)
             assert.equal(n, #batch)
             assert.is_true(n >= 3)
             assert.matches("^{", batch[3])

@@ -551,7 +551,7 @@ describe("ponder.core.net", function()
             raises("net.limit: max_in_flight must be an integer >= 1 %(got 0%)", pump.limit, pump,
                 s.url, 0)
             raises("net.limit: url must be a string", pump.limit, pump, 5, 5)
-            raises("net.take: self must be a pump %(got table%)", pump.take, {})
+            raises("ponder.net.Pump expected, got table", pump.take, {})
             assert.equal(0, pump:pending())
         end)
 

@@ -5,7 +5,7 @@
  *   load, loadfile, dofile    text only: Lua does not verify binary code
  *   debug.sethook             refused while a limit of the run uses the one hook there is
  *   io.open for writing, io.output, popen, tmpfile, os.execute, remove, rename, tmpname,
- *   package.loadlib           refused in a replay: see api/offline.h
+ *   package.loadlib           refused in a replay: see api/api.h
  *
  * The rest of the debug library stays as it is: like machine code of package.loadlib, it can break
  * a process whose script wants that.
@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "api/task_coroutine.h"
 
 /* The replaced functions. The guards call them directly from C: in an upvalue or a Lua frame, the

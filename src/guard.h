@@ -1,6 +1,6 @@
 /*
  * guard.h -- replaces functions of Lua's library that would run binary code, or act in a replay
- * (api/offline.h).
+ * (api/api.h).
  */
 #ifndef PONDER_GUARD_H
 #define PONDER_GUARD_H

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "memory.h"
 #include "signals.h"
 

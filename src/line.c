@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "api/task_stop.h"
 
 enum { MAX_HISTORY = 1000 };

@@ -118,6 +118,25 @@ int api_fail_errno(lua_State *L, const char *path, int error)
     return api_fail_file(L, path, strerror(error), api_errno_code(error));
 }
 
+/* ---- replays ---- */
+
+static bool is_offline;
+
+void offline_begin(void)
+{
+    is_offline = true;
+}
+
+void offline_refuse(lua_State *L, const char *call)
+{
+    if (!is_offline)
+        return;
+    luaL_error(L,
+               "NOT_IN_REPLAY: %s: a replay runs no program, writes no file and opens no socket; "
+               "wrap what the log is to keep in log.record",
+               call);
+}
+
 /* ---- files ---- */
 
 static int close_file(lua_State *L)

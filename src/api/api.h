@@ -47,6 +47,13 @@ const char *api_errno_code(int error);
 
 int api_fail_errno(lua_State *L, const char *path, int error);
 
+/* A replay refuses to start programs, write files and open sockets, for which its log has no
+ * results: from offline_begin on, for good, since a process that replays does nothing else.
+ * offline_refuse then raises NOT_IN_REPLAY; `call` is the function's name in Lua. (guard.c has
+ * Lua's own.) */
+void offline_begin(void);
+void offline_refuse(lua_State *L, const char *call);
+
 /* Pushes a Lua file, closed until api_open_file gives it a descriptor. That takes the descriptor,
  * and fails with errno. */
 luaL_Stream *api_new_file(lua_State *L);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "http/server.h"
 
 #define SERVER "ponder.http.Server"

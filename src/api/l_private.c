@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "store/private.h"
 
 enum { CHUNK = 4096, PERMISSIONS = 07777 };

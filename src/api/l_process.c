@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "loop/process.h"
 
 #define PROCESS "ponder.process.Child"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/offline.h"
 #include "queue/redis.h"
 
 #define CONNECTION "ponder.redis.Connection"

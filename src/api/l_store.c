@@ -1,16 +1,29 @@
 /* l_store.c -- ponder.core.store: stores, one SQLite file each. Described in meta/store.lua. */
 #define _GNU_SOURCE /* memmem */
 #include <errno.h>
+#include <math.h>
 #include <nettle/sha2.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "api/l_store.h"
-#include "api/offline.h"
+#include "api/api.h"
+#include "core/json.h"
+#include "store/store.h"
+
+#define STORE      "ponder.store.Store"
+#define STORE_ROWS "ponder.store.Rows"
+
+enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
+
+typedef struct LuaStore {
+    Box box;
+    Store store;
+} LuaStore;
 
 /* ---- failures ---- */
 
-int store_push_failure(lua_State *L, int store, const StoreError *e)
+/* -> nil, "FILE: what is wrong", code; `store` is the index of the store's userdata. */
+static int push_failure(lua_State *L, int store, const StoreError *e)
 {
     lua_getiuservalue(L, store, STORE_PATH);
     return api_fail_file(L, lua_tostring(L, -1), e->detail, store_code(e->status));
@@ -19,12 +32,13 @@ int store_push_failure(lua_State *L, int store, const StoreError *e)
 static int no_values(lua_State *L, int store, StoreStatus status, const StoreError *e)
 {
     if (status != STORE_OK)
-        return store_push_failure(L, store, e);
+        return push_failure(L, store, e);
     lua_pushboolean(L, 1);
     return 1;
 }
 
-Store *store_check(lua_State *L, int index, const char *where)
+/* The value at `index`, which must be an open store of this process. */
+static Store *check_store(lua_State *L, int index, const char *where)
 {
     LuaStore *s = luaL_testudata(L, index, STORE);
     if (s == NULL)
@@ -35,12 +49,14 @@ Store *store_check(lua_State *L, int index, const char *where)
     return &s->store;
 }
 
-Store *store_self(lua_State *L, const char *where)
+static Store *self(lua_State *L, const char *where)
 {
-    return store_check(L, 1, where);
+    return check_store(L, 1, where);
 }
 
-const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size)
+/* Argument `index`, which must be a string. */
+static const char *check_text(lua_State *L, int index, const char *where, const char *name,
+                              size_t *size)
 {
     if (lua_type(L, index) != LUA_TSTRING)
         luaL_error(L, "store.%s: %s must be a string (got %s)", where, name,
@@ -53,10 +69,10 @@ const char *store_text(lua_State *L, int index, const char *where, const char *n
 /* self, sql -> true | nil, message, code */
 static int store_l_script(lua_State *L)
 {
-    Store *s = store_self(L, "script");
+    Store *s = self(L, "script");
     StoreError e;
     size_t size;
-    const char *sql = store_text(L, 2, "script", "sql", &size);
+    const char *sql = check_text(L, 2, "script", "sql", &size);
     if (strlen(sql) != size)
         return luaL_error(L, "store.script: sql must not contain a NUL");
     return no_values(L, 1, store_script(s, sql, &e), &e);
@@ -64,7 +80,7 @@ static int store_l_script(lua_State *L)
 
 static int store_l_begin(lua_State *L)
 {
-    Store *s = store_self(L, "begin");
+    Store *s = self(L, "begin");
     StoreError e;
     if (s->in_transaction)
         return luaL_error(L, "store.begin: a transaction is already open");
@@ -73,7 +89,7 @@ static int store_l_begin(lua_State *L)
 
 static int store_l_commit(lua_State *L)
 {
-    Store *s = store_self(L, "commit");
+    Store *s = self(L, "commit");
     StoreError e;
     if (!s->in_transaction)
         return luaL_error(L, "store.commit: no transaction is open");
@@ -83,7 +99,7 @@ static int store_l_commit(lua_State *L)
 /* Does nothing without a transaction: a failed commit has rolled back. */
 static int store_l_rollback(lua_State *L)
 {
-    Store *s = store_self(L, "rollback");
+    Store *s = self(L, "rollback");
     StoreError e;
     return no_values(L, 1, store_rollback(s, &e), &e);
 }
@@ -91,11 +107,11 @@ static int store_l_rollback(lua_State *L)
 /* self -> pages left in the WAL | nil, message, code */
 static int store_l_checkpoint(lua_State *L)
 {
-    Store *s = store_self(L, "checkpoint");
+    Store *s = self(L, "checkpoint");
     StoreError e;
     int left;
     if (store_checkpoint(s, &left, &e) != STORE_OK)
-        return store_push_failure(L, 1, &e);
+        return push_failure(L, 1, &e);
     lua_pushinteger(L, left);
     return 1;
 }
@@ -105,7 +121,7 @@ static int store_l_checkpoint(lua_State *L)
 /* self, texts, mark: from now on writes `mark` in place of any of the texts. */
 static int store_l_hide(lua_State *L)
 {
-    store_self(L, "hide");
+    self(L, "hide");
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_checkstring(L, 3);
     lua_Integer n = luaL_len(L, 2);
@@ -142,7 +158,8 @@ static void hide(lua_State *L, int index, const char *secret, size_t n, const ch
     lua_replace(L, index);
 }
 
-void store_hide_values(lua_State *L, int store, int first)
+/* Replaces the hidden texts in the strings from `first` to the top. */
+static void hide_values(lua_State *L, int store, int first)
 {
     int last = lua_gettop(L);
     if (lua_getiuservalue(L, store, STORE_HIDDEN) == LUA_TTABLE) {
@@ -161,6 +178,237 @@ void store_hide_values(lua_State *L, int store, int first)
         }
     }
     lua_settop(L, last);
+}
+
+/* ---- statements, their parameters, and the rows that they return ---- */
+
+/* The iterator of rows() and columns(). Its owner and user value is the store. */
+typedef struct Rows {
+    Box box;
+    LuaStore *store;
+    sqlite3_stmt *statement;
+    bool by_name;
+} Rows;
+
+/* For iterators, where nil would mean the end of the rows. */
+static int raise(lua_State *L, int store, const StoreError *e)
+{
+    push_failure(L, store, e);
+    lua_pop(L, 1);
+    return lua_error(L);
+}
+
+/* ---- values ---- */
+
+/* Raises for values that SQLite cannot store. They are on the stack from `first` on. */
+static void check_values(lua_State *L, const Store *s, const char *where, int first)
+{
+    int limit = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
+    for (int i = first; i <= lua_gettop(L); i++) {
+        int n = i - first + 1;
+        switch (lua_type(L, i)) {
+        case LUA_TNIL:
+        case LUA_TBOOLEAN: break;
+        case LUA_TNUMBER:
+            if (isnan(lua_tonumber(L, i)))
+                luaL_error(L, "store.%s: value %d is NaN, which SQLite cannot store", where, n);
+            break;
+        case LUA_TSTRING:
+            if (lua_rawlen(L, i) > (lua_Unsigned)limit)
+                luaL_error(L, "store.%s: value %d has more than %d bytes, SQLite's limit", where, n,
+                           limit);
+            break;
+        default:
+            luaL_error(L,
+                       "store.%s: value %d must be nil, a boolean, a number or a string (got %s)",
+                       where, n, luaL_typename(L, i));
+        }
+    }
+}
+
+/* `keep` says whether SQLite copies strings; if not, they must stay on the stack. */
+static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int at,
+                      sqlite3_destructor_type keep)
+{
+    size_t size;
+    const char *bytes;
+    switch (lua_type(L, index)) {
+    case LUA_TNIL: return sqlite3_bind_null(statement, at);
+    case LUA_TBOOLEAN: return sqlite3_bind_int64(statement, at, lua_toboolean(L, index));
+    case LUA_TNUMBER:
+        return lua_isinteger(L, index) ? sqlite3_bind_int64(statement, at, lua_tointeger(L, index))
+                                       : sqlite3_bind_double(statement, at, lua_tonumber(L, index));
+    default:
+        bytes = lua_tolstring(L, index, &size);
+        return json_is_utf8(bytes, size) ? sqlite3_bind_text(statement, at, bytes, (int)size, keep)
+                                         : sqlite3_bind_blob(statement, at, bytes, (int)size, keep);
+    }
+}
+
+/* A statement with its values bound: on the stack are the store, the SQL and the values. NULL: an
+ * error. Mistakes in the call raise. After hide_values no Lua value is made. */
+static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
+                             sqlite3_destructor_type keep, StoreError *e)
+{
+    size_t size;
+    int first = store + 2;
+    const char *sql = check_text(L, store + 1, where, "sql", &size);
+    sqlite3_stmt *statement;
+    hide_values(L, store, first);
+    Store *s = check_store(L, store, where);
+    check_values(L, s, where, first);
+    StoreStatus status = store_acquire(s, sql, size, &statement, e);
+    if (status == STORE_SQL)
+        luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
+    if (status != STORE_OK)
+        return NULL;
+    if (statement == NULL)
+        luaL_error(L, "store.%s: sql has no statement", where);
+    int wanted = sqlite3_bind_parameter_count(statement), got = lua_gettop(L) - first + 1;
+    if (wanted != got) {
+        store_release(s, statement);
+        luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
+                   sql);
+    }
+    int rc = SQLITE_OK;
+    for (int i = 1; rc == SQLITE_OK && i <= got; i++)
+        rc = bind_value(L, first + i - 1, statement, i, keep);
+    if (rc == SQLITE_OK)
+        return statement;
+    store_fail_sqlite(e, s->db, rc);
+    store_release(s, statement);
+    return NULL;
+}
+
+static void push_column(lua_State *L, sqlite3_stmt *statement, int column)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER: lua_pushinteger(L, sqlite3_column_int64(statement, column)); break;
+    case SQLITE_FLOAT: lua_pushnumber(L, sqlite3_column_double(statement, column)); break;
+    case SQLITE_NULL: lua_pushnil(L); break;
+    default: {
+        const char *bytes = sqlite3_column_blob(statement, column);
+        lua_pushlstring(L, bytes != NULL ? bytes : "",
+                        (size_t)sqlite3_column_bytes(statement, column));
+    }
+    }
+}
+
+/* ---- statements ---- */
+
+/* self, sql, values... -> changes | nil, message, code */
+static int store_l_execute(lua_State *L)
+{
+    Store *s = self(L, "execute");
+    StoreError e;
+    sqlite3_stmt *statement = acquire(L, 1, "execute", SQLITE_STATIC, &e);
+    if (statement == NULL)
+        return push_failure(L, 1, &e);
+    int64_t changes;
+    StoreStatus status = store_run(s, statement, &changes, &e);
+    store_release(s, statement);
+    if (status != STORE_OK)
+        return push_failure(L, 1, &e);
+    lua_pushinteger(L, changes);
+    return 1;
+}
+
+/* ---- iterators ---- */
+
+static void close_rows(void *held)
+{
+    const Rows *r = held;
+    if (r->store->box.held != NULL)
+        store_release(&r->store->store, r->statement);
+}
+
+/* self, sql, values... -> inserts Rows below them, which owns the statement */
+static Rows *rows_new(lua_State *L, const char *where, bool by_name)
+{
+    StoreError e;
+    self(L, where);
+    Rows *r = api_new_box(L, STORE_ROWS, sizeof *r, close_rows);
+    r->store = lua_touserdata(L, 1);
+    r->box.owner = &r->store->box;
+    r->by_name = by_name;
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_insert(L, 1);
+    r->statement = acquire(L, 2, where, SQLITE_TRANSIENT, &e);
+    if (r->statement == NULL)
+        raise(L, 2, &e);
+    r->box.held = r;
+    return r;
+}
+
+/* Rows -> the values of the next row, or a table of them; nothing after the last */
+static int push_next_row(lua_State *L)
+{
+    Rows *r = api_held(L);
+    StoreError e;
+    bool row;
+    StoreStatus status = store_step(&r->store->store, r->statement, &row, &e);
+    r->box.closing |= !row;
+    if (status != STORE_OK) {
+        lua_getiuservalue(L, 1, 1);
+        raise(L, lua_gettop(L), &e);
+    }
+    if (!row)
+        return 0;
+    int count = sqlite3_column_count(r->statement);
+    luaL_checkstack(L, count + LUA_MINSTACK, "too many columns");
+    if (r->by_name)
+        lua_createtable(L, 0, count);
+    for (int i = 0; i < count; i++) {
+        if (r->by_name)
+            lua_pushstring(L, sqlite3_column_name(r->statement, i));
+        push_column(L, r->statement, i);
+        if (r->by_name)
+            lua_rawset(L, -3);
+    }
+    return r->by_name ? 1 : count;
+}
+
+static int rows_l_next(lua_State *L)
+{
+    lua_settop(L, 0);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    const Rows *r = luaL_checkudata(L, 1, STORE_ROWS);
+    if (r->box.held == NULL)
+        return 0;
+    if (api_box_problem(&r->box) != NULL || r->store->store.db == NULL)
+        return luaL_error(L, "store.rows: the store was closed between two rows");
+    return api_use_box(L, 1, push_next_row);
+}
+
+/* -> iterator, nil, nil, Rows, which a generic for closes however it ends */
+static int push_iterator(lua_State *L)
+{
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, rows_l_next, 1);
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushvalue(L, 1);
+    return 4;
+}
+
+static int store_l_rows(lua_State *L)
+{
+    rows_new(L, "rows", false);
+    return push_iterator(L);
+}
+
+static int store_l_columns(lua_State *L)
+{
+    rows_new(L, "columns", true);
+    return push_iterator(L);
+}
+
+/* self, sql, values... -> values of the first row */
+static int store_l_row(lua_State *L)
+{
+    rows_new(L, "row", false)->box.closing = true;
+    return api_use_box(L, 1, push_next_row);
 }
 
 /* ---- opening and closing ---- */
@@ -213,7 +461,7 @@ static int l_open(lua_State *L)
 {
     size_t size;
     StoreError e;
-    const char *path = store_text(L, 1, "open", "path", &size);
+    const char *path = check_text(L, 1, "open", "path", &size);
     if (size == 0 || strlen(path) != size)
         return luaL_error(L, "store.open: path must not be empty, nor contain a NUL");
     lua_settop(L, 2);
@@ -225,7 +473,7 @@ static int l_open(lua_State *L)
     if (o.mode != STORE_READ)
         offline_refuse(L, "store.open for writing");
     if (store_open(&s->store, path, &o, &e) != STORE_OK)
-        return store_push_failure(L, box, &e);
+        return push_failure(L, box, &e);
     s->box.held = &s->store;
     lua_settop(L, box);
     return 1;
@@ -236,7 +484,7 @@ static int l_open(lua_State *L)
 /* path -> whether it has a writer | nil, message, code */
 static int l_in_use(lua_State *L)
 {
-    const char *path = store_text(L, 1, "in_use", "path", NULL);
+    const char *path = check_text(L, 1, "in_use", "path", NULL);
     StoreError e;
     Claim *claim;
     StoreStatus status = claim_open(path, false, &claim, &e);
@@ -255,7 +503,7 @@ static int l_sha256(lua_State *L)
 {
     static const char digits[] = "0123456789abcdef";
     size_t size;
-    const char *text = store_text(L, 1, "sha256", "text", &size);
+    const char *text = check_text(L, 1, "sha256", "text", &size);
     uint8_t hash[SHA256_DIGEST_SIZE];
     char hex[2 * SHA256_DIGEST_SIZE];
     struct sha256_ctx context;
@@ -273,7 +521,7 @@ static int l_sha256(lua_State *L)
 /* path -> bytes | nil, message, code */
 static int l_free_bytes(lua_State *L)
 {
-    const char *path = store_text(L, 1, "free_bytes", "path", NULL);
+    const char *path = check_text(L, 1, "free_bytes", "path", NULL);
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) {
         StoreError e;

@@ -1,6 +1,6 @@
 /*
  * parts.h -- what the files of src/net share: calls, hosts, transfers and the pump. Each file uses
- * those before it: call, host, reply, transfer, flow, pump.
+ * those before it: call, host, reply, transfer, pump.
  */
 #ifndef PONDER_NET_PARTS_H
 #define PONDER_NET_PARTS_H
@@ -124,22 +124,6 @@ int64_t transfer_connections(const Transfer *t);
 /* The time of its idle limit, or of the end of the wait after [DONE]. */
 double transfer_due(const Transfer *t);
 
-/* ---- flow.c: how calls move ---- */
-
-/* Opens libcurl's multi handle. False: out of memory. */
-bool flow_open(Pump *p);
-
-/* Removes a transfer from those in flight: without, and with a result to take. */
-void flow_retire(Pump *p, Transfer *t);
-void flow_end(Pump *p, Transfer *t);
-
-/* After any call of libcurl: starts queued calls, posts the port, sets the timer. */
-void flow_settle(Pump *p, CURLMcode code);
-
-/* Sets the timer for the next due time; it calls flow_on_due. */
-void flow_schedule(Pump *p);
-void flow_on_due(void *pump);
-
 /* ---- pump.c ---- */
 
 typedef TAILQ_HEAD(TransferList, Transfer) TransferList;
@@ -150,7 +134,7 @@ struct Pump {
     PumpOptions options;
     CURLM *multi;
     double curl_due;   /* when libcurl's timer expires; INFINITY: not set */
-    LoopHandle *timer; /* see flow_schedule */
+    LoopHandle *timer; /* see schedule */
     double next_check; /* no transfer is due before this time */
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
