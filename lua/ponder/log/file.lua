@@ -22,10 +22,7 @@ local function bare(sql)
     return (sql:gsub("%-%-[^\n]*", ""):gsub("%s+", " "):gsub(" ?([(),]) ?", "%1"))
 end
 
-local statements = {} -- of the schema
-for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
-    statements[#statements + 1] = bare(statement)
-end
+local statements -- of the schema, once a log has been opened
 
 -- Whether the database has the log's tables, and no triggers or views, which would run by
 -- themselves.
@@ -36,6 +33,12 @@ local function has_tables(db)
     local found = {}
     for sql in db:rows "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL" do
         found[bare(sql)] = true
+    end
+    if not statements then
+        statements = {}
+        for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
+            statements[#statements + 1] = bare(statement)
+        end
     end
     for _, statement in ipairs(statements) do
         if not found[statement] then

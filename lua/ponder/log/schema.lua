@@ -171,20 +171,12 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ]]
 
---- The tables, referenced ones first.
----@type string[]
-schema.TABLES = {}
-
 ---@class ponder.log.Column
 ---@field name string
 ---@field kind "INTEGER"|"REAL"|"TEXT"|"ANY"
 ---@field needed boolean it is NOT NULL
 
---- The columns of each table, in order and by name.
----@type table<string, table<integer|string, ponder.log.Column>>
-schema.COLUMNS = {}
-
-for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (%b())" do
+local function columns_of(body)
     local columns = {}
     for definition in body:sub(2, -2):gmatch "[^,]+" do
         local column, kind = definition:match "^%s*([%l_]+) (%u+)"
@@ -194,8 +186,22 @@ for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (
             columns[#columns + 1] = columns[column]
         end
     end
-    schema.TABLES[#schema.TABLES + 1], schema.COLUMNS[name] = name, columns
+    return columns
 end
+
+--- schema.TABLES: the names of the tables, referenced ones first. schema.COLUMNS: the columns of
+--- each table (ponder.log.Column), in order and by name. Both are read from the SQL when they are
+--- first needed: most runs do not ask, and would start later.
+setmetatable(schema, { __index = function(_, field)
+    if field == "TABLES" or field == "COLUMNS" then
+        local tables, columns = {}, {}
+        for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (%b())" do
+            tables[#tables + 1], columns[name] = name, columns_of(body)
+        end
+        schema.TABLES, schema.COLUMNS = tables, columns
+        return rawget(schema, field)
+    end
+end })
 
 --- readings.clock
 schema.CLOCKS = { "now", "time", "cpu", "seed" }
