@@ -9,7 +9,7 @@
 local tot = require "ponder.tot"
 local parse = require "ponder.parse"
 
-local ROUNDS = 5
+local ROUNDS = 3
 local SIZES = { 1000, 10000, 100000 }
 local ENV = { now_ms = 0 }
 local PROMPT = "Use 4 4 6 8 to make 24"
@@ -23,7 +23,9 @@ local POLICIES = {
         convergence_measure = "best_leaf", convergence_window = 2, min_score_improvement = -10 } },
 }
 
-local median = require("measure").median
+local measure = require "measure"
+
+local median = measure.median
 
 local function seconds(f, ...)
     collectgarbage()
@@ -77,8 +79,8 @@ local function report(name, times)
     for i, size in ipairs(SIZES) do
         us[i] = median(times[size]) * 1e6 / size
     end
-    print(("  %-28s %6.2f us a node   10^4 nodes %.3f s [0.1]   10^5 to 10^3 %.2f [1.5]")
-        :format(name, us[2], median(times[10000]), us[3] / us[1]))
+    measure.report(name .. ", 10^4 nodes", median(times[10000]), "<=", 0.3, "s")
+    measure.report(name .. ", a node of 10^5 to one of 10^3", us[3] / us[1], "<=", 2)
 end
 
 print("Tree of Thoughts, branching 3")
