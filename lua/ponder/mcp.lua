@@ -315,7 +315,7 @@ function Session:close()
     local made = self.client
     self.client = nil
     if made then
-        made:close(scheduler.current() ~= nil and core.can_wait())
+        made:close(scheduler.current() ~= nil and not core.cannot_wait())
     end
 end
 

@@ -8,28 +8,9 @@
 #include "api/task_coroutine.h"
 #include "api/task_stop.h"
 
-static const char raise_key; /* its address makes park raise the value that follows */
-static const char late_key;  /* its address is the error of a task whose time is up */
+static const char late_key; /* its address is the error of a task whose time is up */
 
 static bool lost_function; /* task_error could not name a task's function */
-
-/* Pushes "file:line" of the innermost Lua function of the script in `co`, from `level` outwards, or
- * else of ponder's own outside the scheduler; pushes nothing and returns 0 if there is none. */
-static int push_place(lua_State *L, lua_State *co, int level)
-{
-    lua_Debug ar;
-    for (int own = 0; own <= 1; own++) {
-        for (int i = level; lua_getstack(co, i, &ar); i++) {
-            lua_getinfo(co, "Sl", &ar);
-            if (ar.currentline > 0 &&
-                !(own ? stop_is_protected(ar.source) : stop_is_own(ar.source))) {
-                lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
 
 /* Pushes "in the function at file:line" of a function of the script that is a local variable of the
  * innermost of ponder's functions from `level` on, which may have called it; pushes nothing and
@@ -72,11 +53,13 @@ static bool blames_lost_caller(lua_State *L, int level)
            frame.istailcall && stop_is_own(frame.source);
 }
 
-/* is_own(source): whether a chunk name is of one of ponder's own files */
+/* is_own(source): whether a chunk name is of one of ponder's own files; of a protected one */
 static int task_is_own(lua_State *L)
 {
-    lua_pushboolean(L, stop_is_own(luaL_checkstring(L, 1)));
-    return 1;
+    const char *source = luaL_checkstring(L, 1);
+    lua_pushboolean(L, stop_is_own(source));
+    lua_pushboolean(L, stop_is_protected(source));
+    return 2;
 }
 
 /* error(message, [level]): Lua's, but names the closest place that is known of a lost caller. */
@@ -95,20 +78,6 @@ static int task_error(lua_State *L)
         lua_pushvalue(L, 1);
         lua_concat(L, lua_gettop(L) - 1);
     }
-    return lua_error(L);
-}
-
-/* Raises "file:line: who: message" with the script's line rather than the library's. */
-static int raise_at_script(lua_State *L, const char *who, const char *message)
-{
-    int base = lua_gettop(L);
-    lua_pushliteral(L, "");
-    if (push_place(L, L, 1))
-        lua_pushliteral(L, ": ");
-    if (who != NULL)
-        lua_pushfstring(L, "%s: ", who);
-    lua_pushstring(L, message);
-    lua_concat(L, lua_gettop(L) - base);
     return lua_error(L);
 }
 
@@ -189,30 +158,16 @@ static int task_close(lua_State *L)
     return 1;
 }
 
-/* check(who): raises "who: cannot wait ..." if park would fail */
-static int task_check(lua_State *L)
+/* cannot_wait() -> why park would fail, or nil */
+static int task_cannot_wait(lua_State *L)
 {
-    const char *why = coroutine_cannot_wait(L);
-    if (why != NULL)
-        return raise_at_script(L, luaL_checkstring(L, 1), why);
-    return 0;
-}
-
-/* can_wait() -> whether park would succeed */
-static int task_can_wait(lua_State *L)
-{
-    lua_pushboolean(L, coroutine_cannot_wait(L) == NULL);
+    lua_pushstring(L, coroutine_cannot_wait(L));
     return 1;
 }
 
 static int park_continue(lua_State *L, int status, lua_KContext ctx)
 {
-    (void)status;
-    (void)ctx;
-    if (lua_touserdata(L, 1) == &raise_key) {
-        lua_settop(L, 2);
-        return raise_at_script(L, NULL, lua_tostring(L, 2));
-    }
+    (void)status, (void)ctx;
     return lua_gettop(L);
 }
 
@@ -222,13 +177,14 @@ static int task_park(lua_State *L)
     return coroutine_wait(L, park_continue);
 }
 
-/* place(co) -> "file:line" in the script where it waits, the innermost coroutine first, or nil */
-static int task_place(lua_State *L)
+/* inner(co) -> the coroutine within `co` that it waits for, or nil */
+static int task_inner(lua_State *L)
 {
-    lua_State *co = coroutine_check(L);
-    lua_pushnil(L);
-    for (; co != NULL; co = coroutine_inner(co))
-        push_place(L, co, 0);
+    lua_State *inner = coroutine_inner(coroutine_check(L));
+    if (inner == NULL)
+        return 0;
+    lua_pushthread(inner);
+    lua_xmove(inner, L, 1);
     return 1;
 }
 
@@ -321,10 +277,9 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"resume", task_resume},
                                      {"close", task_close},
                                      {"stack_is_short", task_stack_is_short},
-                                     {"check", task_check},
-                                     {"can_wait", task_can_wait},
+                                     {"cannot_wait", task_cannot_wait},
                                      {"park", task_park},
-                                     {"place", task_place},
+                                     {"inner", task_inner},
                                      {"loop", task_loop},
                                      {"begin", task_begin},
                                      {"stop", task_lua_stop},
@@ -346,8 +301,6 @@ PONDER_MODULE(luaopen_ponder_core_task)
     luaL_newlib(L, functions);
     coroutine_push_library(L);
     lua_setfield(L, -2, "coroutine");
-    lua_pushlightuserdata(L, (void *)&raise_key);
-    lua_setfield(L, -2, "RAISE");
     lua_pushlightuserdata(L, (void *)&late_key);
     lua_setfield(L, -2, "LATE");
     return 1;

@@ -8,7 +8,6 @@ error("a description for editors, not a module")
 ---@class ponder.core.task
 ---@field coroutine table resume, wrap, close, status, yield, isyieldable: replace Lua's
 ---@field LATE userdata the error of a task whose time is up
----@field RAISE userdata as the first value passed to a parked coroutine: park raises the second
 local core = {}
 
 --- A coroutine that will call `f(...)`.
@@ -38,22 +37,18 @@ function core.close(co) end
 ---@return boolean
 function core.stack_is_short() end
 
---- Raises "who: cannot wait ...", for the line of the script, where park is not possible.
----@param who string
-function core.check(who) end
-
---- Whether park is possible.
----@return boolean
-function core.can_wait() end
+--- Why park is not possible; nil: it is.
+---@return string?
+function core.cannot_wait() end
 
 --- Suspends the running task, through all its coroutines.
 ---@return any ... the arguments of core.resume
 function core.park() end
 
---- The current line of a suspended coroutine in the script.
+--- The coroutine that a waiting one waits for.
 ---@param co thread
----@return string? place "file:line"
-function core.place(co) end
+---@return thread? inner
+function core.inner(co) end
 
 --- Calls the scheduler's loop, in which stop errors are deferred.
 ---@param loop function
@@ -99,7 +94,8 @@ function core.protect(source) end
 
 --- Whether a chunk name is of one of ponder's own files.
 ---@param source string
----@return boolean
+---@return boolean is_own
+---@return boolean is_protected by `protect`
 function core.is_own(source) end
 
 

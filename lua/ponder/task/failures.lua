@@ -43,6 +43,7 @@ local report_hook = default_report
 -- Locals, so that errors are reported even if a script has replaced Lua's library functions.
 local getmetatable, pcall, tostring, type = debug.getmetatable, pcall, tostring, type
 local next, new_traceback, min = next, debug.traceback, math.min
+local getinfo, running = debug.getinfo, coroutine.running
 local find, format, sub = string.find, string.format, string.sub
 local concat, insert, sort = table.concat, table.insert, table.sort
 
@@ -118,6 +119,42 @@ function failures.traceback_of(err)
     return OBJECTS[type(err)] and tracebacks[err] or nil
 end
 
+-- The line of the innermost function of the script in a coroutine, or else of ponder's own outside
+-- the scheduler: "file:line", or nil.
+local function place_in(co, level)
+    local outside
+    for i = level, math.huge do
+        local about = getinfo(co, i, "Sl")
+        if not about then
+            return outside
+        end
+        local is_own, is_protected = core.is_own(about.source)
+        if about.currentline > 0 and not is_protected then
+            local place = about.short_src .. ":" .. about.currentline
+            if not is_own then
+                return place
+            end
+            outside = outside or place
+        end
+    end
+end
+
+-- The same where a task waits, the innermost of its coroutines first.
+local function place_of(co)
+    local place
+    while co do
+        place, co = place_in(co, 0) or place, core.inner(co)
+    end
+    return place
+end
+
+---Raises "file:line: message" with the script's line rather than the library's.
+---@param message string
+function failures.raise_at_script(message)
+    local place = place_in(running(), 2)
+    error(place and place .. ": " .. message or message, 0)
+end
+
 ---The message of a deadlock: which tasks wait for what, and where in the script.
 ---@param tasks ponder.task.Handle[] all are parked; oldest first
 ---@return string
@@ -125,7 +162,7 @@ function failures.deadlock(tasks)
     local lines = { "deadlock: all tasks wait, and nothing can wake them" }
     for i = 1, math.min(#tasks, MAX_LISTED) do
         local t = tasks[i]
-        local place = core.place(t.co) or "?"
+        local place = place_of(t.co) or "?"
         lines[#lines + 1] = ("    task %d in %s at %s"):format(t.id, t.waits, place)
     end
     if #tasks > MAX_LISTED then

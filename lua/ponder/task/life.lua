@@ -19,6 +19,7 @@ local life = {}
 
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
+local cannot_wait = core.cannot_wait
 
 ---@class ponder.task.Group the tasks of one run
 ---@field main ponder.task.Handle
@@ -216,6 +217,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The current task
 
+local function check_wait(what)
+    local why = cannot_wait()
+    if why then
+        failures.raise_at_script(what .. ": " .. why)
+    end
+end
+
 ---Raises unless the current task may wait.
 ---@param what string the name of the waiting function, for messages
 ---@return ponder.task.Handle current
@@ -223,7 +231,7 @@ function life.check(what)
     if not current then
         error(what .. ": call it within task.run", 3)
     end
-    core.check(what)
+    check_wait(what)
     return current
 end
 
@@ -234,7 +242,7 @@ function life.expect_task(what, level)
     if not current then
         error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
     end
-    core.check(what)
+    check_wait(what)
 end
 
 ---See task.context.
@@ -314,6 +322,16 @@ function life.leave_wait(t)
     end
 end
 
+--- As the first value of a task that is resumed: raises the second in it.
+life.RAISE = {}
+
+local function resumed(first, ...)
+    if first == life.RAISE then
+        failures.raise_at_script((...))
+    end
+    return first, ...
+end
+
 --- Suspends the current task, after `scheduler.check`. Only records the wait: its state becomes
 --- parked, and its timer starts, when the coroutine has yielded (see settle).
 ---@param t ponder.task.Handle the current task
@@ -323,14 +341,14 @@ end
 ---@return any ... the values passed to wake
 function life.park(t, what, on_cancel, deadline)
     t.waits, t.on_cancel, t.deadline = what, on_cancel or false, deadline or false
-    return core_park()
+    return resumed(core_park())
 end
 
 --- Suspends the current task until a time on the scheduler's clock, or until it is woken.
 ---@param deadline? number nil: until the other ready tasks have run
 function life.park_until(t, what, deadline)
     t.waits, t.on_cancel, t.deadline = what, false, deadline or AT_ONCE
-    return core_park()
+    return resumed(core_park())
 end
 
 --- Wakes `t` if it is parked in a wait of the kind `what`.
@@ -438,7 +456,7 @@ function life.cancel(t)
         return false
     elseif state == "running" then
         t.cancel_wanted = true
-        if t == current and core.can_wait() then
+        if t == current and not cannot_wait() then
             life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
     elseif closes > MAX_CLOSES or closes > 0 and core.stack_is_short() then

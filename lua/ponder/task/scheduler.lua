@@ -103,7 +103,7 @@ local function throw(group, message)
     if failure then
         failures.of(group):report(failures.of(group):add(main.id, failure[1]))
     end
-    main.values = table.pack(core.RAISE, message)
+    main.values = table.pack(life.RAISE, message)
     step(main)
 end
 
