@@ -82,7 +82,7 @@ $B/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
-$B/src/hostlib.o $B/src/net/transfer.o: Makefile # VERSION
+$B/src/host.o $B/src/net/transfer.o: Makefile # VERSION
 
 # Modules are embedded as bytecode, which starts three times as fast; prompts/ and the parts of the
 # page as text.
@@ -96,7 +96,7 @@ $B/doc/comments.txt: $(DOCUMENTED) Makefile
 	@awk 'FNR == 1 { print "\001" FILENAME; doc = 0 } /^---([^-]|$$)/ { print; doc = 1; next } \
 	    doc { print; print ""; doc = 0 } /^return / { print }' $(DOCUMENTED) > $@
 
-# The embedded files, and a table of them (struct EmbeddedFile in src/hostlib.h).
+# The embedded files, and a table of them (struct EmbeddedFile in src/host.c).
 $B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED))) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \

@@ -8,7 +8,7 @@ local read = shell.read
 
 -- Each may use its own floor and those below, but not other floors of the same height.
 local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, api = 4, memory = 5,
-    guard = 5, isolate = 5, line = 5, signals = 5, hostlib = 6, host = 7, main = 8 }
+    guard = 5, isolate = 5, line = 5, signals = 5, host = 6, main = 7 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- use each other. C modules (ponder.core.*) lie below them all.

@@ -3,7 +3,7 @@
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local style = require "ponder.report.style"
-local terminal = require "ponder.core.terminal"
+local text = require "ponder.report.text"
 
 local function styled(columns)
     local env = { LC_ALL = "C.UTF-8", NO_COLOR = "1" }
@@ -81,7 +81,7 @@ describe("a grid", function()
             grid.new(COLUMNS, ROWS, styled(20)):lines(ROWS))
         for columns = 20, 60 do
             for _, line in ipairs(grid.new(COLUMNS, ROWS, styled(columns)):lines(ROWS)) do
-                assert.is_true(terminal.width(line) < columns, line)
+                assert.is_true(text.width(line) < columns, line)
             end
         end
     end)

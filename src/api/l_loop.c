@@ -62,25 +62,28 @@ static int loop_l_stats(lua_State *L)
 /* ---- ports ---- */
 
 /* That of a signal or a directory is posted on each of its events. */
-typedef struct Port {
-    Box box;
+typedef struct Source {
     LoopPort port;
-    LoopHandle *source; /* NULL: none */
-} Port;
+    LoopHandle *handle; /* NULL: none */
+} Source;
 
-static void close_port(void *port)
+typedef struct LuaPort {
+    Box box;
+    Source source;
+} LuaPort;
+
+static void close_port(void *source)
 {
-    Port *p = port;
-    loop_end(p->source);
-    loop_unpost(&p->port);
+    Source *s = source;
+    loop_end(s->handle);
+    loop_unpost(&s->port);
 }
 
-static Port *new_port(lua_State *L)
+static Source *new_port(lua_State *L)
 {
-    Port *p = api_new_box(L, PORT, sizeof *p, close_port);
-    loop_port_open(&p->port);
-    p->box.held = p;
-    return p;
+    LuaPort *p = api_new_box(L, PORT, sizeof *p, close_port);
+    loop_port_open(&p->source.port);
+    return p->box.held = &p->source;
 }
 
 static int loop_l_port(lua_State *L)
@@ -97,9 +100,9 @@ static int loop_l_trim(lua_State *L)
     return 0;
 }
 
-static void on_event(void *port)
+static void on_event(void *source)
 {
-    loop_post(&((Port *)port)->port);
+    loop_post(&((Source *)source)->port);
 }
 
 static int loop_l_signal(lua_State *L)
@@ -107,9 +110,9 @@ static int loop_l_signal(lua_State *L)
     static const char *const names[] = {"interrupt", "terminate", "hangup", "continue", NULL};
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCONT};
     int number = numbers[luaL_checkoption(L, 1, NULL, names)];
-    Port *p = new_port(L);
-    p->source = loop_signal(number, on_event, p);
-    if (p->source == NULL)
+    Source *s = new_port(L);
+    s->handle = loop_signal(number, on_event, s);
+    if (s->handle == NULL)
         return luaL_error(L, "loop.signal: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
@@ -117,9 +120,9 @@ static int loop_l_signal(lua_State *L)
 static int loop_l_directory(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
-    Port *p = new_port(L);
-    p->source = loop_directory(path, on_event, p);
-    if (p->source != NULL)
+    Source *s = new_port(L);
+    s->handle = loop_directory(path, on_event, s);
+    if (s->handle != NULL)
         return 1;
     return api_fail(L,
                     lua_pushfstring(L, "%s: cannot watch it: %s%s", path, strerror(errno),
@@ -127,24 +130,16 @@ static int loop_l_directory(lua_State *L)
                     NULL);
 }
 
-static int port_number(lua_State *L)
-{
-    const Port *p = api_check_box(L, PORT, "port");
-    lua_pushinteger(L, p->port.number);
-    return 1;
-}
-
 static int port_post(lua_State *L)
 {
-    Port *p = api_check_box(L, PORT, "port");
-    loop_post(&p->port);
+    loop_post(api_check_box(L, PORT, "port"));
     return 0;
 }
 
 PONDER_MODULE(luaopen_ponder_core_loop)
 {
     static const luaL_Reg methods[] = {
-        {"close", api_close}, {"number", port_number}, {"post", port_post}, {NULL, NULL}};
+        {"close", api_close}, {"number", api_port}, {"post", port_post}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"directory", loop_l_directory}, {"now", loop_l_now},
                                          {"port", loop_l_port},           {"signal", loop_l_signal},
                                          {"stats", loop_l_stats},         {"trim", loop_l_trim},

@@ -15,7 +15,6 @@
 enum { READ_SIZE = 65536, MAX_READ_AHEAD = 1 << 20 };
 
 typedef struct Reader {
-    Box box;
     LoopPort port;
     LoopHandle *watch; /* NULL: a file, which is always ready */
     Alloc alloc;
@@ -23,6 +22,11 @@ typedef struct Reader {
     int fd;
     bool ended;
 } Reader;
+
+typedef struct LuaReader {
+    Box box;
+    Reader reader;
+} LuaReader;
 
 static void read_some(Reader *r)
 {
@@ -55,23 +59,17 @@ static void close_reader(void *reader)
 static int reader_open(lua_State *L)
 {
     lua_Integer fd = luaL_checkinteger(L, 1);
-    Reader *r = api_new_box(L, READER, sizeof *r, close_reader);
+    LuaReader *box = api_new_box(L, READER, sizeof *box, close_reader);
+    Reader *r = &box->reader;
     r->alloc = api_alloc(L);
     r->fd = (int)fd;
     loop_port_open(&r->port);
-    r->box.held = r;
+    box->box.held = r;
     r->watch = loop_watch(r->fd, LOOP_READ, on_readable, r);
     if (r->watch == NULL && errno != EPERM)
         return luaL_error(L, "reader.open: %s%s", strerror(errno), loop_descriptor_hint(errno));
     if (r->watch == NULL)
         loop_post(&r->port);
-    return 1;
-}
-
-static int reader_number(lua_State *L)
-{
-    const Reader *r = api_check_box(L, READER, "reader");
-    lua_pushinteger(L, r->port.number);
     return 1;
 }
 
@@ -97,7 +95,7 @@ static int reader_take(lua_State *L)
 PONDER_MODULE(luaopen_ponder_core_reader)
 {
     static const luaL_Reg methods[] = {
-        {"close", api_close}, {"number", reader_number}, {"take", reader_take}, {NULL, NULL}};
+        {"close", api_close}, {"number", api_port}, {"take", reader_take}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"open", reader_open}, {NULL, NULL}};
     api_new_class(L, READER, methods);
     luaL_newlib(L, functions);

@@ -486,15 +486,10 @@ static int l_in_use(lua_State *L)
 {
     const char *path = check_text(L, 1, "in_use", "path", NULL);
     StoreError e;
-    Claim *claim;
-    StoreStatus status = claim_open(path, false, &claim, &e);
-    if (status == STORE_OK) {
-        status = claim_lock(claim, &e);
-        claim_close(claim, status == STORE_OK);
-    }
-    if (status != STORE_OK && status != STORE_LOCKED)
+    bool used;
+    if (store_in_use(path, &used, &e) != STORE_OK)
         return api_fail_file(L, path, e.detail, store_code(e.status));
-    lua_pushboolean(L, status == STORE_LOCKED);
+    lua_pushboolean(L, used);
     return 1;
 }
 

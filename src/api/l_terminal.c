@@ -72,17 +72,6 @@ static int terminal_fit(lua_State *L)
     return 2;
 }
 
-/* terminal.width(text) -> columns of a one-line text */
-static int terminal_width(lua_State *L)
-{
-    size_t size;
-    const char *text = luaL_checklstring(L, 1, &size);
-    lua_Integer width;
-    fit(text, size, LUA_MAXINTEGER - 2, &width);
-    lua_pushinteger(L, width);
-    return 1;
-}
-
 /* terminal.size(fd) -> columns, rows; nil if it is not a terminal or its size is unknown */
 static int terminal_size(lua_State *L)
 {
@@ -106,7 +95,6 @@ PONDER_MODULE(luaopen_ponder_core_terminal)
     static const luaL_Reg functions[] = {{"fit", terminal_fit},
                                          {"is_terminal", terminal_is_terminal},
                                          {"size", terminal_size},
-                                         {"width", terminal_width},
                                          {NULL, NULL}};
     luaL_newlib(L, functions);
     return 1;

@@ -1,11 +1,13 @@
 /* open.c -- opens and closes a store; see store.h. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* realpath, flock */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +23,104 @@ enum {
 enum { SUFFIXES = 3, NAME_SIZE = PATH_MAX + 16 };
 
 static const char *const suffixes[SUFFIXES] = {"-wal", "-shm", "-journal"};
+
+/* ---- claims: a descriptor and a lock on a store's file, beside SQLite's own ----
+ *
+ * SQLite's locks are POSIX locks, which a process loses when it closes any descriptor of the file.
+ * So there is one claim for each file and process, shared by all stores of that file; its
+ * descriptor is closed after the last of them.
+ *
+ * The claim's lock makes one process the only writer. It is an flock, independent of POSIX locks,
+ * and ends with the process. Readers do not take it.
+ */
+
+struct Claim {
+    SLIST_ENTRY(Claim) link;
+    dev_t device;
+    ino_t inode;
+    int fd;
+    int stores;  /* of this process that have the file open */
+    bool locked; /* one of them is the writer */
+};
+
+static SLIST_HEAD(, Claim) claims; /* of this process */
+
+/* Opens a regular file; with `create` it must not exist, and becomes an empty one of our own. */
+static StoreStatus claim_open(const char *path, bool create, Claim **out, StoreError *e)
+{
+    struct stat file;
+    int fd = -1;
+    if (create && (fd = private_create(path)) < 0)
+        return store_fail_errno(e, "cannot be created", errno);
+    if (stat(path, &file) != 0) /* before opening, since opening a pipe may block */
+        return store_fail_errno(e, "cannot be read", errno);
+    if (!S_ISREG(file.st_mode))
+        return store_fail(e, STORE_NOT_A_LOG, "is %s",
+                          S_ISDIR(file.st_mode) ? "a directory" : "not a regular file");
+    Claim *claim;
+    SLIST_FOREACH(claim, &claims, link)
+    if (claim->device == file.st_dev && claim->inode == file.st_ino)
+        break;
+    if (claim == NULL) {
+        if (fd < 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+            return store_fail_errno(e, "cannot be read", errno);
+        claim = calloc(1, sizeof *claim);
+        if (claim == NULL || fstat(fd, &file) != 0) {
+            free(claim);
+            close(fd);
+            return store_fail(e, STORE_MEMORY, "not enough memory");
+        }
+        claim->device = file.st_dev;
+        claim->inode = file.st_ino;
+        claim->fd = fd;
+        SLIST_INSERT_HEAD(&claims, claim, link);
+    }
+    claim->stores++;
+    *out = claim;
+    return STORE_OK;
+}
+
+/* Makes the caller the only writer; STORE_LOCKED if there is another, in any process. */
+static StoreStatus claim_lock(Claim *claim, StoreError *e)
+{
+    if (claim->locked)
+        return store_fail(e, STORE_LOCKED, "this process is already writing it");
+    if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0) {
+        claim->locked = true;
+        return STORE_OK;
+    }
+    if (errno == EWOULDBLOCK)
+        return store_fail(e, STORE_LOCKED, "another run is writing it");
+    return store_fail_errno(e, "cannot be locked", errno);
+}
+
+/* Releases the claim, and the lock if `locked`. Call it after SQLite has closed the file. */
+static void claim_close(Claim *claim, bool locked)
+{
+    if (locked) {
+        flock(claim->fd, LOCK_UN);
+        claim->locked = false;
+    }
+    if (--claim->stores == 0) {
+        SLIST_REMOVE(&claims, claim, Claim, link);
+        close(claim->fd);
+        free(claim);
+    }
+}
+
+StoreStatus store_in_use(const char *path, bool *used, StoreError *e)
+{
+    Claim *claim;
+    StoreStatus status = claim_open(path, false, &claim, e);
+    if (status != STORE_OK)
+        return status;
+    status = claim_lock(claim, e);
+    claim_close(claim, status == STORE_OK);
+    *used = status == STORE_LOCKED;
+    return *used ? STORE_OK : status;
+}
+
+/* ---- queries ---- */
 
 static StoreStatus run(Store *s, const char *sql, StoreError *e)
 {

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/claim.h"
 #include "store/failure.h"
 
 enum { STORE_CACHED = 64 /* statements */, STORE_WAL_PAGES = 4000 };
@@ -38,6 +37,8 @@ typedef struct CachedStatement {
     bool in_use;
 } CachedStatement;
 
+typedef struct Claim Claim;
+
 typedef struct Store {
     sqlite3 *db; /* NULL: closed */
     Claim *claim;
@@ -54,6 +55,9 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
 /* Rolls back an open transaction. The store is closed even on failure: then committed data is still
  * in the -wal. */
 StoreStatus store_close(Store *s, StoreError *e);
+
+/* Whether the file has a writer that locks it. */
+StoreStatus store_in_use(const char *path, bool *used, StoreError *e);
 
 /* ---- statements ---- */
 

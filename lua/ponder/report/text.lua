@@ -11,7 +11,9 @@ local text = {}
 
 --- The columns of a line: 2 for emoji and most Chinese, Japanese and Korean characters, 0 for
 --- combining characters.
-text.width = terminal.width
+function text.width(line)
+    return (select(2, terminal.fit(line, math.maxinteger - 2)))
+end
 
 ---Sanitizes a text, keeping its lines.
 text.safe = quote.terminal
@@ -34,7 +36,7 @@ function text.cut(s, columns, mark)
     if bytes == #s then
         return s
     end
-    local room = columns - terminal.width(mark)
+    local room = columns - text.width(mark)
     if room < 1 then
         return s:sub(1, bytes)
     end
