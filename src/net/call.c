@@ -145,36 +145,3 @@ void call_become_get(Call *c)
         if (header_is(h->data, "content-type"))
             h->data = NO_TYPE;
 }
-
-/* ---- secrets ---- */
-
-static bool holds(const char *text, const char *part)
-{
-    return part != NULL && *part != '\0' && strstr(text, part) != NULL;
-}
-
-static bool holds_userinfo(const char *text, const char *url)
-{
-    char *user = NULL, *password = NULL;
-    CURLU *u = url != NULL ? curl_url() : NULL;
-    if (u != NULL && curl_url_set(u, CURLUPART_URL, url, CURLU_GUESS_SCHEME) == CURLUE_OK) {
-        curl_url_get(u, CURLUPART_USER, &user, 0);
-        curl_url_get(u, CURLUPART_PASSWORD, &password, 0);
-    }
-    bool found = holds(text, user) || holds(text, password);
-    curl_free(user);
-    curl_free(password);
-    curl_url_cleanup(u);
-    return found;
-}
-
-bool call_leaks(const Call *c, const char *text)
-{
-    for (const struct curl_slist *h = c->headers; h != NULL; h = h->next) {
-        const char *value = h->data + strcspn(h->data, ":;");
-        value += strspn(value, ":; ");
-        if (holds(text, value))
-            return true;
-    }
-    return holds_userinfo(text, c->url) || holds_userinfo(text, c->proxy);
-}

@@ -40,9 +40,6 @@ void call_drop_secret_headers(Call *c);
 /* Before a redirect that turns a POST into a GET. */
 void call_become_get(Call *c);
 
-/* Whether `text` holds a header's value or the user or password of a URL. */
-bool call_leaks(const Call *c, const char *text);
-
 /* ---- host.c: scheme, host and port, with a queue of calls ---- */
 
 enum { ORIGIN_SIZE = 320 };

@@ -319,7 +319,7 @@ static void fail_curl(Transfer *t, CURLcode code)
         reply_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
     const char *name = is_tls_abort(code, text) ? "CONNECT" : code_of(code);
-    if (*text == '\0' || call_leaks(t->call, text))
+    if (*text == '\0' || strchr(text, '@') != NULL) /* it may quote a URL with a password */
         text = curl_easy_strerror(code);
     reply_fail(t, name, "%s", text);
 }
