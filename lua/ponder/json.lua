@@ -15,6 +15,8 @@ local options = require "ponder.options"
 
 local json = {}
 
+local getmetatable, setmetatable, type = debug.getmetatable, setmetatable, type
+
 local DEPTH = { type = "integer", min = 1, max = 10000 }
 local ENCODE = { indent = { type = "integer", min = 0, max = 16 }, max_depth = DEPTH }
 local SIZE = { type = "integer", min = 1 }
@@ -95,17 +97,34 @@ end
 ---@return "BAD_JSON"|"TOO_DEEP"? code
 json.get = core.get
 
+local function mark(where, value, metatable)
+    if value == nil then
+        value = {}
+    elseif type(value) ~= "table" then
+        error(("%s: expected a table (got %s)"):format(where, type(value)), 3)
+    end
+    local before = getmetatable(value)
+    if before ~= nil and before ~= core.LIST and before ~= core.OBJECT then
+        error(where .. ": the table already has a metatable", 3)
+    end
+    return setmetatable(value, metatable)
+end
+
 ---Marks a table as a list, so that it encodes as `[...]` even if it is empty. Decoded lists are
 ---marked. Raises if the table has another metatable.
 ---@generic T: table
 ---@param list? T default a new table
 ---@return T list the same table
-json.array = core.array
+function json.array(list)
+    return mark("json.array", list, core.LIST)
+end
 
 ---Marks a table as an object: integer keys are then an error.
 ---@generic T: table
 ---@param object? T default a new table
 ---@return T object the same table
-json.object = core.object
+function json.object(object)
+    return mark("json.object", object, core.OBJECT)
+end
 
 return json

@@ -11,38 +11,6 @@
 #include "api/l_json.h"
 #include "core/json.h"
 
-/* ---- marks ---- */
-
-/* Marks the table at argument 1, or a new one, with the metatable at `mark`. */
-static int mark_table(lua_State *L, const char *where, int mark)
-{
-    if (lua_isnoneornil(L, 1)) {
-        lua_settop(L, 0);
-        lua_newtable(L);
-    } else if (!lua_istable(L, 1)) {
-        return luaL_error(L, "%s: expected a table (got %s)", where, luaL_typename(L, 1));
-    }
-    lua_settop(L, 1);
-    if (lua_getmetatable(L, 1)) {
-        if (!lua_rawequal(L, -1, JSON_LIST_MARK) && !lua_rawequal(L, -1, JSON_OBJECT_MARK))
-            return luaL_error(L, "%s: the table already has a metatable", where);
-        lua_pop(L, 1);
-    }
-    lua_pushvalue(L, mark);
-    lua_setmetatable(L, 1);
-    return 1;
-}
-
-static int json_array(lua_State *L)
-{
-    return mark_table(L, "json.array", JSON_LIST_MARK);
-}
-
-static int json_object(lua_State *L)
-{
-    return mark_table(L, "json.object", JSON_OBJECT_MARK);
-}
-
 /* ---- decode and get: tokens of the reader become Lua values ----
  *
  * Each open container has its table on the Lua stack, and an object above that the key whose value
@@ -276,16 +244,19 @@ static int json_get(lua_State *L)
 
 /* ---- the module ---- */
 
-static const luaL_Reg FUNCTIONS[] = {{"encode", json_lua_encode}, {"decode", json_decode},
-                                     {"get", json_get},           {"array", json_array},
-                                     {"object", json_object},     {NULL, NULL}};
+static const luaL_Reg FUNCTIONS[] = {
+    {"encode", json_lua_encode}, {"decode", json_decode}, {"get", json_get}, {NULL, NULL}};
 
 PONDER_MODULE(luaopen_ponder_core_json)
 {
     luaL_newlibtable(L, FUNCTIONS);
     /* In the registry, so that marks are the same for every instance of the module. */
     luaL_newmetatable(L, "ponder.json.array");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "LIST");
     luaL_newmetatable(L, "ponder.json.object");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -4, "OBJECT");
     luaL_setfuncs(L, FUNCTIONS, 2);
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
