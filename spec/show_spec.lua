@@ -4,7 +4,7 @@ local json = require "ponder.json"
 local sample_log = require "sample_log"
 local screen = require "screen"
 local shell = require "shell"
-local text = require "ponder.report.text"
+local width = require("ponder.report.text").width
 
 local dir, path
 local ENV
@@ -239,7 +239,7 @@ describe("ponder show", function()
                 assert.equal(0, status)
                 assert.equal(count, #lines, view .. "\n" .. table.concat(lines, "\n"))
                 for _, line in ipairs(lines) do
-                    assert.is_true(text.width(line) < columns)
+                    assert.is_true(width(line) < columns)
                 end
             end
         end
