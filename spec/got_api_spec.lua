@@ -253,14 +253,6 @@ describe("ponder.got", function()
         assert.equal("n4", machine.edges[4].from)
     end)
 
-    it("exposes its ids and prompts", function()
-        assert.not_equal(got.generate_node_id(), got.generate_node_id())
-        assert.not_equal(got.generate_call_id(), got.generate_call_id())
-        for _, name in ipairs { "generation", "connection", "aggregation" } do
-            assert.truthy(#got["default_" .. name .. "_prompt"]() > 100)
-        end
-    end)
-
     it("lets thoughts added by hand take part", function()
         local machine = got.new { connect = false }
         machine:add_node { id = "mine", content = "by hand", score = 0.95, depth = 1 }

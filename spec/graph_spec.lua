@@ -252,13 +252,13 @@ describe("the graph of ponder.got", function()
         local loop = {}
         loop[1] = loop
         for mistake, expected in pairs {
-            [5] = "got.add_node: node must be a table (got 5)",
-            [{ id = 1 }] = "got.add_node: node.id must be a string (got 1)",
+            [5] = "got.add_node: opts must be a table (got 5)",
+            [{ id = 1 }] = "got.add_node: opts.id must be a string (got 1)",
             [{ id = "a" }] = 'got.add_node: node.id must be new (got "a")',
             [{ id = "" }] = "got.add_node: node.id must have 1 to 1000 bytes (got 0)",
-            [{ score = 0 / 0 }] = "got.add_node: node.score must be a finite number (got nan)",
-            [{ depth = -1 }] = "got.add_node: node.depth must be",
-            [{ depth = 1.5 }] = "got.add_node: node.depth must be",
+            [{ score = 0 / 0 }] = "got.add_node: opts.score must be a finite number (got nan)",
+            [{ depth = -1 }] = "got.add_node: opts.depth must be",
+            [{ depth = 1.5 }] = "got.add_node: opts.depth must be",
             [{ metadata = loop }] = "got.add_node: node.metadata must be plain data",
             [{ metadata = { print } }] = "got.add_node: node.metadata must be plain data",
         } do

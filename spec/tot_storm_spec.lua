@@ -203,21 +203,6 @@ describe("Tree of Thoughts under random messages", function()
     end)
 end)
 
--------------------------------------------------------------------------------
--- Hostile maps
-
---- For every place in a value a function that replaces what is there.
-local function places(value, found, path)
-    found, path = found or {}, path or "map"
-    for key, inner in pairs(value) do
-        found[#found + 1] = { path = path .. "." .. tostring(key), table = value, key = key }
-        if type(inner) == "table" then
-            places(inner, found, path .. "." .. tostring(key))
-        end
-    end
-    return found
-end
-
 describe("tot.from_map", function()
     local map
     do
@@ -230,40 +215,6 @@ describe("tot.from_map", function()
         machine:update({ type = "llm_partial", call_id = open[1].call_id, delta = "x" }, ENV)
         map = json.encode(machine:to_map())
     end
-
-    it("refuses what is not a map", function()
-        for _, value in ipairs { 5, "x", true } do
-            assert.has_error(function() tot.from_map(value) end)
-        end
-        local ok, message = pcall(tot.from_map, {})
-        assert.is_false(ok)
-        assert.truthy(message:find('map.machine must be "tot"', 1, true))
-    end)
-
-    it("refuses a changed map, naming a field, or makes a working machine", function()
-        local changes = { nil, -1, 0, 1e9, 0.5, 0 / 0, math.huge, 2 ^ 53, "n1", "n3", "", "\xFF",
-            "generating", "done", "error", true, {}, { 1 }, { {} }, { "n1", "n1" }, json.null }
-        local refused, made = 0, 0
-        math.randomseed(1)
-        for i = 1, #places(json.decode(map)) do
-            for c = math.random(1, 3), 21, 3 do
-                local copy = json.decode(map)
-                local place = places(copy)[i]
-                place.table[place.key] = changes[c]
-                local ok, result = pcall(tot.from_map, copy)
-                if ok then
-                    made = made + 1
-                    driver.run_on(result)
-                else
-                    refused = refused + 1
-                    assert.truthy(tostring(result):find("tot.from_map: map%.[%w_%[%]%.]+ ")
-                        or tostring(result):find("tot.from_map: map: ", 1, true),
-                        place.path .. ": " .. tostring(result))
-                end
-            end
-        end
-        assert.is_true(refused > 500 and made > 50, refused .. " " .. made)
-    end)
 
     it("accepts functions and other options again", function()
         local machine = tot.from_map(json.decode(map), { halt = function() return "now" end })

@@ -71,11 +71,9 @@
 ---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
 local core = require "ponder.got.core"
-local builtin = require "ponder.builtin"
 local add_directives = require "ponder.got.asks"
 local graph = require "ponder.got.graph"
 local machine = require "ponder.machine"
-local map_of = require "ponder.got.map"
 local options = require "ponder.options"
 local prose = require "ponder.parse.prose"
 local quote = require "ponder.quote"
@@ -400,42 +398,7 @@ local got = machine.class {
             best_score = (run.core:node(result)),
         }, {}
     end,
-
-    save = map_of.save,
-    load = map_of.load,
 }
-
----An id for a node, unique in the process.
----@return string
----@package
-function got.generate_node_id()
-    return machine.unique_id("node_")
-end
-
----The status of a machine: `machine.status`.
----@param of table a machine
----@return string
-function got.status(of)
-    return of.status
-end
-
----The built-in instructions for generating a thought.
----@return string
-function got.default_generation_prompt()
-    return builtin.prompts("got").instructions.generate
-end
-
----The built-in instructions for finding links between thoughts.
----@return string
-function got.default_connection_prompt()
-    return builtin.prompts("got").instructions.connect
-end
-
----The built-in instructions for merging thoughts.
----@return string
-function got.default_aggregation_prompt()
-    return builtin.prompts("got").instructions.aggregate
-end
 
 ---Reads links between thoughts in a model's reply: JSON, or lines such as
 ---`CONNECTION: [n2] -> [n5] : why`.

@@ -32,10 +32,11 @@
 --- functions (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
 
 local Run = require "ponder.machine.run"
-local map_of = require "ponder.machine.map"
+local json = require "ponder.json"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
+local state = require "ponder.machine.state"
 local tally = require "ponder.tally"
 
 local machine = {}
@@ -84,10 +85,6 @@ local show = options.show
 ---@field unreadable? fun(run, turn, call, text) if `parse` may return nil
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
----@field copy? fun(run, copy) clone: completes the copy, which has a clone of the core and copies
----of the run's tables, one level deep
----@field save fun(run, map) to_map: adds the class's fields
----@field load fun(run, reader) from_map: reads them, after the core has loaded its calls
 
 -------------------------------------------------------------------------------
 -- Messages
@@ -325,88 +322,71 @@ local function check_between_updates(run, what)
     end
 end
 
--- Fields of a Run that do not change; `prompts` may have a metatable.
-local MADE_BY_NEW = { class = true, core = true, options = true, prompts = true }
-
-local function clone(run)
-    check_between_updates(run, "clone")
-    local class = run.class
-    local copy = Run.new(class, run.options, run.core:clone())
-    for name, value in pairs(run) do
-        if not MADE_BY_NEW[name] then
-            copy[name] = type(value) == "table" and options.merge({}, value) or value
-        end
-    end
-    for id in pairs(run.streams) do
-        copy.streams[id] = { run:streamed(id) }
-    end
-    if class.copy then
-        class.copy(run, copy)
-    end
-    return wrap(class, copy)
-end
-
-local function to_map(run)
-    check_between_updates(run, "to_map")
-    local map = {}
-    for name, value in pairs(run.options) do
-        if type(value) ~= "function" and name ~= "prompts" then
-            map[name] = value
-        end
-    end
-    map_of.save(run, map)
-    run.class.save(run, map)
-    return map
-end
-
-local function check_opts(class, where, opts)
-    local checked = options.check(where, opts, class.options, 3)
-    local problem = Run.check_prompts(where, class, checked.prompts)
-    if problem then
-        error(problem, 3)
-    end
-    return checked
-end
-
 local function new_run(class, checked)
     local run = Run.new(class, checked, class.core.new(checked))
     class.create(run)
     return run
 end
 
-local function new(class, opts)
-    return wrap(class, new_run(class, check_opts(class, class.name .. ".new", opts)))
+local function clone(run)
+    check_between_updates(run, "clone")
+    local copy = new_run(run.class, run.options)
+    state.load(copy, state.save(run))
+    return wrap(run.class, copy)
 end
 
---- The options of a map, each checked as in new; `opts` overrides them.
-local function map_options(class, reader, opts)
-    local merged = {}
-    for name, rule in pairs(class.options) do
-        local value = reader.map[name]
-        if value ~= nil and rule.type ~= "function" then
-            merged[name] = reader:check(name, value, rule)
+local function to_map(run)
+    check_between_updates(run, "to_map")
+    local map = { machine = run.class.name, status = run.core:status(), state = state.save(run),
+        calls = json.array {} } -- those that are open, oldest first
+    for i, id in ipairs((run.core:open_calls())) do
+        map.calls[i] = { id = id, kind = (run.core:find_call(id)) }
+    end
+    for name, value in pairs(run.options) do
+        if type(value) ~= "function" and name ~= "prompts" then
+            map[name] = value
         end
     end
-    return options.merge(merged, opts)
+    for name, prompt in pairs(run.prompts) do
+        if type(prompt) == "string" then
+            map.prompts = map.prompts or {}
+            map.prompts[name] = prompt
+        end
+    end
+    return map
 end
 
+local function check_opts(class, where, opts)
+    local checked = options.check(where, opts, class.options, 4)
+    local problem = Run.check_prompts(where, class, checked.prompts)
+    if problem then
+        error(problem, 4)
+    end
+    return checked
+end
+
+-- The machine of a map, whose options are checked as in new; `opts` overrides them.
 local function from_map(class, map, opts)
-    local where = class.name .. ".from_map"
+    local where, merged = class.name .. ".from_map", {}
     if type(map) ~= "table" then
-        error(("%s: map must be a table (got %s)"):format(where, show(map)), 2)
+        error(("%s: map must be a table (got %s)"):format(where, show(map)), 3)
+    elseif map.machine ~= class.name then
+        error(("%s: map.machine must be %q (got %s)"):format(where, class.name, show(map.machine)),
+            3)
     end
-    check_opts(class, where, opts)
-    local reader = map_of.reader(where, map)
-    local ok, result = pcall(function() -- whose errors get the caller's line below
-        local run = new_run(class, check_opts(class, where, map_options(class, reader, opts)))
-        map_of.load(run, reader)
-        class.load(run, reader)
-        return wrap(class, run)
-    end)
+    for name, rule in pairs(class.options) do
+        merged[name] = rule.type ~= "function" and map[name] or nil
+        if map[name] == false then
+            merged[name] = false
+        end
+    end
+    local run = new_run(class, check_opts(class, where, options.merge(merged, opts)))
+    local ok, problem = pcall(state.load, run, map.state)
     if not ok then
-        error(result, 2)
+        error(("%s: map.state must be what to_map gave: %s"):format(where,
+            tostring(problem):gsub("^[^:]*:%d+: ", "")), 3)
     end
-    return result
+    return wrap(class, run)
 end
 
 local function fill(target, defaults)
@@ -474,14 +454,16 @@ function machine.class(class)
         ---@param opts table? see the options of the class; a wrong or unknown one raises
         ---@return table machine
         new = function(opts)
-            return new(class, opts)
+            local made = wrap(class, new_run(class, check_opts(class, class.name .. ".new", opts)))
+            return made
         end,
-        ---The machine that `to_map` saved, in any state; an invalid field raises.
+        ---The machine that `to_map` saved, in any state; another table raises.
         ---@param map table
         ---@param opts table? override those of the map; functions are in no map
         ---@return table machine
         from_map = function(map, opts)
-            return from_map(class, map, opts)
+            local machine_of_map = from_map(class, map, opts) -- no tail call: it has a level
+            return machine_of_map
         end,
         ---A call id, unique in this process.
         ---@return string

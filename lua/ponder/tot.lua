@@ -36,11 +36,9 @@
 
 local machine = require "ponder.machine"
 local core = require "ponder.tot.core"
-local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
-local map_of = require "ponder.tot.map"
 local tot_options = require "ponder.tot.options"
 local views = require "ponder.tot.views"
 
@@ -344,50 +342,9 @@ local class = {
     accept = accept,
     unreadable = unreadable,
     complete_event = views.complete_event,
-    copy = function(_, copy)
-        copy.contexts = {} -- prompts may cache in them
-    end,
-    save = map_of.save,
-    load = map_of.load,
 }
 
 local tot = machine.class(class)
-
----A node id, unique in this process.
----@return string
----@package
-function tot.generate_node_id()
-    return machine.unique_id("node_")
-end
-
----The instructions of the built-in prompt for thoughts. Pass an edited copy as `prompts.generate`
----or `env.generation_prompt`.
----@return string
-function tot.default_generation_prompt()
-    return builtin.prompts("tot").instructions.generate
-end
-
----As `default_generation_prompt`, for scores.
----@return string
-function tot.default_evaluation_prompt()
-    return builtin.prompts("tot").instructions.evaluate
-end
-
----The text of the best thought of a result, or nil.
----@param result table? machine.result
----@return string?
-function tot.best_answer(result)
-    return result and result.best and result.best.content
-end
-
----The first `n` candidates of a result.
----@param result table? machine.result
----@param n? integer default: all
----@return table[]
-function tot.top_candidates(result, n)
-    local candidates = result and result.candidates or {}
-    return table.move(candidates, 1, math.min(n or #candidates, #candidates), 1, {})
-end
 
 tot.parse_thoughts = parse.thoughts
 tot.parse_scores = parse.scores

@@ -45,14 +45,12 @@
 --- ponder.machine).
 
 local act = require "ponder.trm.act"
-local latent = require "ponder.trm.latent"
 local machine = require "ponder.machine"
 local machine_core = require "ponder.machine.core"
 local options = require "ponder.options"
 local prose = require "ponder.parse.prose"
+local quote = require "ponder.quote"
 local views = require "ponder.trm.views"
-
-local show = options.show
 
 local core = machine_core.class {
     name = "trm",
@@ -124,7 +122,7 @@ local function ask(run, turn, kind, call_id)
             reasoning = run.reasoning,
             feedback = run.feedback,
             suggestions = views.suggestions(run.feedback),
-            trace = run.latent.reasoning_trace,
+            trace = run.trace,
             step = run.step,
             max_steps = run.options.max_supervision_steps,
             ungraded = run.ungraded,
@@ -138,7 +136,6 @@ end
 local function begin(run, turn, msg)
     run.core:start(msg.call_id, turn.now)
     run.step = 1
-    run.latent = latent.initialize(run.prompt)
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         question_length = utf8.len(run.prompt),
@@ -181,10 +178,26 @@ local function complete(run, turn, call, reason)
     run:complete(turn, reason, call.id)
 end
 
+local TRACE_LENGTH <const> = 10 -- newest entries
+local ENTRY_LENGTH <const> = 200 -- characters of a reply in an entry
+
+-- Keeps the beginning of a reply in the trace, `"[phase] ..."`; each invalid byte counts as one
+-- character.
+local function remember(run, phase, text)
+    -- A character has at most 4 bytes. A character cut here lies beyond the last one kept.
+    local head = quote.utf8(text:sub(1, 4 * ENTRY_LENGTH + 3))
+    local beyond = utf8.offset(head, ENTRY_LENGTH + 1)
+    run.last_reply = text
+    table.insert(run.trace, ("[%s] %s"):format(phase, beyond and head:sub(1, beyond - 1) or head))
+    if #run.trace > TRACE_LENGTH then
+        table.remove(run.trace, 1)
+    end
+end
+
 local accept = {}
 
 function accept.reason(run, turn, call, text)
-    run.latent = latent.update(run.latent, "reasoning", text)
+    remember(run, "reasoning", text)
     run.reasoning = text
     if not run.answer then
         local answer, rest = prose.answer_element(text)
@@ -196,7 +209,7 @@ end
 function accept.supervise(run, turn, call, feedback)
     local score = feedback.quality_score
     run.scores[#run.scores + 1] = score
-    run.latent = latent.update(run.latent, "supervision", feedback.raw_text)
+    remember(run, "supervision", feedback.raw_text)
     run.feedback = feedback
     if score > run.best_score then
         run.best_answer, run.best_score = run.answer, score
@@ -218,7 +231,7 @@ function accept.supervise(run, turn, call, feedback)
 end
 
 function accept.improve(run, turn, call, text)
-    run.latent = latent.update(run.latent, "improvement", text)
+    remember(run, "improvement", text)
     run.answer = text
     run.answers[#run.answers + 1] = text
     local reason = halt_reason(run, "after_improvement")
@@ -270,7 +283,7 @@ local trm = machine.class {
     fields = views.fields,
     methods = {},
     create = function(run)
-        run.latent = latent.initialize()
+        run.trace = {} -- the beginnings of the last replies, oldest first
         run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
         run.parse_retries = 0 -- of this step's critique
         run.step = 0 -- from 1; a step is a round through the three calls
@@ -288,44 +301,10 @@ local trm = machine.class {
     end,
     unreadable = unreadable,
     complete_event = views.complete_event,
-    save = views.save,
-    load = views.load,
 }
 
 -------------------------------------------------------------------------------
 -- Functions
-
---- Raises unless `value` is a machine or its map.
-local function check_machine(value, name, field, kind)
-    local ok, found = pcall(function()
-        return value[field]
-    end)
-    if not ok or type(found) ~= kind then
-        error(("trm.%s: machine must be a TRM machine or its map (got %s)")
-            :format(name, show(value)), 3)
-    end
-end
-
----Whether the last grade reaches the threshold.
----@param m table a machine, or its map
----@return boolean
-function trm.check_act_condition(m)
-    check_machine(m, "check_act_condition", "act_threshold", "number")
-    return latent.confidence(m.latent_state) >= m.act_threshold
-end
-
----Whether the machine has reached its last step.
----@param m table a machine, or its map
----@return boolean
-function trm.should_terminate_max_steps(m)
-    check_machine(m, "should_terminate_max_steps", "max_supervision_steps", "number")
-    return m.supervision_step >= m.max_supervision_steps
-end
-
-trm.initialize_latent_state = latent.initialize
-trm.update_latent_state = latent.update
-trm.merge_reasoning_trace = latent.merge_trace
-trm.extract_confidence = latent.confidence
 
 ---Reads a graded critique: JSON, or lines such as `ISSUE: what is wrong` and `SCORE: 0.7`.
 ---@param text string

@@ -48,16 +48,6 @@ local OPTIONS = {
     trm = { max_supervision_steps = 4 },
 }
 
--- Fields that depend on when replies arrive.
-local OF_TIME = { "started_at", "finished_at", "duration_ms", "current_call", "current_node_id" }
-
-local function without_times(map)
-    for _, name in ipairs(OF_TIME) do
-        map[name] = nil
-    end
-    return map
-end
-
 local function run_strategy(name)
     local strategy = require("ponder.strategy." .. name)
     -- One after the other they would have one call in flight.
@@ -70,7 +60,7 @@ local function run_strategy(name)
         local outcome = assert(s:run(question))
         return { answer = outcome.answer, reason = outcome.stop_reason,
             calls = outcome.spent.calls, usage = outcome.spent.usage,
-            machine = s.last.machine and without_times(s.last.machine:to_map()) }
+            nodes = s.last.machine and s.last.machine.get_nodes and s.last.machine:get_nodes() }
     end)
     return outcomes
 end

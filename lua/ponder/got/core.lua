@@ -382,62 +382,6 @@ function Got:open_calls()
     return ids, kind, subjects
 end
 
--- Each busy status has open calls of one kind, one or many, and pending nodes or none.
-local SHAPES = {
-    generating = { ask = "generate_thought", many = true, pending = false },
-    scoring = { ask = "score_thoughts", pending = true },
-    connecting = { ask = "find_connections", pending = false },
-    aggregating = { ask = "aggregate", pending = true },
-    refining = { ask = "refine", pending = false },
-}
-
-local function incoherence(self)
-    local status, shape = self._status, SHAPES[self._status]
-    if status == "idle" then
-        return nil
-    elseif not self._root then
-        return "root_id"
-    elseif not self._current then
-        return "current_node_id"
-    elseif (status == "refining" or status == "completed") and not self._result then
-        return "result_node_id"
-    elseif not shape then
-        return nil
-    end
-    local chain, ids, kind = self.options.chain, self:open_calls()
-    local votes = status == "aggregating" and self.options.aggregation_strategy == "voting"
-        and not chain
-    for _, id in ipairs(ids) do
-        if self:find_call(id) ~= (votes and "vote" or shape.ask) then
-            kind = nil
-        end
-    end
-    local is_judging = status == "scoring" and self._result ~= nil
-    if chain and (status == "scoring" or status == "refining") then
-        return "status"
-    elseif not kind or #ids > 1 and not (votes or shape.many) then
-        return "calls"
-    elseif shape.pending ~= (#self._pending > 0) or is_judging and #self._pending ~= 1 then
-        return "pending_node_ids"
-    end
-    return self._result and not is_judging and status ~= "refining" and "result_node_id" or nil
-end
-
----Completes a machine whose calls and graph were restored.
----@param saved {root: integer?, current: integer?, result: integer?, generation_count: integer,
----  refinements: integer, thoughts_in: integer, pending: integer[], votes: integer[]}
----@return string? field that does not fit the status
-function Got:restore_state(saved)
-    self._root, self._current, self._result = saved.root, saved.current, saved.result
-    self._generated, self._refinements = saved.generation_count, saved.refinements
-    self._thoughts_in = saved.thoughts_in
-    set_pending(self, saved.pending)
-    for i, pending in ipairs(self._pending) do
-        pending.votes = saved.votes[i]
-    end
-    return incoherence(self)
-end
-
 local class = machine.class({
     name = "got",
     statuses = { "generating", "scoring", "connecting", "aggregating", "refining" },

@@ -36,8 +36,6 @@ local EDGE_TYPE = {
 ---@field type "generates"|"refines"|"aggregates"|"connects"
 ---@field description string? of a link: why the thoughts are linked
 
-graph.EDGE_TYPE = EDGE_TYPE
-
 ---Adds the fields of a new Run.
 function graph.create(run)
     run.ids, run.indexes, run.contents, run.metadata = {}, {}, {}, {}
@@ -187,52 +185,28 @@ local NODE = {
     metadata = { type = "table" },
 }
 
-local NODE_FIELDS = { "id", "content", "score", "depth", "metadata" }
-
---- Checks the fields of a node from outside; `refuse(field, problem)` raises.
-function graph.check_node(run, node, refuse)
-    local checked = {}
-    for _, field in ipairs(NODE_FIELDS) do
-        if node[field] ~= nil then
-            local kept, problem = options.check_value(node[field], NODE[field])
-            if problem then
-                refuse("." .. field, problem)
-            end
-            checked[field] = type(kept) == "string" and quote.utf8(kept) or kept
-        end
-    end
-    local id = checked.id
-    if id and (id == "" or #id > MAX_ID) then
-        refuse(".id", ("must have 1 to %d bytes (got %d)"):format(MAX_ID, #id))
-    elseif id and run.indexes[id] then
-        refuse(".id", ("must be new (got %s)"):format(options.show(id)))
-    end
-    if checked.metadata then
-        local ok, text = pcall(json.encode, checked.metadata)
-        if not ok then
-            refuse(".metadata", "must be plain data: " .. tostring(text))
-        end
-        checked.metadata = text
-    end
-    return checked
-end
-
----Adds a checked node.
-function graph.put_node(run, node)
-    local index = run.core:add_node(node.score, node.depth or 0)
-    run.metadata[index] = node.metadata
-    return graph.name_node(run, node.content or "", node.id)
-end
-
 ---Adds a thought from outside. As a leaf it may be expanded or aggregated like any other. It may
 ---exceed `max_nodes`, which ends the run at the next step.
 ---@param node GotNode all fields are optional; `id` must be new
 ---@return string id
 function methods.add_node(run, node)
-    options.argument("got.add_node", "node", node, "table")
-    return graph.put_node(run, graph.check_node(run, node, function(field, problem)
-        error(("got.add_node: node%s %s"):format(field, problem), 4)
-    end))
+    local given = options.check("got.add_node", node, NODE)
+    for _, field in ipairs { "id", "content" } do
+        given[field] = given[field] and quote.utf8(given[field])
+    end
+    if given.id and (given.id == "" or #given.id > MAX_ID) then
+        error(("got.add_node: node.id must have 1 to %d bytes (got %d)"):format(MAX_ID, #given.id),
+            2)
+    elseif given.id and run.indexes[given.id] then
+        error(("got.add_node: node.id must be new (got %s)"):format(options.show(given.id)), 2)
+    end
+    local ok, metadata = pcall(json.encode, given.metadata)
+    if given.metadata and not ok then
+        error("got.add_node: node.metadata must be plain data: " .. tostring(metadata), 2)
+    end
+    local index = run.core:add_node(given.score, given.depth or 0)
+    run.metadata[index] = given.metadata and metadata
+    return graph.name_node(run, given.content or "", given.id)
 end
 
 ---Adds an edge. Adds nothing if a node is unknown, and no link (`connects`) that exists already or

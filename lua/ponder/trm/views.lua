@@ -33,12 +33,18 @@ function views.suggestions(feedback)
     return list
 end
 
+---@class TrmLatentState what the machine carries from one phase to the next besides the answer
+---@field question_context string? the question
+---@field answer_context string? the last reply
+---@field reasoning_trace string[] the beginnings of the last replies, oldest first: `"[phase] ..."`
+---@field confidence_score number the last grade, 0 to 1
+---@field step_count integer improvements so far
+
 local function latent_state(run)
-    local latent = run.latent
     return {
-        question_context = latent.question_context,
-        answer_context = latent.answer_context,
-        reasoning_trace = list_of(latent.reasoning_trace),
+        question_context = run.prompt,
+        answer_context = run.last_reply,
+        reasoning_trace = list_of(run.trace),
         confidence_score = views.confidence(run),
         step_count = #run.answers,
     }
@@ -102,16 +108,6 @@ function views.complete_event(run)
     return { steps = run.step, best_score = run.best_score }, {}
 end
 
--------------------------------------------------------------------------------
--- Maps
-
----Adds all fields to a map.
-function views.save(run, map)
-    for name, field in pairs(views.fields) do
-        map[name] = field(run)
-    end
-end
-
 local SCORE = { type = "number", min = 0, max = 1, required = true }
 
 --- Copies a list of strings, nil as empty; or nil and what is wrong.
@@ -155,127 +151,6 @@ function views.read_feedback(value, where, text)
     end
     feedback.quality_score = score + 0.0
     return feedback
-end
-
-local function optional_text(reader, name)
-    local text = reader.map[name]
-    return text ~= nil and reader:text(name, text) or nil
-end
-
-local function text_list(reader, field, list)
-    return reader:list_at(field, list, function(text, at)
-        return reader:text(at, text)
-    end)
-end
-
-local function load_latent(reader)
-    local state = reader:get("latent_state", { type = "table", required = true })
-    local function text(name)
-        local value = state[name]
-        return value ~= nil and reader:text("latent_state." .. name, value) or nil
-    end
-    return {
-        question_context = text "question_context",
-        answer_context = text "answer_context",
-        reasoning_trace = text_list(reader, "latent_state.reasoning_trace", state.reasoning_trace),
-    }
-end
-
-local function load_feedback(reader)
-    local value = reader.map.parsed_feedback
-    if value == nil then
-        return nil
-    end
-    reader:check("parsed_feedback", value, { type = "table" })
-    local feedback, problem = views.read_feedback(value, "parsed_feedback",
-        reader:text("parsed_feedback.raw_text", value.raw_text))
-    if not feedback then
-        reader:refuse(problem:match("^(%S+) (.*)$"))
-    end
-    return feedback
-end
-
-local REASONS = { act_threshold = true, convergence_detected = true, max_steps = true }
-
-local KIND_OF = { reasoning = "reason", supervising = "supervise", improving = "improve" }
-
---- Whether the numbers of steps, grades, improvements and open calls fit the status:
----
----                                     grades    improvements
----     reasoning, supervising          n - 1     n - 1
----     improving                       n         n - 1
----     completed                       n         n - 1, or n when halted after the improvement
----     error                           n - 1 or n, and n - 1
-local function fits(run, open_calls)
-    local status, before = run.core:status(), run.step - 1
-    local grades, improvements = #run.scores, #run.answers
-    if status == "idle" then
-        return run.step == 0 and grades == 0 and improvements == 0
-    elseif KIND_OF[status] then
-        local _, kind = run.core:current_call()
-        return open_calls == 1 and kind == KIND_OF[status] and improvements == before
-            and grades == (status == "improving" and run.step or before)
-    elseif status == "completed" then
-        return grades == run.step and (improvements == before or improvements == run.step)
-    end
-    return improvements == before and (grades == before or grades == run.step)
-end
-
---- Refuses fields that are missing or present against the status and the grades.
-local function check_consistency(run, reader)
-    local status, improvements = run.core:status(), #run.answers
-    local grades = #run.scores
-    local function check_presence(field, is_present, is_required)
-        if is_required ~= is_present then
-            reader:refuse(field, is_required and "is required" or "must be nil")
-        end
-    end
-    if status == "completed" and not REASONS[run.reason] then
-        reader:refuse("termination_reason", ("must be a reason to halt (got %s)")
-            :format(show(run.reason)))
-    elseif status == "error" and run.reason ~= "error" then
-        reader:refuse("termination_reason", ('must be "error" (got %s)'):format(show(run.reason)))
-    end
-    if improvements > 0 and run.answer ~= run.answers[improvements] then
-        reader:refuse("current_answer", "must be the last of answer_history")
-    elseif improvements == 0 and (status ~= "error" or grades > 0) then
-        check_presence("current_answer", run.answer ~= nil,
-            status ~= "idle" and status ~= "reasoning")
-    end
-    check_presence("parsed_feedback", run.feedback ~= nil, grades > 0)
-    check_presence("best_answer", run.best_answer ~= nil, run.best_score > 0)
-    if grades > 0 and run.feedback.quality_score ~= views.confidence(run) then
-        reader:refuse("parsed_feedback.quality_score", "must be the last of act_state.history")
-    end
-end
-
----Reads the fields of the class; a mistake raises.
----@param run MachineRun
----@param reader MapReader
-function views.load(run, reader)
-    local count = { type = "integer", min = 0, max = 1000000000, required = true }
-    local act = reader:get("act_state", { type = "table", required = true })
-    run.scores = reader:list_at("act_state.history", act.history, function(score, at)
-        return reader:check(at, score, SCORE) + 0.0
-    end)
-    for _, score in ipairs(run.scores) do
-        run.best_score = math.max(run.best_score, score)
-    end
-    run.answer = optional_text(reader, "current_answer")
-    run.best_answer = optional_text(reader, "best_answer")
-    run.reasoning = optional_text(reader, "reasoning")
-    run.answers = text_list(reader, "answer_history", reader.map.answer_history)
-    run.parse_retries = reader:check("parse_retries", reader.map.parse_retries,
-        { type = "integer", min = 0, max = 1000000000 }) or 0
-    run.ungraded = optional_text(reader, "ungraded")
-    run.latent = load_latent(reader)
-    run.feedback = load_feedback(reader)
-    run.step = reader:get("supervision_step", count)
-    if not fits(run, #run.core:save().calls) then
-        reader:refuse("supervision_step",
-            "must fit the status and the numbers of grades and answers")
-    end
-    check_consistency(run, reader)
 end
 
 return views
