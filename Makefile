@@ -52,13 +52,15 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                $(wildcard lua/ponder/report/page/*.* lua/ponder/report/page/vendor/*.*s lua/ponder/report/help/*) doc/comments.txt)
+                $(wildcard lua/ponder/report/page/*.* lua/ponder/report/page/vendor/*.*s))
+# What scripts/reference makes of comments and tables, embedded too.
+REFERENCE  := $(addprefix doc/,completion.json ponder.1 reference.json stubs.json)
 # COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
 # they are in the reference but not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
 HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/command.lua log/run.lua \
               log/rotate.lua log/session.lua queue/keeper.lua queue/worker.lua)
-LIBRARY    := $(filter-out doc/% $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
+LIBRARY    := $(filter-out $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
 
 .PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
@@ -90,23 +92,26 @@ $B/compiled/%.lua: %.lua
 	@mkdir -p $(@D)
 	@cd lua && luac5.4 -o '$(abspath $@)' $(<:lua/%=%)
 
-# Doc comments, each with the line of code below it: see lua/ponder/report/doc/comments.lua.
-$B/doc/comments.txt: $(DOCUMENTED) Makefile
+# The executable without its reference, which it makes.
+$B/first: $(HOST_OBJ) $(MODULE_OBJ) $B/first.o $B/modules.o $(LIBEDIT)
+	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
+$B/doc/made: $B/first $(wildcard scripts/reference/*.lua lua/ponder/report/help/*) $(DOCUMENTED)
 	@mkdir -p $(@D)
-	@awk 'FNR == 1 { print "\001" FILENAME; doc = 0 } /^---([^-]|$$)/ { print; doc = 1; next } \
-	    doc { print; print ""; doc = 0 } /^return / { print }' $(DOCUMENTED) > $@
+	@echo "  make    $(@D)"
+	@ASAN_OPTIONS=$$ASAN_OPTIONS:detect_leaks=0 $B/first run --no-log scripts/reference/main.lua $(@D) $(DOCUMENTED)
+	@echo $(DOCUMENTED) > $@
 
 # The embedded files, and a table of them (struct EmbeddedFile in src/host.c).
-$B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED))) Makefile $B/embedded.list
-	@mkdir -p $(@D)
+$B/embedded.S: $B/doc/made
+$B/%.S: $B/%.list $(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED)) Makefile
 	@awk 'BEGIN { print ".section .rodata" } \
 	    { file = $$0; if (file ~ /[.]lua$$/) sub(/^lua/, "$B/compiled/lua", file); \
 	      sub(/^doc/, "$B/doc", file); \
 	      printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, file, NR, NR, $$0 } \
 	    END { print ".section .data.rel.ro,\"aw\"\n.balign 8\n.globl embedded_files\nembedded_files:"; \
 	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \
-	          print ".quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits" }' $B/embedded.list > $@
-$B/embedded.o: $B/embedded.S
+	          print ".quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits" }' $< > $@
+$B/first.o $B/embedded.o: $B/%.o: $B/%.S
 	@$(CC) -c -o $@ $<
 
 # The executable's package.preload: every luaopen_ function of src/api, as luaL_Reg. Rewritten only
@@ -150,9 +155,11 @@ $B/streams.so: spec/support/streams.c $(patsubst %.c,$B/%.o,$(wildcard src/core/
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared $(INCLUDES) -o $@ $^
 
 # Rewritten only when the set of files changes: notices removed files too.
-$B/embedded.list: FORCE
+$B/first.list: LIST = $(EMBEDDED)
+$B/embedded.list: LIST = $(REFERENCE) $(EMBEDDED)
+$B/first.list $B/embedded.list: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' $(EMBEDDED) | cmp -s - $@ || printf '%s\n' $(EMBEDDED) > $@
+	@printf '%s\n' $(LIST) | cmp -s - $@ || printf '%s\n' $(LIST) > $@
 
 run: run-packages
 	@$(MAKE) --no-print-directory all

@@ -327,7 +327,7 @@ describe("ponder man", function()
 
     it("has no text line that roff takes for a request", function()
         local known = { TH = true, SH = true, SS = true, TP = true, PP = true, B = true, I = true,
-            nf = true, fi = true, br = true, nh = true, ad = true }
+            nf = true, fi = true, br = true, nh = true, ad = true, PD = true }
         for line in ponder({ "man" }).out:gmatch("[^\n]+") do
             local request = line:match("^[.'](%S*)")
             assert.truthy(not request or known[request], line)
@@ -375,7 +375,7 @@ describe("--help of every command", function()
     it("lists every command once, whatever the width", function()
         local names, count = {}, 0
         for name in ponder({ "-e", [[
-            for _, command in ipairs(require("ponder.cli").commands()) do print(command.name) end
+            print(table.concat(require("ponder.cli").names(), " "))
         ]] }).out:gmatch("%S+") do
             names[name] = true
         end
@@ -395,10 +395,10 @@ describe("--help of every command", function()
     it("accepts durations with units", function()
         local list = ponder({ "-e", [[
             local cli = require "ponder.cli"
-            for _, command in ipairs(cli.commands()) do
-                for name, rule in pairs(command.rules) do
+            for _, command in ipairs(cli.names()) do
+                for name, rule in pairs(require("ponder.cli." .. command).rules or {}) do
                     if name:find "timeout" or name:find "_ms$" or name:find "lease" then
-                        print(command.name, name, rule.type)
+                        print(command, name, rule.type)
                     end
                 end
             end]] }).out

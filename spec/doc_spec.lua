@@ -1,23 +1,26 @@
--- ponder doc: complete, within the width, with examples that run; its stubs.
+-- ponder doc: complete, within the width, with examples that run; its stubs; and every public
+-- function has a description.
 
-local comments = require "ponder.report.doc.comments"
+package.path = package.path .. ";./scripts/reference/?.lua"
+
+local comments = require "comments"
+local generated = require "generated"
 local json = require "ponder.json"
 local options = require "ponder.options"
-local render = require "ponder.report.doc.render"
 local shell = require "shell"
-local generated = require "ponder.report.doc.generated"
-local styles = require "ponder.report.style"
-local text = require "ponder.report.text"
-
-local read = shell.read
 
 local build = os.getenv("PONDER_BUILD") or "build"
 
-local modules = comments.read(read(build .. "/doc/comments.txt"))
+local paths = {}
+for path in shell.read(build .. "/doc/made"):gmatch("%S+") do
+    paths[#paths + 1] = path
+end
+local modules = comments.read(paths)
 generated.strategies(modules)
 
 local PUBLIC = {}
-for name in read("lua/ponder/cli/doc.lua"):match("local PUBLIC = (%b{})"):gmatch('"([%w_.]+)"') do
+for name in shell.read("scripts/reference/pages.lua"):match("local PUBLIC = (%b{})")
+    :gmatch('"([%w_.]+)"') do
     PUBLIC[name] = true
 end
 for _, name in ipairs(require("ponder.builtin").strategies) do
@@ -76,7 +79,8 @@ describe("ponder doc", function()
         end
         local found = shell.ponder { "-e", ([[
             local known, count = {}, 0
-            for _, name in ipairs(require("ponder.cli.doc").names()) do known[name] = true end
+            local reference = require("ponder.report.doc.render").read("reference")
+            for _, name in ipairs(reference.names) do known[name] = true end
             for _, name in ipairs { %s } do
                 local library = require("ponder." .. name)
                 for key, value in pairs(type(library) == "table" and library or {}) do
@@ -134,24 +138,32 @@ describe("ponder doc", function()
     end)
 
     it("fits into 80 and 40 columns, except code and names", function()
-        local style = styles.of(1, { is_terminal = false })
-        for _, columns in ipairs { 80, 40 } do
-            for _, module in ipairs(modules) do
-                for _, entry in ipairs(module.entries) do
-                    local page = render.new(columns, style)
-                    page:comment(entry.text, 0)
-                    for _, typed in ipairs(entry.fields) do
-                        page:typed(typed, 6)
-                    end
-                    for _, line in ipairs(page.lines) do
-                        assert(text.width(line) <= columns or line:find("^    ")
-                            or not line:find("%S%s%S"), line)
+        local r = shell.ponder { "-e", [[
+            local render = require "ponder.report.doc.render"
+            local text = require "ponder.report.text"
+            local style = require("ponder.report.style").of(1)
+            local reference, count = render.read("reference"), 0
+            for _, columns in ipairs { 80, 40 } do
+                for _, line in ipairs(render.lines(reference.blocks, columns, style)) do
+                    count = count + 1
+                    if text.width(line) > columns and not line:find("^    ")
+                        and line:find("%S%s%S") then
+                        print(columns, line)
                     end
                 end
             end
-        end
+            assert(count > 20000, count)]] }
+        assert.same({ status = 0, out = "", err = "" }, r)
         for line in ponder("--columns", "40", "search.run"):gmatch("[^\n]+") do
             assert.is_true(#line <= 40, line)
+        end
+    end)
+
+    it("refuses flags that would do nothing", function()
+        for _, words in ipairs { { "--all", "search" }, { "--stubs", "/nonexistent", "search" },
+            { "--stubs", "/nonexistent", "--all" },
+            { "--stubs", "/nonexistent", "--columns", "50" } } do
+            assert.equal(2, shell.ponder({ "doc", table.unpack(words) }).status)
         end
     end)
 end)
@@ -525,4 +537,95 @@ describe("ponder doc --stubs", function()
         table.sort(wrong)
         assert.same({}, wrong)
     end)
+end)
+
+---------------------------------------------------------------------------------------------------
+
+describe("every function that a module returns", function()
+    -- A comment above it (of three dashes, if scripts require the module), or above its assignment
+    -- to the module's table; or a class has a field of its name.
+    it("has a description", function()
+        local names = {}
+        for name in pairs(PUBLIC) do
+            names[#names + 1] = ("[%q] = true"):format(
+                "lua/ponder/" .. name:gsub("%.", "/") .. ".lua")
+        end
+        local public = ("local PUBLIC = { %s }\n"):format(table.concat(names, ", "))
+        local r = shell.ponder { "-e", public .. [[
+            local files, fields, count = {}, { all = true, any = true }, 0 -- in a table: eval.score
+            for _, name in ipairs(require("ponder.core.host").embedded_names()) do
+                local path = name:match("^lua/.*%.lua$")
+                if path then
+                    local file <close> = assert(io.open(path))
+                    files[path] = "\n" .. file:read("a")
+                    for f in files[path]:gmatch("\n%-%-%-@field ([%w_]+)%?? %(?fun%f[%W]") do
+                        fields[f] = true
+                    end
+                end
+            end
+            local function check(module, name, f)
+                local info = debug.getinfo(f, "S")
+                local path = "lua/" .. info.source:match("^@?(.*)$")
+                if not files[path] then
+                    return -- it is in C
+                end
+                count = count + 1
+                local above, at = nil, 1
+                for line in files[path]:gmatch("\n([^\n]*)") do
+                    above, at = at < info.linedefined and line or above, at + 1
+                end
+                local dashes = PUBLIC[module] and "%-%-%-" or "%-%-"
+                local assigned = "\n%-%-%-[^\n]*\n[%w_]+%." .. name .. " = "
+                if not (above:find("^%s*" .. dashes) or fields[name]
+                    or files[module]:find(assigned)) then
+                    print(("%s: %s (%s:%d)"):format(module, name, path, info.linedefined))
+                end
+            end
+            for path in pairs(files) do
+                local library = require(path:match("^lua/(.*)%.lua$"):gsub("/", "."))
+                for name, value in pairs(type(library) == "table" and library
+                    or { ["return"] = library }) do
+                    if type(value) == "function" then
+                        check(path, name, value)
+                    end
+                end
+            end
+            assert(count > 800, count)]] }
+        assert.same({ status = 0, out = "", err = "" }, r)
+    end)
+end)
+
+-- The module that a file of lua/ponder/meta describes, the name that it returns, and its text.
+local function stub(path)
+    local text = "\n" .. shell.read(path)
+    local name = path:match "([%w_]+)%.lua$"
+    for _, module in ipairs { "ponder.core." .. name, "ponder." .. name } do
+        local ok, library = pcall(require, module)
+        if ok then
+            return library, text:match "\nreturn ([%a_][%w_]*)\n$", text
+        end
+    end
+end
+
+describe("every C module with a stub", function()
+    for _, path in ipairs(shell.lines(shell.output "ls lua/ponder/meta/*.lua")) do
+        it("is described in full, and nothing else is: " .. path, function()
+            local library, name, text = stub(path)
+            if library == nil then
+                return -- for the executable alone
+            end
+            assert.is_truthy(name, path .. " must end with `return NAME`")
+            local stubs = {}
+            for above, key in text:gmatch("([^\n]*)\nfunction " .. name .. "%.([%w_]+)") do
+                assert.matches("^%-%-%-", above, key)
+                assert.equal("function", type(library[key]), key .. " is not there")
+                stubs[key] = true
+            end
+            for key, value in pairs(library) do
+                if type(value) == "function" then
+                    assert.is_true(stubs[key], ("%s.%s has no stub"):format(name, key))
+                end
+            end
+        end)
+    end
 end)

@@ -39,8 +39,9 @@ local concat, insert, move = table.concat, table.insert, table.move
 local getmetatable = getmetatable
 local stderr = io.stderr
 
--- The commands: the embedded modules ponder.cli.NAME, sorted.
-local function command_names()
+---The commands: the embedded modules ponder.cli.NAME, sorted.
+---@return string[]
+function cli.names()
     local names = {}
     for _, file in ipairs(host.embedded_names()) do
         names[#names + 1] = file:match("^lua/ponder/cli/(%w+)%.lua$")
@@ -80,25 +81,11 @@ function cli.command(fields, list)
     return fields
 end
 
----What is known of a command.
+---The options of a command in the sections of its --help.
 ---@param name string
----@return {name: string, summary: string, about: string, rules: table<string, ArgumentRule>,
----  sections: table[], words: string[], files: boolean}? described nil: there is none
-function cli.described(name)
-    local command = is_command(name) and require("ponder.cli." .. name)
-    return command and { name = name, summary = command.summary, about = command.about,
-        rules = command.rules or {}, sections = sections_of(name, command),
-        words = command.words or {}, files = command.files or false } or nil
-end
-
----All commands, by name.
----@return table[] commands as of `described`
-function cli.commands()
-    local list = {}
-    for i, name in ipairs(command_names()) do
-        list[i] = cli.described(name)
-    end
-    return list
+---@return {title: string?, names: string[]}[]
+function cli.sections(name)
+    return sections_of(name, require("ponder.cli." .. name))
 end
 
 local TITLE = "ponder %s: search policies and reasoning strategies in Lua, run against language "
@@ -519,7 +506,7 @@ end
 ---@param word string
 ---@return string?
 function cli.nearest_command(word)
-    return options.nearest(word, command_names())
+    return options.nearest(word, cli.names())
 end
 
 return cli

@@ -1,13 +1,12 @@
---- `ponder completion bash|zsh|fish`: completion of command lines, from the tables of --help. The
---- script asks `ponder completion SHELL -- WORD...` what may replace the last word; status 0 says
---- that a file may, too.
+--- `ponder completion bash|zsh|fish`: completion of command lines, from the tables of --help, which
+--- scripts/reference/main.lua collects when ponder is built. The script asks `ponder completion
+--- SHELL -- WORD...` what may replace the last word; status 0 says that a file may, too.
 
-local args = require "ponder.args"
-local cli = require "ponder.cli"
 local kept = require "ponder.log.kept"
 local model_name = require "ponder.model.name"
 local options = require "ponder.options"
 local prices = require "ponder.model.prices"
+local render = require "ponder.report.doc.render"
 
 local completion = { words = { "bash", "fish", "zsh" } }
 
@@ -84,7 +83,7 @@ end
 -- What may replace a word
 
 -- Options whose values are models, and commands whose operands are runs.
-local MODELS = { model = true, allow_model = true }
+local MODELS = { ["--model"] = true, ["--allow-model"] = true }
 local RUNS = { show = true, resume = true, replay = true, fork = true, diff = true, export = true,
     view = true }
 
@@ -98,67 +97,42 @@ local function models()
     return found
 end
 
-local function roles(command)
-    local ok, library = pcall(require, "ponder.strategy." .. command)
-    local words = {}
-    for i, role in ipairs(ok and library.roles and library.roles() or {}) do
-        words[i] = role .. "="
-    end
-    return words
-end
-
-local function flags_of(command)
-    local list = { { "--help", "show help" } }
-    for name, rule in pairs(command.rules) do
-        list[#list + 1] = { args.flag(name), rule.help or "" }
-    end
-    return list
-end
-
-local function operands_of(name, command)
-    local list = table.move(command.words, 1, #command.words, 1, {})
-    for _, run in ipairs(RUNS[name] and kept.list() or {}) do
-        list[#list + 1] = run.name
-    end
-    for _, other in ipairs(name == "help" and cli.commands() or {}) do
-        list[#list + 1] = { other.name, other.summary }
-    end
-    if name == "doc" then
-        list = require("ponder.cli.doc").names()
-    end
-    return list, command.files
-end
-
-local function command_names()
-    local list = { { "--help", "show help" }, { "--version", "print the version" } }
-    for _, command in ipairs(cli.commands()) do
-        list[#list + 1] = { command.name, command.summary }
-    end
-    return list, true
-end
-
 -- What may replace the last word, as words or {word, about}; whether a file may; and what comes
 -- before each.
 local function offers(words)
     local last, before = words[#words], words[#words - 1]
-    local command = before and cli.described(words[1])
-    if not before then
-        return command_names()
+    local commands = render.read("completion")
+    local command = before and commands[words[1]]
+    local list = {}
+    if not before or words[1] == "help" then
+        for name, other in pairs(commands) do
+            list[#list + 1] = { name, other.summary }
+        end
+        if not before then
+            table.move({ { "--help", "show help" }, { "--version", "print the version" } }, 1, 2,
+                #list + 1, list)
+            return list, true
+        end
     elseif not command then
         return {}, true -- the arguments of a script
     end
     local flag = last:match "^(%-%-[^=]+)=" or before
-    for name, rule in pairs(command.rules) do
-        if rule.value and rule.implied == nil and args.flag(name) == flag then
-            local values = rule.enum or MODELS[name] and models()
-                or name == "models" and roles(words[1]) or {}
-            return values, rule.files, flag ~= before and flag .. "=" or ""
+    local known = command.flags[flag]
+    if known and known.needs_value then
+        local values = known.values or MODELS[flag] and models() or {}
+        return values, known.files, flag ~= before and flag .. "=" or ""
+    elseif last:sub(1, 1) == "-" then
+        list = { { "--help", "show help" } }
+        for name, other in pairs(command.flags) do
+            list[#list + 1] = { name, other.about }
         end
+        return list
     end
-    if last:sub(1, 1) == "-" then
-        return flags_of(command)
+    table.move(command.words, 1, #command.words, #list + 1, list)
+    for _, run in ipairs(RUNS[words[1]] and kept.list() or {}) do
+        list[#list + 1] = run.name
     end
-    return operands_of(words[1], command)
+    return list, command.files
 end
 
 local function answer(shell, words)

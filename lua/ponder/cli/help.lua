@@ -1,11 +1,9 @@
 --- `ponder help [COMMAND|TOPIC]`: the --help of a command, or a topic.
 
 local args = require "ponder.args"
-local builtin = require "ponder.builtin"
 local cli = require "ponder.cli"
 local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
-local styles = require "ponder.report.style"
 
 -- In reading order. Each is a file in ponder/report/help.
 local TOPICS = {
@@ -41,17 +39,6 @@ Shows the --help of a command, or one of these topics:
 
 ponder doc is the reference of the library.]]
 
-local function show_topic(name)
-    local style = styles.of(1)
-    local page = render.new((style:size()), style)
-    local text = {}
-    for line in builtin.file("ponder/report/help/" .. name .. ".txt"):gmatch("([^\n]*)\n") do
-        text[#text + 1] = line
-    end
-    page:comment(text, 0)
-    print(table.concat(page.lines, "\n"))
-end
-
 ---See ponder.cli.
 function help.run(_, operands)
     if not operands[1] then
@@ -68,7 +55,8 @@ function help.run(_, operands)
     if usage then
         print(usage)
     else
-        show_topic(name)
+        local reference = render.read("reference")
+        render.print(reference, reference.topics[name])
     end
     return 0
 end

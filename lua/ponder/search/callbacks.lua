@@ -282,8 +282,9 @@ function callbacks.new(core, opts)
     end
     return { callbacks = functions, wants_node = wants, deadline = opts.deadline }
 end
-
+---Whether a callback, a function or what can be called, has a parameter at this position.
 callbacks.has_parameter = has_parameter
+---Whether a callback returned nil and a message.
 callbacks.has_failed = has_failed
 
 return callbacks

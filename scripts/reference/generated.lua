@@ -2,7 +2,7 @@
 --- tables, as the flags of `ponder tot` are; what `machine.class` gives each machine; and what a
 --- module exports from others, such as `stats.wilson` from ponder.stats.proportions.
 
-local comments = require "ponder.report.doc.comments"
+local comments = require "comments"
 local options = require "ponder.options"
 local strategy = require "ponder.strategy"
 
@@ -82,7 +82,7 @@ local function add_machines(by_name)
 end
 
 ---Adds `new` and its options to the modules of the strategies and machines.
----@param modules table[] of ponder.report.doc.comments
+---@param modules table[] of comments.read
 function generated.strategies(modules)
     local by_name = {}
     for _, module in ipairs(modules) do
@@ -138,7 +138,7 @@ local function renamed(entry, module, name)
 end
 
 ---Adds the exports to the modules with these names.
----@param modules table[] of ponder.report.doc.comments
+---@param modules table[] of comments.read
 ---@param names string[]
 function generated.exports(modules, names)
     local entries = by_function(modules)

@@ -1,27 +1,24 @@
---- Parses the doc comments of ponder's modules, for `ponder doc` and its stubs.
----
---- The executable embeds them as one text (`doc/comments.txt`, made by the Makefile): for each file
---- a line `\1PATH`, each comment of three dashes with the line of code below it, and the module's
---- `return`. The annotations are those of lua-language-server.
+--- Parses the doc comments of ponder's modules: each comment of three dashes with the line of code
+--- below it, and the module's `return`. The annotations are those of lua-language-server.
 
 local comments = {}
 
----@class ponder.report.doc.Typed a parameter, result or field
+---@class reference.Typed a parameter, result or field
 ---@field name string?
 ---@field type string
 ---@field optional boolean it may be nil
 ---@field text string[] lines
 
----@class ponder.report.doc.Entry
+---@class reference.Entry
 ---@field kind "module"|"function"|"class"|"alias"|"value"
 ---@field module string such as "ponder.search"
 ---@field name string such as "search", "search.run", "Tree:to_table", "SearchNode"
 ---@field lines string[] the comment without its dashes
 ---@field code string the line below it
 ---@field text string[] the lines before the first tag
----@field params ponder.report.doc.Typed[]
----@field returns ponder.report.doc.Typed[]
----@field fields ponder.report.doc.Typed[]
+---@field params reference.Typed[]
+---@field returns reference.Typed[]
+---@field fields reference.Typed[]
 ---@field parents string[] of a class
 ---@field see string[]
 ---@field is_private boolean?
@@ -195,7 +192,7 @@ local function exports(last)
 end
 
 ---The names of a function's parameters: "a, b".
----@param entry ponder.report.doc.Entry
+---@param entry reference.Entry
 ---@return string
 function comments.parameters(entry)
     local names = {}
@@ -240,13 +237,17 @@ local function name_entry(entry, last, classes)
 end
 
 -- Parses the comments of one file.
-local function read_file(path, text, classes)
-    local module = text:match("^%-%-%-@meta ([%w_.]+)")
-        or path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
-    local entries, lines, last = {}, {}, text:match(".*\n(return [^\n]*)") or ""
-    local header
-    for line in text:gmatch("(.-)\n") do
-        local comment = line:match("^%-%-%- ?(.*)$")
+local function read_file(path, classes)
+    local entries, lines, header, last, meta = {}, {}, nil, "", nil
+    local all = {}
+    for line in io.lines(path) do
+        all[#all + 1] = line
+        meta = meta or line:match("^%-%-%-@meta ([%w_.]+)")
+        last = line:find("^return ") and line or last
+    end
+    local module = meta or path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
+    for _, line in ipairs(all) do
+        local comment = not line:find("^%-%-%-%-") and line:match("^%-%-%- ?(.*)$")
         if comment and not line:find("^%-%-%-@meta") then
             lines[#lines + 1] = comment
         elseif lines[1] then
@@ -261,8 +262,8 @@ local function read_file(path, text, classes)
             lines = {}
         end
     end
-    return { module = module, name = short(module), path = path, header = header,
-        entries = entries, variable = (exports(last)), last = last }
+    return { module = module, name = short(module), header = header, entries = entries,
+        variable = (exports(last)) }
 end
 
 ---Adds a generated comment to a module.
@@ -278,23 +279,17 @@ function comments.add(module, lines, code, classes)
 end
 
 ---Parses the comments of all modules.
----@param text string of doc/comments.txt
----@return {module: string, name: string, path: string, header: ponder.report.doc.Entry?,
----  entries: ponder.report.doc.Entry[], variable: string?, last: string}[] modules in order of path
-function comments.read(text)
+---@param paths string[] of their files, relative to the checkout
+---@return {module: string, name: string, header: reference.Entry?,
+---  entries: reference.Entry[], variable: string?}[] modules in order of path
+function comments.read(paths)
     local modules, classes = {}, {}
-    local from = 1
-    while true do
-        local first, last, path = text:find("\1([^\n]+)\n", from)
-        if not first then
-            return modules
-        end
-        local next_file = text:find("\1", last, true) or #text + 1
+    for i, path in ipairs(paths) do
         local prefix = path:match("^lua/ponder/(%w+)") or ""
         classes[prefix] = classes[prefix] or {} -- methods may be in another file of the directory
-        modules[#modules + 1] = read_file(path, text:sub(last + 1, next_file - 1), classes[prefix])
-        from = next_file
+        modules[i] = read_file(path, classes[prefix])
     end
+    return modules
 end
 
 return comments

@@ -1,11 +1,6 @@
---- Writes stubs for lua-language-server: each module's comments, and its functions without bodies.
+--- Makes stubs for lua-language-server: each module's comments, and its functions without bodies.
 
-local comments = require "ponder.report.doc.comments"
-local host = require "ponder.core.host"
-local json = require "ponder.json"
-local private = require "ponder.core.private"
-
-local stubs = {}
+local comments = require "comments"
 
 -- Declares a function that has no `function OWNER.NAME` line in the code.
 local function declaration(entry, variable)
@@ -58,37 +53,13 @@ local function text_of(module)
     return table.concat(out, "\n") .. "\n"
 end
 
----Writes the stubs of all modules, and a `.luarc.json` that names their directory.
----@param modules table[] of ponder.report.doc.comments
----@param directory string created if it is missing
----@return integer? count of files
----@return string? message
-function stubs.write(modules, directory)
-    local count = 0
-    local function write(name, text)
-        local path = directory .. "/" .. name
-        local ok, message = private.make_directory(path:match("^(.*)/"))
-        local file
-        if ok then
-            file, message = io.open(path, "w")
-        end
-        if not file then
-            return nil, message
-        end
-        count = count + 1
-        return file:write(text) and file:close()
-    end
+---The stubs of all modules.
+---@param modules table[] of comments.read
+---@return table<string, string> text by path: "ponder/search.lua"
+return function(modules)
+    local stubs = {}
     for _, module in ipairs(modules) do
-        local ok, message = write(module.module:gsub("%.", "/") .. ".lua", text_of(module))
-        if not ok then
-            return nil, message
-        end
+        stubs[module.module:gsub("%.", "/") .. ".lua"] = text_of(module)
     end
-    local ok, message = write(".luarc.json", json.encode({
-        ["runtime.version"] = "Lua 5.4", ["workspace.checkThirdParty"] = false,
-        ["workspace.library"] = { host.absolute(directory) or directory },
-    }, { indent = 2 }) .. "\n")
-    return ok and count or nil, message
+    return stubs
 end
-
-return stubs
