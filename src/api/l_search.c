@@ -13,10 +13,10 @@
 #include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
-    "expand",       "evaluate",    "is_terminal", "simulate",   "cost",    "key",      "stop",
-    "evaluate_all", "prior",       "spent",       "own",        "reflect", "expanded", "scored",
-    "pruned",       "now",         "refuse",      "add_fields", "order",   "made",     "children",
-    "turn",         "begin_round", "end_round",   "select",     "back_up"};
+    "expand",       "evaluate",  "is_terminal", "simulate", "cost",    "key",      "stop",
+    "evaluate_all", "prior",     "spent",       "own",      "reflect", "expanded", "scored",
+    "pruned",       "refuse",    "add_fields",  "order",    "made",    "children", "turn",
+    "begin_round",  "end_round", "select",      "back_up"};
 
 Core *core_check(lua_State *L)
 {
@@ -212,7 +212,7 @@ static int core_new(lua_State *L)
     return 1;
 }
 
-/* core:begin{callbacks = {name = function}, wants_node = {name = boolean}, deadline}. */
+/* core:begin{callbacks = {name = function}, wants_node = {name = boolean}}. */
 static int core_begin(lua_State *L)
 {
     Core *core = core_check(L);
@@ -232,8 +232,6 @@ static int core_begin(lua_State *L)
         lua_settop(L, 5);
     }
     lua_setiuservalue(L, 1, CORE_CALLBACKS);
-    lua_getfield(L, 2, "deadline");
-    core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
     core->stopped_before = task_stop_reason() != STOP_NONE;
     core->started = true;
     return 0;

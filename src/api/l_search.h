@@ -41,7 +41,6 @@ typedef enum Callback {
     CALL_EXPANDED,     /* events: (id, number of children) */
     CALL_SCORED,       /* (id) */
     CALL_PRUNED,       /* (ids) */
-    CALL_NOW,          /* the clock; what follows never waits */
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_ORDER,        /* (ticket): the concurrent driver waits, see search_program.c */
@@ -77,7 +76,6 @@ typedef struct Core {
     bool running;        /* core:run: nothing else may change the tree */
     bool is_beta;        /* scores must be from 0 to 1 */
     bool repeats;        /* a policy in Lua may expand a node again */
-    double deadline;     /* by the caller's clock, in seconds; infinity if there is none */
     bool stopped_before; /* by a Ctrl-C that the script has caught */
 } Core;
 

@@ -132,17 +132,6 @@ static inline bool has_failed(lua_State *L)
     return lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING;
 }
 
-static bool is_late(lua_State *L, const Core *core)
-{
-    if (isinf(core->deadline))
-        return false;
-    lua_rawgeti(L, CALLBACKS, CALL_NOW + 1);
-    lua_call(L, 0, 1);
-    double now = lua_tonumber(L, -1);
-    lua_pop(L, 1);
-    return now >= core->deadline;
-}
-
 static void set_score(Search *s, uint32_t id, double x)
 {
     if (s->policy->score != NULL)
@@ -315,10 +304,6 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 goto paused;
             if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
                 task_stop_raise(L); /* even if a callback has caught its error */
-            if (!returned && p->runs_all && is_late(L, core)) {
-                search_end(s, OUTCOME_MAX_DURATION);
-                break;
-            }
             AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
             program_take_list(L, s, p, t);
             p->step = STEP_ORDER;

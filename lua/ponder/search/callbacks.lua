@@ -213,7 +213,6 @@ function callbacks.new(core, opts)
         "key" })
     local hook = opts.hook
     functions.evaluate = functions.evaluate or opts.heuristic
-    functions.now = task.now
     function functions.refuse(...)
         callbacks.refuse(core, opts, ...)
     end
@@ -280,7 +279,17 @@ function callbacks.new(core, opts)
     for name, position in pairs(NODE_PARAMETER) do
         wants[name] = has_parameter(functions[name], position)
     end
-    return { callbacks = functions, wants_node = wants, deadline = opts.deadline }
+    if opts.deadline and opts.concurrency == 1 then -- else the driver looks at the clock
+        local expand = functions.expand
+        function functions.expand(...)
+            if task.now() < opts.deadline then
+                return expand(...)
+            end
+            core:finish "max_duration"
+            return {}
+        end
+    end
+    return { callbacks = functions, wants_node = wants }
 end
 ---Whether a callback, a function or what can be called, has a parameter at this position.
 callbacks.has_parameter = has_parameter

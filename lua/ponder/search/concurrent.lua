@@ -154,7 +154,7 @@ end
 function waits.turn(self, ticket)
     self:release(ticket)
     wait_for(ticket, function() return self.core:outcome() or self:is_in_turn(ticket) end)
-    ticket.is_late = true
+    ticket.in_turn = true
     return true
 end
 
@@ -163,7 +163,7 @@ function Driver:work(ticket)
         local core = self.core
         local failure = self:run(core.work, ticket.program)
         failure = ticket.failure or failure
-        if failure and not ticket.is_late then
+        if failure and not ticket.in_turn then
             waits.turn(self, ticket)
             if core:outcome() then
                 return
