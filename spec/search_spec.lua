@@ -97,9 +97,10 @@ describe("search.run", function()
         end
     end)
 
-    it("gives the same tree, with the same events, for every concurrency", function()
-        local started = 0
-        for seed = 1, 300 do
+    -- Some callbacks fail where `fails`.
+    local function check_every_concurrency(fails, seeds)
+        local started, failed = 0, 0
+        for seed = 1, seeds do
             local function run(concurrency)
                 local opts, events = problem(seed), {}
                 opts.concurrency = concurrency
@@ -111,20 +112,27 @@ describe("search.run", function()
                     end
                     events[#events + 1] = json.encode(event)
                 end
-                for _, name in ipairs(CALLBACKS) do
+                for i, name in ipairs(CALLBACKS) do
                     local callback = opts[name]
-                    opts[name] = callback and function(...)
+                    opts[name] = callback and function(first, ...)
                         started = started + 1
                         task.sleep(hash(started, seed, 4) / 1000)
-                        return callback(...)
+                        local about = type(first) == "table" and (first.id or first[1]) or first
+                        if fails and hash(about, seed + i, 30) == 0 then
+                            return nil, name .. " failed"
+                        end
+                        return callback(first, ...)
                     end
                 end
                 local now = 0
-                local result = task.run_with({
+                local result, message, _, partial = task.run_with({
                     clock = function() return now end,
                     wait = function(seconds) now = now + seconds end,
                 }, search.run, opts)
-                return summary(result), table.concat(events, "\n")
+                failed = failed + (result and 0 or 1)
+                return result and summary(result)
+                    or ("%s, %d nodes"):format(message, #partial.tree.nodes),
+                    table.concat(events, "\n")
             end
             local tree, events = run(1)
             for _, concurrency in ipairs { 2, 8, 64 } do
@@ -134,6 +142,15 @@ describe("search.run", function()
                 assert.equal(events, other_events, title)
             end
         end
+        return failed
+    end
+
+    it("gives the same tree, with the same events, for every concurrency", function()
+        assert.equal(0, check_every_concurrency(false, 300))
+    end)
+
+    it("fails in the same way, after the same events, for every concurrency", function()
+        assert.is_true(check_every_concurrency(true, 300) > 300)
     end)
 
     it("runs concurrently what may be: levels, beams, and the children of a node", function()
@@ -407,6 +424,17 @@ describe("a failing callback", function()
             assert.matches("search_spec.lua", where.traceback)
         end
         assert.is_nil(search.raised_by "text")
+    end)
+
+    it("that is stop counts at a terminal node of astar, too", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            local ok, message = pcall(task.run, search.run, { initial_state = 0, search = "astar",
+                concurrency = concurrency, expand = function(s) return { s + 1 } end,
+                is_terminal = function(s) return s == 2 end,
+                stop = function(node) return node.terminal and error "boom" end })
+            assert.is_false(ok)
+            assert.matches("stop raised for node 2 at depth 2: .*boom", message)
+        end
     end)
 
     it("that raises cancels its siblings", function()

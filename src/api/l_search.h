@@ -63,9 +63,10 @@ typedef struct Program {
     bool asked_stop;
     int64_t told; /* ask and tell: tickets below it have their answers; -1: expand is asked */
     uint32_t ticket;
-    uint32_t child; /* the new node that is scored */
-    uint32_t node;  /* that the callback is about */
-    uint32_t chunk; /* whose states are at CHUNK of the stack */
+    uint32_t child;  /* the new node that is scored */
+    uint32_t failed; /* a child whose callback failed ahead of the ticket's turn */
+    uint32_t node;   /* that the callback is about */
+    uint32_t chunk;  /* whose states are at CHUNK of the stack */
 } Program;
 
 typedef struct Core {

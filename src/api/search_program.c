@@ -280,10 +280,9 @@ static int advance(lua_State *L, int status, lua_KContext context)
 
         case STEP_TICKET: p->step = begin_ticket(core, t); break;
         case STEP_STOP:
-            if (p->ticket == s->turn && asks[CALL_STOP] && !t->scores &&
-                (returned || !p->asked_stop)) {
-                p->asked_stop = true;
+            if (p->ticket == s->turn && asks[CALL_STOP] && !t->scores && !p->asked_stop) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
+                p->asked_stop = true;
                 if (lua_toboolean(L, RESULT))
                     search_end(s, OUTCOME_STOP);
             }
@@ -381,6 +380,11 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_PRIOR;
             break;
         case STEP_CHILD:
+            if (p->ahead && (p->child == p->failed ||
+                             (p->child < t->end && !search_node(s, p->child)->scored))) {
+                p->step = STEP_END; /* nodes before a failed one may be unscored: it cancels all */
+                break;
+            }
             if (p->child >= t->end) {
                 p->step = p->ahead ? STEP_STOP_LAST : STEP_PRIOR;
                 break;
@@ -531,6 +535,7 @@ int core_new_program(lua_State *L)
     *p = (Program){.step = child >= 0 ? STEP_CHILD : STEP_TICKET,
                    .until = child >= 0 ? STEP_SCORED : STEP_END,
                    .told = -1,
+                   .failed = SEARCH_NO_NODE,
                    .ticket = (uint32_t)ticket,
                    .child = (uint32_t)child,
                    .calling = CALL_NONE};
@@ -552,21 +557,21 @@ int core_work(lua_State *L)
     return start(L, p, (Step)p->step, (Step)p->until);
 }
 
-/* core:settle(program[, child]) -> the same, in its turn, of a ticket that failed ahead of it: only
- * its stop is asked; with `child`, whose callback failed, the nodes before it count. */
+/* core:settle(program[, child]) -> the same, in its turn, of a ticket whose work failed ahead of
+ * it, that of `child` if it was about one: its stop, and the events of what came before. */
 int core_settle(lua_State *L)
 {
     Core *core = core_check_started(L);
     Program *p = check_program(L, core);
-    SearchTicket *t = &core->search.tickets.items[p->ticket];
-    lua_Integer child = luaL_optinteger(L, 3, -1);
-    if (child >= t->first && child < t->end) {
-        t->end = (uint32_t)child;
-        t->full = false;
-    }
+    const SearchTicket *t = &core->search.tickets.items[p->ticket];
+    Step until = STEP_EXPANDED;
+    if (p->step == STEP_STOP || t->node == SEARCH_NO_NODE)
+        until = STEP_TICKET; /* nothing to run */
+    if (p->step >= STEP_SCORE_ALL)
+        until = STEP_END;
+    p->failed = p->step == STEP_PRIOR       ? t->end
+                : p->step == STEP_SCORE_ALL ? core_first_to_score(&core->search, t)
+                                            : (uint32_t)luaL_optinteger(L, 3, SEARCH_NO_NODE);
     begin_turn(&core->search, p, t);
-    return start(L, p, (Step)p->step,
-                 child >= 0                  ? STEP_END
-                 : t->node == SEARCH_NO_NODE ? STEP_TICKET
-                                             : STEP_EXPANDED);
+    return start(L, p, (Step)p->step, until);
 }

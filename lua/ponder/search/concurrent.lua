@@ -93,13 +93,17 @@ function Driver:start(holder, f)
     end)
 end
 
--- Of several children that fail the first counts.
+-- Whether a child of the ticket before this one has failed: of several the first counts.
+local function is_in_vain(ticket, child)
+    return ticket.failure and ticket.failure.child < child
+end
+
 function Driver:score_child(ticket, child)
     local holder = {}
     self:start(holder, function()
-        local program = not self.core:outcome() and self.core:program(ticket.index, child)
-        local failure = program and self:run(self.core.work, program)
-        if failure and not (ticket.failure and ticket.failure.child < child) then
+        local failure = not self.core:outcome() and not is_in_vain(ticket, child)
+            and self:run(self.core.work, self.core:program(ticket.index, child))
+        if failure and not is_in_vain(ticket, child) then
             ticket.failure, failure.child = failure, child
         end
         self:release(holder)
