@@ -103,7 +103,7 @@ $B/doc/made: $B/first $(wildcard scripts/reference/*.lua lua/ponder/report/help/
 
 # The embedded files, and a table of them (struct EmbeddedFile in src/host.c).
 $B/embedded.S: $B/doc/made
-$B/%.S: $B/%.list $(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED)) Makefile
+$B/first.S $B/embedded.S: $B/%.S: $B/%.list $(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED)) Makefile
 	@awk 'BEGIN { print ".section .rodata" } \
 	    { file = $$0; if (file ~ /[.]lua$$/) sub(/^lua/, "$B/compiled/lua", file); \
 	      sub(/^doc/, "$B/doc", file); \

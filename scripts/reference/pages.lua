@@ -10,7 +10,7 @@ local comments = require "comments"
 local generated = require "generated"
 local json = require "ponder.json"
 local options = require "ponder.options"
-local terminal = require "ponder.core.terminal"
+local text = require "ponder.report.text"
 
 local pages = {}
 
@@ -76,7 +76,7 @@ function Page:table(rows, indent)
     local block, narrow, merged = { rows = {}, width = 0 }, new_page(), {}
     for i, row in ipairs(rows) do
         block.rows[i] = (" "):rep(indent) .. row
-        block.width = math.max(block.width, terminal.width(row) + indent)
+        block.width = math.max(block.width, text.width(row) + indent)
         local cells = cells_of(row)
         local is_head = i == 1 and rows[2] and rows[2]:find(RULE)
         if not is_head and not row:find(RULE) then
