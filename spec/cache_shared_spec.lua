@@ -4,6 +4,7 @@ local cache = require "ponder.model.cache"
 local model = require "ponder.model"
 local redis_server = require "redis_server"
 local shell = require "shell"
+local store = require "ponder.core.store"
 local task = require "ponder.task"
 
 local HELLO = { { role = "user", content = "Hello" } }
@@ -172,4 +173,27 @@ it("--cache takes the URL of a Redis", function()
     assert.equal("true\n", ponder("run --log b.db --cache " .. server.url .. " p.lua"))
     server:kill()
     assert.equal("true\n", ponder "replay b.db")
+end)
+
+it("a script that opens it has the tape of one that does not, since a replay opens none", function()
+    local server <close> = redis_server.start()
+    local dir <close> = shell.directory { ["m.lua"] = "return function() return 'yes' end" }
+    local function tape_of(opening)
+        dir:write("p.lua", opening .. [[
+            require("ponder.task").sleep(0.01)
+            local m = require "ponder.model".open "script:m.lua"
+            print(m:complete "Hello")]])
+        local log = ("%s/%d.db"):format(dir.path, #opening)
+        assert.equal("yes\n", shell.ponder({ "run", "--log", log, "p.lua" },
+            { cwd = dir.path }).out)
+        assert.equal("yes\n", shell.ponder({ "replay", log }, { cwd = dir.path }).out)
+        local db <close>, list = assert(store.open(log, { mode = "read" })), {}
+        for round, kind in db:rows "SELECT round, kind FROM tape ORDER BY seq" do
+            list[#list + 1] = ("%d %s"):format(round, kind)
+        end
+        return list
+    end
+    local without = tape_of ""
+    assert.equal(2, #without)
+    assert.same(without, tape_of(('require("ponder.model.cache").open "%s"\n'):format(server.url)))
 end)
