@@ -118,31 +118,11 @@ local function report_samples(self, list)
     self.drawn = list
 end
 
--- Called by an ensemble within the run; see attempt.perform.
-local function on_samples(self, list, chosen, calls)
-    self.ensemble = { list = list, chosen = chosen, calls = calls }
-end
-
 -- A seed that depends only on the job.
 local function seed_of(evaluation_seed, job)
     local text_of_job = ("%d\n%s\n%s\n%d"):format(evaluation_seed, job.policy.name, job.item.id,
         job.epoch)
     return math.tointeger(tonumber(store.sha256(text_of_job):sub(1, 13), 16))
-end
-
--- Counts what is asked, and the time until the replies: by the clock of the log, whose readings a
--- resumed or replayed run gets again.
-local function new_account()
-    local account = budgets.new {}
-    account.clock = task.now
-    return account
-end
-
--- The figures of such an account.
-local function figures_of(account)
-    local figures = options.pick(account:account(), budgets.FIGURES)
-    figures.samples = account.samples
-    return figures
 end
 
 local function new_run(job, limits)
@@ -155,8 +135,13 @@ local function new_run(job, limits)
         timeout_ms = timeout_ms }, budget)
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, report_samples
-    run.on_samples = on_samples
-    run.asked, run.place = new_account(), samples.new(id, job.epoch, limits.call_seed)
+    function run.on_samples(self, list, chosen, calls) -- called by an ensemble within the run
+        self.ensemble = { list = list, chosen = chosen, calls = calls }
+    end
+    -- Counts what is asked, and the time until the replies: by the clock of the log, whose readings
+    -- a resumed or replayed run gets again.
+    run.asked, run.place = budgets.new {}, samples.new(id, job.epoch, limits.call_seed)
+    run.asked.clock = task.now
     job.run = run
     return run
 end
@@ -165,15 +150,6 @@ end
 -- Running
 
 local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
-
-local function act(run, evaluation, policy, item)
-    run.started = task.now()
-    run.question = evaluation.question(item)
-    local _ <close> = setmetatable({}, { __close = function()
-        run.ended = task.now()
-    end })
-    return samples.within(run.place, budgets.asking, run.asked, policy.act, item, run)
-end
 
 ---@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
 ---@field question any
@@ -189,42 +165,44 @@ end
 ---@field skipped boolean? not measured, because a budget around it was spent before its start or
 ---  refused one of its calls; no other field but `spent` is set
 
--- The answer; or a partial answer and {message=, code=, stopped=}.
-local function answer_of(run, evaluation, job)
-    local answer, message, code, partial = run:call(act, run, evaluation, job.policy, job.item)
-    if answer == "" then
-        answer = nil
-    end
-    if answer ~= nil or message == nil then
-        return answer
-    end
-    local failure = { message = text.of(message), code = text.of(code or "ERROR"),
-        stopped = OUT_OF_BUDGET[code] }
-    if failure.stopped then
-        answer = type(partial) == "table" and partial.answer or nil
-        return answer ~= nil and answer or run.reported, failure
-    end
-    return nil, failure
-end
-
 ---Runs a policy on an item.
 ---@param evaluation {question: fun(item: ponder.eval.Item): any}
 ---@param job ponder.eval.Job
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?}
 ---@return ponder.eval.Performed
 function attempt.perform(evaluation, job, limits)
-    local run = new_run(job, limits)
-    local answer, failure = answer_of(run, evaluation, job)
+    local run, item, failure = new_run(job, limits), job.item, nil
+    local answer, message, code, partial = run:call(function()
+        run.started = task.now()
+        run.question = evaluation.question(item)
+        local _ <close> = setmetatable({}, { __close = function()
+            run.ended = task.now()
+        end })
+        return samples.within(run.place, budgets.asking, run.asked, job.policy.act, item, run)
+    end)
+    local spent = options.pick(run:spent(), budgets.FIGURES)
     if run.budget.cut then
-        return { skipped = true, spent = options.pick(run:spent(), budgets.FIGURES) }
+        return { skipped = true, spent = spent }
     end
-    local asked, ensemble = figures_of(run.asked), run.ensemble
+    if answer == "" then
+        answer = nil
+    end
+    if answer == nil and message ~= nil then
+        failure = { message = text.of(message), code = text.of(code or "ERROR"),
+            stopped = OUT_OF_BUDGET[code] }
+        if failure.stopped then
+            answer = type(partial) == "table" and partial.answer or nil
+            answer = answer == nil and run.reported or answer
+        end
+    end
+    local asked, ensemble = options.pick(run.asked:account(), budgets.FIGURES), run.ensemble
+    asked.samples = run.asked.samples
     -- The policy returned the ensemble's choice and made no other calls.
     if ensemble and ensemble.chosen == answer and ensemble.calls == asked.calls then
         run.drawn = run.drawn or ensemble.list
     end
     return { question = run.question, answer = answer, failure = failure,
-        asked = asked, spent = options.pick(run:spent(), budgets.FIGURES),
+        asked = asked, spent = spent,
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
         critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn,
         own_seed = run.place.own_seed }
@@ -250,52 +228,6 @@ local function measure(scorer, item, answer, target)
     return value, why and tostring(why) or nil
 end
 
--- A function that scores answers by the first scorer, and each text only once.
-local function cached_scorer(evaluation, item, target)
-    local known = {}
-    return function(answer)
-        if answer == nil then
-            return 0
-        end
-        local key = type(answer) .. text.of(answer)
-        if known[key] == nil then
-            known[key] = table.pack(measure(evaluation.scorers[1], item, answer, target))
-        end
-        return table.unpack(known[key], 1, 3)
-    end
-end
-
--- Scores the answer by all scorers.
-local function score_answer(record, evaluation, item, target, rate)
-    local value, why, code = rate(record.answer)
-    if value == nil then
-        record.outcome, record.message, record.code = "failed", why, code
-        return
-    end
-    record.score, record.why = value, why
-    if #evaluation.scorers > 1 then
-        record.scores = { [evaluation.scorers[1].name] = value }
-        for i = 2, #evaluation.scorers do
-            local scorer = evaluation.scorers[i]
-            record.scores[scorer.name] = measure(scorer, item, record.answer, target)
-        end
-    end
-    record.outcome = record.outcome or value >= 1 and "right" or value > 0 and "partial" or "wrong"
-end
-
--- Scores the points and samples of a run.
-local function score_curve(record, points, drawn, rate)
-    for _, point in ipairs(points or {}) do
-        point.score = rate(point.answer)
-    end
-    record.points = points and points[1] and points or nil
-    record.drawn = drawn and drawn[1] and {} or nil
-    for i, sample in ipairs(drawn or {}) do
-        record.drawn[i] = { answer = sample.answer, score = rate(sample.answer),
-            reward = sample.reward, key = sample.key or text.of(sample.answer) }
-    end
-end
-
 ---Scores a record of a run or from a log.
 ---@param record ponder.eval.Record changed
 ---@param evaluation ponder.eval.Evaluation
@@ -304,16 +236,51 @@ end
 ---@param call_seed integer? from which the seeds of a scorer's calls are derived
 ---@return boolean complete false: a budget refused a call of a scorer
 function attempt.score(record, evaluation, item, performed, call_seed)
-    local account, own = budgets.new {}, budgets.new {}
+    local account, own, known, target = budgets.new {}, budgets.new {}, {}, nil
+    local first = evaluation.scorers[1]
+    -- Scores by the first scorer, and each text only once.
+    local function rate(answer)
+        if answer == nil then
+            return 0
+        end
+        local key = type(answer) .. text.of(answer)
+        known[key] = known[key] or table.pack(measure(first, item, answer, target))
+        return table.unpack(known[key], 1, 3)
+    end
+    local function score_answer()
+        local value, why, code = rate(record.answer)
+        if value == nil then
+            record.outcome, record.message, record.code = "failed", why, code
+            return
+        end
+        record.score, record.why = value, why
+        if evaluation.scorers[2] then
+            record.scores = { [first.name] = value }
+            for i = 2, #evaluation.scorers do
+                local scorer = evaluation.scorers[i]
+                record.scores[scorer.name] = measure(scorer, item, record.answer, target)
+            end
+        end
+        record.outcome = record.outcome or value >= 1 and "right" or value > 0 and "partial"
+            or "wrong"
+    end
     local function score_all()
-        local target = evaluation.target(item)
-        local rate = cached_scorer(evaluation, item, target)
+        target = evaluation.target(item)
         record.target = target
         if record.answer ~= nil then
-            score_answer(record, evaluation, item, target, rate)
+            score_answer()
         end
         if evaluation.curves then
-            score_curve(record, performed.points, performed.drawn, rate)
+            local points, drawn = performed.points, performed.drawn
+            for _, point in ipairs(points or {}) do
+                point.score = rate(point.answer)
+            end
+            record.points = points and points[1] and points or nil
+            record.drawn = drawn and drawn[1] and {} or nil
+            for i, sample in ipairs(drawn or {}) do
+                record.drawn[i] = { answer = sample.answer, score = rate(sample.answer),
+                    reward = sample.reward, key = sample.key or text.of(sample.answer) }
+            end
         end
     end
     local ok, message = xpcall(budgets.asking, failures.with_traceback, account, budgets.within,
@@ -326,12 +293,6 @@ function attempt.score(record, evaluation, item, performed, call_seed)
         record.score_calls, record.score_cost = asked.calls, asked.cost
     end
     return not own.cut
-end
-
--- Whether what was paid differs from what was asked, but for rounding.
-local function differs(asked, spent)
-    return asked.calls ~= spent.calls or asked.tokens ~= spent.tokens
-        or math.abs((asked.cost or -1) - (spent.cost or -1)) > 1e-9
 end
 
 ---Runs a policy on an item and scores what it answers.
@@ -355,7 +316,8 @@ function attempt.run(evaluation, job, limits)
         question = performed.question, answer = performed.answer,
         seconds = performed.seconds, critical_seconds = performed.critical_seconds }
     options.merge(record, asked)
-    record.paid = differs(asked, spent) and spent or nil
+    record.paid = (asked.calls ~= spent.calls or asked.tokens ~= spent.tokens -- not by rounding
+        or math.abs((asked.cost or -1) - (spent.cost or -1)) > 1e-9) and spent or nil
     if failure then
         record.message, record.code = failure.message, failure.code
         record.outcome = failure.stopped and "stopped" or "failed"

@@ -43,33 +43,30 @@ definition.CHOICE = {
     directory = { type = "string" },
 }
 
--- A scorer with its own name, if it has one, else the given one.
-local function scorer(where, name, value, level)
-    local measure, message = score.resolve(value)
-    if not measure then
-        error(("eval: %s %s"):format(where, message), level + 1)
-    end
-    local own = type(value) == "string" and value or type(value) == "table" and value.name
-    return { name = own or name, measure = measure }
-end
-
--- One scorer, a list of them, or several by name.
+-- One scorer, a list of them, or several by name, in order. Errors name the caller of the caller.
 local function scorers_of(given, level)
     local list = {}
+    local function add(where, name, value)
+        local measure, message = score.resolve(value)
+        if not measure then
+            error(("eval: %s %s"):format(where, message), level + 2)
+        end
+        list[#list + 1] = { name = name, measure = measure }
+    end
+    local function own_name(value)
+        return type(value) == "string" and value or type(value) == "table" and value.name
+    end
     if type(given) ~= "table" or getmetatable(given) then
-        return { scorer("score", "score", given, level + 1) }
+        add("score", own_name(given) or "score", given)
     elseif given[1] ~= nil then
         for i, value in ipairs(given) do
-            list[i] = scorer(("score[%d]"):format(i), "score" .. i, value, level + 1)
+            add(("score[%d]"):format(i), own_name(value) or "score" .. i, value)
         end
-        return list
+    else
+        for _, name in ipairs(options.names(given)) do
+            add("score." .. tostring(name), tostring(name), given[name])
+        end
     end
-    for name, value in pairs(given) do
-        local one = scorer(("score.%s"):format(name), name, value, level + 1)
-        one.name = tostring(name)
-        list[#list + 1] = one
-    end
-    table.sort(list, function(a, b) return a.name < b.name end)
     return list[1] and list or error("eval: score must not be empty", level + 1)
 end
 
@@ -77,20 +74,22 @@ local function check_name(name, policies, what, level)
     if policies[name] == nil then
         local names = options.names(policies)
         error(("eval: %s %s is not a policy%s; there are %s"):format(what, options.show(name),
-            options.hint(name, names),
-            table.concat(names, ", ")), level + 1)
+            options.hint(name, names), table.concat(names, ", ")), level + 1)
     end
 end
 
--- The names of the policies to run, in the order of the result table.
-local function chosen_names(policies, wanted, baseline, level)
-    local names = {}
-    for _, name in ipairs(wanted or options.names(policies)) do
+-- The policies to run, the baseline first, then by name; and the baseline.
+local function chosen_policies(checked, opts, level)
+    local baseline, names, policies = opts.baseline or checked.baseline, {}, {}
+    if baseline then
+        check_name(baseline, checked.policies, "baseline", level + 1)
+    end
+    for _, name in ipairs(opts.policy or options.names(checked.policies)) do
         if type(name) ~= "string" then
             error(("eval: the names of policies must be strings (got %s)"):format(
                 options.show(name)), level + 1)
         end
-        check_name(name, policies, "policy", level + 1)
+        check_name(name, checked.policies, "policy", level + 1)
         names[#names + 1] = not options.has(names, name) and name or nil
     end
     if not names[1] then
@@ -102,7 +101,10 @@ local function chosen_names(policies, wanted, baseline, level)
         end
         return a < b
     end)
-    return names
+    for i, name in ipairs(names) do
+        policies[i] = policy.new(name, checked.policies[name], level + 1)
+    end
+    return policies, names[1] == baseline and baseline or not opts.baseline and names[1] or nil
 end
 
 -- A function that returns a field of an item, given as a function, by name, or by default.
@@ -114,19 +116,6 @@ local function getter(given, default)
     return function(item)
         return item[name]
     end
-end
-
-local function chosen_policies(checked, opts, level)
-    local baseline = opts.baseline or checked.baseline
-    if baseline then
-        check_name(baseline, checked.policies, "baseline", level + 1)
-    end
-    local policies = {}
-    for i, name in ipairs(chosen_names(checked.policies, opts.policy, baseline, level + 1)) do
-        policies[i] = policy.new(name, checked.policies[name], level + 1)
-    end
-    return policies, policies[1].name == baseline and baseline
-        or not opts.baseline and policies[1].name or nil
 end
 
 local function has_question(items)
