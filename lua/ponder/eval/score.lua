@@ -99,10 +99,22 @@ local function define(name, rules, measure, prepare)
         measure = measure, prepare = prepare } }, Scorer)
 end
 
+-- Defines a scorer that needs a target.
+local function define_with_target(name, rules, measure)
+    define(name, rules, function(opts, item, answer, target)
+        if target == nil then
+            return nil, "the item has no target", "NO_TARGET"
+        end
+        return measure(opts, item, answer, target)
+    end)
+end
+
+local function expected(target)
+    return "expected " .. text.of(target)
+end
+
 -------------------------------------------------------------------------------
 -- Texts
-
-local MISSING = "the item has no target"
 
 -- Whether `same` holds for the target, or for one of a list of them.
 local function any_target(target, same)
@@ -117,14 +129,7 @@ local function any_target(target, same)
     return false
 end
 
-local function expected(target)
-    return "expected " .. text.of(target)
-end
-
-define("exact", {}, function(_, _, answer, target)
-    if target == nil then
-        return nil, MISSING, "NO_TARGET"
-    end
+define_with_target("exact", {}, function(_, _, answer, target)
     local given = text.of(answer)
     local right = given == text.of(target) or any_target(target, function(one)
         return given == text.of(one)
@@ -132,10 +137,7 @@ define("exact", {}, function(_, _, answer, target)
     return right, not right and expected(target) or nil
 end)
 
-define("normalized", {}, function(_, _, answer, target)
-    if target == nil then
-        return nil, MISSING, "NO_TARGET"
-    end
+define_with_target("normalized", {}, function(_, _, answer, target)
     local given = text.of(answer)
     local keys = { [answers.normalize(given)] = true,
         [answers.normalize(answers.read(given) or "")] = true }
@@ -145,11 +147,8 @@ define("normalized", {}, function(_, _, answer, target)
     return right, not right and expected(target) or nil
 end)
 
-define("contains", { case = { type = "boolean", default = false } },
+define_with_target("contains", { case = { type = "boolean", default = false } },
     function(opts, _, answer, target)
-        if target == nil then
-            return nil, MISSING, "NO_TARGET"
-        end
         local fold = opts.case and text.of or function(value) return text.of(value):lower() end
         local given = fold(answer)
         for _, part in ipairs(type(target) == "table" and target or { target }) do
@@ -171,15 +170,14 @@ local function number_of(value)
     return answers.number(text.of(value))
 end
 
-define("numeric", {
+define_with_target("numeric", {
     tolerance = { type = "number", min = 0, default = 0 },
     relative = { type = "number", min = 0, default = 1e-9 },
 }, function(opts, _, answer, target)
     local wanted = number_of(target)
     local given, reason = number_of(answer)
-    if target == nil or not wanted then
-        return nil, target == nil and MISSING or "the target is not a number: " .. text.of(target),
-            "NO_TARGET"
+    if not wanted then
+        return nil, "the target is not a number: " .. text.of(target), "NO_TARGET"
     elseif not given then
         return false, reason
     end
@@ -231,40 +229,35 @@ end)
 
 local LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-local function letter(index)
-    return LETTERS:sub(index, index)
-end
-
 -- The letter of a target: a letter, an index, or the text of a choice.
-local function letter_of_target(target, choices)
+local function letter_of(target, choices)
+    local index = type(target) == "number" and math.tointeger(target)
     for i, choice in ipairs(choices or {}) do
-        if text.of(choice) == text.of(target) then
-            return letter(i)
+        if choice == text.of(target) then
+            index = i
+            break
         end
     end
-    local index = type(target) == "number" and math.tointeger(target)
-    if index then
-        return letter(index)
-    end
-    local found = text.of(target):match "^%s*[%(%[]?(%a)[%)%]]?%s*$"
-    return found and found:upper()
+    local letter = index and LETTERS:sub(index, index)
+        or text.of(target):match "^%s*[%(%[]?(%a)[%)%]]?%s*$"
+    return letter and letter:upper()
 end
 
-define("choice", { choices = { type = "table" } }, function(opts, item, answer, target)
-    local choices = opts.choices or type(item.choices) == "table" and item.choices or nil
-    local wanted = target ~= nil and letter_of_target(target, choices)
-    if not wanted or wanted == "" then
-        return nil, target == nil and MISSING
-            or "the target does not name a choice: " .. text.of(target), "NO_TARGET"
-    end
-    local texts = choices and {}
-    for i, one in ipairs(choices or {}) do
-        texts[i] = text.of(one)
-    end
-    local given = answers.choice(text.of(answer), texts)
-    return given == wanted, given ~= wanted and ("expected %s, got %s"):format(wanted,
-        given or "no choice") or nil
-end)
+define_with_target("choice", { choices = { type = "table" } },
+    function(opts, item, answer, target)
+        local choices = opts.choices or type(item.choices) == "table" and item.choices or nil
+        local texts = choices and {}
+        for i, one in ipairs(choices or {}) do
+            texts[i] = text.of(one)
+        end
+        local wanted = letter_of(target, texts)
+        if not wanted or wanted == "" then
+            return nil, "the target does not name a choice: " .. text.of(target), "NO_TARGET"
+        end
+        local given = answers.choice(text.of(answer), texts)
+        return given == wanted, given ~= wanted and ("expected %s, got %s"):format(wanted,
+            given or "no choice") or nil
+    end)
 
 -------------------------------------------------------------------------------
 -- JSON
@@ -346,10 +339,8 @@ local function combined(name, is_better)
         local measures = {}
         for i, value in ipairs(list) do
             local measure, message = score.resolve(value)
-            if not measure then
-                error(("eval.score.%s: scorer %d %s"):format(name, i, message), 2)
-            end
-            measures[i] = measure
+            measures[i] = measure or error(("eval.score.%s: scorer %d %s"):format(name, i,
+                message), 2)
         end
         return function(item, answer, target)
             local best, best_why

@@ -23,7 +23,6 @@ work.BEGIN, work.RECORD, work.END = "eval.begin", "eval.record", "eval.end"
 ---@field failed integer
 ---@field binary boolean all scores so far are 0 or 1
 ---@field score number sum
----@field scored integer records in the accuracy
 ---@field cost number USD, as far as known
 ---@field estimated_cost number the part of it that is an estimate
 ---@field unpriced integer runs whose cost is unknown
@@ -93,34 +92,6 @@ local function jobs_of(evaluation, epochs, seed, with_blocks)
     end
 end
 
--------------------------------------------------------------------------------
--- Progress
-
-local function new_progress(evaluation, total)
-    local progress = { total = total, done = 0, running = 0, started = task.now(), policies = {},
-        by_name = {} }
-    for i, policy in ipairs(evaluation.policies) do
-        local tally = { name = policy.name, done = 0, running = 0, failed = 0, binary = true,
-            score = 0, scored = 0, cost = 0, estimated_cost = 0, unpriced = 0 }
-        progress.policies[i], progress.by_name[policy.name] = tally, tally
-    end
-    return progress
-end
-
-local function count(progress, record)
-    local tally = progress.by_name[record.policy]
-    local value = record.score or 0
-    progress.done, tally.done = progress.done + 1, tally.done + 1
-    tally.failed = tally.failed + (record.outcome == "failed" and 1 or 0)
-    tally.scored, tally.score = tally.scored + 1, tally.score + value
-    tally.binary = tally.binary and (value == 0 or value == 1)
-    tally.cost = tally.cost + (record.cost or 0)
-    tally.estimated_cost = tally.estimated_cost + (record.estimated_cost or 0)
-    tally.unpriced = tally.unpriced + (record.cost and 0 or 1)
-end
-
--------------------------------------------------------------------------------
-
 ---@class ponder.eval.Work an evaluation that runs
 ---@field cut "budget"|"timeout"|"interrupted"|nil why it ended early
 ---@field left_out {runs: integer, calls: integer, tokens: integer, cost: number} begun, but cut, or
@@ -140,10 +111,17 @@ Work.__index = Work
 ---@return ponder.eval.Work
 function work.new(evaluation, meta, opts)
     local total = #evaluation.items * #evaluation.policies * opts.epochs
+    local progress = { total = total, done = 0, running = 0, started = task.now(), policies = {},
+        by_name = {} }
+    for i, policy in ipairs(evaluation.policies) do
+        local tally = { name = policy.name, done = 0, running = 0, failed = 0, binary = true,
+            score = 0, cost = 0, estimated_cost = 0, unpriced = 0 }
+        progress.policies[i], progress.by_name[policy.name] = tally, tally
+    end
     return setmetatable({ evaluation = evaluation, opts = opts, records = spool.new(total),
         in_flight = {}, left_out = { runs = 0, calls = 0, tokens = 0, cost = 0.0 },
         decisions = meta.decide and blocks.decisions(meta) or nil,
-        progress = new_progress(evaluation, total) }, Work)
+        progress = progress }, Work)
 end
 
 -- Whether a run counts, as far as is known.
@@ -162,9 +140,17 @@ local function finish(self, record, place)
         encoded = spool.encode(record)
     end
     self.records:put(place, encoded)
-    count(self.progress, record)
+    local progress, value = self.progress, record.score or 0
+    local tally = progress.by_name[record.policy]
+    progress.done, tally.done = progress.done + 1, tally.done + 1
+    tally.failed = tally.failed + (record.outcome == "failed" and 1 or 0)
+    tally.score = tally.score + value
+    tally.binary = tally.binary and (value == 0 or value == 1)
+    tally.cost = tally.cost + (record.cost or 0)
+    tally.estimated_cost = tally.estimated_cost + (record.estimated_cost or 0)
+    tally.unpriced = tally.unpriced + (record.cost and 0 or 1)
     if self.opts.on_progress then
-        self.opts.on_progress(self.progress)
+        self.opts.on_progress(progress)
     end
     if self.decisions and self.decisions:add(record) then
         for _, job in ipairs(self.in_flight) do
@@ -187,27 +173,14 @@ local function leave_out(self, job, spent)
     end
 end
 
--- Runs a policy on an item; where it may be decided meanwhile, in a task that can be cancelled.
-local function attempt_of(self, job)
-    if not self.decisions then
-        return attempt.run(self.evaluation, job, self.opts)
-    end
-    return scopes.timeout(math.huge, function()
-        job.task = scheduler.current()
-        return is_needed(self, job) and attempt.run(self.evaluation, job, self.opts) or nil
-    end)
-end
-
--- Whether the budget is spent. The log records it, since runs may be played in another order.
-local function is_budget_spent()
-    local budget = budgets.current()
-    return budget and budget.limited and log.record("eval.budget", nil, budgets.spent)
-end
-
 -- Takes jobs until none is left: a worker.
 local function work_off(self, worker, next_job)
     local opts, progress = self.opts, self.progress
-    local is_spent = opts.is_spent or is_budget_spent
+    -- Whether the budget is spent. The log records it, since runs may be played in another order.
+    local is_spent = opts.is_spent or function()
+        local budget = budgets.current()
+        return budget and budget.limited and log.record("eval.budget", nil, budgets.spent)
+    end
     for job, place in next_job do
         local known = opts.known and opts.known[work.key(job.policy.name, job.item.id, job.epoch)]
         if not is_needed(self, job) then
@@ -226,7 +199,18 @@ local function work_off(self, worker, next_job)
             local tally = progress.by_name[job.policy.name]
             progress.running, tally.running = progress.running + 1, tally.running + 1
             self.in_flight[worker] = job
-            local record, spent = attempt_of(self, job)
+            local record, spent
+            local function run()
+                job.task = scheduler.current()
+                if is_needed(self, job) then
+                    record, spent = attempt.run(self.evaluation, job, opts)
+                end
+            end
+            if self.decisions then
+                scopes.timeout(math.huge, run) -- in a task of its own, which can be cancelled
+            else
+                run()
+            end
             self.in_flight[worker] = false
             progress.running, tally.running = progress.running - 1, tally.running - 1
             if record and is_needed(self, job) then

@@ -22,10 +22,10 @@ local COLUMNS = {
 
 local function row_of(tally, each)
     local accuracy, interval = "-", "-"
-    if tally.scored > 0 then
-        accuracy = tables.score(tally.score / tally.scored, tally.binary)
+    if tally.done > 0 then
+        accuracy = tables.score(tally.score / tally.done, tally.binary)
         if tally.binary then
-            local limits = stats.wilson(math.tointeger(tally.score), tally.scored)
+            local limits = stats.wilson(math.tointeger(tally.score), tally.done)
             interval = ("%.0f..%.0f"):format(limits[1] * 100, limits[2] * 100)
         end
     end
