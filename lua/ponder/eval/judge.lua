@@ -73,50 +73,37 @@ local function tagged(name, value, max)
     return quote.tagged(name, quoted, max or #quoted)
 end
 
-local function messages_for(opts, item, first, second)
-    local parts = { tagged("rubric", opts.rubric) }
-    if item.question ~= nil then
-        parts[#parts + 1] = tagged("question", item.question)
-    end
-    parts[#parts + 1] = tagged(second ~= nil and "answer_A" or "answer", first,
-        MAX_TEXT_BYTES)
-    parts[#parts + 1] = second ~= nil and tagged("answer_B", second, MAX_TEXT_BYTES) or nil
-    return {
-        { role = "system", content = second ~= nil and COMPARE or GRADE },
-        { role = "user", content = table.concat(parts, "\n\n") },
-    }
-end
-
--- The word after the last occurrence of the mark.
-local function verdict(reply, mark)
-    local found
-    for word in reply:upper():gmatch(mark .. "[%s*_`:]*(%u+)") do
-        found = word
-    end
-    return found
-end
-
 local GRADES = { PASS = 1, FAIL = 0 }
 
 -- One vote: a score, or nil, message, code.
 local function ask(opts, item, answer, target, vote)
     local compared = opts.against == "target"
     local swapped = compared and vote % 2 == 0
-    local first, second = answer, compared and target or nil
-    if swapped then
-        first, second = target, answer
+    local parts = { tagged("rubric", opts.rubric) }
+    if item.question ~= nil then
+        parts[#parts + 1] = tagged("question", item.question)
     end
-    local reply, message, code = opts.model:chat {
-        messages = messages_for(opts, item, first, second), sample = vote,
+    if compared then
+        parts[#parts + 1] = tagged("answer_A", swapped and target or answer, MAX_TEXT_BYTES)
+        parts[#parts + 1] = tagged("answer_B", swapped and answer or target, MAX_TEXT_BYTES)
+    else
+        parts[#parts + 1] = tagged("answer", answer, MAX_TEXT_BYTES)
+    end
+    local reply, message, code = opts.model:chat { messages = {
+        { role = "system", content = compared and COMPARE or GRADE },
+        { role = "user", content = table.concat(parts, "\n\n") } }, sample = vote,
         temperature = opts.temperature, max_output_tokens = opts.max_output_tokens,
-        seed = opts.seed,
-    }
+        seed = opts.seed }
     if not reply then
         return nil, message, code
     end
-    local word = verdict(reply.text or "", compared and "BETTER" or "GRADE")
     local grades = compared and { A = swapped and 0 or 1, B = swapped and 1 or 0, TIE = 0.5 }
         or GRADES
+    local word -- after the last mark
+    for found in (reply.text or ""):upper():gmatch((compared and "BETTER" or "GRADE")
+        .. "[%s*_`:]*(%u+)") do
+        word = found
+    end
     if not grades[word] then
         return nil, "the judge's reply has no verdict", "BAD_REPLY"
     end

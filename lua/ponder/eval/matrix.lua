@@ -36,19 +36,7 @@ local function values_of(name, given)
     return list
 end
 
-local ORDER = { model = 1, prompt = 2 }
-
-local function sorted_names(axes)
-    local names = options.names(axes)
-    table.sort(names, function(a, b)
-        local first, second = ORDER[a] or 3, ORDER[b] or 3
-        if first ~= second then
-            return first < second
-        end
-        return a < b
-    end)
-    return names
-end
+local ORDER = { model = " 1", prompt = " 2" } -- before other names
 
 ---Makes a policy for every combination of the options' values: each option has a list of values,
 ---named values (`{short = "...", long = "..."}`), or one value. A policy's name consists of the
@@ -60,8 +48,9 @@ return function(axes)
         error(("eval.matrix: expected a table of options with their values (got %s)"):format(
             type(axes) == "table" and "an empty one" or options.show(axes)), 2)
     end
-    local combinations = { { parts = {}, policy = {} } }
-    for _, name in ipairs(sorted_names(axes)) do
+    local combinations, names = { { parts = {}, policy = {} } }, options.names(axes)
+    table.sort(names, function(a, b) return (ORDER[a] or a) < (ORDER[b] or b) end)
+    for _, name in ipairs(names) do
         local values, longer = values_of(name, axes[name]), {}
         if #combinations * #values > MAX_POLICIES then
             error(("eval.matrix: more than %d policies"):format(MAX_POLICIES), 2)

@@ -38,13 +38,6 @@ local SEARCH_RULES = {
     answer = { type = "function", required = true },
 }
 
--- The options of a model call.
-local function call_options(opts)
-    local call = options.merge({}, opts)
-    call.model, call.prompt, call.reward = nil, nil, nil
-    return call
-end
-
 -- Raises why a policy has no model; what is wrong with the config file is so for all policies.
 local function refuse(where, message, level)
     local is_of_config = message:sub(-#names.ADVICE) == names.ADVICE
@@ -53,26 +46,6 @@ end
 
 -------------------------------------------------------------------------------
 -- A prompt
-
-local function ask_once(m, messages, opts)
-    local call = call_options(opts)
-    call.messages = messages
-    local reply, message, code, partial = m:chat(call)
-    return reply and reply.text, message, code, partial
-end
-
--- The majority answer, or the text with the highest reward.
-local function ask_many(m, messages, opts, item)
-    local call, ask = call_options(opts), ensemble.self_consistency
-    if opts.reward then
-        ask, call.reward = ensemble.best_of_n, function(text_of_sample)
-            return opts.reward(text_of_sample, item)
-        end
-    end
-    call.model, call.prompt = m, messages
-    local result, message, code = ask(call)
-    return result and result.answer, message, code
-end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
@@ -86,27 +59,31 @@ local function of_prompt(where, given, level)
     if type(render) == "string" then
         render, check = text.template(render, where .. ".prompt")
     end
-    local ask = (opts.reward or opts.n > 1) and ask_many or ask_once
+    local call = options.merge({}, opts)
+    call.model, call.prompt, call.reward = nil, nil, nil
     return { check = check, asks_question = not render, act = function(item, run)
         local prompt = run.question
         if render then
             prompt = render(item)
         end
         local messages = accounts.messages(where, prompt, 1)
-        return ask(m, messages, opts, item)
+        if opts.n == 1 and not opts.reward then
+            local reply, message, code, partial = m:chat(options.merge({ messages = messages },
+                call))
+            return reply and reply.text, message, code, partial
+        end
+        -- The majority answer, or the text with the highest reward.
+        local ask = opts.reward and ensemble.best_of_n or ensemble.self_consistency
+        local result, message, code = ask(options.merge({ model = m, prompt = messages,
+            reward = opts.reward and function(text_of_sample)
+                return opts.reward(text_of_sample, item)
+            end }, call))
+        return result and result.answer, message, code
     end }
 end
 
 -------------------------------------------------------------------------------
 -- A search
-
--- Whether a scored node is better than the best one: terminal nodes are better than others.
-local function is_better(event, best)
-    if not best or event.terminal ~= best.terminal then
-        return not best or event.terminal
-    end
-    return event.score > best.score
-end
 
 local function of_search(where, given, level)
     local own = options.check(where, given, SEARCH_RULES, level + 1)
@@ -114,7 +91,8 @@ local function of_search(where, given, level)
         local opts, best = options.merge({}, own.search(item)), nil
         local on_event = opts.on_event
         function opts.on_event(event)
-            if event.type == "scored" and is_better(event, best) then
+            if event.type == "scored" and (not best or event.terminal and not best.terminal
+                or event.terminal == best.terminal and event.score > best.score) then
                 best = event
                 run:report(own.answer(event.state, item))
             end
@@ -157,11 +135,6 @@ local function of_strategy(where, made, level)
     end }
 end
 
-local function is_strategy(value)
-    local meta = getmetatable(value)
-    return type(meta) == "table" and type(value.run) == "function"
-end
-
 ---Makes a policy.
 ---@param name string
 ---@param value any
@@ -178,7 +151,7 @@ function policy.new(name, value, level)
     elseif type(value) ~= "table" then
         error(("%s must be a function, a prompt, a search or a strategy (got %s)"):format(where,
             options.show(value)), level + 1)
-    elseif is_strategy(value) then
+    elseif type(getmetatable(value)) == "table" and type(value.run) == "function" then
         made = of_strategy(where, value, level + 1)
     elseif type(value.search) == "function" then
         made = of_search(where, value, level + 1)
