@@ -111,13 +111,8 @@ local function read_table(text, separator)
     return list
 end
 
-function formats.csv(text)
-    return read_table(text, ",")
-end
-
-function formats.tsv(text)
-    return read_table(text, "\t")
-end
+formats.csv = function(text) return read_table(text, ",") end
+formats.tsv = function(text) return read_table(text, "\t") end
 
 ---Reads a data file (.jsonl, .json, .csv or .tsv); the run log keeps its text.
 ---@param path string
@@ -139,45 +134,6 @@ end
 -------------------------------------------------------------------------------
 -- Items
 
-local function read_all(source, directory)
-    local function load_file(path)
-        if type(path) == "string" and path:sub(1, 1) ~= "/" and directory then
-            path = directory .. "/" .. path
-        end
-        return data.load(path)
-    end
-    if type(source) == "string" then
-        return load_file(source)
-    elseif type(source) ~= "function" then
-        return source
-    end
-    local list, message = source(load_file)
-    if list == nil then
-        return nil, message and tostring(message) or "data(load) returned nothing"
-    end
-    return list
-end
-
-local function hash_of(item)
-    local ok, text = pcall(json.encode, item)
-    if not ok then
-        return nil, "has no id and cannot be encoded as JSON: "
-            .. text:gsub("^.-json%.encode: ", "")
-    end
-    return store.sha256(text):sub(1, ID_DIGITS)
-end
-
-local function item_of(value)
-    if type(value) ~= "table" then
-        return { question = value }
-    end
-    local copy = { id = nil, question = nil, target = nil } -- room for the usual fields
-    for name, field in pairs(value) do
-        copy[name] = field ~= json.null and field or nil
-    end
-    return copy
-end
-
 ---The items of an evaluation.
 ---@param source string|any[]|fun(load: function): any[] a file, a list, or a function that gets a
 ---  reader of files
@@ -185,8 +141,18 @@ end
 ---@return ponder.eval.Item[]? items
 ---@return string? message
 function data.items(source, directory)
-    local list, message = read_all(source, directory)
-    if not list then
+    local function load_file(path)
+        local is_relative = type(path) == "string" and path:sub(1, 1) ~= "/" and directory
+        return data.load(is_relative and directory .. "/" .. path or path)
+    end
+    local list, message = source, nil
+    if type(source) == "string" then
+        list, message = load_file(source)
+    elseif type(source) == "function" then
+        list, message = source(load_file)
+        message = message and tostring(message) or "data(load) returned nothing"
+    end
+    if list == nil then
         return nil, message
     elseif type(list) ~= "table" or list[1] == nil then
         return nil, ("data: expected a non-empty list of items (got %s)"):format(
@@ -194,14 +160,20 @@ function data.items(source, directory)
     end
     local items, index_of = {}, {}
     for i, value in ipairs(list) do
-        local item = item_of(value)
+        local item = { id = nil, question = nil, target = nil } -- room for the usual fields
+        for name, field in pairs(type(value) == "table" and value or { question = value }) do
+            item[name] = field ~= json.null and field or nil
+        end
         local id, problem
         if item.id ~= nil then
             id = math.type(item.id) == "float" and math.tointeger(item.id) or item.id
             id = (type(id) == "string" or type(id) == "number") and tostring(id) or nil
-            problem = not id and "its id must be a string or a number"
+            problem = "its id must be a string or a number"
         else
-            id, problem = hash_of(value)
+            local ok, encoded = pcall(json.encode, value)
+            id = ok and store.sha256(encoded):sub(1, ID_DIGITS)
+            problem = not ok and "has no id and cannot be encoded as JSON: "
+                .. encoded:gsub("^.-json%.encode: ", "")
         end
         if not id then
             return nil, ("data: item %d: %s"):format(i, problem)

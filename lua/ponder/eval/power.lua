@@ -17,10 +17,6 @@ power.POWER, power.ALPHA = 0.8, 0.05
 
 local MAX_ITEMS = 10000000
 
-local function below(z) -- P(Z < z)
-    return 1 - distributions.erfc(z / math.sqrt(2)) / 2
-end
-
 -- The smallest difference that the test of n items finds, given the variance of the difference of
 -- one item. `method`: as of ponder.eval.Difference.
 local function critical(method, n, difference, variance, alpha)
@@ -73,7 +69,9 @@ function power.more(difference, alpha)
         -- The difference of all m, given that of the first n: normal around it.
         local sd = spread * math.sqrt((m - n) / (n * m))
         local limit = critical(difference.method, m, value, spread * spread, alpha)
-        return below((value - limit) / sd) + below((-value - limit) / sd) >= power.POWER
+        local scale = sd * math.sqrt(2)
+        return (distributions.erfc((limit - value) / scale)
+            + distributions.erfc((limit + value) / scale)) / 2 >= power.POWER
     end)
     return total and total - n
 end
