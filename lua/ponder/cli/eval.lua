@@ -42,6 +42,7 @@ local WATCH_S = 0.5
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
 local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
 local OUTPUTS = { "html", "csv", "junit" }
+local WRITERS = { html = page.write, csv = formats.csv, junit = formats.junit }
 
 -- The modes in which flags count: the file is run, or run again whenever it changes (--watch);
 -- recorded answers are scored (--rescore); two evaluations are compared (--compare).
@@ -164,32 +165,18 @@ end
 local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "baseline",
     "against", "exclude_errors", "decide", "margin" }
 
-local function run_options(given, path)
+-- The evaluation of a file, and the options of eval.run.
+local function load_checked(given, path)
+    local file = load_file(path, given)
+    check_thresholds(given, options.names(type(file.policies) == "table" and file.policies or {}))
     local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
     budget.timeout_ms = given.timeout
-    return options.merge(options.pick(given, RUN), { budget = budget, budget_per_item = {
+    return file, options.merge(options.pick(given, RUN), { budget = budget, budget_per_item = {
         max_cost = given.max_cost_per_item, timeout_ms = given.timeout_per_item },
         directory = cli.directory_of(path) or "." })
 end
 
--- Runs the evaluation, here or on the workers.
-local function run_with(given, path, file, opts)
-    if not given.workers then
-        return cli.need(eval.run(file, opts))
-    end
-    local q <close> = cli.need(remote.open(given.workers, given.queue or "default", path))
-    remote.use(q, options.merge({ seed = 0 }, options.pick(given, SENT)), opts)
-    return cli.need(eval.run(file, opts))
-end
-
 -- ---- output ----
-
--- Writes the file that a flag names, if it is given.
-local function write_file(path, content_of, ...)
-    if path then
-        cli.need(outputs.write(path, content_of(...)))
-    end
-end
 
 local function print_lines(lines)
     io.stdout:write(table.concat(lines, "\n"), "\n")
@@ -221,28 +208,22 @@ local function show(given, result)
             print_lines(matrix.lines(result, out))
         end
     end
-    local tests, missed = test(given, result.policies)
-    local recorder = log.recorder()
+    local recorder, tests, missed = log.recorder(), test(given, result.policies)
     local path = given.rescore or recorder and recorder.writer.path or nil -- of the log
     result.thresholds = tests
     if given.json then
         io.stdout:write(quote.terminal_json(json.encode(result)), "\n")
     end
-    write_file(given.csv, formats.csv, result)
-    write_file(given.junit, formats.junit, result, tests)
-    write_file(given.html, page.write, result, path)
+    for _, name in ipairs(OUTPUTS) do
+        if given[name] then
+            cli.need(outputs.write(given[name], WRITERS[name](result, path)))
+        end
+    end
     cli.need(summary.is_measured(result), "nothing could be measured: every run failed")
     return missed and MISSED or 0
 end
 
 -- ---- modes ----
-
-local function read_thresholds(given)
-    given.thresholds = {}
-    for i, written in ipairs(given.threshold or {}) do
-        given.thresholds[i] = cli.expect(threshold.parse(written))
-    end
-end
 
 local function compare_logs(given, operands)
     local two = {}
@@ -331,20 +312,6 @@ local function rescore(given, path)
     return summary.new(meta, scored)
 end
 
--- The records of an earlier log, recorded in the new one so that it can be replayed.
-local function read_known(given)
-    return log.record("ponder eval --retry-errors", given.log, function()
-        local meta, records = recorded.read(given.known)
-        return meta and records or error(records, 0)
-    end)
-end
-
-local function load_checked(given, path)
-    local file = load_file(path, given)
-    check_thresholds(given, options.names(type(file.policies) == "table" and file.policies or {}))
-    return file, run_options(given, path)
-end
-
 -- Moves the log to be retried, once nothing else can be wrong with the command.
 local function set_log_aside(given, path)
     cli.need(recorded.read(given.log))
@@ -357,7 +324,12 @@ end
 
 local function evaluate(given, path)
     local file, opts = load_checked(given, path)
-    opts.known = given.known and recorded.good(read_known(given))
+    -- The records of an earlier log, recorded in the new one so that it can be replayed.
+    opts.known = given.known and recorded.good(log.record("ponder eval --retry-errors", given.log,
+        function()
+            local meta, records = recorded.read(given.known)
+            return meta and records or error(records, 0)
+        end))
     local err = style.of(2)
     local shown <close> = err.live and not given.is_quiet
         and live.start(io.stderr, err, scheduler.clock) or nil
@@ -365,7 +337,12 @@ local function evaluate(given, path)
     function opts.on_begin(stop)
         given.stop = stop
     end
-    return run_with(given, path, file, opts)
+    local q <close> = given.workers
+        and cli.need(remote.open(given.workers, given.queue or "default", path)) or nil
+    if q then
+        remote.use(q, options.merge({ seed = 0 }, options.pick(given, SENT)), opts)
+    end
+    return cli.need(eval.run(file, opts))
 end
 
 -- The result of f(...), which is an exit status; else that of its error, and a message.
@@ -452,7 +429,10 @@ function command.run(given, operands, list)
             and ("--%s must be between 0 and 1"):format(name))
     end
     cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
-    read_thresholds(given)
+    given.thresholds = {}
+    for i, written in ipairs(given.threshold or {}) do
+        given.thresholds[i] = cli.expect(threshold.parse(written))
+    end
     local to_stdout = outputs.check(given, OUTPUTS)
     cli.refuse(to_stdout and given.json and "--json and a file - are both standard output")
     given.is_quiet = to_stdout or given.json

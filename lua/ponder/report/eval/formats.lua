@@ -103,17 +103,16 @@ local function suite_of_thresholds(lines, thresholds)
 end
 
 ---JUnit XML: a suite per policy with a case per record, and a suite of thresholds.
----@param result ponder.eval.Result
----@param thresholds {text: string, value: number?, met: boolean}[]
+---@param result ponder.eval.Result with `thresholds`, what ponder.eval.threshold found
 ---@return string
-function formats.junit(result, thresholds)
+function formats.junit(result)
     local lines = { '<?xml version="1.0" encoding="UTF-8"?>',
         ('<testsuites name="%s">'):format(xml(result.meta.name)) }
     for _, policy in ipairs(result.policies) do
         suite_of_policy(lines, policy, result.records)
     end
-    if thresholds[1] then
-        suite_of_thresholds(lines, thresholds)
+    if result.thresholds[1] then
+        suite_of_thresholds(lines, result.thresholds)
     end
     lines[#lines + 1] = "</testsuites>"
     return table.concat(lines, "\n") .. "\n"
