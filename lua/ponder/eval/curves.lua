@@ -9,6 +9,7 @@
 --- cost, and are concurrent. Only the numbers at drawn points are computed.
 
 local estimate = require "ponder.eval.estimate"
+local options = require "ponder.options"
 local stats = require "ponder.stats"
 
 local curves = {}
@@ -27,16 +28,7 @@ local AXES = { "samples", "tokens", "cost", "seconds" }
 
 -- Whether a record has samples whose number the axis bounds. They take as long as one.
 local function has_samples(record, axis)
-    return record.drawn ~= nil and axis ~= "seconds"
-end
-
--- How many of the `count` samples of a run, which took `total`, a limit allows.
-local function allowed(limit, total, count)
-    if total <= limit then
-        return count
-    end
-    local n = math.floor(limit * count / total)
-    return total * (n + 1) / count <= limit and n + 1 or total * n / count > limit and n - 1 or n
+    return (record.drawn or NONE)[1] ~= nil and axis ~= "seconds"
 end
 
 -- The expected score of the best of n samples. Of m ranked samples, the i-th is the best of n drawn
@@ -96,23 +88,15 @@ local function votes_of(samples, ns)
     return expected
 end
 
--- The scores of a record by number of samples, for those numbers that the limits allow.
-local function scores_by_number(record, limits_by_axis)
-    local count, by_number, ns = #record.drawn, { [0] = 0 }, {}
-    for axis, limits in pairs(limits_by_axis) do
-        for _, limit in ipairs(has_samples(record, axis) and record[axis] and limits or NONE) do
-            local n = allowed(limit, record[axis], count)
-            if by_number[n] == nil then
-                by_number[n], ns[#ns + 1] = 0, n
-            end
-        end
-    end
-    local ranked = record.drawn[1].reward ~= nil and rank(record.drawn)
-    local votes = not ranked and ns[1] and votes_of(record.drawn, ns)
+-- The scores of a record by these numbers of samples.
+local function scores_of(record, ns)
+    local scores, ranked = {}, record.drawn[1].reward ~= nil and rank(record.drawn)
+    local votes = not ranked and votes_of(record.drawn, ns)
     for i, n in ipairs(ns) do
-        by_number[n] = n == count and record.score or ranked and best_of(ranked, n) or votes[i]
+        scores[n] = n == #record.drawn and (record.score or 0) or ranked and best_of(ranked, n)
+            or votes[i]
     end
-    return by_number
+    return scores
 end
 
 -------------------------------------------------------------------------------
@@ -124,37 +108,29 @@ local function is_on(record, axis)
     return record.outcome ~= "failed" and record[axis] ~= nil
 end
 
--- Adds the changes of the i-th record: {its index, its score from there on, ...}, by step.
-local function add_record(changes, i, record, axis, limits, by_number)
-    local total = record[axis]
-    local function add(step, value)
-        local list = changes[step]
-        list[#list + 1], list[#list + 2] = i, value
-    end
-    if has_samples(record, axis) then
-        local last = 0
-        for step, limit in ipairs(limits) do
-            local n = allowed(limit, total, #record.drawn)
-            if n > last then
-                add(step, by_number[n])
-            end
-            last = n
-        end
-        return
-    end
-    local function add_at(at, value)
-        local step = 1
+-- What a record has at each limit at which that changes: a number of samples, else a score.
+local function stops_of(record, axis, limits)
+    local stops, step, total = {}, 1, record[axis]
+    local function stop(at, value)
         while limits[step] < at do
             step = step + 1
         end
-        add(step, value)
+        stops[step] = value
+    end
+    if has_samples(record, axis) then
+        local count = #record.drawn
+        for n = 1, count do
+            stop(n == count and total or total * n / count, n)
+        end
+        return stops
     end
     for _, point in ipairs(record.points or NONE) do
         if point[axis] and point[axis] < total then
-            add_at(point[axis], point.score or 0)
+            stop(point[axis], point.score or 0)
         end
     end
-    add_at(total, record.score or 0)
+    stop(total, record.score or 0)
+    return stops
 end
 
 -------------------------------------------------------------------------------
@@ -245,14 +221,20 @@ function curves.new(meta, each)
             end
         end
         for record in each(name) do
-            local i, by_number = #clusters + 1, nil
+            local i, stops, numbers = #clusters + 1, {}, {}
             clusters[i] = estimate.cluster_of(record)
-            if record.drawn and record.outcome ~= "failed" then
-                by_number = scores_by_number(record, limits_by_axis)
-            end
             for axis, limits in pairs(limits_by_axis) do
-                if is_on(record, axis) then
-                    add_record(changes[axis], i, record, axis, limits, by_number)
+                stops[axis] = is_on(record, axis) and stops_of(record, axis, limits) or nil
+                for _, n in pairs(has_samples(record, axis) and stops[axis] or NONE) do
+                    numbers[n] = true
+                end
+            end
+            local scores = next(numbers) and scores_of(record, options.names(numbers))
+            for axis, values in pairs(stops) do
+                for step, value in pairs(values) do
+                    local list = changes[axis][step]
+                    list[#list + 1], list[#list + 2] = i,
+                        has_samples(record, axis) and scores[value] or value
                 end
             end
         end
