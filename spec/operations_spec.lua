@@ -263,3 +263,26 @@ describe("a graph", function()
         assert.equal(1, result.final[1][1].state.x)
     end)
 end)
+
+describe("typed replies", function()
+    it("of operations are values", function()
+        local model, sent = require "ponder.model", {}
+        model.register("typed-operations", { call = function(request)
+            sent[#sent + 1] = request.format.schema.required[1]
+            return { texts = { '{"n": 1}', '{"n": 2}' } }
+        end })
+        local g = operations.new {}
+        g:generate { responses = 2, returns = { n = "integer" },
+            prompt = function() return "Two numbers?" end,
+            parse = function(_, replies) return replies end }
+        local result = assert(task.run(g.run, g, { model = "typed-operations:m" }))
+        assert.same({ { n = 1 }, { n = 2 } },
+            { result.final[1][1].state, result.final[1][2].state })
+        assert.same({ "n" }, sent)
+        result = assert(task.run(g.run, g, { ask = function(_, n, returns)
+            return { { n = n }, { n = returns.n } }
+        end }))
+        assert.same({ { n = 2 }, { n = "integer" } },
+            { result.final[1][1].state, result.final[1][2].state })
+    end)
+end)

@@ -35,6 +35,9 @@
 --- | `select`               | `choose(thoughts)` -> thoughts                                      |
 --- | `ground_truth`         | `test(state)` -> boolean; one that raises counts as false           |
 ---
+--- Those with a `prompt` also take `returns`, a schema or its shorthand (see m:complete): `parse`
+--- then gets values in place of texts.
+---
 --- Each also takes `after`: a list of operations or their ids; default: all current leaves, so that
 --- operations added one after the other form a chain. `generate`, `split`, `map` and `select` need
 --- no predecessor: without one they work on `start`. If `after` is a function, the graph is
@@ -212,10 +215,10 @@ end
 ---
 ---An error in a callback ends the run and is raised unchanged; `g:result()` then has the result so
 ---far.
----@param opts {model: any, ask: (fun(prompt: string, n: integer): string[]?, string?, string?)?,
----  concurrency: integer?, temperature: number?, max_output_tokens: integer?} `model`: a name or an
----  open model; or `ask`: returns n texts for a prompt, or nil, message, code; it may wait;
----  `concurrency`: queries at once, default 64
+---@param opts {model: any, ask: (fun(prompt: string, n: integer, returns: any): any[]?, string?,
+---  string?)?, concurrency: integer?, temperature: number?, max_output_tokens: integer?} `model`: a
+---  name or an open model; or `ask`: returns n texts for a prompt (values, if the operation has
+---  `returns`), or nil, message, code; it may wait; `concurrency`: queries at once, default 64
 ---@return ponder.operations.Result? result
 ---@return string? message
 ---@return string? code as of ponder.model; BAD_GRAPH, NOT_SCORED, BAD_REPLY

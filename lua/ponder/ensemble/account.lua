@@ -8,6 +8,7 @@ local notice = require "ponder.notice"
 local options = require "ponder.options"
 local runs = require "ponder.run"
 local task = require "ponder.task"
+local typed = require "ponder.strategy.typed"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
 
@@ -192,7 +193,7 @@ end
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    return budgets.within(self.budget, model_call.ask, m, call)
+    return budgets.within(self.budget, typed.ask, model_call.ask, m, call)
 end
 
 local ENOUGH = {} -- raised to end the other samples

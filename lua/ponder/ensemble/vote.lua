@@ -1,10 +1,12 @@
 --- Asks a model to vote for one of several texts.
 
+local builtin = require "ponder.builtin"
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
+local typed = require "ponder.strategy.typed"
 local prose = require "ponder.parse.prose"
 
 local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
@@ -20,7 +22,7 @@ end
 ---@param name "judge"|"debate"
 ---@param context table
 ---@return ponder.model.Message[]? messages
----@return string? message
+---@return boolean|string is_own whether the prompt is the user's; or a message
 ---@return string? code
 function vote.render(name, context)
     local prompts, message, code = prompt.load("ensemble")
@@ -34,7 +36,7 @@ function vote.render(name, context)
         return nil, ok and ("prompts/ensemble.lua: %s must return messages (got %s)"):format(name,
             options.show(messages)) or tostring(messages), "BAD_PROMPT"
     end
-    return messages
+    return messages, prompts[name] ~= builtin.prompts("ensemble")[name]
 end
 
 ---Asks a model `count` times, concurrently, which text is best.
@@ -54,11 +56,13 @@ function vote.ask(account, m, question, texts, count, opts)
         place[ids[i]] = i
         candidates[i] = { id = ids[i], content = text }
     end
-    local messages, message, code = vote.render("judge", { prompt = question,
+    local messages, is_own, code = vote.render("judge", { prompt = question,
         candidates = candidates })
     if not messages then
-        return nil, message, code
+        return nil, is_own, code
     end
+    opts.response_format = not is_own and typed.format(m, "vote", { reason = "string",
+        vote = { type = "string", enum = ids } }) or nil
     local votes, best = {}, nil
     for i in ipairs(texts) do
         votes[i] = 0

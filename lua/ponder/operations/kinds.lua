@@ -30,6 +30,7 @@ local kinds = {}
 
 local FUNCTION, COUNT = { type = "function" }, { type = "integer", min = 1, default = 1 }
 local REQUIRED = { type = "function", required = true }
+local RETURNS = { type = { "string", "table" } }
 
 local function fail(op, callback, wanted, got)
     error(("operation %d (%s): %s must return %s (got %s)"):format(op.id, op.type, callback, wanted,
@@ -101,7 +102,8 @@ local function unchanged(input) return input end
 -- New thoughts
 
 kinds.generate = {
-    options = { prompt = REQUIRED, parse = REQUIRED, branches = COUNT, responses = COUNT },
+    options = { prompt = REQUIRED, parse = REQUIRED, returns = RETURNS, branches = COUNT,
+        responses = COUNT },
     root = true, scored = always "no",
     run = function(op, input, run)
         return flat_map(input, function(one)
@@ -141,7 +143,7 @@ local function improved(op, run, one, prompt, parse)
 end
 
 kinds.improve = {
-    options = { prompt = REQUIRED, parse = REQUIRED },
+    options = { prompt = REQUIRED, parse = REQUIRED, returns = RETURNS },
     scored = always "no",
     run = function(op, input, run)
         return flat_map(input, function(one)
@@ -151,7 +153,7 @@ kinds.improve = {
 }
 
 kinds.aggregate = {
-    options = { prompt = REQUIRED, parse = REQUIRED, responses = COUNT },
+    options = { prompt = REQUIRED, parse = REQUIRED, returns = RETURNS, responses = COUNT },
     scored = always "no",
     run = function(op, input, run)
         if #input == 0 then
@@ -199,8 +201,8 @@ local function scores_of(op, input, run)
 end
 
 kinds.score = {
-    options = { score = FUNCTION, prompt = FUNCTION, parse = FUNCTION, samples = COUNT,
-        combined = { type = "boolean", default = false } },
+    options = { score = FUNCTION, prompt = FUNCTION, parse = FUNCTION, returns = RETURNS,
+        samples = COUNT, combined = { type = "boolean", default = false } },
     scored = always "yes",
     check = function(op)
         if op.score and (op.prompt or op.parse) then

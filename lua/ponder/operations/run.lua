@@ -27,7 +27,7 @@ local FIELDS = { "state", "score", "valid", "solved", "scored", "validated", "co
 
 ---@class ponder.operations.Run
 ---@field g ponder.operations.Graph
----@field ask fun(prompt: string, n: integer): string[]?, string?, string?
+---@field ask fun(prompt: string, n: integer, returns: any): any[]?, string?, string?
 ---@field permits ponder.task.Semaphore limits the queries
 ---@field steps table<integer, ponder.operations.Step> by operation
 ---@field budget ponder.task.Budget
@@ -55,7 +55,7 @@ end
 ---@param prompt any a text, or a list of messages
 ---@param n integer
 ---@param about ponder.operations.Thought? the thought that the query is about, for the log
----@return string[] replies
+---@return any[] replies texts, or values if the operation has `returns`
 function Run:query(op, prompt, n, about)
     if type(prompt) ~= "table" and type(prompt) ~= "string" then
         error(("operation %d (%s): prompt must return a text (got %s)"):format(op.id, op.type,
@@ -65,14 +65,14 @@ function Run:query(op, prompt, n, about)
     step.queries, step.responses = step.queries + 1, step.responses + n
     local _ <close> = self.permits:acquire()
     local replies, message, code = self.graph:asking(about and about.node, op.type, self.ask,
-        prompt, n)
+        prompt, n, op.returns)
     if replies == nil then
         fail(("operation %d (%s): %s"):format(op.id, op.type,
             message or "ask returned nothing"), code or "ERROR")
     end
     local is_list = type(replies) == "table"
     for _, reply in ipairs(is_list and replies or { replies }) do
-        if not is_list or type(reply) ~= "string" then
+        if not is_list or type(reply) ~= "string" and op.returns == nil then
             error(("operations.run: opts.ask must return a list of texts (got %s)"):format(
                 options.show(reply)), 0)
         end
@@ -246,11 +246,14 @@ end
 
 -- The function `ask` for a model.
 local function model_asker(m, opts)
-    return function(prompt, n)
+    return function(prompt, n, returns)
         local messages = type(prompt) == "table" and prompt
             or { { role = "user", content = prompt } }
-        local reply, message, code = m:chat { messages = messages, n = n,
+        local reply, message, code = m:chat { messages = messages, n = n, returns = returns,
             temperature = opts.temperature, max_output_tokens = opts.max_output_tokens }
+        if reply and returns ~= nil then
+            return reply.values or { reply.value }
+        end
         return reply and reply.texts, message, code
     end
 end

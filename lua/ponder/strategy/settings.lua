@@ -121,13 +121,6 @@ end
 
 local OPEN_OPTIONS = { "base_url", "api_key", "headers", "concurrency" }
 
----Whether model.open made a model, which then takes schemas; a custom one may have any other field.
----@param m table
----@return boolean
-function settings.is_open(m)
-    return m.target ~= nil and m.client ~= nil
-end
-
 -- A name, or an object with the `chat` method of ponder.model.Model.
 local function is_model(named)
     local kind = type(named)

@@ -12,6 +12,7 @@ local schema = require "ponder.model.schema"
 local settings = require "ponder.strategy.settings"
 local task = require "ponder.task"
 local tools = require "ponder.strategy.tools"
+local typed = require "ponder.strategy.typed"
 local waiters = require "ponder.task.waiters"
 
 local thinker = {}
@@ -146,20 +147,12 @@ local function request(run, call, opts)
     opts.on_delta = run.on_delta and function(text, kind) run.on_delta(text, kind, call) end
     emit "call.start"
     local asked = { tree = run.tree, node = call.node, purpose = call.role }
-    local function ask()
-        if run.tree then
-            return scheduler.with_context("asker", asked, model_call.ask, run.models[call.role],
-                opts)
-        end
-        return model_call.ask(run.models[call.role], opts)
-    end
-    local reply, message, code, partial = ask()
-    if opts.response_format and (code == "BAD_REQUEST" or code == "UNSUPPORTED") then
-        run.untyped[call.role], opts.response_format = true, nil -- its server knows no schemas
-        reply, message, code, partial = ask()
-    end
-    if not reply and code == "BAD_REPLY" and opts.response_format then
-        reply = partial
+    local reply, message, code, partial
+    if run.tree then
+        reply, message, code, partial = scheduler.with_context("asker", asked, typed.ask,
+            model_call.ask, run.models[call.role], opts)
+    else
+        reply, message, code, partial = typed.ask(model_call.ask, run.models[call.role], opts)
     end
     if not reply and code == "BUDGET" then
         run.refused = run.refused or message
@@ -216,14 +209,9 @@ end
 -------------------------------------------------------------------------------
 -- Questions and prompts
 
--- The schema of a reply to a prompt, as a format that the model does not repair: who reads the
--- reply asks again. None if the prompt is the user's, or the model takes none.
+-- The schema of a reply to a prompt; none if it is the user's, who may ask for another form.
 local function format_of(run, role, prompt, returns)
-    if not returns or run.prompts.own[prompt] or run.untyped[role]
-        or not settings.is_open(run.models[role]) then
-        return nil
-    end
-    return { type = "json_schema", name = role, schema = schema.returns(returns).schema }
+    return not run.prompts.own[prompt] and typed.format(run.models[role], prompt, returns) or nil
 end
 
 local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
@@ -255,7 +243,7 @@ local function ask(self, messages, role, kind, opts)
     local read, call = opts.read, options.pick(opts, { "temperature", "seed" })
     if read then
         call.response_format = format_of(self.run, role, kind, opts.returns)
-    elseif opts.returns and settings.is_open(self.run.models[role]) then
+    elseif opts.returns and typed.is_open(self.run.models[role]) then
         call.returns = opts.returns
     elseif opts.returns then
         local format = assert(schema.returns(opts.returns))

@@ -4,7 +4,6 @@
 ---     local tot = require "ponder.strategy.tot"
 ---     local s = tot.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
----     print(outcome and outcome.answer or message)
 ---
 --- The machine ponder.tot grows the tree as the paper does and says which calls it needs; the
 --- answer is the best thought. With `search`, the name of any search of search.run or a policy,
@@ -29,7 +28,6 @@ local task = require "ponder.task"
 local tot = require "ponder.tot"
 
 local MAX_STEPS_SHOWN = 16 -- of the path to a thought, in a prompt
-local USES_HEURISTIC = { astar = true, idastar = true }
 -- The machine's order and its rules when to stop, which a search replaces.
 local MACHINE_ONLY = { "traversal_strategy", "select", "halt", "convergence_window",
     "min_score_improvement", "convergence_measure", "stop_at_max_depth", "top_k" }
@@ -75,7 +73,7 @@ end
 -------------------------------------------------------------------------------
 -- With a search
 
--- Asks until `read` returns something; an unreadable reply is repaired.
+-- Asks until `read` returns something.
 local function ask(thinker, prompt, context, thoughts, node, read)
     local how = { node = node, returns = returns_of(thinker.options, thoughts),
         read = function(text) return text end }
@@ -91,7 +89,7 @@ local function ask(thinker, prompt, context, thoughts, node, read)
     thinker:fail(prompt, text, reply)
 end
 
--- The scores of the thoughts; those that a reply lacks are asked for again, then 0.
+-- The scores of the thoughts; those that a reply lacks are asked for again.
 local function score(thinker, context, node, texts)
     local opts, scores, reply = thinker.options, {}, nil
     for _ = 0, opts.max_parse_retries do
@@ -113,9 +111,6 @@ local function score(thinker, context, node, texts)
             scores[i] = value and value == value and math.min(math.max(value, 0.0), 1.0) or nil
         end
     end
-    for i = 1, #texts do
-        scores[i] = scores[i] or 0.0
-    end
     return scores
 end
 
@@ -123,6 +118,7 @@ end
 local function search_options(thinker, question, best)
     local opts = thinker.options
     local name = type(opts.search) == "table" and opts.search.name or opts.search
+    local is_heuristic = name == "astar" or name == "idastar"
     local given = { search = opts.search, initial_state = { id = 1, text = question },
         k = opts.branching_factor, max_depth = opts.max_depth, max_nodes = opts.max_nodes,
         batch = opts.batch, max_duration_ms = opts.max_duration_ms, stop = "terminal",
@@ -130,8 +126,7 @@ local function search_options(thinker, question, best)
     for rule in pairs(searches.RULES) do
         given[rule] = tonumber(opts[rule]) or opts[rule] -- a flag of two types is text
     end
-    given.prior, given.beam_width = opts.prior, opts.beam_width
-    given.temperature = nil -- that option is of sampling
+    given.prior, given.beam_width, given.temperature = opts.prior, opts.beam_width, nil
     for option, readers in pairs(searches.READERS) do
         if not options.has(readers, name) then
             given[option] = nil
@@ -155,11 +150,12 @@ local function search_options(thinker, question, best)
         texts = table.move(texts, 1, math.min(k, #texts), 1, {})
         local scores, thoughts, estimates = score(thinker, context, thought.id, texts), {}, {}
         for i, text in ipairs(texts) do
-            local id = thinker:node { text = text, score = scores[i], parents = { thought.id } }
-            thoughts[i] = { id = id, text = text, score = scores[i] }
-            estimates[i] = USES_HEURISTIC[name] and (1 - scores[i]) * opts.max_depth or scores[i]
-            if not best.score or scores[i] > best.score then
-                best.score, best.text = scores[i], text
+            local own = scores[i] or 0.0
+            local id = thinker:node { text = text, score = own, parents = { thought.id } }
+            thoughts[i] = { id = id, text = text, score = own }
+            estimates[i] = is_heuristic and (1 - own) * opts.max_depth or own
+            if not best.score or own > best.score then
+                best.score, best.text = own, text
                 thinker:best(id)
             end
         end
@@ -186,11 +182,11 @@ local function run_search(thinker, question)
             thinker:set(node.state.id, { status = figures })
         end
     end
-    local node = result.best_node
-    if node.depth > 0 then
-        thinker:best(node.state.id)
+    if result.best_node.depth == 0 then
+        return best.text
     end
-    return node.depth > 0 and node.state.text or best.text
+    thinker:best(result.best_node.state.id)
+    return result.best_node.state.text
 end
 
 -------------------------------------------------------------------------------
@@ -220,11 +216,11 @@ returns.]],
             end
         end
         given.temperature = nil -- of sampling
-        local name, readers
+        local name, readers = nil, { "best_first" }
         if type(opts.search) == "string" then
             name, readers = searches.unread(given, opts.search)
-        elseif not opts.search and given.beam_width and opts.traversal_strategy ~= "best_first" then
-            name, readers = "beam_width", { "best_first" }
+        elseif not opts.search and opts.traversal_strategy ~= "best_first" then
+            name = given.beam_width and "beam_width"
         end
         return name and ("opts.%s is for %s, not for %s"):format(name, table.concat(readers, ", "),
             opts.search or opts.traversal_strategy)
@@ -240,21 +236,12 @@ returns.]],
     needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
         repair = { "reply" } },
     samples = function(sample)
-        local is_repaired = {}
-        local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5, max_parse_retries = 2,
-            require_scores = true }
-        sample.play(opts, function(directive, _, found)
-            local wanted = directive.type == "generate_thoughts" and "thoughts" or "scores"
-            if directive.type == "call_llm_stream" then
-                wanted = found.repair[#found.repair].wanted
-            elseif not is_repaired[wanted] then
-                is_repaired[wanted] = true
-                return "?"
-            end
-            if wanted == "thoughts" then
-                return json.encode { thoughts = sample.thoughts }
-            end
-            return directive.type == "call_llm_stream" and "t2: 0.4" or "t1: 0.8, t2: 0.4"
+        local thoughts = json.encode { thoughts = sample.thoughts }
+        local first = { "?", thoughts, "?", "t2: 0.4" }
+        sample.play({ max_depth = 2, branching_factor = 2, max_nodes = 5, max_parse_retries = 2,
+            require_scores = true }, function(directive, at)
+            return first[at] or directive.type == "generate_thoughts" and thoughts
+                or "t1: 0.8, t2: 0.4"
         end)
     end,
 }
