@@ -306,7 +306,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
             program_take_list(L, s, p, t);
             p->step = STEP_ORDER;
-            break;
+            /* fall through */
         case STEP_ORDER:
             if (asks[CALL_ORDER])
                 AWAIT(call_wait(L, p, CALL_ORDER));
@@ -315,7 +315,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             t->first = t->scores ? t->node : s->count;
             t->end = t->first + t->scores;
             p->step = STEP_ITEM;
-            break;
+            /* fall through */
         case STEP_ITEM:
             p->step = STEP_MADE;
             if (t->next == t->last || t->full)
@@ -356,17 +356,13 @@ static int advance(lua_State *L, int status, lua_KContext context)
             break;
 
         case STEP_MADE:
-            p->step = STEP_EXPANDED;
-            if (asks[CALL_MADE]) {
-                p->step = STEP_MADE;
+            if (asks[CALL_MADE])
                 AWAIT(call_wait(L, p, CALL_MADE));
-                p->step = STEP_SCORE_ALL;
-            }
+            p->step = asks[CALL_MADE] ? STEP_SCORE_ALL : STEP_EXPANDED;
             break;
         case STEP_EXPANDED:
             if (asks[CALL_EXPANDED] && t->expands)
                 AWAIT(call_with_ids(L, p, CALL_EXPANDED, t->node, t->end - t->first));
-            p->child = core_first_to_score(s, t);
             p->step = p->ahead ? STEP_CHILD : STEP_SCORE_ALL;
             break;
         case STEP_SCORE_ALL:
