@@ -309,8 +309,9 @@ static int core_round(lua_State *L)
 /* core:extend(max) -> whether it added tickets to the running round. */
 static int core_extend(lua_State *L)
 {
-    Core *core = core_check_started(L);
-    lua_pushboolean(L, search_extend(&core->search, (uint32_t)luaL_checkinteger(L, 2)));
+    Search *s = &core_check_started(L)->search;
+    uint32_t max = (uint32_t)luaL_checkinteger(L, 2);
+    lua_pushboolean(L, s->rounds > 1 && s->policy->extend != NULL && s->policy->extend(s, max));
     return 1;
 }
 

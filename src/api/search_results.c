@@ -169,9 +169,11 @@ bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t)
         program_refuse(L, p, "a string or a number", RESULT);
     lua_settop(L, TOP + 1);
     lua_pushvalue(L, -1);
-    if (lua_rawget(L, KEYS) != LUA_TNIL &&
-        !search_makes_duplicate(s, t, (uint32_t)lua_tointeger(L, -1))) {
-        note_place(L, (lua_Integer)++t->next, (uint32_t)lua_tointeger(L, -1));
+    bool is_known = lua_rawget(L, KEYS) != LUA_TNIL;
+    uint32_t holder = (uint32_t)lua_tointeger(L, -1);
+    if (is_known &&
+        !(s->policy->makes_duplicate != NULL && s->policy->makes_duplicate(s, t, holder))) {
+        note_place(L, (lua_Integer)++t->next, holder);
         t->duplicates++;
         return false;
     }

@@ -88,11 +88,6 @@ SearchStatus search_add(Search *s, SearchTicket *t, uint32_t count)
     return SEARCH_OK;
 }
 
-bool search_makes_duplicate(const Search *s, const SearchTicket *t, uint32_t holder)
-{
-    return s->policy->makes_duplicate != NULL && s->policy->makes_duplicate(s, t, holder);
-}
-
 /* ---- retain_path ---- */
 
 /* A chunk's references, and as the last of them the number of its freed nodes. */
@@ -218,11 +213,6 @@ SearchStatus search_more(Search *s)
     if (s->options.scores_levels)
         return add_level(s);
     return s->policy->wave != NULL ? s->policy->wave(s) : SEARCH_OVER;
-}
-
-bool search_extend(Search *s, uint32_t max)
-{
-    return s->rounds > 1 && s->policy->extend != NULL && s->policy->extend(s, max);
 }
 
 void search_commit(Search *s)

@@ -163,9 +163,6 @@ void search_free(Search *s);
  * or NO_MEMORY, with fewer of them made. */
 SearchStatus search_add(Search *s, SearchTicket *t, uint32_t count);
 
-/* Whether the ticket's next child, whose key node `holder` has, is made all the same. */
-bool search_makes_duplicate(const Search *s, const SearchTicket *t, uint32_t holder);
-
 /* Whether the node is there: with retain_path it may be gone. */
 bool search_has(const Search *s, uint32_t id);
 
@@ -174,9 +171,6 @@ SearchStatus search_next_round(Search *s);
 
 /* Adds tickets that follow from the round's children once the others are over. OVER: none. */
 SearchStatus search_more(Search *s);
-
-/* Adds tickets to a running round, before the others are over (bfs). False: none. */
-bool search_extend(Search *s, uint32_t max);
 
 /* The ticket in turn is over: its nodes count. */
 void search_commit(Search *s);

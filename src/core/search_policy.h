@@ -24,13 +24,15 @@ typedef struct SearchPolicy {
      * that follow. */
     void (*score)(Search *s, uint32_t id, double x);
 
+    /* Whether the ticket's next child, whose key node `holder` has, is made all the same. */
     bool (*makes_duplicate)(const Search *s, const SearchTicket *t, uint32_t holder);
 
     void (*add)(Search *s, const SearchTicket *t, uint32_t id); /* a node was made */
 
-    /* See search_extend and search_more. */
+    /* Adds tickets to a running round, before the others are over. False: none. */
     bool (*extend)(Search *s, uint32_t max);
-    SearchStatus (*wave)(Search *s);
+
+    SearchStatus (*wave)(Search *s); /* see search_more */
 
     /* Whether node `a`, not terminal, is a better answer than `b`, not terminal. */
     bool (*better)(const Search *s, uint32_t a, uint32_t b);
