@@ -118,11 +118,7 @@ function redact.keep(text)
     return text
 end
 
---- The keys that redact.keep removes, longest first.
----@return string[]
-function redact.keys() return table.move(known, 1, #known, 1, {}) end
-
---- The number of these keys.
+--- The number of keys that redact.keep removes.
 ---@return integer
 function redact.count_keys() return #known end
 

@@ -1,5 +1,4 @@
 /* l_store.c -- ponder.core.store: stores, one SQLite file each. Described in meta/store.lua. */
-#define _GNU_SOURCE /* memmem */
 #include <errno.h>
 #include <math.h>
 #include <nettle/sha2.h>
@@ -13,7 +12,7 @@
 #define STORE      "ponder.store.Store"
 #define STORE_ROWS "ponder.store.Rows"
 
-enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
+enum { STORE_PATH = 1 }; /* user value of a store */
 
 typedef struct LuaStore {
     Box box;
@@ -116,70 +115,6 @@ static int store_l_checkpoint(lua_State *L)
     return 1;
 }
 
-/* ---- API keys and the like, which are kept out of a store ---- */
-
-/* self, texts, mark: from now on writes `mark` in place of any of the texts. */
-static int store_l_hide(lua_State *L)
-{
-    self(L, "hide");
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_checkstring(L, 3);
-    lua_Integer n = luaL_len(L, 2);
-    lua_createtable(L, (int)n + 1, 0); /* mark, texts... */
-    lua_pushvalue(L, 3);
-    lua_rawseti(L, -2, 1);
-    for (lua_Integer i = 1; i <= n; i++) {
-        if (lua_geti(L, 2, i) != LUA_TSTRING || lua_rawlen(L, -1) == 0)
-            return luaL_error(L, "store.hide: texts[%d] must be a non-empty string (got %s)",
-                              (int)i, luaL_tolstring(L, -1, NULL));
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_setiuservalue(L, 1, STORE_HIDDEN);
-    return 0;
-}
-
-/* Replaces `secret` in the string at `index`. */
-static void hide(lua_State *L, int index, const char *secret, size_t n, const char *mark)
-{
-    size_t size;
-    const char *text = lua_tolstring(L, index, &size);
-    const char *end = text + size, *at = memmem(text, size, secret, n);
-    if (at == NULL)
-        return;
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (; at != NULL; at = memmem(text, (size_t)(end - text), secret, n)) {
-        luaL_addlstring(&b, text, (size_t)(at - text));
-        luaL_addstring(&b, mark);
-        text = at + n;
-    }
-    luaL_addlstring(&b, text, (size_t)(end - text));
-    luaL_pushresult(&b);
-    lua_replace(L, index);
-}
-
-/* Replaces the hidden texts in the strings from `first` to the top. */
-static void hide_values(lua_State *L, int store, int first)
-{
-    int last = lua_gettop(L);
-    if (lua_getiuservalue(L, store, STORE_HIDDEN) == LUA_TTABLE) {
-        luaL_checkstack(L, 4 + LUA_MINSTACK, "store");
-        lua_Integer count = (lua_Integer)lua_rawlen(L, last + 1);
-        lua_rawgeti(L, last + 1, 1);
-        const char *mark = lua_tostring(L, last + 2);
-        for (lua_Integer i = 2; i <= count; i++) {
-            size_t n;
-            lua_rawgeti(L, last + 1, i);
-            const char *secret = lua_tolstring(L, last + 3, &n);
-            for (int index = first; index <= last; index++)
-                if (lua_type(L, index) == LUA_TSTRING)
-                    hide(L, index, secret, n, mark);
-            lua_settop(L, last + 2);
-        }
-    }
-    lua_settop(L, last);
-}
-
 /* ---- statements, their parameters, and the rows that they return ---- */
 
 /* The iterator of rows() and columns(). Its owner and user value is the store. */
@@ -246,7 +181,7 @@ static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int at,
 }
 
 /* A statement with its values bound: on the stack are the store, the SQL and the values. NULL: an
- * error. Mistakes in the call raise. After hide_values no Lua value is made. */
+ * error. Mistakes in the call raise. No Lua value is made. */
 static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
                              sqlite3_destructor_type keep, StoreError *e)
 {
@@ -254,7 +189,6 @@ static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
     int first = store + 2;
     const char *sql = check_text(L, store + 1, where, "sql", &size);
     sqlite3_stmt *statement;
-    hide_values(L, store, first);
     Store *s = check_store(L, store, where);
     check_values(L, s, where, first);
     StoreStatus status = store_acquire(s, sql, size, &statement, e);
@@ -539,7 +473,6 @@ static const luaL_Reg store_methods[] = {
     {"commit", store_l_commit},
     {"rollback", store_l_rollback},
     {"checkpoint", store_l_checkpoint},
-    {"hide", store_l_hide},
     {"close", store_l_close},
     {NULL, NULL},
 };

@@ -8,7 +8,7 @@
 
 local file = require "ponder.log.file"
 local quote = require "ponder.quote"
-local redact = require "ponder.redact"
+local keep = require("ponder.redact").keep
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
@@ -155,13 +155,12 @@ function writer.continue(db, path, clock)
     return self
 end
 
--- Masks the keys known by now in all statements.
-local function hide_keys(self)
-    local count = redact.count_keys()
-    if count ~= self.hidden then
-        self.hidden = count
-        self.db:hide(redact.keys(), redact.MARK)
+-- The next `n` values without the keys known by now.
+local function masked(n, value, ...)
+    if n == 0 then
+        return
     end
+    return type(value) == "string" and keep(value) or value, masked(n - 1, ...)
 end
 
 --- Adds a statement to the transaction.
@@ -178,14 +177,13 @@ function Writer:write(sql, ...)
         self.incomplete = true
         return
     end
-    hide_keys(self)
     if not self.writing then
         self.writing, self.failed = db:begin()
         if self.failed then
             return
         end
     end
-    local _, message = db:execute(sql, ...)
+    local _, message = db:execute(sql, masked(select("#", ...), ...))
     self.failed = message
 end
 

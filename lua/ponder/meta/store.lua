@@ -139,11 +139,6 @@ function Store:row(sql, ...) end
 ---@return string? code
 function Store:checkpoint() end
 
---- From now on statements write `mark` instead of these texts, such as keys.
----@param texts string[] a longer one before those that it contains
----@param mark string
-function Store:hide(texts, mark) end
-
 --- Closes the store and rolls back an open transaction. May be called again. Open iterators raise
 --- afterwards. If it fails (a full disk), the store is closed nevertheless, and commits are in
 --- FILE-wal.
