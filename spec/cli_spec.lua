@@ -250,6 +250,44 @@ describe("a usage error of ponder", function()
         end)
     end
 
+    -- Each command line, and the flag that would do nothing there.
+    for line, message in pairs {
+        ["show --search 3"] = "--search needs --tree or --node",
+        ["show --calls --search 3"] = "--search has no effect with --calls",
+        ["diff --all --json a b"] = "--all has no effect with --json",
+        ["export --format json --otlp http://x"] = "--otlp has no effect with --format json",
+        ["run --no-log --keep 3 x.lua"] =
+            "--keep needs the run's log, which --no-log turns off",
+        ["eval --no-log --sync full x.lua"] =
+            "--sync needs the run's log, which --no-log turns off",
+        ["chat --log new.db --keep 3 ?"] = "--keep is about logs made without --log",
+        ["tot --in-flight cancel ?"] =
+            "--in-flight needs a limit: --max-calls, --max-total-tokens or --max-cost",
+        ["cot --tool-timeout-ms 3s ?"] = "--tool-timeout-ms needs --tools or --mcp",
+        ["chat --model script:x --max-tool-round-trips 3 ?"] =
+            "--max-tool-round-trips needs --tools or --mcp",
+        ["serve --sync full tot"] = "--sync needs --log",
+        ["serve --log-max-runs 3 tot"] = "--log-max-runs needs --log",
+        ["mcp --reload tot"] = "--reload needs a policy in a file",
+        ["queue --watch --json"] = "--watch or --json, not both",
+        ["queue --queue q --dead --drop all"] = "--dead or --drop, not both",
+        ["queue --queue q --purge --watch"] = "--watch has no effect with --purge",
+        ["queue redis://x b"] = "expected at most one URL (got b)",
+        ["work redis://x b"] = "expected at most one URL (got b)",
+        ["doctor --verbose redis://x"] = "--verbose has no effect with the URL of a Redis",
+        ["prompts eject --prompts x"] = "--prompts has no effect with eject",
+        ["prompts --force"] = "--force has no effect with list",
+        ["doc --all search"] = "--all lists modules: leave out the name",
+    } do
+        it("is a flag that would do nothing: " .. line, function()
+            local words = {}
+            for word in line:gmatch "%S+" do
+                words[#words + 1] = word
+            end
+            assert.equal(("ponder %s: %s"):format(words[1], message), usage(words))
+        end)
+    end
+
     it("is shown without control characters", function()
         assert.equal("ponder: ?[2Jx: No such file or directory", usage { "\27[2Jx" })
         assert.equal("ponder run: unknown option --?]0;x?", usage { "run", "--\27]0;x\7" })

@@ -33,11 +33,11 @@ describe("ponder export", function()
     it("reports errors in its flags", function()
         for message, words in pairs {
             ["expected --format dot|html|json|mermaid|otlp"] = { path },
-            ["--search is for dot and mermaid"] = { "--format", "json", "--search", "1", path },
-            ["--content is for otlp"] = { "--format", "dot", "--content", path },
-            ["--full is for html"] = { "--format", "json", "--full", path },
+            ["--search has no effect with --format json"] = { "--format", "json", "--search", "1", path },
+            ["--content has no effect with --format dot"] = { "--format", "dot", "--content", path },
+            ["--full has no effect with --format json"] = { "--format", "json", "--full", path },
             [("expected one run (got %s)"):format(path)] = { "--format", "dot", path, path },
-            ["--otlp sends traces; it cannot be combined with --output or another format"] = {
+            ["--otlp sends traces; it cannot be combined with --output"] = {
                 "--otlp", "http://x", "--output", "f", path },
         } do
             local r = ponder(table.unpack(words))

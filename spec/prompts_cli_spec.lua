@@ -333,7 +333,7 @@ describe("ponder prompts", function()
                 .. "list, show" },
             { { "list", "x" }, 'unexpected argument "x"' },
             { { "check", "tot", "x" }, 'unexpected argument "x"' },
-            { { "check", "--to", "x" }, "--to and --force are for eject" },
+            { { "check", "--to", "x" }, "--to has no effect with check" },
             { { "--forc" }, "unknown option --forc (did you mean --force?)" },
         } do
             local r = prompts(case[1])

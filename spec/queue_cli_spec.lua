@@ -85,7 +85,7 @@ describe("ponder queue", function()
         assert.equal("1 dropped\n", queue("--queue", "t", "--drop", letters[1].id).out)
         assert.equal(1, figures().dead)
         local missing = queue("--queue", "t", "--drop", letters[1].id)
-        assert.equal(1, missing.status)
+        assert.equal(2, missing.status)
         assert.matches("no dead letter", missing.err)
 
         lab.dir:write("ready", "")

@@ -91,7 +91,7 @@ describe("a prompt file in the current directory", function()
         assert.is_true((asked()))
         assert.equal(0, ponder({ "trust", "--remove", "prompts" }).status)
         assert.is_false((asked()))
-        assert.equal(1, ponder({ "trust", "--remove", "prompts" }).status)
+        assert.equal(2, ponder({ "trust", "--remove", "prompts" }).status)
         assert.is_false(is_compromised())
     end)
 

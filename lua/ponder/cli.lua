@@ -196,6 +196,22 @@ function cli.refuse(message, status)
     end
 end
 
+---Ends the command if a flag that does nothing in the chosen mode is given. A flag counts in the modes
+---that its rule has as `modes`, or in all.
+---@param command table
+---@param given table its flags
+---@param mode string as it is written, "--retry"; "" is the mode without such a word
+function cli.check_modes(command, given, mode)
+    for _, name in ipairs(options.names(command.rules)) do
+        local modes = command.rules[name].modes
+        if given[name] ~= nil and modes and not options.has(modes, mode) then
+            cli.refuse(mode == "" and ("%s needs %s"):format(args.flag(name),
+                options.alternatives(modes)) or ("%s has no effect with %s"):format(
+                args.flag(name), mode))
+        end
+    end
+end
+
 ---Like `refuse`, for what is wrong with the value of a flag.
 ---@param flag string "--cache": the message begins with it
 ---@param problem string?
@@ -457,8 +473,8 @@ end
 function cli.logged(name)
     local command = is_command(name) and require("ponder.cli." .. name)
     if not command or not ((command.rules or {}).no_log or command.logs_requests) then
-        return nil, ("the log is damaged: it names the command %s, which logs no runs"):format(
-            options.show(name))
+        return nil, command and ("ponder %s is not run again from its log"):format(name)
+            or "the log is damaged: there is no command " .. options.show(name)
     end
     return command
 end

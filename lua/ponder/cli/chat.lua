@@ -62,7 +62,7 @@ local chat = cli.command({}, {
     },
     { title = "Tools",
         toolbox.OPTIONS,
-        { "max_tool_round_trips", value = "N", type = "integer", min = 0, default = 20,
+        { "max_tool_round_trips", value = "N", type = "integer", min = 0,
             help = "how often the model may ask for tools (default: 20)" },
     },
     { title = "Run log", logging.OPTIONS },
@@ -251,6 +251,8 @@ end
 
 ---See ponder.cli.
 function chat.run(opts, operands, list)
+    cli.refuse(opts.max_tool_round_trips and not opts.tools and not opts.mcp
+        and "--max-tool-round-trips needs --tools or --mcp")
     local question, input = logging.prompt(operands)
     cli.expect(question:find "%S" or opts.attach, operands[1] and "the prompt is empty"
         or "expected a prompt: ponder chat PROMPT..., or COMMAND | ponder chat [PROMPT...]")

@@ -13,7 +13,7 @@ local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 
 local diff = cli.command({ files = true, expects = { 2, 2, "two runs: ponder diff A B" } }, {
-    { "all", help = "show every difference, not only the first of each kind" },
+    { "all", modes = { "" }, help = "show every difference, not only the first of each kind" },
     { "json", help = "print one JSON object" },
 })
 
@@ -200,6 +200,7 @@ end
 
 ---See ponder.cli.
 function diff.run(opts, operands)
+    cli.check_modes(diff, opts, opts.json and "--json" or "")
     return opened.run(2, operands, function(a, b)
         local found = compare.of(a, b)
         if opts.json then

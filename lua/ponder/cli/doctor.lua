@@ -32,7 +32,7 @@ local doctor = cli.command({}, {
     { "json", help = "print the findings as one JSON list" },
     { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5s)" },
-    { "verbose", help = "show requests and replies on standard error, redacted" },
+    { "verbose", modes = { "" }, help = "show requests and replies on standard error, redacted" },
 })
 
 doctor.summary = "check the configuration and which models can be reached"
@@ -383,6 +383,7 @@ function doctor.run(given, operands)
             return nil, "expected no argument, or redis://..."
         end
     end
+    cli.check_modes(doctor, given, operands[1] and "the URL of a Redis" or "")
     if operands[1] then
         return check_redis(given, operands)
     end

@@ -13,11 +13,13 @@ local export = cli.command({ files = true, expects = { 0, 1, "one run" } }, {
     { "format", value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
     { "output", value = "FILE", help = "write there (default: standard output)" },
     { "search", value = "N", type = "integer", min = 1,
-        help = "dot, mermaid: only search N" },
-    { "full", help = "html: omit nothing, however large the page becomes" },
-    { "content", help = "otlp: include prompts and replies" },
-    { "otlp", value = "URL", help = "send to an OpenTelemetry collector: "
-        .. "http://localhost:4318" },
+        modes = { "--format dot", "--format mermaid" }, help = "dot, mermaid: only search N" },
+    { "full", modes = { "--format html" },
+        help = "html: omit nothing, however large the page becomes" },
+    { "content", modes = { "--format otlp" },
+        help = "otlp: include prompts and replies" },
+    { "otlp", value = "URL", modes = { "--format otlp" },
+        help = "send to an OpenTelemetry collector: http://localhost:4318" },
 })
 
 export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
@@ -36,19 +38,6 @@ Writes the newest run, or the one with that log path, or that name or number in 
            OTLP/JSON; prompts and replies only with --content; --otlp sends them
            with $OTEL_EXPORTER_OTLP_HEADERS as headers and prints the trace id]]
 
--- What is wrong with a combination of flags.
-local function misuse(opts)
-    if opts.search and opts.format ~= "dot" and opts.format ~= "mermaid" then
-        return "--search is for dot and mermaid"
-    elseif opts.content and opts.format ~= "otlp" then
-        return "--content is for otlp"
-    elseif opts.full and opts.format ~= "html" then
-        return "--full is for html"
-    elseif opts.otlp and (opts.format ~= "otlp" or opts.output) then
-        return "--otlp sends traces; it cannot be combined with --output or another format"
-    end
-end
-
 local function has_search(log, number)
     for search in log:searches() do
         if search.id == number then
@@ -62,7 +51,9 @@ end
 function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
     cli.expect(opts.format, "expected --format " .. table.concat(FORMATS, "|"))
-    cli.refuse(misuse(opts))
+    cli.check_modes(export, opts, "--format " .. opts.format)
+    cli.refuse(opts.otlp and opts.output
+        and "--otlp sends traces; it cannot be combined with --output")
     local format = require("ponder.report.export." .. opts.format)
     return opened.run(1, operands, function(log)
         if opts.otlp then

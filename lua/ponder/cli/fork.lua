@@ -36,15 +36,15 @@ With --node or --call the run changes at that point; earlier calls are answered 
 
   echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt]]
 
--- The number of arguments that the command itself reads: those before `--`, or before the script.
-local function count_own(past, list)
-    if past.run.command == "run" then
-        local run = require "ponder.cli.run"
-        local _, operands, first = run.parse("ponder run", list, run.rules)
-        return operands and first and first - 1 or #list
-    end
+-- The number of arguments that are the command's own: those before its script, or before `--`.
+local function count_own(run, list)
+    local script = run.command == "run" and run.script
     for i, word in ipairs(list) do
-        if word == "--" then
+        if script == "-e" and word:find "^%-%-?e$" then
+            return i + 1
+        elseif script == "-e" and word:find "^%-%-e=" then
+            return i
+        elseif script and word == script or not script and word == "--" then
             return i - 1
         end
     end
@@ -52,25 +52,23 @@ local function count_own(past, list)
 end
 
 -- The arguments without --log: the new run has its own.
-local function without_log(past, list)
-    local rules = require("ponder.cli." .. past.run.command).rules or {}
-    local kept, i, own = {}, 1, count_own(past, list)
-    while i <= own do
-        local name, value = list[i]:match("^%-%-?([%w-]+)(=?)")
-        local rule = name and rules[(name:gsub("-", "_"))]
-        local last = rule and rule.value and value == "" and i + 1 or i
-        if name ~= "log" then
-            table.move(list, i, last, #kept + 1, kept)
+local function without_log(run, list)
+    local kept, own, i = {}, count_own(run, list), 1
+    while i <= #list do
+        if i > own or list[i] ~= "--log" and not list[i]:find "^%-%-log=" then
+            kept[#kept + 1] = list[i]
+        elseif list[i] == "--log" then
+            i = i + 1
         end
-        i = last + 1
+        i = i + 1
     end
-    return table.move(list, i, #list, #kept + 1, kept)
+    return kept
 end
 
 -- The index at which to insert an option: `ponder run` and its script may both have one of that
 -- name.
 local function index_for(past, list, flag)
-    local own = count_own(past, list)
+    local own = count_own(past.run, list)
     if past.run.command ~= "run" then
         return own + 1
     end
@@ -128,11 +126,11 @@ end
 
 -- The arguments of the new run.
 local function changed_arguments(past, opts)
-    local list = without_log(past, past.run.arguments)
+    local list = without_log(past.run, past.run.arguments)
     if opts.script then
         cli.expect(past.run.command == "run" and past.run.script ~= "-e",
             "--script applies only to runs of a script file")
-        list[count_own(past, list) + 1] = host.absolute(opts.script) or opts.script
+        list[count_own(past.run, list) + 1] = host.absolute(opts.script) or opts.script
     end
     add_options(past, list, opts.o or "")
     if opts.prompts then

@@ -13,9 +13,11 @@ local read_file = require("ponder.file").read
 local strategy = require "ponder.strategy"
 
 local prompts = cli.command({ words = { "check", "eject", "list", "show" } }, {
-    { "to", value = "DIR", help = "eject: the directory to copy to (default: ./prompts)" },
-    { "force", help = "eject: replace existing files" },
-    { "prompts", value = "DIR", help = "look for prompt files in DIR first" },
+    { "to", value = "DIR", modes = { "eject" },
+        help = "eject: the directory to copy to (default: ./prompts)" },
+    { "force", modes = { "eject" }, help = "eject: replace existing files" },
+    { "prompts", value = "DIR", modes = { "list", "show", "check" },
+        help = "look for prompt files in DIR first" },
     { "strategy", value = "FILE", files = true,
         help = "include the prompts of the strategy that FILE returns" },
 })
@@ -207,8 +209,7 @@ function prompts.run(opts, operands)
     check_known(command, "command", operands[1] or "list", prompts.words)
     cli.expect(not operands[3] and not (operands[2] and command == commands.list),
         "unexpected argument " .. options.show(operands[3] or operands[2]))
-    cli.expect(not opts.to and not opts.force or command == commands.eject,
-        "--to and --force are for eject")
+    cli.check_modes(prompts, opts, operands[1] or "list")
     if opts.prompts then
         cli.refuse_flag("--prompts", prompt.problem(opts.prompts))
         prompt.add(opts.prompts)

@@ -11,10 +11,10 @@ local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 local text = require "ponder.report.text"
 
-local command = cli.command({}, {
+local command = cli.command({ expects = { 0, 1, "at most one URL" } }, {
     { "queue", value = "NAME", help = "only this queue" },
-    { "watch", help = "refresh every second (default: on a terminal)" },
-    { "json", help = "print one JSON object, once" },
+    { "watch", modes = { "" }, help = "refresh every second (default: on a terminal)" },
+    { "json", modes = { "", "--dead" }, help = "print one JSON object, once" },
     { "dead", help = "list dead letters: jobs that failed, or killed their worker, too often" },
     { "retry", value = "ID", help = "enqueue a dead letter again; `all`: all of the queue" },
     { "drop", value = "ID", help = "delete a dead letter; `all`: all of the queue; VERSION: the "
@@ -185,7 +185,7 @@ local function each_letter(client, given, letters, wanted, handle, done)
             count = count + cli.need(handle(client, given.queue, letter))
         end
     end
-    cli.need(count > 0 or wanted == "all", ("no dead letter %s in the queue %s"):format(wanted,
+    cli.expect(count > 0 or wanted == "all", ("no dead letter %s in the queue %s"):format(wanted,
         given.queue))
     print(("%d %s"):format(count, done))
     return 0
@@ -197,7 +197,7 @@ local function handle_dead(client, given)
         return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
     elseif given.drop and #given.drop == VERSION_LENGTH then
         local count = cli.need(status.drop_version(client, given.queue, given.drop))
-        cli.need(count > 0, ("no job for version %s in the queue %s"):format(given.drop,
+        cli.expect(count > 0, ("no job for version %s in the queue %s"):format(given.drop,
             given.queue))
         print(("%d dropped"):format(count))
         return 0
@@ -217,6 +217,13 @@ end
 function command.run(given, operands)
     local on_letters = given.dead or given.retry or given.drop
     cli.expect(given.queue or not on_letters and not given.purge, "expected --queue NAME")
+    cli.refuse(given.watch and given.json and "--watch or --json, not both")
+    local mode = ""
+    for _, name in ipairs { "dead", "retry", "drop", "purge" } do
+        cli.refuse(given[name] and mode ~= "" and ("%s or --%s, not both"):format(mode, name))
+        mode = given[name] and "--" .. name or mode
+    end
+    cli.check_modes(command, given, mode)
     cli.refuse(given.queue and queues.name_problem("--queue", given.queue))
     local client <close> = cli.expect(redis.open(operands[1]))
     if given.purge then

@@ -148,8 +148,6 @@ local BUDGETS = { "max_cost", "max_cost_per_request", "max_calls_per_request" }
 local function misuse(given, operands)
     if #operands == 0 then
         return "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
-    elseif given.log_max_runs and not given.log then
-        return "--log-max-runs needs --log"
     elseif given.untrusted and given.reload then
         return "--reload cannot be combined with --untrusted"
     end

@@ -21,7 +21,8 @@ local show = cli.command({ files = true, expects = { 0, 1, "one run; ponder diff
     { "call", value = "N", type = "integer", min = 1,
         help = "one call: the whole request and reply" },
     { "node", value = "ID", help = "one node: its text, score and calls" },
-    { "search", value = "N", type = "integer", min = 1, help = "--tree, --node: only search N" },
+    { "search", value = "N", type = "integer", min = 1, modes = { "--tree", "--node" },
+        help = "--tree, --node: only search N" },
     { "json", help = "print JSON; for a list, one line per item" },
 })
 
@@ -95,14 +96,17 @@ function views.tree(log, opts, out)
     if not opts.json then
         local drawn = trees.draw(log, out, opts.search, write)
         cli.refuse(drawn == 0 and missing(log, "search" .. (opts.search and " " .. opts.search
-            or "")))
+            or "")), opts.search and 2 or 1)
         return
     end
+    local count = 0
     for search in log:searches() do
         if not opts.search or search.id == opts.search then
             export.write_search(log, search, io.stdout)
+            count = count + 1
         end
     end
+    cli.refuse(opts.search and count == 0 and missing(log, "search " .. opts.search))
 end
 
 function views.node(log, opts, out)
@@ -168,8 +172,7 @@ local function view_of(opts)
             chosen = name
         end
     end
-    cli.expect(not opts.search or chosen == "tree" or chosen == "node",
-        "--search needs --tree or --node")
+    cli.check_modes(show, opts, chosen and args.flag(chosen) or "")
     return chosen or "summary"
 end
 

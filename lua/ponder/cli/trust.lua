@@ -31,7 +31,7 @@ end
 
 local function remove(at)
     local was_trusted, message = trust.remove(at)
-    cli.need(was_trusted, message or at .. ": is not trusted")
+    cli.need(was_trusted, message or at .. ": is not trusted", not message and "NOT_FOUND")
     return 0
 end
 

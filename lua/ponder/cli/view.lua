@@ -90,12 +90,15 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
--- Ends the command if the page could not show one of the named files; one that does not exist may
--- still begin.
-local function check_logs(named)
-    for _, log in ipairs(named or {}) do
+-- Ends the command if the page could not show one of the named files or runs; a file that does not
+-- exist may still begin.
+local function check_logs(named, operands)
+    for i, log in ipairs(named or {}) do
         local opened <close>, message, code = reader.open(log.path)
         cli.need(opened or code == "NOT_FOUND", message, code)
+        local number = opened and math.tointeger(tonumber(operands[i]:match "#(%d+)$"))
+        cli.expect(not number or options.has(opened:numbers(), number),
+            ("%s: holds no run %d"):format(log.path, number or 0))
     end
 end
 
@@ -115,7 +118,7 @@ function view.run(opts, operands)
     check_listen(opts.listen)
     local shown_logs, _, named = cli.expect(logs.new(operands[1] and operands or nil,
         host.absolute))
-    check_logs(shown_logs.named)
+    check_logs(shown_logs.named, operands)
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local serving = server.new { policies = {}, page = shown, listen = opts.listen, drain_ms = 0,
         log = function(text)

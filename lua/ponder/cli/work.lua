@@ -17,7 +17,7 @@ local worker = require "ponder.queue.worker"
 
 local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
 
-local command = cli.command({ files = true }, {
+local command = cli.command({ files = true, expects = { 0, 1, "at most one URL" } }, {
     { title = "Jobs",
         { "script", value = "FILE", files = true,
             help = "Lua file that returns the functions by name" },

@@ -241,6 +241,8 @@ local function run(self, given, operands, arguments)
     if given.json and given.jsonl then
         return nil, "--json or --jsonl, not both"
     end
+    cli.refuse(given.in_flight and not (given.max_calls or given.max_total_tokens or given.max_cost)
+        and "--in-flight needs a limit: --max-calls, --max-total-tokens or --max-cost")
     local question, input = logging.prompt(operands)
     logging.begin(given, { command = self.name, arguments = arguments, input = input })
     local box <close> = toolbox.open(given)

@@ -86,11 +86,17 @@ end
 ---@param about ponder.log.About
 ---@param how? {adds: boolean?, at_once: boolean?} see ponder.log.Options
 function logging.begin(given, about, how)
+    local is_played = log_run.is_played()
     if given.no_log then
         cli.expect(not given.log, "--log or --no-log, not both")
-        cli.expect(not given.view, "--view needs the run's log, which --no-log turns off")
+        for _, name in ipairs { "view", "keep", "sync" } do
+            cli.refuse(not is_played and given[name]
+                and ("--%s needs the run's log, which --no-log turns off"):format(name))
+        end
         return
     end
+    cli.refuse(not is_played and given.log and given.keep
+        and "--keep is about logs made without --log")
     local opts = options.merge({ path = given.log, sync = given.sync, keep = given.keep,
         max_runs = given.log_max_runs }, how)
     local run, message, code = log_run.begin(about, opts)

@@ -218,8 +218,17 @@ end
 ---@return integer? status of a request that was answered again
 function shared.begin(command, given, operands, arguments)
     shared.print_to_stderr()
+    local is_played, reloads = log_run.is_played(), false
+    for _, word in ipairs(operands) do
+        reloads = reloads or not STRATEGIES[word] and word ~= "chat"
+    end
+    cli.refuse(given.reload and not reloads and "--reload needs a policy in a file")
+    for _, name in ipairs { "sync", "log_max_runs" } do
+        cli.refuse(given[name] and not given.log and not is_played
+            and args.flag(name) .. " needs --log")
+    end
     logging.begin({ log = given.log, sync = given.sync, log_max_runs = given.log_max_runs,
-        no_log = not given.log and not log_run.is_played() },
+        no_log = not given.log and not is_played },
         { command = command, arguments = arguments }, { adds = true })
     local play = log_run.current() and log_run.current().play
     return play and answer_again(play, operands, given)

@@ -127,6 +127,8 @@ end
 ---@param given table the flags: tools, mcp, tool_timeout_ms, quiet
 ---@return ponder.cli.Toolbox box to be closed
 function toolbox.open(given)
+    cli.refuse(given.tool_timeout_ms and not given.tools and not given.mcp
+        and "--tool-timeout-ms needs --tools or --mcp")
     local own = given.tools and cli.need_flag("--tools", read_file(given.tools)) or nil
     local self = setmetatable({ own = own or {}, tools = own, sessions = {},
         timeout_ms = given.tool_timeout_ms }, Toolbox)
