@@ -1,3 +1,4 @@
+local deciding = require "ponder.stats.decide"
 local evaluation = require "evaluation"
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -428,20 +429,23 @@ describe("decide", function()
             calls
     end
 
-    -- The differences from the baseline by block.
-    local function differences(result, name)
+    -- The mean scores of a policy by block, up to a block.
+    local function means(result, name, last)
         local list, sizes = {}, {}
         for _, record in ipairs(result.records) do
-            if record.policy == name or record.policy == "b" then
-                local sign = record.policy == "b" and -1 or 1
-                list[record.block] = (list[record.block] or 0) + sign * record.score
-                sizes[record.block] = (sizes[record.block] or 0) + 0.5
+            if record.policy == name and record.block <= last then
+                list[record.block] = (list[record.block] or 0) + record.score
+                sizes[record.block] = (sizes[record.block] or 0) + 1
             end
         end
         for block, size in pairs(sizes) do
             list[block] = list[block] / size
         end
         return list
+    end
+
+    local function near(want, got)
+        assert(got == want or math.abs(got - want) < 1e-9, ("%s is %s"):format(want, got))
     end
 
     it("ends a policy once it is decided, and all when all are", function()
@@ -453,16 +457,20 @@ describe("decide", function()
             local whole = run({ data = data, score = "numeric", policies = { b = function() end } })
             assert.equal(300, whole.policies[1].n)
             local result, calls = decided(limits, { epochs = epochs, margin = 0.3 }, data)
-            local last = 0
+            local last, last_block = 0, 0
             for _, name in ipairs { "better", "worse0", "same" } do
                 local policy = policy_of(result, name)
-                local want = stats.decide(differences(result, name), { alpha = 0.05 / 3,
-                    margin = 0.3 })
+                local differences, baseline = means(result, name, 300), means(result, "b", 300)
+                for block, mean in pairs(differences) do
+                    differences[block] = mean - (baseline[block] or 0)
+                end
+                local want = stats.decide(differences, { alpha = 0.05 / 3, margin = 0.3 })
                 for field, value in pairs(want) do
-                    local got = policy.decision[field]
-                    assert(got == value or math.abs(got - value) < 1e-9, field)
+                    near(value, policy.decision[field])
                 end
                 local difference = policy.difference
+                last_block = math.max(last_block, want.at)
+                assert.equal(math.min(1, 3 * difference.p), policy.p_holm)
                 assert.same({ policy.decision.lower, policy.decision.upper, want.verdict,
                     "betting" }, { difference.lower, difference.upper, difference.verdict,
                     difference.method })
@@ -474,7 +482,15 @@ describe("decide", function()
             assert.same({ last, 0, 0 }, { policy_of(result, "b").n, result.unfinished.items,
                 result.skipped })
             assert.is_true(calls < 4 * 300 * epochs * 0.8, calls)
-            assert.equal("betting", policy_of(result, "b").accuracy.method)
+            local shares, accuracy = means(result, "b", last_block), policy_of(result, "b").accuracy
+            near(stats.mean(shares), accuracy.value)
+            for block, share in ipairs(shares) do
+                shares[block] = 2 * share - 1
+            end
+            local lower, upper = deciding.interval(shares, 0.05)
+            near((lower + 1) / 2, accuracy.lower)
+            near((upper + 1) / 2, accuracy.upper)
+            assert.equal("betting", accuracy.method)
             assert.equal(3, #result.pairs)
         end
     end)

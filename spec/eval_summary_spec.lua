@@ -108,6 +108,9 @@ describe("statistics of a result", function()
         end
         result = run({ data = items(2), score = "numeric", policies = many }, { against = "all" })
         assert.same({ 40, "baseline" }, { #result.pairs, result.meta.against })
+        many.p01 = nil
+        result = run({ data = items(2), score = "numeric", policies = many }, { against = "all" })
+        assert.same({ 40 * 39 / 2, "all" }, { #result.pairs, result.meta.against })
     end)
 
     it("say why an interval excludes 0 if p does not, and what is equivalent", function()
