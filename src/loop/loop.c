@@ -68,9 +68,10 @@ static void on_wake(uv_async_t *async)
     loop.woken = true;
 }
 
+/* An alarm that is due before uv_run polls must not let it wait for other events. */
 static void on_alarm(uv_timer_t *alarm)
 {
-    (void)alarm;
+    uv_stop(alarm->loop);
 }
 
 static pid_t process_id; /* 0: not known */
@@ -186,8 +187,9 @@ static void sleep_until(double until)
 {
     while (!is_posted() && !loop.woken && loop_now_ms() < until) {
         uv_update_time(&loop.uv);
-        if (until < INFINITY)
-            uv_timer_start(&loop.alarm, on_alarm, (uint64_t)ceil(until - loop_now_ms()), 0);
+        double left = until < INFINITY ? ceil(until - loop_now_ms()) : INFINITY;
+        if (left < INFINITY) /* may have passed by now: a negative time would never end */
+            uv_timer_start(&loop.alarm, on_alarm, left > 0 ? (uint64_t)left : 0, 0);
         loop.stats.waits++;
         step(UV_RUN_ONCE);
     }
