@@ -58,8 +58,8 @@ REFERENCE  := $(addprefix doc/,completion.json ponder.1 reference.json stubs.jso
 # COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
 # they are in the reference but not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/command.lua log/run.lua \
-              log/rotate.lua log/session.lua queue/keeper.lua queue/worker.lua)
+HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/command.lua log/rows.lua \
+              log/tape.lua log/playing.lua log/writer.lua queue/keeper.lua queue/worker.lua)
 LIBRARY    := $(filter-out $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
 

@@ -1,7 +1,7 @@
 -- Reading a run log, and finding stored ones.
 
 local files_of = require "ponder.core.directory"
-local kept = require "ponder.log.kept"
+local kept = require "ponder.log.retention"
 local memory = require "memory"
 local reader = require "ponder.log.reader"
 local sample_log = require "sample_log"
@@ -333,7 +333,7 @@ describe("stored runs", function()
         assert.equal(dir.path .. "/b.db", kept.find(dir.path .. "/b.db"))
         assert.equal("/none/x.db", kept.find("/none/x.db"))
         local r = shell.ponder({ "-e", [[
-            local kept = require "ponder.log.kept"
+            local kept = require "ponder.log.retention"
             for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x", "../ponder/b" } do
                 print(kept.find(what))
             end
@@ -343,7 +343,7 @@ describe("stored runs", function()
         dir:write("s/ponder/history", "")
         os.execute(("cp %s/[abc].db* %s/s/ponder"):format(dir.path, dir.path))
         r = shell.ponder({ "-e", [[
-            local kept = require "ponder.log.kept"
+            local kept = require "ponder.log.retention"
             local home = require("ponder.state").directory():gsub("%p", "%%%0")
             for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x" } do
                 print((tostring(kept.find(what)):gsub(home, "")))

@@ -92,17 +92,17 @@ describe("a job", function()
                 [packed("0.0", '["events",6,{"id":1,"at":1.0,"name":"n"}]')] = "a row of no run",
                 [packed("0.0", '["runs",6,{"parent":9}]')] = "a run without a parent",
             } do
-                local stored, message = carry.unpack(r.session, damaged)
+                local stored, message = carry.unpack(r.tape, damaged)
                 assert(stored == nil and message:find("^cannot read what a worker recorded: .*"
                     .. expected), message)
             end
             local job = run.new {}
             assert("there" == job:call_elsewhere(print, function()
-                assert(not carry.unpack(job.session, packed("-1.0")))
+                assert(not carry.unpack(job.tape, packed("-1.0")))
+                local event = '["events",5,{"id":99,"at":1.0,"name":"twice"}]'
+                assert(carry.unpack(job.tape, packed("0.0", event, event)))
                 return true, "there"
             end))
-            local event = '["events",5,{"id":99,"at":1.0,"name":"twice"}]'
-            assert(carry.unpack(r.session, packed("0.0", event, event)))
             io.write "ok"]])
         assert.equal("twice", lab:sql "SELECT name FROM events WHERE id = 99")
     end)

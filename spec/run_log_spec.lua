@@ -52,12 +52,12 @@ local ALONE = BODY .. [[
     local path, id, i = table.unpack(arg)
     id = math.tointeger(id)
     local opened = assert(require("ponder.log.file").open(path, { mode = "read", look_up = true }))
-    local log_run = require "ponder.log.run"
+    local command = require "ponder.log.command"
     print(table.concat(run.new():call(function()
         local seed = opened:row("SELECT seed FROM runs WHERE id = ?", id)
-        log_run.prepare { kind = "replay", seed = seed,
+        command.prepare { kind = "replay", seed = seed,
             past = require("ponder.log.recording").new(opened, id, { ordered = true }) }
-        log_run.begin({ command = "run", arguments = {} }, {})
+        command.begin({ command = "run", arguments = {} }, {})
         return body(math.tointeger(i))
     end), "\n"))
 ]]
@@ -99,31 +99,6 @@ describe("runs within a logged run", function()
         assert.equal(RUNS, #rows "SELECT * FROM tape WHERE run = 1 AND kind = 'run'")
         local report = w:row "SELECT data FROM events WHERE run = 2 AND id = 1"
         assert.is_truthy(report:find '"calls":%d+' and report:find '"tokens":%d+')
-    end)
-
-    it("are written once if they end before the next commit", function()
-        w:begin [[
-            local run = require "ponder.run"
-            ask "which makes the log"
-            local writer = log.writer().writer
-            local write, counts = writer.write, {}
-            function writer:write(sql, ...)
-                local what = sql:match "^(%a+ %a+ runs)" or sql:match " INTO (sessions)"
-                    or sql:match "^(UPDATE runs)" or sql:match "^(UPDATE sessions)"
-                if what then counts[what] = (counts[what] or 0) + 1 end
-                return write(self, sql, ...)
-            end
-            local list = {}
-            for i = 1, 100 do list[i] = i end
-            task.map(list, function(i)
-                local r = run.new { name = "r" .. i, labels = { n = i } }
-                return (r:call(function() return i end))
-            end, { concurrency = 8 })
-            say(counts["INSERT INTO runs"], counts.sessions, counts["UPDATE runs"],
-                counts["UPDATE sessions"])
-        ]]
-        assert.equal("100\t100\tnil\tnil\n", w:run().out)
-        assert.same({ 100, 100, 100, 5050 }, { w:row "SELECT count(DISTINCT id), sum(status = 'completed'), (SELECT count(*) FROM sessions WHERE run > 1 AND ended_at >= started_at), sum(answer) FROM runs WHERE parent = 1 AND ended_at >= started_at AND json_extract(labels, '$.n') = answer" }) -- luacheck: ignore 631
     end)
 
     it("report their best answer and usage so far, as the command does", function()

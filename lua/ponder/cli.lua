@@ -387,12 +387,12 @@ end
 function cli.report_error(message, run)
     core.stop_obeyed()
     local text, is_stopped = explain(message)
-    local log_run = package.loaded["ponder.log.run"]
-    if log_run then
-        log_run.failure(text, run)
+    local logged = package.loaded["ponder.log.command"]
+    if logged then
+        logged.failure(text, run)
     end
-    if log_run and log_run.is_broken(run) then
-        return 1 -- log_run.finish says why
+    if logged and logged.is_broken(run) then
+        return 1 -- logged.finish says why
     end
     stderr:write("ponder: ", quote.terminal(text), "\n")
     return is_stopped and host.stop_status() or 1
@@ -462,8 +462,8 @@ local function run_command(name, list)
     end
     status = status or 2
     status = status == 1 and host.time_is_up() and TIMED_OUT or status
-    local log_run = package.loaded["ponder.log.run"]
-    return log_run and log_run.finish(run, status) or status
+    local logged = package.loaded["ponder.log.command"]
+    return logged and logged.finish(run, status) or status
 end
 
 ---A command whose runs are logged, by its name in a log.

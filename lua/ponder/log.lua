@@ -2,8 +2,8 @@
 --- after a crash, replayed offline and forked. ponder.log.schema describes its tables, and
 --- ponder.log.tape how a run is played again.
 ---
---- `ponder run` and the commands that call models begin a log (ponder.log.run). Scripts use three
---- functions:
+--- `ponder run` and the commands that call models begin a log (ponder.log.command). Scripts use
+--- three functions:
 ---
 ---     local log = require "ponder.log"
 ---     local text = log.record("page", { url = url }, fetch, url)   -- not fetched again on resume
@@ -29,29 +29,11 @@ end
 -- Loads ponder.log.effect on demand: most of the start-up time is loading.
 local function perform(kind, name, key, f, ...)
     local what = require("ponder.log.effect").new(kind, name, key)
-    local tape = scheduler.tape()
-    local results = table.pack(tape:perform(what, pcall, f, ...))
+    local results = table.pack(scheduler.tape():perform(what, pcall, f, ...))
     if not results[1] then
         error(results[2], 0)
     end
     return table.unpack(results, 2, results.n)
-end
-
----The recorder of the current run, if it has one.
----@return ponder.log.Recorder?
----@package
-function log.recorder()
-    local tape = scheduler.tape()
-    return tape and tape.recorder
-end
-
----The recorder of the current run, for writing. A run that has only read clocks so far gets one
----now, whose file is created with the first call.
----@return ponder.log.Recorder? recorder nil: the run is not logged
----@package
-function log.writer()
-    local tape = scheduler.tape()
-    return tape and tape:whole().recorder
 end
 
 local function is_followed()
@@ -86,7 +68,7 @@ end
 ---@package
 function log.has_record(name)
     return is_followed()
-        and scheduler.tape():whole():has(require("ponder.log.effect").new("outside", name))
+        and scheduler.tape():has(require("ponder.log.effect").new("outside", name))
 end
 
 ---Runs a tool, like log.record.
@@ -120,9 +102,9 @@ function log.event(name, data)
                 options.show(data)), 2)
         end
     end
-    local to = log.writer()
-    if to then
-        to:event(name, text)
+    local tape = scheduler.tape()
+    if tape then
+        tape:event(name, text)
     end
 end
 

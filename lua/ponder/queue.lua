@@ -75,7 +75,7 @@ local opened = setmetatable({}, { __mode = "k" }) -- by run
 -- The id that names the jobs of a queue opened here; a resumed run gets the same.
 local function name_map(name)
     local tape, run = scheduler.tape(), runs.current()
-    local uid = tape and tape:whole().session:uid() or ("%016x"):format(random.draw())
+    local uid = tape and tape.uid or ("%016x"):format(random.draw())
     local count = run and (opened[run] or 0) + 1 or 0
     if run then
         opened[run] = count
@@ -140,10 +140,10 @@ end
 
 -- Adds the worker's recording to this run: rows, no files. Code comes from this side alone.
 local function adopt(self, slot, run, rows)
-    if rows == "" or not run.session then
+    if rows == "" or not run.tape then
         return
     end
-    slot.recorded, slot.lost = require("ponder.log.carry").unpack(run.session, rows)
+    slot.recorded, slot.lost = require("ponder.log.carry").unpack(run.tape, rows)
     if slot.lost then
         self.exchange.say(("%s: %s"):format(run.name, slot.lost))
     end

@@ -73,8 +73,8 @@ local NO_LIMITS = {}
 ---@field private caller ponder.task.Handle? the task that waits for it
 ---@field is_late boolean? it has timed out
 ---@field is_command boolean? the outermost run
----@field log ponder.log.Run? of a logged command
----@field session ponder.log.Session? of a run within a logged one
+---@field command ponder.log.Command? of a logged command
+---@field tape ponder.log.Tape? of a run within a logged one
 ---@field watch fun(begins: boolean)? called before and after each round of its tasks,
 ---  and of those of runs within it
 ---@field before_exit (fun(status: integer): integer)? of a command: called before os.exit
@@ -189,9 +189,9 @@ end
 -- Called when the run has ended.
 local function finish(self, results)
     self.results = results
-    if self.session then
-        self.session:finish_within(self.status, results[1], self.status ~= "completed"
-            and results[2] or nil, self.exit_status)
+    if self.tape then
+        self.tape:finish(self.status, results[1], self.status ~= "completed" and results[2] or nil,
+            self.exit_status)
     end
 end
 
@@ -238,7 +238,7 @@ end
 local function on_end(group)
     local self = group.main.context[FIELD]
     finish(self, outcome(self))
-    if not self.session then
+    if not self.tape then
         scheduler.wake(self.caller, WAIT)
     end
 end
@@ -246,7 +246,7 @@ end
 -- Starts the main task, from the task `t`.
 local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
-    context[scheduler.LIMIT] = scheduler.limit(t, not self.session and self.timeout_ms
+    context[scheduler.LIMIT] = scheduler.limit(t, not self.tape and self.timeout_ms
         and self.timeout_ms / 1000 or nil)
     if self.timeout_ms and scheduler.tape() then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
@@ -270,19 +270,17 @@ end
 
 -- Gives the run its part of the log, which may have a seed for it.
 ---@return ponder.task.Handle t the current task
----@return ponder.log.Tape? tape
+---@return ponder.log.Tape? outer the tape of the run around it
 local function prepare(self, where)
-    local t, tape = scheduler.check(where), scheduler.tape()
-    if tape then
-        tape = tape:whole()
-        self.session = tape.session:within(self) -- raises in a replay that does not have the run
-        self.seed = self.session.run.seed
+    local t, outer = scheduler.check(where), scheduler.tape()
+    if outer then
+        self.tape = outer:within_run(self) -- raises in a replay that does not have the run
     end
     self.outer = run.current()
-    return t, tape
+    return t, outer
 end
 
-local function call_here(self, t, tape, f, ...)
+local function call_here(self, t, outer, f, ...)
     self.caller, self.status = t, "running"
     self.group = begin(self, t, f, ...)
     self.group.watch = self.watch or t.group.watch
@@ -291,9 +289,9 @@ local function call_here(self, t, tape, f, ...)
             self:cancel()
         end
     end
-    if tape then
-        self.session:attach(self.group)
-        tape:await_run(self.session.what, leave)
+    if outer then
+        self.tape:attach(self.group)
+        outer:await_run(self.tape, leave)
     else
         await(self, t, leave)
     end
@@ -318,12 +316,12 @@ local function keep_results(self, done, ...)
 end
 
 -- Calls `there` in the calling task: the run has no tasks here.
-local function call_there(self, tape, there, ...)
+local function call_there(self, outer, there, ...)
     local _ <close> = setmetatable({ run = self }, Elsewhere)
     self.status = "running"
     local done = keep_results(self, scheduler.with_context("outside", true, there, ...))
-    if done and tape then
-        tape:await_run(self.session.what)
+    if done and outer then
+        outer:await_run(self.tape)
     end
     return done
 end
@@ -348,8 +346,8 @@ end
 ---@return any partial returned by `f`, else the last reported answer
 function Run:call(f, ...)
     check_call(self, "run:call", f)
-    local t, tape = prepare(self, "run:call")
-    return call_here(self, t, tape, f, ...)
+    local t, outer = prepare(self, "run:call")
+    return call_here(self, t, outer, f, ...)
 end
 
 ---Like `call`, but `there(...)`, called in the current task, has the work of `here(...)` done
@@ -361,17 +359,17 @@ end
 ---@return any ... as in call
 function Run:call_elsewhere(here, there, ...)
     check_call(self, "run:call_elsewhere", there)
-    local t, tape = prepare(self, "run:call_elsewhere")
-    if not (tape and self.session:is_known()) then
-        if tape then
-            self.session:delegate()
+    local t, outer = prepare(self, "run:call_elsewhere")
+    if not (outer and self.tape:is_known()) then
+        if outer then
+            self.tape:delegate()
         end
-        if call_there(self, tape, there, ...) then
+        if call_there(self, outer, there, ...) then
             return table.unpack(self.results, 1, self.results.n)
         end
         self.timeout_ms = nil -- the other side enforces it
     end
-    return call_here(self, t, tape, here, ...)
+    return call_here(self, t, outer, here, ...)
 end
 
 ---Ends all tasks of the run, and those of runs within it; its `call` returns "CANCELLED". Does not

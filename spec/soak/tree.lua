@@ -3,7 +3,7 @@
 -- its score, and with it). Commands that read the tree need little memory.
 
 local SCRIPT = [[
-local log, model, search = require "ponder.log", require "ponder.model", require "ponder.search"
+local model, search = require "ponder.model", require "ponder.search"
 local m, size, width, calls = model.open "script:model.lua", tonumber(arg[1]), tonumber(arg[2]),
     arg[3] == "calls"
 local cpu, asked, rows = os.clock, 0, 0
@@ -14,7 +14,7 @@ local function ask(text)
 end
 
 ask "a first call, which makes the log "
-local writer = log.writer().writer
+local writer = require("ponder.run").current().command.tape.writer
 local write = writer.write
 function writer:write(sql, ...)
     rows = rows + (sql:find("INTO nodes", 1, true) and 1 or 0)

@@ -8,11 +8,11 @@ local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local json = require "ponder.json"
-local kept = require "ponder.log.kept"
+local kept = require "ponder.log.retention"
 local limits = require "ponder.cli.shared.limits"
 local log = require "ponder.log"
 local logging = require "ponder.cli.shared.logging"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local model = require "ponder.model"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -221,7 +221,7 @@ local function log_answer(conversation, call, reply)
     local messages = table.move(call.messages, 1, #call.messages, 1, {})
     messages[#messages + 1] = reply.message
     conversation.system, conversation.messages = call.system, messages
-    log_run.answer(options.merge({ conversation = conversation }, reply))
+    logged.answer(options.merge({ conversation = conversation }, reply))
 end
 
 -- Asks, and prints the reply as it arrives.
@@ -245,7 +245,7 @@ local function ask(opts, m, conversation, call, box)
         log_answer(conversation, call, reply)
         return finish(opts, reply)
     end
-    log_run.failure(("%s [%s]"):format(message, code))
+    logged.failure(("%s [%s]"):format(message, code))
     return 1, ("%s [%s]"):format(message, code)
 end
 

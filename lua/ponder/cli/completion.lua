@@ -2,7 +2,7 @@
 --- scripts/reference/main.lua collects when ponder is built. The script asks `ponder completion
 --- SHELL -- WORD...` what may replace the last word; status 0 says that a file may, too.
 
-local kept = require "ponder.log.kept"
+local kept = require "ponder.log.retention"
 local model_name = require "ponder.model.name"
 local options = require "ponder.options"
 local prices = require "ponder.model.prices"

@@ -18,7 +18,7 @@ local limits = require "ponder.cli.shared.limits"
 local live = require "ponder.report.eval.live"
 local log = require "ponder.log"
 local log_file = require "ponder.log.file"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local options = require "ponder.options"
 local outputs = require "ponder.cli.shared.outputs"
 local matrix = require "ponder.report.eval.matrix"
@@ -208,8 +208,8 @@ local function show(given, result)
             print_lines(matrix.lines(result, out))
         end
     end
-    local recorder, tests, missed = log.recorder(), test(given, result.policies)
-    local path = given.rescore or recorder and recorder.writer.path or nil -- of the log
+    local tests, missed = test(given, result.policies)
+    local path = given.rescore or logged.path() -- of the log
     result.thresholds = tests
     if given.json then
         io.stdout:write(quote.terminal_json(json.encode(result)), "\n")
@@ -360,7 +360,7 @@ end
 -- returns the exit status, and a message.
 local function measure(given, path, mode)
     local function show_result(result)
-        log_run.answer { name = result.meta.name, policies = result.policies }
+        logged.answer { name = result.meta.name, policies = result.policies }
         return show(given, result)
     end
     local status, message = guarded(function()
@@ -443,7 +443,7 @@ function command.run(given, operands, list)
     elseif given.rescore then
         return closing.around("eval", measure, given, operands[1], rescore)
     end
-    if given.retry_errors and log_run.is_played() then
+    if given.retry_errors and logged.is_played() then
         given.known = given.log
     elseif given.retry_errors then
         local status, message = guarded(set_log_aside, given, operands[1])

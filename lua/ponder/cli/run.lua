@@ -12,7 +12,7 @@ local host = require "ponder.core.host"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local task = require "ponder.task"
 
 local run = cli.command({ files = true, own_help = true }, {
@@ -193,7 +193,7 @@ local function execute(chunk, opts, operands)
     end
     refusal = refusal or ok and opts.refused
     if refusal then
-        log_run.failure(refusal)
+        logged.failure(refusal)
         io.stderr:write("ponder: ", refusal, "\n")
         return 1
     elseif not ok then
@@ -204,10 +204,10 @@ local function execute(chunk, opts, operands)
         return status
     end
     if failure then
-        log_run.failure(failure)
+        logged.failure(failure)
         return cli.fail("ponder", failure)
     end
-    log_run.answer(result)
+    logged.answer(result)
     if not opts.json then
         local purpose = purpose_of(result)
         if purpose then

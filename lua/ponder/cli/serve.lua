@@ -5,7 +5,7 @@ local cli = require "ponder.cli"
 local confined = require "ponder.cli.shared.confined"
 local guard = require "ponder.serve.guard"
 local host = require "ponder.core.host"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
@@ -176,7 +176,7 @@ end
 
 ---See ponder.cli.
 function serve.run(given, operands, arguments)
-    cli.refuse(not log_run.is_played() and misuse(given, operands))
+    cli.refuse(not logged.is_played() and misuse(given, operands))
     confined.check(given, BUDGETS)
     local status = policies.begin("serve", given, operands, arguments)
     if status then

@@ -131,9 +131,9 @@ local function is_needed(self, job)
 end
 
 local function finish(self, record, place)
-    local encoded, recorder = spool.encode(record), log.writer()
-    if recorder then
-        recorder:event(work.RECORD, encoded)
+    local encoded, tape = spool.encode(record), scheduler.tape()
+    if tape then
+        tape:event(work.RECORD, encoded)
     end
     if record.points or record.drawn then
         spool.strip(record)

@@ -125,40 +125,40 @@ local ASK = insertion(ASKED)
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
----@param log ponder.log.Recorder
-function Call:insert(log)
+---@param tape ponder.log.Tape
+function Call:insert(tape)
     local asker, asked = scheduler.context("asker"), self.asked
     if asker then
-        self.search, self.node, self.purpose = asker.tree:asks(log, asker)
+        self.search, self.node, self.purpose = asker.tree:asks(tape, asker)
     end
-    self.run = log.run
-    asked.clock = log.clock
-    log:write(ASK, self.run, self.id, log.session, self.identity, self.occurrence, asked.provider,
+    self.run = tape.id
+    asked.clock = tape.clock
+    tape:write(ASK, self.run, self.id, tape.session, self.identity, self.occurrence, asked.provider,
         asked.model, asked.sample, asked.samples, asked.request, asked.metadata, self.within_id,
-        self.search, self.node, self.purpose, log.clock())
+        self.search, self.node, self.purpose, tape.clock())
 end
 
----@param log ponder.log.Recorder
-function Call:ask_again(log)
-    self.run, self.asked.clock = log.run, log.clock
-    log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+---@param tape ponder.log.Tape
+function Call:ask_again(tape)
+    self.run, self.asked.clock = tape.id, tape.clock
+    tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
         WHERE run = ?1 AND id = ?2 AND status = 'error'
         AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2)]], self.run, self.id)
-    log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+    tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
-        WHERE run = ? AND id = ? AND status IS NULL]], log.clock(), self.run, self.id)
-    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
-        log.session, log.clock(), self.run, self.id)
+        WHERE run = ? AND id = ? AND status IS NULL]], tape.clock(), self.run, self.id)
+    tape:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
+        tape.session, tape.clock(), self.run, self.id)
 end
 
 local NOTHING = {}
 
-local function write_answer(self, log, status, draft, message, code)
+local function write_answer(self, tape, status, draft, message, code)
     local asked, reply = self.asked, draft or NOTHING
     local usage = reply.usage or NOTHING
-    log:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
-        asked.sent_at, log.clock(), draft and call.encode(draft), code, message,
+    tape:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
+        asked.sent_at, tape.clock(), draft and call.encode(draft), code, message,
         tonumber(reply.latency_ms), tonumber(reply.time_to_first_ms),
         math.tointeger(reply.attempts) or asked.attempts, count(usage.input_tokens),
         count(usage.output_tokens), tally.total(usage), count(usage.cache_read_tokens),
@@ -166,33 +166,33 @@ local function write_answer(self, log, status, draft, message, code)
         reply.origin and 0.0 or asked.cost)
 end
 
-local function write_failures(self, log)
+local function write_failures(self, tape)
     for _, failed in ipairs(self.asked.failures) do
-        log:write([[INSERT INTO attempts (run, call, attempt, at, status, code, message, queue_ms,
+        tape:write([[INSERT INTO attempts (run, call, attempt, at, status, code, message, queue_ms,
             total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.run, self.id,
             failed.attempt, failed.at, failed.status, failed.code, failed.message,
             failed.queue_ms, failed.total_ms, failed.retry_in_ms)
     end
 end
 
----@param log ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@param results table draft; or nil, message, code, partial
 ---@return table results as they are: only what is written loses secrets
-function Call:answer(log, results)
+function Call:answer(tape, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
-    write_failures(self, log)
+    write_failures(self, tape)
     if draft and draft.origin then
-        log:count_saved(self.asked.cost)
+        tape:count_saved(self.asked.cost)
     end
-    write_answer(self, log, draft and "ok" or "error", draft or partial, message, code)
+    write_answer(self, tape, draft and "ok" or "error", draft or partial, message, code)
     return results
 end
 
----@param log ponder.log.Recorder
-function Call:cancel(log)
-    write_failures(self, log)
-    log:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
-        .. "WHERE run = ? AND id = ?", log.clock(), self.asked.attempts, self.run, self.id)
+---@param tape ponder.log.Tape
+function Call:cancel(tape)
+    write_failures(self, tape)
+    tape:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
+        .. "WHERE run = ? AND id = ?", tape.clock(), self.asked.attempts, self.run, self.id)
 end
 
 -- Returns the failed attempts of a call.
@@ -235,17 +235,17 @@ function Call:find_lost(db, run, id)
 end
 
 --- Stores an answer copied from another log.
----@param log ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@param results table
-function Call:copy(log, results)
+function Call:copy(tape, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     local reply = draft or partial
-    log:count_saved(reply and reply.cost)
+    tape:count_saved(reply and reply.cost)
     if reply then
         reply.origin = "log"
     end
     self.asked.cost = 0.0
-    write_answer(self, log, draft and "ok" or "error", reply, message, code)
+    write_answer(self, tape, draft and "ok" or "error", reply, message, code)
 end
 
 return call

@@ -12,6 +12,7 @@ local host = require "ponder.core.host"
 local holds = require "ponder.task.hold"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
+local rows = require "ponder.log.rows"
 local run_file = require "ponder.log.file"
 local schema = require "ponder.log.schema"
 local tally = require "ponder.tally"
@@ -62,18 +63,18 @@ local function add_rows(lines, db, run)
 end
 
 ---Packs the rows of an inner run, once `run:call` has returned.
----@param session ponder.log.Session of that run
+---@param tape ponder.log.Tape of that run
 ---@return string? bytes nil if the run is not logged or has no file
 ---@return string? excess why the bytes hold no rows: there are too many
-function carry.pack(session)
-    local file = session.root.recorder and session.root.recorder.writer
-    if not file or not file.db then
+function carry.pack(tape)
+    local db = tape.root.writer.db
+    if not db then
         return nil
     end
     local pid, name = host.process()
-    local lines = { json.encode { process = pid, host = name, seed = session.run.seed,
-        started_at = session.run.started_at, run = session.what.id } }
-    add_rows(lines, file.db, session.what.id)
+    local lines = { json.encode { process = pid, host = name, seed = tape.run.seed,
+        started_at = tape.started_at, run = tape.id } }
+    add_rows(lines, db, tape.id)
     local text = FORM .. table.concat(lines, "\n")
     if #text <= MAX_BYTES and #lines - 1 <= MAX_ROWS then
         local bytes = zlib.compress(text)
@@ -116,12 +117,12 @@ local function check_row(name, row)
 end
 
 -- Writes a row of a run.
-local function insert(recorder, name, run, row)
+local function insert(tape, name, run, row)
     local names, values = {}, { run }
     for column, value in pairs(row) do
         names[#names + 1], values[#values + 1] = column, value
     end
-    recorder:write(("INSERT OR IGNORE INTO %s (%s, %s) VALUES (?%s)"):format(name,
+    tape:write(("INSERT OR IGNORE INTO %s (%s, %s) VALUES (?%s)"):format(name,
         name == "runs" and "id" or "run", table.concat(names, ", "), (", ?"):rep(#names)),
         table.unpack(values))
 end
@@ -129,8 +130,8 @@ end
 local NOTHING = { tokens = 0, cost = 0 }
 
 -- Counts a call made elsewhere in the budgets in force.
-local function count_call(recorder, row)
-    recorder.writer.calls = recorder.writer.calls + 1
+local function count_call(tape, row)
+    tape.writer.calls = tape.writer.calls + 1
     if row.origin ~= "live" then
         return
     end
@@ -144,7 +145,7 @@ local function count_call(recorder, row)
 end
 
 -- Raises if the text is damaged.
-local function write_all(session, recorder, text)
+local function write_all(tape, text)
     local lines = text:sub(#FORM + 1):gmatch "[^\n]+"
     local function next_value()
         local line = lines()
@@ -152,9 +153,9 @@ local function write_all(session, recorder, text)
         return type(value) == "table" and value or line and error("a line is not JSON", 0)
     end
     local head = next_value() or error("it is empty", 0)
-    session.elsewhere = run_file.check_values("its log", "sessions", { pid = head.process,
+    tape.elsewhere = run_file.check_values("its log", "sessions", { pid = head.process,
         host = head.host, started_at = head.started_at, seed = head.seed })
-    local ids, ordered, count = { [head.run or 0] = recorder.run }, {}, 0
+    local ids, ordered, count = { [head.run or 0] = tape.id }, {}, 0
     for value in next_value do
         local name, run, row = value[1], value[2], value[3]
         count = count + 1
@@ -167,44 +168,43 @@ local function write_all(session, recorder, text)
         check_row(name, row)
         local id = ids[run]
         if name == "runs" then
-            id = recorder.writer:next_run()
+            id = tape.writer:next_run()
             ids[run] = id
             row.parent = ids[row.parent] or error("a run without a parent", 0)
             row.arguments, row.options, row.versions = "[]", "{}", "{}"
-            insert(recorder, name, id, row)
+            insert(tape, name, id, row)
         elseif not id then
             error("a row of no run", 0)
         elseif row.seq then
             ordered[#ordered + 1] = { name, id, row }
         else
-            row.session = row.session and (id == recorder.run and recorder.session or 1)
+            row.session = row.session and (id == tape.id and tape.session or 1)
             if name == "calls" then
-                count_call(recorder, row)
+                count_call(tape, row)
             end
-            insert(recorder, name, id, row)
+            insert(tape, name, id, row)
         end
     end
     table.sort(ordered, function(a, b) return a[3].seq < b[3].seq end)
     for _, one in ipairs(ordered) do
         local row = one[3]
-        row.seq = recorder.writer:next_seq()
+        row.seq = tape.writer:next_seq()
         if row.kind == "run" then
             row.what = ids[row.what]
         end
-        insert(recorder, one[1], one[2], row)
+        insert(tape, one[1], one[2], row)
     end
 end
 
 local CANNOT_READ = "cannot read what a worker recorded: "
 
 ---Stores the rows from another machine in an inner run of this one.
----@param session ponder.log.Session of that run
+---@param tape ponder.log.Tape of that run
 ---@param bytes string from carry.pack
 ---@return boolean? stored nil if nothing is logged here or the bytes are damaged
 ---@return string? message if they are damaged, or were too many to send
-function carry.unpack(session, bytes)
-    local recorder = session.recorder
-    if not recorder then
+function carry.unpack(tape, bytes)
+    if tape.offline then
         return nil
     elseif bytes:sub(1, #LOST) == LOST then
         return nil, "what the worker recorded is lost: " .. quote.utf8(bytes:sub(#LOST + 1))
@@ -213,13 +213,13 @@ function carry.unpack(session, bytes)
     if not text or text:sub(1, #FORM) ~= FORM then
         return nil, CANNOT_READ .. (message or "of another version")
     end
-    session:prepare_call() -- the rows may hold calls
-    if session.what.known then -- remove the rows of a failed attempt
+    rows.open_late(tape.root) -- the rows may hold calls
+    if tape.known then -- remove the rows of a failed attempt
         for of in pairs(CARRIED) do
-            recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
+            tape:write(("DELETE FROM %s WHERE run = ?"):format(of), tape.id)
         end
     end
-    local ok, problem = pcall(write_all, session, recorder, text)
+    local ok, problem = pcall(write_all, tape, text)
     if not ok then
         return nil, CANNOT_READ .. problem
     end

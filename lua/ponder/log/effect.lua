@@ -36,25 +36,25 @@ function Effect:describe()
     return ("%s %s"):format(self.what == "tool" and "the tool" or "outside", self.name)
 end
 
----@param log ponder.log.Recorder
-function Effect:insert(log)
+---@param tape ponder.log.Tape
+function Effect:insert(tape)
     local asker = scheduler.context("asker")
-    local search = asker and asker.tree and asker.tree:asks(log, asker)
-    log:write([[INSERT INTO effects (run, id, session, kind, name, key, occurrence, within,
-        search, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], log.run, self.id,
-        log.session, self.what, self.name, self.key, self.occurrence, self.within_id, search,
-        log.clock())
+    local search = asker and asker.tree and asker.tree:asks(tape, asker)
+    tape:write([[INSERT INTO effects (run, id, session, kind, name, key, occurrence, within,
+        search, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], tape.id, self.id,
+        tape.session, self.what, self.name, self.key, self.occurrence, self.within_id, search,
+        tape.clock())
 end
 
----@param log ponder.log.Recorder
-function Effect:ask_again(log)
-    log:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL "
-        .. "WHERE run = ? AND id = ?", log.session, log.clock(), log.run, self.id)
+---@param tape ponder.log.Tape
+function Effect:ask_again(tape)
+    tape:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL "
+        .. "WHERE run = ? AND id = ?", tape.session, tape.clock(), tape.id, self.id)
 end
 
-local function write_answer(self, log, status, value, message)
-    log:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? "
-        .. "WHERE run = ? AND id = ?", status, log.clock(), value, message, log.run, self.id)
+local function write_answer(self, tape, status, value, message)
+    tape:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? "
+        .. "WHERE run = ? AND id = ?", status, tape.clock(), value, message, tape.id, self.id)
 end
 
 -- Encodes the values of pcall's results (true, values); nil becomes JSON's null.
@@ -82,41 +82,41 @@ local function decode(text)
 end
 
 -- Stores what was raised: a text, or another JSON value as such.
-local function write_error(self, log, err)
+local function write_error(self, tape, err)
     local is_value, text = pcall(json.encode, json.array { err == nil and json.null or err })
     if type(err) == "string" or not is_value then
-        write_answer(self, log, "error", nil, tostring(err))
+        write_answer(self, tape, "error", nil, tostring(err))
     else
-        write_answer(self, log, "error", text, type(err) == "table"
+        write_answer(self, tape, "error", text, type(err) == "table"
             and type(err.message) == "string" and err.message or text:sub(2, -2))
     end
     return { false, err, n = 2 }
 end
 
----@param log ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@param results table true and values; or false and the error
 ---@return table results for the script
-function Effect:answer(log, results)
+function Effect:answer(tape, results)
     if not results[1] then
-        return write_error(self, log, results[2])
+        return write_error(self, tape, results[2])
     end
     local ok, values = pcall(encode, results)
     if not ok then
-        return write_error(self, log, ("log.%s: what the function returned: %s"):format(
+        return write_error(self, tape, ("log.%s: what the function returned: %s"):format(
             WHERE[self.what], reason(values)))
     end
     local stored = decode(values) -- what a later run will get, but for secrets
     if not stored then
-        return write_error(self, log, ("log.%s: what the function returned is too long for the log")
-            :format(WHERE[self.what]))
+        return write_error(self, tape, ("log.%s: what the function returned is too long for "
+            .. "the log"):format(WHERE[self.what]))
     end
-    write_answer(self, log, "ok", values)
+    write_answer(self, tape, "ok", values)
     return stored
 end
 
----@param log ponder.log.Recorder
-function Effect:cancel(log)
-    write_answer(self, log, "cancelled")
+---@param tape ponder.log.Tape
+function Effect:cancel(tape)
+    write_answer(self, tape, "cancelled")
 end
 
 ---@param db userdata
@@ -133,10 +133,10 @@ function effect.results(db, run, id)
     return { false, raised and raised[2] or not value and message or nil, n = 2 }
 end
 
----@param log ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@param results table
-function Effect:copy(log, results)
-    self:answer(log, results)
+function Effect:copy(tape, results)
+    self:answer(tape, results)
 end
 
 return effect

@@ -1,13 +1,6 @@
 --- Plays a tape (ponder.log.tape): gives recorded answers to the tasks that ask, in the recorded
---- order and after the recorded rounds. It uses these fields of the tape:
----
----     waiting    tasks whose request has a recorded answer, by that answer
----     held       tasks whose request is new, in order: they wait for the tape to end
----     runs       inner runs that have begun, by their recorded answer
----     inner      all inner runs that are not over
----
---- An entry whose task has not asked yet waits as long as any task can continue; then it is
---- skipped.
+--- order and after the recorded rounds. An entry whose task has not asked yet waits as long as any
+--- task can continue; then it is skipped.
 
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -16,17 +9,6 @@ local playing = {}
 
 --- What a task that has called an inner run waits for.
 playing.WAIT_FOR_RUN = "run:call"
-
----Removes an item from a list, if it is there.
----@param list any[]
----@param item any
-function playing.remove(list, item)
-    for i, other in ipairs(list) do
-        if other == item then
-            return table.remove(list, i)
-        end
-    end
-end
 
 ---Records that the script diverges from the recording; raises an error when offline.
 ---@param self ponder.log.Tape
@@ -38,19 +20,23 @@ function playing.diverge(self, where)
     end
 end
 
----Queues the end of an inner run for the next commit.
+---The same for a request that the recording does not answer.
 ---@param self ponder.log.Tape
----@param what ponder.log.Inner
-function playing.queue_end(self, what)
-    self.arrived = self.arrived or {}
-    self.arrived[#self.arrived + 1] = { task = what.task, what = what,
-        waits = playing.WAIT_FOR_RUN }
+---@param what ponder.log.Operation
+---@param known ponder.log.Answered?
+function playing.refuse(self, what, known)
+    if known or not self.past.ended then
+        playing.diverge(self, ("the log ends here: %s was asked and not answered"):format(
+            what:describe()))
+    end
+    playing.diverge(self, ("%s is not in the log: here the script diverges"):format(
+        what:describe()))
 end
 
 -- Whether an inner run has earlier entries still to play.
 local function is_ahead(self, entry)
-    for what in pairs(self.inner or {}) do
-        local next_one = what.tape.playing and what.tape.past:entry()
+    for inner in pairs(self.inner or {}) do
+        local next_one = inner.playing and inner.past:entry()
         if next_one and next_one.seq < entry.seq then
             return true
         end
@@ -66,25 +52,19 @@ local function play_entry(self, entry)
         scheduler.fire_timers(self.group, entry.what)
         return true
     end
-    local within = self.runs[entry.answered]
-    if within and not within.over then
+    local inner, t = self.runs[entry.key], self.waiting[entry.key]
+    if inner and not inner.over then
         return false
-    elseif within then
-        self.runs[entry.answered] = nil
-        scheduler.wake(within.task, playing.WAIT_FOR_RUN)
+    elseif inner then
+        self.runs[entry.key] = nil
+        scheduler.wake(inner.task, playing.WAIT_FOR_RUN)
         return true
-    end
-    local waits = self.waiting[entry.answered]
-    if waits then
-        self.waiting[entry.answered] = nil
-        task.wake(waits, true)
+    elseif t then
+        self.waiting[entry.key] = nil
+        task.wake(t, true)
         return true
     end
     return scheduler.is_idle(self.group) -- nobody asks for it: skip it
-end
-
-local function by_id(a, b)
-    return a.task.id < b.task.id
 end
 
 -- Ends playing: wakes all waiting tasks, which then use an answer off the tape or ask live.
@@ -97,27 +77,26 @@ local function go_live(self)
         scheduler.set_clock(self.group, last)
     end
     scheduler.set_plays(self.group, false)
-    local tasks = self.held
-    for _, waits in pairs(self.waiting) do
-        tasks[#tasks + 1] = waits
+    local tasks, over = self.unanswered, {}
+    for _, t in pairs(self.waiting) do
+        tasks[#tasks + 1] = t
     end
     table.sort(tasks, function(a, b) return a.id < b.id end)
-    for _, waits in ipairs(tasks) do
-        task.wake(waits, false)
+    for _, t in ipairs(tasks) do
+        task.wake(t, false)
     end
     self.live_from = tasks[1] and self.group.rounds or nil
-    local over = {}
-    for _, what in pairs(self.runs) do
-        over[#over + 1] = what.over and what or nil
+    for _, inner in pairs(self.runs) do
+        over[#over + 1] = inner.over and inner or nil
     end
-    table.sort(over, by_id)
-    for _, what in ipairs(over) do
-        playing.queue_end(self, what)
+    table.sort(over, function(a, b) return a.task.id < b.task.id end)
+    for _, inner in ipairs(over) do
+        self:arrive(inner, inner.task, playing.WAIT_FOR_RUN)
     end
-    self.waiting, self.held, self.runs = {}, {}, {}
+    self.waiting, self.unanswered, self.runs = {}, {}, {}
 end
 
----Plays the next entries as far as possible; goes live at the end of the tape.
+---Plays the next entries as far as possible; goes live at the end of the recording.
 ---@param self ponder.log.Tape
 ---@param rounds integer rounds of its tasks so far
 function playing.turn(self, rounds)
@@ -150,31 +129,24 @@ function playing.pass_over(self, at_end)
     return true
 end
 
----Waits for the current task's turn on the tape.
+---Waits for the current task's turn.
 ---@param self ponder.log.Tape
----@param answered ponder.log.Answered?
----@return boolean woken true: the recorded answer may be used; false: the tape has ended
-function playing.wait_for_turn(self, answered)
-    local t = task.current()
-    if answered then
-        self.waiting[answered] = t
-        return task.park(function() self.waiting[answered] = nil end)
+---@param answer ponder.log.Answered?
+---@return boolean woken true: the recorded answer may be used; false: the recording has ended
+function playing.wait_for_turn(self, answer)
+    local t, list = task.current(), self.unanswered
+    if answer then
+        self.waiting[answer.key] = t
+        return task.park(function() self.waiting[answer.key] = nil end)
     end
-    self.held[#self.held + 1] = t
-    return task.park(function() playing.remove(self.held, t) end)
-end
-
----Raises an error for a request that the recording does not answer, in an offline replay.
----@param self ponder.log.Tape
----@param what ponder.log.Operation
----@param known ponder.log.Answered?
-function playing.refuse(self, what, known)
-    if known or not self.past.ended then
-        playing.diverge(self, ("the log ends here: %s was asked and not answered"):format(
-            what:describe()))
-    end
-    playing.diverge(self, ("%s is not in the log: here the script diverges"):format(
-        what:describe()))
+    list[#list + 1] = t
+    return task.park(function()
+        for i, other in ipairs(list) do
+            if other == t then
+                return table.remove(list, i)
+            end
+        end
+    end)
 end
 
 return playing

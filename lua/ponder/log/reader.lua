@@ -11,10 +11,10 @@
 
 local failures = require "ponder.task.failures"
 local file = require "ponder.log.file"
-local kept = require "ponder.log.kept"
+local kept = require "ponder.log.retention"
 local quote = require "ponder.quote"
 local store = require "ponder.core.store"
-local tally = require "ponder.tally"
+local sums = require "ponder.log.sums"
 
 local reader = {}
 
@@ -94,20 +94,40 @@ function Reader:run()
     return file.only(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?"))
 end
 
---- SQL of what a run was asked, as text: the prompt of a request to a server, or a tool's arguments
---- as JSON; the question of `ponder tot` and the like.
-reader.QUESTION = [[CAST(CASE
-    WHEN runs.parent IS NOT NULL AND json_valid(CAST(runs.input AS TEXT)) THEN coalesce(
-        nullif(json_extract(CAST(runs.input AS TEXT), '$.prompt'), ''),
-        json_extract(CAST(runs.input AS TEXT), '$.arguments'))
-    WHEN runs.parent IS NULL AND runs.script IS NULL THEN (
-        SELECT question FROM searches WHERE searches.run = runs.id ORDER BY searches.id LIMIT 1)
-    END AS TEXT)]]
-
 ---Returns what the run was asked.
 ---@return string? question nil: it is a script, or within one
 function Reader:question()
-    return (self.db:row(("SELECT %s FROM runs WHERE id = ?"):format(reader.QUESTION), self.number))
+    return (self.db:row(("SELECT %s FROM runs WHERE id = ?"):format(sums.QUESTION), self.number))
+end
+
+---Iterates over the runs of the file, the newest first: `id`, `name`, `command`, `arguments` and
+---`script`, `status`, `question`.
+---@param count integer how many
+---@return fun(): table?
+function Reader:newest(count)
+    local rows = self.db:columns(("SELECT id, name, command, arguments, script, status, %s AS "
+        .. "question FROM runs ORDER BY id DESC LIMIT ?"):format(sums.QUESTION), count)
+    return function()
+        local row = rows()
+        return row and file.decode("runs", row)
+    end
+end
+
+---Iterates over the calls of all labelled runs: runs.id and labels (JSON); model, status, cost,
+---request and reply (JSON).
+---@return fun(): ...
+function Reader:labelled_calls()
+    return self.db:rows [[SELECT r.id, r.labels, c.model, c.status, c.cost, c.request, c.reply
+        FROM runs r JOIN calls c ON c.run = r.id WHERE r.labels IS NOT NULL ORDER BY r.id, c.id]]
+end
+
+---Iterates over the nodes of all labelled runs: runs.id and labels (JSON); search, depth, score,
+---best and text.
+---@return fun(): ...
+function Reader:labelled_nodes()
+    return self.db:rows [[SELECT r.id, r.labels, n.search, n.depth, n.score, n.best, n.text
+        FROM runs r JOIN nodes n ON n.run = r.id WHERE r.labels IS NOT NULL
+        ORDER BY r.id, n.search, n.id]]
 end
 
 ---Returns the ids of all runs in the file.
@@ -221,17 +241,13 @@ function Reader:searches()
     end
 end
 
----Returns the ORDER BY clause that sorts the nodes of a search by creation.
----@param search integer searches.id
----@param descending? boolean
----@return string sql
-function Reader:order_of_nodes(search, descending)
-    local direction = descending and " DESC" or ""
+-- Returns the ORDER BY clause that sorts the nodes of a search by creation.
+local function order_of_nodes(self, search, direction)
     -- Ids of searches are numbers; those of machines, n1, n2... n10, sort by length first.
     local is_text = self.db:row("SELECT typeof(id) = 'text' FROM nodes WHERE run = ? "
         .. "AND search = ? ORDER BY id LIMIT 1", self.number, search) == 1
-    return (is_text and " ORDER BY length(id)%s, id%s" or " ORDER BY id%s"):format(direction,
-        direction)
+    return (is_text and " ORDER BY length(id)%s, id%s" or " ORDER BY id%s"):format(direction or "",
+        direction or "")
 end
 
 ---Iterates over the nodes of a search, in creation order.
@@ -239,7 +255,7 @@ end
 ---@return fun(): table?
 function Reader:nodes(search)
     return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?"
-        .. self:order_of_nodes(search), search)
+        .. order_of_nodes(self, search), search)
 end
 
 -- The path to the answer, and the root.
@@ -253,7 +269,7 @@ function Reader:nodes_by_path(search)
     return rows_of(self, "nodes", ("SELECT * FROM nodes AS node WHERE run = ?1 AND search = ?2 AND "
         .. "(id IN (%s) OR parent IN (%s) OR NOT EXISTS (SELECT 1 FROM nodes WHERE run = ?1 AND "
         .. "search = ?2 AND id = node.parent))"):format(PATH, PATH)
-        .. self:order_of_nodes(search), search)
+        .. order_of_nodes(self, search), search)
 end
 
 ---Returns the number of nodes of a search.
@@ -264,6 +280,27 @@ function Reader:node_count(search)
         search))
 end
 
+---Iterates over the nodes of a search, the newest first: their ids and those of their parents.
+---@param search integer
+---@return fun(): any, any
+function Reader:parents(search)
+    return self.db:rows("SELECT id, parent FROM nodes WHERE run = ? AND search = ?"
+        .. order_of_nodes(self, search, " DESC"), self.number, search)
+end
+
+---Iterates over the nodes for which calls were made, in the order of the first ones:
+---`search`, `id`, `depth`, `score`, `first_at`, `last_at`.
+---@return fun(): table?
+function Reader:asking_nodes()
+    return self.db:columns([[
+        SELECT c.search AS search, c.node AS id, min(c.asked_at) AS first_at,
+            max(coalesce(c.answered_at, c.asked_at)) AS last_at, n.depth AS depth, n.score AS score
+        FROM calls AS c LEFT JOIN nodes AS n
+            ON n.run = c.run AND n.search = c.search AND n.id = c.node
+        WHERE c.run = ? AND c.search IS NOT NULL AND c.node IS NOT NULL
+        GROUP BY c.search, c.node ORDER BY min(c.id)]], self.number)
+end
+
 ---Returns one node.
 ---@param search integer
 ---@param id any as in nodes.id; digits as text are accepted
@@ -271,6 +308,18 @@ end
 function Reader:node(search, id)
     return file.only(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
         .. "AND id IN (?, ?)", search, id, math.tointeger(tonumber(id)) or id))
+end
+
+---Pairs the nodes of a search with those of a search of another log: nodes are equal if their texts
+---and those of all their ancestors are, and equal siblings are paired in order.
+---@param search integer searches.id
+---@param other ponder.log.Reader
+---@param other_search integer
+---@param opts {most: integer, pairs: boolean?} how many nodes of a kind are listed; also all pairs
+---@return ponder.log.Twins
+function Reader:twins(search, other, other_search, opts)
+    return require "ponder.log.twins"(self.db, { log = self, search = search,
+        sql_order = order_of_nodes(self, search) }, { log = other, search = other_search }, opts)
 end
 
 ---Iterates over the calls made for a node, without request and reply.
@@ -297,170 +346,19 @@ function Reader:events()
 end
 
 -------------------------------------------------------------------------------
--- Sums
+-- Sums: see ponder.log.sums
 
-local LIVE = "coalesce(origin, 'live') = 'live'"
--- Whether a call may have been billed: it succeeded, or failed after a part of its reply or in a
--- way that may be billed; and whether an attempt may have been that was followed by another one.
-local FAILED = "EXISTS (SELECT 1 FROM attempts AS one WHERE one.run = calls.run "
-    .. "AND one.call = calls.id%s)"
-local BILLED_ATTEMPT = FAILED:format(" AND " .. tally.sql_billed("one.status"))
-local BILLED = ("(status = 'ok' OR status = 'error' AND (reply IS NOT NULL OR %s "
-    .. "OR %s AND NOT %s))"):format(BILLED_ATTEMPT, tally.sql_billed(), FAILED:format "")
-local BILLED_BEFORE = ("(attempts > 1 AND status IN ('ok', 'error') AND %s)")
-    :format(BILLED_ATTEMPT)
-
----Conditions in SQL on a row of `calls`: it was made here; its tokens, or its cost, are unknown.
-reader.LIVE = LIVE
-reader.UNMETERED = ("%s AND (total_tokens IS NULL AND %s OR %s)"):format(LIVE, BILLED,
-    BILLED_BEFORE)
-reader.UNPRICED = ("%s AND (cost IS NULL AND %s OR cost > 0 AND %s)"):format(LIVE, BILLED,
-    BILLED_BEFORE)
-local TOKENS = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
-    "reasoning_tokens" }
-
-local function token_sums()
-    local sums = {}
-    for i, column in ipairs(TOKENS) do
-        sums[i] = ("%s AS %s,"):format(tally.sql_sum(column, LIVE), column)
-    end
-    return table.concat(sums, " ")
-end
-
-local SUMS = [[
-SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
-  count(*) FILTER (WHERE status = 'error') AS errors,
-  count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
-  count(*) FILTER (WHERE status IS NULL) AS pending,
-  count(*) FILTER (WHERE NOT $live) AS reused,
-  CAST(total(max(coalesce(attempts, 1) - 1, 0)) FILTER (WHERE $live) AS INTEGER) AS retries,
-  $sums
-  sum(cost) FILTER (WHERE $live AND $usd) AS cost,
-  sum(cost) FILTER (WHERE NOT $live AND $usd) AS saved_cost,
-  count(*) FILTER (WHERE $unmetered) AS unmetered,
-  count(*) FILTER (WHERE $unpriced) AS unpriced,
-  min(asked_at) AS first_at, max(answered_at) AS last_at
-FROM calls %s]]
-SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
-    unmetered = reader.UNMETERED, unpriced = reader.UNPRICED,
-    usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
-
----@class ponder.log.Totals tokens, retries and cost are of live calls; nil if no call reports them
----@field calls integer
----@field ok integer
----@field errors integer
----@field cancelled integer
----@field pending integer not answered
----@field reused integer answered from a log or a cache
----@field retries integer attempts beyond the first
----@field input_tokens integer?
----@field output_tokens integer?
----@field total_tokens integer?
----@field cost number? USD, of calls whose price is known
----@field saved_cost number? USD, of calls answered from a log or a cache
----@field unmetered integer live calls whose tokens are unknown, at least in part
----@field unpriced integer live calls whose cost is unknown, at least in part
----@field models table[] the same by `provider` and `model`, in the order of their first calls
----@field tools integer
----@field tool_errors integer
-
-local COUNTS = { "calls", "ok", "errors", "cancelled", "pending", "reused", "retries", "unmetered",
-    "unpriced" }
-local COSTS = { "cost", "saved_cost" }
-
-local function plus(a, b)
-    return a + b
-end
-
--- Adds a row of SUMS to a total; fields that are nil in both stay nil.
-local function add_row(sum, row)
-    local function add(fields, combine)
-        for _, field in ipairs(fields) do
-            local a, b = sum[field], row[field]
-            sum[field] = a and b and combine(a, b) or a or b
-        end
-    end
-    add(COUNTS, plus)
-    add(TOKENS, tally.plus)
-    add(COSTS, plus)
-    add({ "first_at" }, math.min)
-    add({ "last_at" }, math.max)
-end
-
-local CHUNK = 20000 -- calls that SQLite groups at once
-local NEXT = "SELECT min(id) FROM calls WHERE run = ? AND id > ?"
-local OF_MODELS = SUMS:format("provider, model,",
-    "WHERE run = ? AND id BETWEEN ? AND ? GROUP BY provider, model ORDER BY min(id)")
-
--- Returns the sums of each model, in the order of their first calls.
-local function models_of(self)
-    local models, by_name = {}, {}
-    local from = self.db:row(NEXT, self.number, math.mininteger)
-    while from do
-        local to = from < math.maxinteger - CHUNK and from + CHUNK - 1 or math.maxinteger
-        for row in self.db:columns(OF_MODELS, self.number, from, to) do
-            file.check_values(self.path, "calls", { provider = row.provider, model = row.model,
-                asked_at = row.first_at, answered_at = row.last_at })
-            local name = ("%s:%s"):format(row.provider, row.model)
-            if by_name[name] then
-                add_row(by_name[name], row)
-            else
-                by_name[name], models[#models + 1] = row, row
-            end
-        end
-        from = self.db:row(NEXT, self.number, to)
-    end
-    return models
-end
-
----Whether a call may have been billed: the amounts that it does not report are unknown.
----@param id integer
----@return boolean
-function Reader:is_billed(id)
-    return self.db:row(("SELECT %s FROM calls WHERE run = ? AND id = ?"):format(BILLED),
-        self.number, id) == 1
-end
-
----Returns the sums over all calls.
----@return ponder.log.Totals
-function Reader:totals()
-    local totals = { models = models_of(self) }
-    for _, field in ipairs(COUNTS) do
-        totals[field] = 0
-    end
-    for _, row in ipairs(totals.models) do
-        add_row(totals, row)
-    end
-    totals.tools, totals.tool_errors = self.db:row("SELECT count(*), coalesce(sum(status = "
-        .. "'error'), 0) FROM effects WHERE run = ? AND kind = 'tool'", self.number)
-    return totals
-end
-
----Returns the sums over the calls of all runs of the file, without `models` and `tools`.
----@return ponder.log.Totals
-function Reader:file_totals()
-    local row = file.only(self.db:columns(SUMS:format("", "")))
-    file.check_values(self.path, "calls", { asked_at = row.first_at, answered_at = row.last_at })
-    return row
-end
-
-local INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = ?1 UNION "
-    .. "SELECT runs.id FROM runs JOIN inner ON runs.parent = inner.id) "
-
----Returns the number of the runs within this one, and the sums over their calls as `file_totals`.
----@return integer runs
----@return ponder.log.Totals
-function Reader:inner_totals()
-    local runs = self.db:row(INNER .. "SELECT count(*) FROM inner", self.number)
-    return runs, file.only(self.db:columns(INNER .. SUMS:format("", "WHERE run IN inner"),
-        self.number))
-end
+--- The names of the fields of `overview`, in order.
+---@type string[]
+reader.OVERVIEW = sums.OVERVIEW
+Reader.overview, Reader.totals, Reader.is_billed = sums.overview, sums.totals, sums.is_billed
+Reader.file_totals, Reader.inner_totals = sums.file_totals, sums.inner_totals
 
 ---The readers of this run and of those within it, in the order in which they began.
 ---@return fun(): ponder.log.Reader?
 function Reader:with_inner()
     local numbers = { self.number }
-    for number in self.db:rows(INNER .. "SELECT id FROM inner ORDER BY id", self.number) do
+    for number in self.db:rows(sums.INNER .. "SELECT id FROM inner ORDER BY id", self.number) do
         numbers[#numbers + 1] = number
     end
     local i = 0
@@ -468,6 +366,31 @@ function Reader:with_inner()
         i = i + 1
         return numbers[i] and self:other(numbers[i])
     end
+end
+
+---Iterates over the equal requests of the run, by `calls.identity`, with the number of each.
+---@return fun(): string?, integer?
+function Reader:requests()
+    return self.db:rows("SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity "
+        .. "ORDER BY identity", self.number)
+end
+
+---Iterates over the ids of equal requests, without the first ones.
+---@param identity string calls.identity
+---@param skipped integer
+---@return fun(): integer?
+function Reader:repeats(identity, skipped)
+    -- The plus keeps SQLite from scanning all rows in the order of their ids.
+    return self.db:rows("SELECT id FROM calls WHERE run = ? AND identity = ? "
+        .. "ORDER BY +id LIMIT -1 OFFSET ?", self.number, identity, skipped)
+end
+
+---Returns when the last call was asked or answered; 0 if there is none.
+---@return number seconds since 1970
+function Reader:last_at()
+    local asked, answered = self.db:row("SELECT coalesce(max(asked_at), 0), "
+        .. "coalesce(max(answered_at), 0) FROM calls WHERE run = ?", self.number)
+    return math.max(asked, answered)
 end
 
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
@@ -487,12 +410,6 @@ end
 function Reader:damage()
     local ok, found = pcall(self.db.row, self.db, "PRAGMA quick_check(1)")
     return (not ok or found ~= "ok") and tostring(found) or nil
-end
-
----Returns the database, for reports with queries of their own.
----@return table db see ponder.core.store
-function Reader:database()
-    return self.db
 end
 
 ---Closes the log; may be called more than once.

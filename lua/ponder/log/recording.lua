@@ -18,7 +18,9 @@ local BATCH = 256 -- rows of the tape read at once
 ---@class ponder.log.Answered a recorded operation, answered or not
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
+---@field key string of both
 ---@field seed integer? of a run
+---@field uid string? of a run
 ---@field completed boolean? of a run
 ---@field answered boolean
 ---@field within integer? the effect inside which it was asked
@@ -28,7 +30,7 @@ local BATCH = 256 -- rows of the tape read at once
 ---@field round integer
 ---@field kind "call"|"effect"|"run"|"timers"
 ---@field what any
----@field answered ponder.log.Answered? of calls, effects and runs
+---@field key string? of calls, effects and runs: that of the operation
 
 ---@class ponder.log.Recording
 ---@field run integer runs.id
@@ -67,16 +69,10 @@ local function is_edited(self, kind, id)
     return edited ~= nil and kind == "call" and edited.call == id and edited.run == self.run
 end
 
--- Returns the table of an operation: always the same one while it is in use.
 local function known_of(self, kind, id, status, code, within)
-    local known = self.known[kind][id]
-    if not known then
-        known = { kind = kind, id = id, within = within,
-            answered = is_answered(self, kind, id, status, code, within)
-                and not (is_edited(self, kind, id) and self.edit.prompt) }
-        self.known[kind][id] = known
-    end
-    return known
+    return { kind = kind, id = id, key = kind .. id, within = within,
+        answered = is_answered(self, kind, id, status, code, within)
+            and not (is_edited(self, kind, id) and self.edit.prompt) }
 end
 
 local STATUS = { completed = "ok", failed = "error" }
@@ -86,31 +82,31 @@ local STATUS = { completed = "ok", failed = "error" }
 ---@param name string?
 ---@param epoch any
 ---@return string
-function recording.identity(name, epoch)
+function Recording.identity(name, epoch)
     return (name or "") .. (math_type(epoch) == "integer" and "\0" .. epoch or "")
 end
 
 -- Reads the rows of inner runs, in the order in which they began.
 local function read_runs(self)
     local rows, status_of = {}, {}
-    for id, name, labels, within, seed, status in self.db:rows("SELECT id, name, labels, within, "
-        .. "seed, status FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id",
-        self.run, self.only) do
+    for id, name, labels, within, seed, status, uid in self.db:rows([[SELECT id, name, labels,
+        within, seed, status, uid FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2)
+        ORDER BY id]], self.run, self.only) do
         status_of[id] = STATUS[status]
         local epoch = math.tointeger(tostring(labels):match '"epoch":(%-?%d+)[,}]')
-        rows[#rows + 1] = { id = id, identity = recording.identity(name, epoch), within = within,
-            seed = seed, status = STATUS[status] }
+        rows[#rows + 1] = { id = id, identity = Recording.identity(name, epoch), within = within,
+            seed = seed, status = STATUS[status], uid = uid }
     end
     return rows, status_of
 end
 
 -- Groups the inner runs by identity.
 local function keep_runs(self, rows)
-    self.known.run = {}
     for _, row in ipairs(rows) do
         local key = ("%s %s"):format(self.ordered and row.within or "", row.identity)
         local known = known_of(self, "run", row.id, row.status, nil, row.within)
-        known.seed, known.completed = row.seed, row.status == "ok"
+        known.seed, known.completed, known.uid = row.seed, row.status == "ok", row.uid
+        self.known[row.id] = known
         self.runs[key] = self.runs[key] or {}
         table.insert(self.runs[key], known)
     end
@@ -237,7 +233,7 @@ local FAILURES_FIRST = TAPE .. NAMES_ANSWER .. "ORDER BY seq DESC"
 -- Returns the operation that a row of the tape names, or nil if the log does not hold it.
 local function answered_by(self, kind, what, id, status, code, within)
     if kind == "run" then
-        return self.known.run[what]
+        return self.known[what]
     end
     return id and known_of(self, kind, id, status, code, within)
 end
@@ -256,7 +252,7 @@ local function read_batch(self)
                 file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
             elseif kind == "timers" or answered.answered then
                 entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
-                    answered = answered }
+                    key = answered and answered.key }
             end
         end
         self.at_end = count < BATCH
@@ -379,12 +375,10 @@ end
 ---  fork; only: runs.id of the only inner run that it has
 ---@return ponder.log.Recording
 function recording.new(db, run, how)
-    local weak = { __mode = "v" }
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
         runs = {}, found = sets(), on_tape = sets(),
-        known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
-        left_of = {}, entries = {}, next = 1, read_to = -1 }, Recording)
+        known = {}, left_of = {}, entries = {}, next = 1, read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil

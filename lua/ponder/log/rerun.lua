@@ -5,12 +5,11 @@ local failures = require "ponder.task.failures"
 local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
-local kept = require "ponder.log.kept"
 local quote = require "ponder.quote"
 local recording = require "ponder.log.recording"
-local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
-local run = require "ponder.log.run"
+local retention = require "ponder.log.retention"
+local rows = require "ponder.log.rows"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 local writer = require "ponder.log.writer"
@@ -68,7 +67,7 @@ end
 ---@return string? message one line
 ---@return string? code as of reader.open
 function rerun.open(what, mode, sync)
-    local path, message, number = kept.find(what)
+    local path, message, number = retention.find(what)
     if not path then
         return nil, message, "NOT_FOUND"
     end
@@ -150,7 +149,7 @@ function Rerun:changes()
         list[#list + 1] = change
         gone = gone or is_gone or false
     end
-    for _, name in ipairs(command.ENVIRONMENT) do
+    for _, name in ipairs(rows.ENVIRONMENT) do
         local before, now = self.run.options[name], os.getenv(name)
         now = now ~= "" and now or nil
         now = now and redact.address(now)
@@ -164,7 +163,7 @@ end
 
 -- Restores environment variables that are not set now; `all`: the others, too.
 local function restore_environment(self, all)
-    for _, name in ipairs(command.ENVIRONMENT) do
+    for _, name in ipairs(rows.ENVIRONMENT) do
         local before = self.run.options[name]
         local is_whole = not before or not before:find(redact.MARK, 1, true)
         if is_whole and (all or (os.getenv(name) or "") == "") then
@@ -191,8 +190,8 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed, play.input = self.run.seed, self.run.input
-    run.prepare(play)
+    play.seed, play.uid, play.input = self.run.seed, self.run.uid, self.run.input
+    command.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
 end
 
@@ -206,10 +205,10 @@ function Rerun:resume(execute)
     files.play(piped_files(self), false) -- files are read from disk: they still hold their keys
     local request, before = recording_of(self, { ordered = true,
         retries = not self.inner and self.run.status ~= "completed" })
-    local rows = writer.continue(self.db, self.path, host.time)
+    local play = { kind = "resume", past = before, request = request,
+        writer = writer.continue(self.db, self.path, host.time) }
     if request then
-        return start(self, execute, { kind = "resume", past = before, request = request,
-            rows = rows })
+        return start(self, execute, play)
     end
     local unanswered = before:unanswered()
     if unanswered > 0 then
@@ -217,8 +216,7 @@ function Rerun:resume(execute)
             .. "are sent again and count twice in the budget\n"):format(quote.count(unanswered,
             "call")))
     end
-    return start(self, execute, { kind = "resume", past = before,
-        recorder = recorder.continue(rows, self.run.id) })
+    return start(self, execute, play)
 end
 
 -- No model is called, but providers require a key.

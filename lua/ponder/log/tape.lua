@@ -33,9 +33,10 @@
 --- answers to equal requests: an entry that nobody asks for is skipped once no task can continue.
 --- `left` counts the answers left unused.
 
-local call = require "ponder.log.call"
+local calls = require "ponder.log.call"
 local playing = require "ponder.log.playing"
-local recording = require "ponder.log.recording"
+local quote = require "ponder.quote"
+local rows = require "ponder.log.rows"
 local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -43,35 +44,60 @@ local task = require "ponder.task"
 local tape = {}
 
 local pack, unpack = table.pack, table.unpack
+
 local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
-local MAX_WITHOUT_FILE = 1 << 20 -- entries and readings kept before the file exists
+local A_ROW = 200 -- readings
 
 ---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
 ---@field identity string equal requests have equal identities; of a call, a hash
 ---@field describe fun(self): string in a few words, for people
----@field known ponder.log.Answered? its recording, once looked up
 ---@field id integer? id of its row
+---@field known ponder.log.Answered? its recording
 ---@field within ponder.log.Operation? the operation inside which it was asked
+---@field within_id integer? effects.id of that one, if it is a tool or a log.record
 ---@field occurrence integer? its number among equal operations there
 
----@class ponder.log.Tape: ponder.task.Tape
+---@class ponder.log.Tape: ponder.task.Tape, ponder.log.Operation of the run around it
+---@field id integer runs.id
+---@field uid string? of the run, which it keeps when resumed; nil in a replay
+---@field run ponder.Run
+---@field command ponder.log.Command the outermost run of the log
 ---@field group ponder.task.Group
 ---@field outer ponder.log.Tape? the tape of the run around this one
----@field inner table<ponder.log.Inner, true>? inner runs that are not over
----@field session ponder.log.Session
----@field recorder ponder.log.Recorder? nil if nothing is written
----@field sink ponder.log.Recorder `recorder`, or one that writes nothing
+---@field root ponder.log.Tape of the outermost run
+---@field writer ponder.log.Writer writes the rows, or nothing
+---@field inner_writer ponder.log.Writer? of a root: writes those of inner runs alone
+---@field clock fun(): number seconds since 1970
 ---@field past ponder.log.Recording the recording that is played or searched
 ---@field playing boolean
 ---@field offline boolean requests must have a recorded answer
----@field diverged string? where the script diverged from the recording
+---@field diverged string? where the script diverges from the recording
 ---@field broken string? why the run is aborted
----@field private live_from integer? the group's rounds when the tape ended
----@field incomplete boolean? inputs were dropped before there was a file: it cannot be resumed
+---@field session integer sessions.id of this process
+---@field saved ponder.log.Saved? once an answer was not paid for
+---@field before {events: table, searches: table} times of derived rows that a resume deletes
+---@field keeps_row boolean? the log holds all of it: its row in `runs` stays
+---@field elsewhere {pid: integer?, host: string?, started_at: number?, seed: integer?}? another
+---  process has the run
+---@field over boolean? it has ended
+---@field task ponder.task.Handle? the task that waits for its end
+---@field files ponder.log.Files? of a root that writes
+---@field wanted boolean? of a root: its file is created, or added to, with the first call
+---@field live_from integer? the group's rounds when the recording ended
+---@field waiting table<string, ponder.task.Handle> tasks whose request has a recorded
+---  answer, by that
+---@field unanswered ponder.task.Handle[] those whose request is new: they wait for the
+---  recording to end
+---@field runs table<string, ponder.log.Tape> inner runs whose end is recorded, likewise
+---@field inner table<ponder.log.Tape, true>? inner runs that are not over
+---@field private arrived table[]? answers for the next commit
+---@field private readings table<string, number[]>? of each clock, not written yet
 local NONE = {} -- instead of lists and maps that most runs never fill
-local Tape = { asked = false, kept = 0, waiting = NONE, held = NONE, runs = NONE }
+local Tape = { kind = "run", session = 1, calls = 0, effects = 0, searches = 0, events = 0,
+    before = { events = NONE, searches = NONE }, playing = false, offline = false,
+    waiting = NONE, unanswered = NONE, runs = NONE }
 Tape.__index = Tape
 
 -- The recording of a first run.
@@ -79,86 +105,92 @@ local NOTHING = { ordered = false }
 
 function NOTHING.entry() end -- luacheck: ignore 212
 
----@param group ponder.task.Group the tasks it records
----@param sink ponder.log.Recorder
----@param past? ponder.log.Recording
----@param opts? {offline: boolean?, unordered: boolean?, before: ponder.log.EarlyTape?,
----  outer: ponder.log.Tape?}
----  unordered: a recording of the same run answers in any order; before: the tape recorded so far
+---Makes the tape of a run; `attach` begins it.
+---@param fields table id, uid, run, command, writer, and what else it has
 ---@return ponder.log.Tape
-function tape.new(group, sink, past, opts)
-    past, opts = past or NOTHING, opts or {}
-    local before = opts.before
-    local self = setmetatable({
-        group = group, sink = sink, past = past,
-        playing = not opts.unordered
-            and (past.ordered or opts.outer ~= nil and opts.outer.playing),
-        offline = opts.offline or false, outer = opts.outer,
-        entries = before and before.entries, readings = before and before.readings,
-        kept = before and before.kept, incomplete = before and before.incomplete, -- and room:
-        session = nil, recorder = nil, is_expected = nil, arrived = nil, inner = nil,
-    }, Tape)
+function tape.new(fields)
+    fields.root, fields.clock = fields.root or fields, fields.writer.clock
+    fields.past = fields.past or NOTHING
+    return setmetatable(fields, Tape)
+end
+
+---Begins to follow the tasks of the run.
+---@param group ponder.task.Group
+---@param unordered boolean? a recording of the same run answers in any order
+function Tape:attach(group, unordered)
+    local past, outer = self.past, self.outer
+    self.group = group
+    self.playing = not unordered and (past.ordered or outer ~= nil and outer.playing)
     if self.playing then
-        self.waiting, self.held, self.runs = {}, {}, {}
+        self.waiting, self.unanswered, self.runs = {}, {}, {}
         if past.first_now then
             scheduler.set_clock(group, past.first_now)
         end
     end
-    if self.kept > 0 then
-        self.is_expected = true
-        sink.writer:expect(self)
-    end
     scheduler.set_plays(group, self.playing)
-    return self
+    scheduler.set_tape(group, self)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Recording
+-- Rows
 
--- Gives the asker the id of the call and the path of the log.
-local function label_asker(self, what, ...)
-    local asker = scheduler.context("asker")
-    if asker then
-        asker.call, asker.log = what.id, self.session.root.run.opts.path
-    end
-    return ...
-end
-
---- Begins a call of a model: looks it up. See ponder.task.Tape.
----@param asked ponder.log.Asked
----@return ponder.log.Call
-function Tape:begin_call(asked)
-    self.session:prepare_call()
-    local what = call.new(asked)
-    self:look_up(what)
-    return what
-end
-
---- Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
----@param what ponder.log.Call
----@param f function
+---Adds a statement to the transaction.
+---@param sql string
 ---@param ... any
----@return any ... what `f` returned
-function Tape:finish_call(what, f, ...)
-    return label_asker(self, what, self:answer(what, f, ...))
+function Tape:write(sql, ...)
+    self.writer:write(sql, ...)
 end
 
--- Counts an entry or reading. Without a file, too many of them are dropped.
-local function count(self)
-    self.kept = self.kept + 1
-    if not self.is_expected then
-        self.is_expected = true
-        self.sink.writer:expect(self)
+---Writes the readings so far.
+function Tape:write_readings()
+    local readings = self.readings
+    self.readings = nil
+    for clock, list in pairs(readings or NONE) do
+        local form = clock == "seed" and "<i8" or "<d"
+        self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)", self.id,
+            self.writer:next_seq(), clock, string.pack(form:rep(#list), unpack(list)))
     end
-    if self.kept > MAX_WITHOUT_FILE and self:commit() == false then
-        self.entries, self.readings, self.kept, self.incomplete = nil, nil, 0, true
+end
+
+---Reads a clock: returns the recorded reading, or a live one after the last.
+---@param clock string "now", "time", "cpu", "seed"
+---@param live fun(): number
+---@return number
+function Tape:reading(clock, live)
+    local past = self.past
+    local before = past.ordered and past:reading(clock)
+    if before then
+        return before
     end
+    local value = live()
+    if clock == "cpu" then -- of this process: continue from the previous one's
+        self.cpu_before = self.cpu_before or past.last_cpu or 0
+        value = value + self.cpu_before
+    end
+    if self.writer.discards then
+        return value
+    elseif not self.readings then
+        self.readings = {}
+        self.writer.pending[self] = true
+    end
+    local list = self.readings[clock]
+    if not list then
+        list = {}
+        self.readings[clock] = list
+    end
+    list[#list + 1] = value
+    if #list == A_ROW then
+        self:write_readings()
+    end
+    return value
 end
 
 local function note(self, round, kind, what)
-    self.entries = self.entries or {}
-    self.entries[#self.entries + 1] = { round, kind, what }
-    count(self)
+    if kind ~= "timers" then -- what is read from now on belongs to this answer
+        self:write_readings()
+    end
+    self:write("INSERT INTO tape (run, seq, round, kind, what) VALUES (?, ?, ?, ?, ?)", self.id,
+        self.writer:next_seq(), round, kind, what)
 end
 
 -- Returns the number that a round has when the run is replayed: the round in which tasks ask live
@@ -167,6 +199,7 @@ local function played_round(self, round)
     return self.live_from and round > self.live_from and round - 1 or round
 end
 
+---See ponder.task.Tape.
 function Tape:note_timers(round, now)
     if not self.playing then
         if round == self.live_from then
@@ -176,133 +209,92 @@ function Tape:note_timers(round, now)
     end
 end
 
---- Reads a clock: returns the recorded reading, or a live one after the last.
----@param clock string "now", "time", "cpu", "seed"
----@param live fun(): number
----@return number
-function Tape:reading(clock, live)
-    local before = self.past.ordered and self.past:reading(clock)
-    if before then
-        return before
-    end
-    local value = live()
-    if clock == "cpu" then -- of this process: continue from the previous one's
-        self.cpu_before = self.cpu_before or self.past.last_cpu or 0
-        value = value + self.cpu_before
-    end
-    self.readings = self.readings or {}
-    local list = self.readings[clock]
-    if not list then
-        list = {}
-        self.readings[clock] = list
-    end
-    list[#list + 1] = value
-    count(self)
-    return value
+---Records an event.
+---@param name string
+---@param data string? JSON
+---@param search integer?
+function Tape:event(name, data, search)
+    self.events = self.events + 1
+    local before = self.before.events[self.events]
+    self:write("INSERT INTO events (run, id, at, search, name, data) VALUES (?, ?, ?, ?, ?, ?)",
+        self.id, self.events, before and before.name == name and before.at or self.clock(),
+        search, name, data)
 end
 
---- See ponder.log.EarlyTape.
----@return ponder.log.Tape
-function Tape:whole()
-    return self
+---Numbers a new search.
+---@return integer
+---@return number began seconds since 1970
+---@return number? ended when it completed, if it did so before
+function Tape:next_search()
+    self.searches = self.searches + 1
+    local before = self.before.searches[self.searches] or NONE
+    return self.searches, before.began or self.clock(), before.ended
 end
 
---- Hands entries and readings to the log, before a commit.
-function Tape:put()
-    self.sink:put(self.entries or NONE, self.readings or NONE)
-    self.entries, self.readings, self.kept, self.is_expected = nil, nil, 0, false
-end
-
---- Commits the entries of all tapes of the log.
----@return boolean? committed false: there is no file yet; nil: it failed, and the run must end
----@return string? message
-function Tape:commit()
-    if self.broken then
-        return nil, self.broken
-    end
-    local committed, message = self.sink.writer:commit()
-    if committed == nil then
-        self.broken = message
-    end
-    return committed, message
-end
-
--- Adds an entry for each operation that has arrived.
-local function note_arrived(self, round)
-    for _, one in ipairs(self.arrived) do
-        if not one.what.within then
-            note(self, round, one.what.kind, one.what.id)
-        end
-    end
-    self.arrived, self.noted = nil, self.arrived
-end
-
--- Ends the outermost run of the log, with all inner runs, because nothing more can be written.
-local function stop_all(self, message)
-    while self.outer do
-        self = self.outer
-    end
-    if not self.stopped then
-        self.stopped, self.broken = true, message
-        scheduler.fail_group(self.group, message)
+---Counts an answer that was not paid for.
+---@param cost number? what it had cost, in USD; nil if unknown
+function Tape:count_saved(cost)
+    self.saved = self.saved or { calls = 0, cost = 0.0, unpriced = 0 }
+    for _, saved in ipairs { self.saved, self.writer.saved } do
+        saved.calls = saved.calls + 1
+        saved.cost = saved.cost + (cost or 0)
+        saved.unpriced = saved.unpriced + (cost and 0 or 1)
     end
 end
 
---- Commits the entries, then wakes the tasks that asked. See ponder.task.Tape.
-function Tape:deliver()
-    local committed, message = self:commit()
-    if committed == nil then
-        return stop_all(self, message)
-    end
-    for _, one in ipairs(self.noted or NONE) do
-        scheduler.wake(one.task, one.waits)
-    end
-    self.noted = nil
-end
+local COUNTER = { call = "calls", effect = "effects" }
 
--- An operation in flight; closing it unanswered cancels it.
-local Arrival = {}
-
-function Arrival:__close()
-    if not self.answered then
-        self.sink:cancel(self.what)
+-- Gives an operation its id, and writes its row.
+local function insert(self, what)
+    local counter = COUNTER[what.kind]
+    self[counter] = self[counter] + 1
+    what.id = self[counter]
+    if what.kind == "call" then
+        self.writer.calls = self.writer.calls + 1
     end
-end
-
-local function new_arrival(self, what)
-    return setmetatable({ task = scheduler.current(), what = what, waits = WAIT, sink = self.sink,
-        answered = false }, Arrival)
-end
-
--- Waits until the answer is committed.
-local function arrive(self, one)
-    self.arrived = self.arrived or {}
-    self.arrived[#self.arrived + 1] = one
-    scheduler.park(one.task, WAIT, function() playing.remove(self.arrived or NONE, one) end)
-end
-
-local function ask(self, what, f, ...)
-    local shortage = self.sink.writer:shortage()
-    if shortage and not what.within then
-        task.park() -- until the calls in flight are answered: see turn
-    end
-    if self.broken or shortage then
-        error(self.broken or shortage, 0)
-    end
-    self.sink:ask(what)
-    local one <close> = new_arrival(self, what)
-    local results = pack(scheduler.with_context("outside", what, f, ...))
-    one.answered = true
-    results = self.sink:answer(what, results)
-    arrive(self, one)
-    return unpack(results, 1, results.n)
+    what:insert(self)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Turns
+-- Answers: committed before they wake the tasks that asked
 
---- See ponder.task.Tape.
+-- Ends the outermost run of the log, with all inner runs, because nothing more can be written.
+local function stop_all(self, message)
+    local root = self.root
+    if not root.stopped then
+        root.stopped, root.broken = true, message
+        scheduler.fail_group(root.group, message)
+    end
+end
+
+---Queues an answer, or the end of an inner run, for the next commit, which wakes a task.
+---@param what ponder.log.Operation
+---@param t ponder.task.Handle
+---@param waits string what it waits for
+function Tape:arrive(what, t, waits)
+    self.arrived = self.arrived or {}
+    self.arrived[#self.arrived + 1] = { task = t, what = what, waits = waits }
+end
+
+-- Removes it from the queue.
+local function forget(self, what)
+    for i, one in ipairs(self.arrived or NONE) do
+        if one.what == what then
+            return table.remove(self.arrived, i)
+        end
+    end
+end
+
+-- Waits until an answer is committed.
+local function await_commit(self, what)
+    local t = scheduler.current()
+    self:arrive(what, t, WAIT)
+    scheduler.park(t, WAIT, function() forget(self, what) end)
+end
+
+---See ponder.task.Tape.
 function Tape:turn(rounds)
+    local writer = self.writer
     if self.playing then
         playing.turn(self, rounds)
         if self.playing then
@@ -311,30 +303,38 @@ function Tape:turn(rounds)
     end
     local arrived = self.arrived ~= nil and self.arrived[1] ~= nil
     if arrived then
-        note_arrived(self, played_round(self, rounds))
-    end
-    if not arrived and scheduler.is_idle(self.group) then
-        local shortage = self.sink.writer:shortage_when_idle()
+        local round = played_round(self, rounds)
+        for _, one in ipairs(self.arrived) do
+            if not one.what.within then
+                note(self, round, one.what.kind, one.what.id)
+            end
+        end
+        self.arrived, self.noted = nil, self.arrived
+    elseif scheduler.is_idle(self.group) then
+        local shortage = writer:shortage_when_idle()
         if shortage then
             stop_all(self, shortage)
         else
-            self.sink.writer:on_idle()
+            writer:on_idle()
         end
     end
-    return arrived or self.sink.writer.has_asked
+    return arrived or writer.has_asked
+end
+
+---Commits, then wakes the tasks that asked. See ponder.task.Tape.
+function Tape:deliver()
+    local committed, message = self.writer:commit()
+    if committed == nil then
+        self.broken = self.broken or message
+        return stop_all(self, self.broken)
+    end
+    for _, one in ipairs(self.noted or NONE) do
+        scheduler.wake(one.task, one.waits)
+    end
+    self.noted = nil
 end
 
 Tape.pass_over = playing.pass_over
-
---- Counts the recorded answers that were left unused.
----@return integer left
----@return string? first label of the first one
-function Tape:left()
-    if self.past == NOTHING then
-        return 0
-    end
-    return self.past:left()
-end
 
 ---------------------------------------------------------------------------------------------------
 -- Operations
@@ -351,19 +351,22 @@ local function times_asked(self, what)
     return self.asked[key]
 end
 
--- Returns the recording of an operation, or nil if it is new. Equal operations are distinguished by
--- their order: in the same run, by that within the place where they are asked.
+-- Finds the recording of an operation. Equal operations are distinguished by their order: in the
+-- same run, by that within the place where they are asked.
 local function look_up(self, what)
-    local within, past = what.within, self.past
+    local within, past = scheduler.context "outside", self.past
+    what.within = within
+    what.within_id = type(within) == "table" and within.kind == "effect" and within.id or nil
     if what.kind == "run" and past == NOTHING then
-        return nil -- only a recording tells inner runs of one name apart
+        return -- only a recording tells inner runs of one name apart
     end
-    local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
     what.occurrence = times_asked(self, what)
-    if not past.ordered then
-        return past ~= NOTHING and past:find_next(what) or nil
-    elseif inside or type(within) ~= "table" then -- operations inside a call have no place
-        return past:find(what, inside, what.occurrence)
+    if past == NOTHING then
+        return
+    elseif not past.ordered then
+        what.known = past:find_next(what)
+    elseif what.within_id or type(within) ~= "table" then -- inside a call they have no place
+        what.known = past:find(what, what.within_id, what.occurrence)
     end
 end
 
@@ -382,55 +385,68 @@ local function results_of(self, what, answer)
     return results
 end
 
---- Looks up an operation that is to begin in the recording.
----@param what ponder.log.Operation
-function Tape:look_up(what)
-    what.within = scheduler.context("outside")
-    local known = look_up(self, what)
-    what.known = known
-    if known and known.kind == "call" and not known.answered and self.past.ordered then
-        self.past:find_lost(what, known)
+-- An operation in flight; closing it unanswered cancels it.
+local Flight = {}
+
+function Flight:__close()
+    self.writer.in_flight = self.writer.in_flight - 1
+    if not self.answered then
+        self.what:cancel(self.tape)
     end
 end
 
---- Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
---- Waits, so call it within a task.
----@param what ponder.log.Operation
----@param f function
----@param ... any
----@return any ... what f returned
-function Tape:perform(what, f, ...)
-    self:look_up(what)
-    return self:answer(what, f, ...)
+-- Calls f(...) for an operation, and records the result.
+local function ask(self, what, f, ...)
+    local writer = self.writer
+    local shortage = writer:shortage()
+    if shortage and not what.within then
+        task.park() -- until the calls in flight are answered: see turn
+    end
+    if self.broken or shortage then
+        error(self.broken or shortage, 0)
+    end
+    writer.has_asked = true
+    if what.id then -- asked before and not answered
+        what:ask_again(self)
+    else
+        insert(self, what)
+    end
+    writer.in_flight = writer.in_flight + 1
+    local results
+    do
+        local flight <close> = setmetatable({ tape = self, what = what, writer = writer }, Flight)
+        results = pack(scheduler.with_context("outside", what, f, ...))
+        flight.answered = true
+    end
+    results = what:answer(self, results)
+    await_commit(self, what)
+    return unpack(results, 1, results.n)
 end
 
---- The same for an operation that was looked up.
----@param what ponder.log.Operation
----@param f function
----@param ... any
----@return any ... what f returned
-function Tape:answer(what, f, ...)
-    local known = what.known
-    local answer = known and known.answered and known
+-- Performs an operation that was looked up.
+local function answer(self, what, f, ...)
+    local known, past = what.known, self.past
+    local recorded = known and known.answered and known
     if self.playing and not what.within then
-        if not known and self.past.ended and self.past:entry() then
+        if not known and past.ended and past:entry() then
             playing.refuse(self, what)
         end
-        if playing.wait_for_turn(self, answer) then
+        if playing.wait_for_turn(self, recorded) then
             what.id = known.id
-            local results = results_of(self, what, answer)
+            local results = results_of(self, what, recorded)
             return unpack(results, 1, results.n)
         end
     end
-    if self.past.ordered and known then
+    if past.ordered and known then
         what.id = known.id
     end
-    if answer then
-        local results = results_of(self, what, answer)
-        if not what.id then
-            self.sink:copy(what, results)
+    if recorded then
+        local results = results_of(self, what, recorded)
+        if not what.id then -- of another log
+            insert(self, what)
+            what:copy(self, results)
         end
-        arrive(self, new_arrival(self, what))
+        await_commit(self, what)
         return unpack(results, 1, results.n)
     elseif self.offline then
         playing.refuse(self, what, known)
@@ -438,78 +454,138 @@ function Tape:answer(what, f, ...)
     return ask(self, what, f, ...)
 end
 
----------------------------------------------------------------------------------------------------
--- Runs within
+---Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
+---Waits, so call it within a task.
+---@param what ponder.log.Operation
+---@param f function
+---@param ... any
+---@return any ... what f returned
+function Tape:perform(what, f, ...)
+    look_up(self, what)
+    return answer(self, what, f, ...)
+end
 
----@class ponder.log.Inner: ponder.log.Operation an inner run
----@field known ponder.log.Answered? its recording
----@field tape ponder.log.Tape its own tape, once it has one
----@field task ponder.task.Handle? the task that waits for it
----@field over boolean?
-
---- Looks up an inner run that is about to begin.
----@param about {name: string?, labels: table}
----@return ponder.log.Inner
-function Tape:look_up_run(about)
-    local within = scheduler.context("outside")
-    local identity = recording.identity(about.name, about.labels.epoch)
-    local what = { kind = "run", identity = identity, within = within,
-        within_id = type(within) == "table" and within.kind == "effect" and within.id or nil,
-        known = nil, id = nil, occurrence = nil, parent = nil, tape = nil, task = nil, over = nil }
-    what.known = look_up(self, what)
-    what.id = self.past.ordered and what.known and what.known.id or nil
-    if self.offline and not what.known then
-        playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(
-            about.name or ""))
+---Begins a call of a model: creates the file of the log, if there is none yet, and looks the call
+---up. See ponder.task.Tape.
+---@param asked ponder.log.Asked
+---@return ponder.log.Call
+function Tape:begin_call(asked)
+    rows.open_late(self.root)
+    local what = calls.new(asked)
+    look_up(self, what)
+    if what.known and not what.known.answered and self.past.ordered then
+        self.past:find_lost(what, what.known)
     end
     return what
 end
 
---- Waits until an inner run is over and its end is committed; call it within a task.
----@param what ponder.log.Inner
+-- Gives the asker the id of the call and the path of the log.
+local function label_asker(self, what, ...)
+    local asker = scheduler.context("asker")
+    if asker then
+        asker.call, asker.log = what.id, self.command.opts.path
+    end
+    return ...
+end
+
+---Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
+---@param what ponder.log.Call
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function Tape:finish_call(what, f, ...)
+    return label_asker(self, what, answer(self, what, f, ...))
+end
+
+---------------------------------------------------------------------------------------------------
+-- Runs within
+
+---Makes the tape of an inner run that is about to begin. Looks up its recording; a resumed or
+---replayed run takes the seed from it.
+---@param run ponder.Run
+---@return ponder.log.Tape
+function Tape:within_run(run)
+    local past, root = self.past, self.root
+    local inner = tape.new { run = run, command = self.command, outer = self, root = root,
+        writer = self.inner_writer or self.writer, offline = self.offline,
+        identity = past.identity and past.identity(run.name, run.labels.epoch),
+        group = nil, id = nil, known = nil, keeps_row = nil, task = nil, over = nil } -- and room
+    look_up(self, inner)
+    local known = inner.known
+    if not known and self.offline then
+        playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(
+            run.name or ""))
+    end
+    local request = self.command.play and self.command.play.request
+    local is_request = known ~= nil and request ~= nil and request.id == known.id
+    if known then
+        inner.past = past:within(known, is_request and not inner.writer.discards)
+    end
+    rows.begin_inner(inner, past.ordered and known or nil, is_request)
+    return inner
+end
+
+---Whether an inner run must run in this process: the log holds all of it, or is replayed.
+---@return boolean
+function Tape:is_known()
+    return self.offline or self.known ~= nil and self.known.answered
+end
+
+---Leaves an inner run to another process: plays nothing of it.
+function Tape:delegate()
+    self.past, self.elsewhere = NOTHING, {}
+end
+
+---Waits until an inner run is over and its end is committed; call it within a task.
+---@param inner ponder.log.Tape
 ---@param on_cancel? fun(woken: boolean)
-function Tape:await_run(what, on_cancel)
-    local known = what.known
-    what.task = scheduler.current()
-    if what.over then -- it was done elsewhere
-        playing.queue_end(self, what)
+function Tape:await_run(inner, on_cancel)
+    local known = inner.known
+    inner.task = scheduler.current()
+    if inner.over then -- it was done elsewhere
+        self:arrive(inner, inner.task, playing.WAIT_FOR_RUN)
     else
         self.inner = self.inner or {}
-        self.inner[what] = true
+        self.inner[inner] = true
     end
-    if self.playing and known and known.answered and not what.within then
-        self.runs[known] = what
+    if self.playing and known and known.answered and not inner.within then
+        self.runs[known.key] = inner
     end
-    scheduler.park(what.task, playing.WAIT_FOR_RUN, function(woken)
-        what.task = nil
+    scheduler.park(inner.task, playing.WAIT_FOR_RUN, function(woken)
+        inner.task = nil
         if self.inner then
-            self.inner[what] = nil
+            self.inner[inner] = nil
         end
-        if known and self.runs[known] == what then
-            self.runs[known] = nil
+        if known and self.runs[known.key] == inner then
+            self.runs[known.key] = nil
         end
-        for i, one in ipairs(self.arrived or NONE) do
-            if one.what == what then
-                table.remove(self.arrived, i)
-                break
-            end
-        end
+        forget(self, inner)
         if on_cancel then
             on_cancel(woken)
         end
     end)
 end
 
---- Ends an inner run.
----@param what ponder.log.Inner
-function Tape:end_run(what)
-    what.over = true
-    if self.inner then
-        self.inner[what] = nil
+---Ends an inner run.
+---@param status "completed"|"failed"|"cancelled"
+---@param answer_of any of JSON values; others are not kept
+---@param message any why it failed; kept as text
+---@param exit_status integer?
+function Tape:finish(status, answer_of, message, exit_status)
+    local outer, root, known = self.outer, self.root, self.known
+    message = message ~= nil and tostring(message) or nil
+    rows.end_inner(self, status, answer_of, message, exit_status)
+    self.over = true
+    if outer.inner then
+        outer.inner[self] = nil
     end
-    if what.task and not (what.known and self.runs[what.known] == what) then
-        playing.queue_end(self, what)
-        scheduler.enqueue(self.group)
+    if self.task and not (known and outer.runs[known.key] == self) then
+        outer:arrive(self, self.task, playing.WAIT_FOR_RUN)
+        scheduler.enqueue(outer.group)
+    end
+    if status == "failed" and known and known.completed and outer.past.ordered then
+        root.diverged = root.diverged or ("run %d had completed, and failed now: %s")
+            :format(known.id, quote.line(message or "?"))
     end
 end
 

@@ -38,30 +38,30 @@ local function encode(value)
 end
 
 ---Returns the id of the tree's row; the first call writes the row.
----@param recorder ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@return integer id
-function Tree:row(recorder)
+function Tree:row(tape)
     if not self.id then
         local about = self.about
-        local id, began, ended = recorder:next_search()
+        local id, began, ended = tape:next_search()
         self.id, self.ended = id, ended
-        recorder:write("INSERT INTO searches (run, id, kind, question, options, model, started_at) "
-            .. "VALUES (?, ?, ?, ?, ?, ?, ?)", recorder.run, self.id, self.kind, about.question,
+        tape:write("INSERT INTO searches (run, id, kind, question, options, model, started_at) "
+            .. "VALUES (?, ?, ?, ?, ?, ?, ?)", tape.id, self.id, self.kind, about.question,
             encode(about.options), about.model, began)
     end
     return self.id
 end
 
 -- Writes a node unless it is unchanged since; it is nil if the search has freed it.
-local function note_node(self, recorder, i, node, best)
+local function note_node(self, tape, i, node, best)
     if not node then
         return
     end
     local now = ("%s %s"):format(node.score, node.status)
     local is_best = best and best[node.id]
     if now ~= self.written[i] or is_best then
-        recorder:write([[INSERT OR REPLACE INTO nodes (run, search, id, parent, depth, score,
-            terminal, status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], recorder.run,
+        tape:write([[INSERT OR REPLACE INTO nodes (run, search, id, parent, depth, score,
+            terminal, status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], tape.id,
             self.id, node.id, node.parent, node.depth, node.score == node.score and node.score
             or nil, node.terminal, node.status, node.text, is_best)
     end
@@ -80,52 +80,52 @@ end
 
 -- Writes nodes whose scores have arrived, then new nodes. Both come mostly in order: nodes after
 -- the first one without a score wait for it, so that no call checks a node twice.
-local function write_nodes(self, recorder)
+local function write_nodes(self, tape)
     for i = self.scored + 1, self.noted do
         local node = self.node(i)
         if waits(node) then
             break
         end
-        note_node(self, recorder, i, node)
+        note_node(self, tape, i, node)
         pass_over(self, i)
     end
     for i = self.noted + 1, math.min(self.count(), MAX_NODES) do
         local node = self.node(i)
-        note_node(self, recorder, i, node)
+        note_node(self, tape, i, node)
         self.noted = i
         if self.scored == i - 1 and not waits(node) then
             pass_over(self, i)
         end
         if i % NODES_A_COMMIT == 0 then
-            recorder.writer:commit()
+            tape.writer:commit()
         end
     end
 end
 
 -- Writes the remaining changes. If the tree only grows, nodes with a score have none.
-local function write_last_nodes(self, recorder, best)
-    write_nodes(self, recorder)
+local function write_last_nodes(self, tape, best)
+    write_nodes(self, tape)
     if self.only_grows and self.scored > 0 then
-        note_node(self, recorder, 1, self.node(1), best) -- the root is passed over without a score
+        note_node(self, tape, 1, self.node(1), best) -- the root is passed over without a score
     end
     for i = self.only_grows and self.scored + 1 or 1, self.noted do
-        note_node(self, recorder, i, self.node(i), best)
+        note_node(self, tape, i, self.node(i), best)
     end
     for id in pairs(self.only_grows and best or {}) do
-        recorder:write("UPDATE nodes SET best = 1 WHERE run = ? AND search = ? AND id = ?",
-            recorder.run, self.id, id)
+        tape:write("UPDATE nodes SET best = 1 WHERE run = ? AND search = ? AND id = ?",
+            tape.id, self.id, id)
     end
 end
 
 ---Returns the row, node and purpose of a call that is asked now; writes the nodes so far.
----@param recorder ponder.log.Recorder
+---@param tape ponder.log.Tape
 ---@param asker {node: any, purpose: string?, place: (fun(): any, string?)?}
 ---@return integer search
 ---@return any node
 ---@return string? purpose
-function Tree:asks(recorder, asker)
-    self:row(recorder)
-    write_nodes(self, recorder)
+function Tree:asks(tape, asker)
+    self:row(tape)
+    write_nodes(self, tape)
     local node, purpose = asker.node, asker.purpose
     local place = asker.place or self.place
     if place and node == nil then
@@ -134,19 +134,18 @@ function Tree:asks(recorder, asker)
     return self.id, node, purpose
 end
 
--- The run's recorder if its log has a file.
-local function open_recorder()
+-- The run's tape if its log has a file.
+local function open_tape()
     local tape = scheduler.tape()
-    local recorder = tape and tape.recorder
-    return recorder and recorder.writer.db and recorder
+    return tape and tape.writer.db and tape
 end
 
 ---Writes the nodes so far: before some are freed.
 function Tree:note()
-    local recorder = open_recorder()
-    if recorder then
-        self:row(recorder)
-        write_nodes(self, recorder)
+    local tape = open_tape()
+    if tape then
+        self:row(tape)
+        write_nodes(self, tape)
     end
 end
 
@@ -154,39 +153,38 @@ end
 ---@param event MachineEvent
 function Tree:event(event)
     local tape = scheduler.tape()
-    local recorder = tape and tape:whole().recorder
-    if recorder then
-        recorder:event(event.name, encode { measurements = event.measurements,
-            metadata = event.metadata }, self:row(recorder))
+    if tape and not tape.writer.discards then
+        tape:event(event.name, encode { measurements = event.measurements,
+            metadata = event.metadata }, self:row(tape))
     end
 end
 
-local function write_edges(self, recorder, edges)
+local function write_edges(self, tape, edges)
     for _, edge in ipairs(edges or {}) do
-        recorder:write("INSERT INTO edges (run, search, source, target, kind, score) "
-            .. "VALUES (?, ?, ?, ?, ?, ?)", recorder.run, self.id, edge.source,
+        tape:write("INSERT INTO edges (run, search, source, target, kind, score) "
+            .. "VALUES (?, ?, ?, ?, ?, ?)", tape.id, self.id, edge.source,
             edge.target, edge.kind, edge.score)
     end
 end
 
 ---Writes the final tree.
 function Tree:finish()
-    local recorder = open_recorder()
-    if self.finished or not recorder then
+    local tape = open_tape()
+    if self.finished or not tape then
         return
     end
     self.finished = true
-    self:row(recorder)
+    self:row(tape)
     local final, best = self.final(), {}
     for _, id in ipairs(final.path or {}) do
         best[id] = true
     end
-    write_last_nodes(self, recorder, best)
-    write_edges(self, recorder, final.edges)
-    recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
-        answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or recorder.clock(),
+    write_last_nodes(self, tape, best)
+    write_edges(self, tape, final.edges)
+    tape:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
+        answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or tape.clock(),
         final.status, final.reason, final.best, final.score, final.answer, encode(final.stats),
-        recorder.run, self.id)
+        tape.id, self.id)
 end
 
 Tree.__close = Tree.finish

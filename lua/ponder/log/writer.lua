@@ -1,12 +1,13 @@
 --- Writes the file of a log: the rows of all its runs, in transactions that end when tapes commit.
 ---
---- The file is created late, if at all: a run that calls no model needs none. Earlier statements
---- wait in a queue.
+--- The file is created late, if at all: a run that calls no model needs none. Until then all
+--- statements wait in a queue, which the row of the run and its files precede.
 ---
 --- The row of a call is written when the call begins, and committed at the end of that round: it is
 --- on disk before anything waits for the reply, and others see it.
 
 local file = require "ponder.log.file"
+local host = require "ponder.core.host"
 local quote = require "ponder.quote"
 local keep = require("ponder.redact").keep
 local schema = require "ponder.log.schema"
@@ -17,7 +18,7 @@ local writer = {}
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
-local MAX_QUEUED = 1 << 17 -- statements
+local MAX_QUEUED = 1 << 18 -- statements
 local COMMITS = 200 -- commits after which an idle run checkpoints
 
 ---@class ponder.log.Saved answers that were not paid for
@@ -36,27 +37,21 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field incomplete boolean? statements were dropped before there was a file
 ---@field discards boolean? nothing is written, and there will be no file
 ---@field calls integer asked by this process, in all runs
----@field effects integer likewise
 ---@field in_flight integer calls and effects
 ---@field has_asked boolean calls or effects have begun since the last commit
 ---@field saved ponder.log.Saved in all runs
----@field unsigned table<integer, true> runs that ponder.log.trust has to sign
----@field private tapes ponder.log.Tape[] with entries that are not written yet
+---@field pending table<ponder.log.Tape, true> tapes with readings that are not written yet
+---@field private unsigned table<integer, true> runs that ponder.log.trust has to sign
+---@field private queue table[] statements, until there is a file
 local Writer = {}
 Writer.__index = Writer
-
----@return ponder.log.Saved
-function writer.nothing_saved()
-    return { calls = 0, cost = 0.0, unpriced = 0 }
-end
 
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Writer
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
-        has_asked = false,
-        calls = 0, effects = 0, saved = writer.nothing_saved(),
-        commits = 0, tapes = {}, held = {}, unsigned = {} }, Writer)
+        has_asked = false, calls = 0, saved = { calls = 0, cost = 0.0, unpriced = 0 },
+        commits = 0, pending = {}, unsigned = {} }, Writer)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -71,21 +66,7 @@ local function sign(self)
     self.unsigned = {}
 end
 
--- Writes the inner runs begun since the last commit, in order. Most have ended, too.
-local function write_held(self)
-    local held = self.held
-    self.held = {}
-    for _, session in ipairs(held) do
-        if session.is_held then
-            session:write_held()
-        end
-    end
-end
-
 local function end_transaction(self)
-    if self.held[1] then
-        write_held(self)
-    end
     if self.writing and not self.failed and next(self.unsigned) then
         sign(self)
     end
@@ -102,11 +83,12 @@ end
 
 --- Creates the file, and writes the queue to it.
 ---@param path string
----@param sync? "normal"|"full"
+---@param sync "normal"|"full"|nil
+---@param write_first fun() writes what comes before the queue
 ---@return boolean? ok
 ---@return string? message
 ---@return string? code of a store
-function Writer:create(path, sync)
+function Writer:create(path, sync, write_first)
     local db, message, code = store.open(path, { mode = "create", sync = sync, lock = true,
         application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL })
     if not db then
@@ -114,6 +96,7 @@ function Writer:create(path, sync)
     end
     local queue = self.queue
     self.db, self.path, self.queue = db, path, {}
+    write_first()
     for _, row in ipairs(queue) do
         self:write(table.unpack(row, 1, row.n))
     end
@@ -129,15 +112,8 @@ end
 --- Drops the queue and all later statements: there will be no file.
 ---@return ponder.log.Writer self
 function Writer:discard()
-    self.queue, self.discards = {}, true
+    self.queue, self.pending, self.discards = {}, {}, true
     return self
-end
-
--- Select the last row of the tapes, and of the readings of each clock, by key.
-local LAST = "SELECT max((SELECT max(seq) FROM %s AND run = runs.id)) FROM runs"
-local LAST_SEQS = { LAST:format "tape WHERE true" }
-for i, clock in ipairs(schema.CLOCKS) do
-    LAST_SEQS[i + 1] = LAST:format(("readings WHERE clock = '%s'"):format(clock))
 end
 
 --- Continues a log.
@@ -148,9 +124,13 @@ end
 function writer.continue(db, path, clock)
     local self = writer.new(clock)
     self.db, self.path = db, path
-    self.runs = db:row("SELECT max(id) FROM runs") or 0
-    for _, sql in ipairs(LAST_SEQS) do
-        self.seq = math.max(self.seq, db:row(sql) or 0)
+    self.runs = db:row "SELECT max(id) FROM runs" or 0
+    -- By key: the last row of each tape, and of the readings of each of its clocks.
+    local of = "SELECT max((SELECT max(seq) FROM %s AND run = runs.id)) FROM runs"
+    self.seq = db:row(of:format "tape WHERE true") or 0
+    for _, name in ipairs(schema.CLOCKS) do
+        self.seq = math.max(self.seq, db:row(of:format(("readings WHERE clock = '%s'"):format(
+            name))) or 0)
     end
     return self
 end
@@ -208,24 +188,8 @@ function Writer:next_run()
     return self.runs
 end
 
----Holds back the rows of a new inner run until the next commit: a run that has ended by then is
----written once.
----@param session ponder.log.Session
-function Writer:hold(session)
-    self.held[#self.held + 1] = session
-end
-
 ---------------------------------------------------------------------------------------------------
 -- Commits
-
--- Writes the entries of all tapes.
-local function put_tapes(self)
-    local tapes = self.tapes
-    self.tapes = {}
-    for _, tape in ipairs(tapes) do
-        tape:put()
-    end
-end
 
 --- Returns why no further call should begin (the disk is nearly full), or nil.
 ---@return string?
@@ -246,21 +210,17 @@ function Writer:shortage_when_idle()
     return self.in_flight == 0 and self.short or nil
 end
 
---- Has `tape:put()` called before the next commit: the tape has new entries.
----@param tape ponder.log.Tape
-function Writer:expect(tape)
-    self.tapes[#self.tapes + 1] = tape
-end
-
---- Commits the entries of all tapes and all statements: one commit for all runs.
+--- Commits all statements and the readings of all tapes: one commit for all runs.
 ---@return boolean? committed false: there is no file yet; nil: it failed, and all runs must end
 ---@return string? message
 function Writer:commit()
     if not self.db then
-        write_held(self)
         return false
     end
-    put_tapes(self)
+    for tape in pairs(self.pending) do
+        tape:write_readings()
+    end
+    self.pending = {}
     local wrote = self.writing
     if not end_transaction(self) then
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
@@ -284,5 +244,9 @@ function Writer:on_idle()
         self.db:checkpoint()
     end
 end
+
+--- Writes nothing: of runs that are replayed, or over.
+---@type ponder.log.Writer
+writer.NOTHING = writer.new(host.time):discard()
 
 return writer

@@ -135,11 +135,10 @@ end
 local function find_own(self, request, key)
     local draft = find(self, key)
     local tape, what = scheduler.tape(), scheduler.context "outside"
-    local session = tape and tape.session
-    if not draft or not session or not what or what.kind ~= "call" or what.occurrence ~= 1 then
+    if not draft or not tape or not what or what.kind ~= "call" or what.occurrence ~= 1 then
         return draft
     end
-    local uid = self.backend and session:uid()
+    local uid = self.backend and tape.uid
     if uid and self.backend:payer(key) == uid then
         draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
         draft.cost = price.cost(request.target.rates, draft.usage)
@@ -186,7 +185,7 @@ local function send(self, key, request, next)
         if self.backend and redact.keep(text) == text then -- no reply is altered: not kept then
             local tape = scheduler.tape()
             self.backend:keep(key, text, draft, request,
-                tape and tape.session and tape.session:uid())
+                tape and tape.uid)
         end
         flight.text = text
     end

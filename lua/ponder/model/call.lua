@@ -410,7 +410,6 @@ local function through_log(client, request)
         row.request = request.encoded
     end
     request.row = row
-    tape = tape:whole()
     local what = tape:begin_call(row)
     if row.lost then
         local attempts, killed = count_billed(row.lost)

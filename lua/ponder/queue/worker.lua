@@ -167,8 +167,8 @@ end
 -- What the run of a job has recorded.
 local function rows_of(self, job)
     local rows, excess
-    if job.run.session then
-        rows, excess = carry.pack(job.run.session)
+    if job.run.tape then
+        rows, excess = carry.pack(job.run.tape)
     end
     if excess then
         self.opts.say(("%s: %s: only the result is sent"):format(job.run.name, excess))

@@ -5,7 +5,7 @@
 ---     12 calls, 3 in flight, 3.4k tokens, $0.0042, 8.1 s
 
 local budgets = require "ponder.task.budget"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 local style = require "ponder.report.style"
@@ -30,12 +30,12 @@ end
 ---@param was_interrupted boolean
 ---@return string[] facts at most two
 function closing.of(was_interrupted)
-    local path = log_run.path()
+    local path = logged.path()
     if not path then
         return {}
     end
     return { "log " .. require("ponder.report.text").line(short(path)),
-        was_interrupted and "to continue: " .. log_run.resume_command() or nil }
+        was_interrupted and "to continue: " .. logged.resume_command() or nil }
 end
 
 -------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ end
 ---@param was_interrupted boolean
 function RunLine:write(was_interrupted)
     self:clear()
-    local run = log_run.current()
+    local run = logged.current()
     local kind = run and run.kind or "run"
     if self.budget.calls == 0 or kind == "replay" then
         return

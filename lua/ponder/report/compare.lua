@@ -102,12 +102,6 @@ end
 -------------------------------------------------------------------------------
 -- Calls
 
--- How often each request was made, and the calls of a request beyond those that the other log has.
--- (The plus keeps SQLite from scanning all rows in the order of their ids.)
-local REQUESTS = "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity "
-    .. "ORDER BY identity"
-local SURPLUS = "SELECT id FROM calls WHERE run = ? AND identity = ? ORDER BY +id LIMIT -1 OFFSET ?"
-
 -- The calls that only one of two logs has.
 local Surplus = {}
 Surplus.__index = Surplus
@@ -124,7 +118,7 @@ local function keep_first(ids)
 end
 
 function Surplus:add(identity, others)
-    for id in self.log:database():rows(SURPLUS, self.log.number, identity, others) do
+    for id in self.log:repeats(identity, others) do
         self.count = self.count + 1
         self.ids[#self.ids + 1] = id
         if #self.ids > 2 * MAX_LISTED then
@@ -147,8 +141,8 @@ end
 -- Merges the sorted requests of both logs, so that neither is held in memory.
 local function compare_calls(log_a, log_b)
     local a, b, same = surplus_of(log_a), surplus_of(log_b), 0
-    local next_a = log_a:database():rows(REQUESTS, log_a.number)
-    local next_b = log_b:database():rows(REQUESTS, log_b.number)
+    local next_a = log_a:requests()
+    local next_b = log_b:requests()
     local request_a, count_a = next_a()
     local request_b, count_b = next_b()
     while request_a or request_b do
@@ -175,96 +169,17 @@ end
 -------------------------------------------------------------------------------
 -- Trees
 
--- The nodes of a search of A with the equal nodes of B, in a temporary table: there may be
--- millions. `above` is the parent's id in A.
-local TWINS = [[
-PRAGMA query_only = OFF; -- for temporary tables: the file is open read-only
-PRAGMA temp.cache_size = -8192;
-CREATE TEMP TABLE IF NOT EXISTS twins (place INTEGER PRIMARY KEY, above, text, a, a_score, a_best,
-    b, b_score, b_best DEFAULT 0);
-CREATE INDEX IF NOT EXISTS temp.twins_by_text ON twins (above, text, b);
-CREATE INDEX IF NOT EXISTS temp.twins_by_b ON twins (b);
-SAVEPOINT twins;
-DELETE FROM twins;]]
-local FILL = [[
-INSERT INTO twins (above, text, a, a_score, a_best) SELECT
-    (SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND id = node.parent), text, id, score,
-    coalesce(best, 0) FROM nodes AS node WHERE run = ?1 AND search = ?2]]
-local FREE = "SELECT place FROM twins WHERE above IS ? AND text IS ? AND b IS NULL "
-    .. "ORDER BY place LIMIT 1"
-local PAIR = "UPDATE twins SET b = ?, b_score = ?, b_best = ? WHERE place = ?"
-
--- The id in A of a parent in B; nil: the node of B has no parent; false: its parent is not in A.
-local function above_in_a(db, log_b, search, parent)
-    local twin = parent ~= nil and db:row("SELECT a FROM twins WHERE b = ?", parent)
-    if not twin and parent ~= nil and log_b:node(search, parent) then
-        return false
-    end
-    return twin or nil
-end
-
--- Pairs nodes of B with those of A. Returns the first nodes that only B has, their number, and
--- whether any is on the best path.
-local function pair_nodes(db, log_b, search)
-    local only, count, has_best = json.array {}, 0, false
-    local parent, above = nil, nil
-    for node in log_b:nodes(search) do
-        if node.parent ~= parent then
-            parent, above = node.parent, above_in_a(db, log_b, search, node.parent)
-        end
-        local place = above ~= false and db:row(FREE, above, node.text)
-        if place then
-            assert(db:execute(PAIR, node.id, node.score, node.best or 0, place))
-        else
-            count, has_best = count + 1, has_best or node.best == 1
-            only[#only + 1] = count <= MAX_LISTED and { id = node.id, score = node.score,
-                text = node.text, best = node.best == 1 } or nil
-        end
-    end
-    return only, count, has_best
-end
-
--- The first rows of twins that match a condition, and their number.
-local function twins_where(db, columns, condition)
-    local list = json.array {}
-    for row in db:columns(("SELECT %s FROM twins WHERE %s ORDER BY place LIMIT %d"):format(columns,
-        condition, MAX_LISTED)) do
-        list[#list + 1] = row
-    end
-    return list, (db:row("SELECT count(*) FROM twins WHERE " .. condition))
-end
-
-local function pairs_of(db)
-    local list = json.array {}
-    for a, b in db:rows "SELECT a, b FROM twins WHERE b IS NOT NULL ORDER BY place" do
-        list[#list + 1] = json.array { a, b }
-    end
-    return list
-end
-
 local function compare_search(log_a, log_b, a, b, opts)
-    local db = log_a:database()
-    assert(db:script(TWINS))
-    local a_nodes = assert(db:execute(FILL .. log_a:order_of_nodes(a.id), log_a.number, a.id))
-    local only_b, only_b_count, b_has_best = pair_nodes(db, log_b, b.id)
-    local only_a, only_a_count = twins_where(db,
-        "a AS id, a_score AS score, text, a_best AS best", "b IS NULL")
-    for _, node in ipairs(only_a) do
-        node.best = node.best == 1
-    end
-    local scored, scored_count = twins_where(db, "a, b, text, a_score, b_score",
-        "b IS NOT NULL AND a_score IS NOT b_score")
-    local same_path = not b_has_best
-        and db:row "SELECT 1 FROM twins WHERE a_best <> b_best LIMIT 1" == nil
-    local node_pairs = opts and opts.pairs and pairs_of(db) or nil
-    assert(db:script "RELEASE twins")
-    return { id = a.id, kind = a.kind, a_nodes = a_nodes,
-        b_nodes = a_nodes - only_a_count + only_b_count, only_a = only_a, only_b = only_b,
-        scored = scored, only_a_count = only_a_count, only_b_count = only_b_count,
-        scored_count = scored_count, best_path_same = same_path, a_score = a.score,
-        b_score = b.score, a_reason = a.reason, b_reason = b.reason, pairs = node_pairs,
-        same = only_a_count + only_b_count + scored_count == 0 and same_path
-            and a.reason == b.reason }
+    local twins = log_a:twins(a.id, log_b, b.id, { most = MAX_LISTED,
+        pairs = opts and opts.pairs })
+    return { id = a.id, kind = a.kind, a_nodes = twins.a_nodes,
+        b_nodes = twins.a_nodes - twins.only_a_count + twins.only_b_count, only_a = twins.only_a,
+        only_b = twins.only_b, scored = twins.scored, only_a_count = twins.only_a_count,
+        only_b_count = twins.only_b_count, scored_count = twins.scored_count,
+        best_path_same = twins.same_path, a_score = a.score, b_score = b.score,
+        a_reason = a.reason, b_reason = b.reason, pairs = twins.pairs,
+        same = twins.only_a_count + twins.only_b_count + twins.scored_count == 0
+            and twins.same_path and a.reason == b.reason }
 end
 
 -- Compares the searches of both runs in order.

@@ -3,7 +3,6 @@
 
 local amount = require "ponder.report.amount"
 local export = require "ponder.report.export.json"
-local file = require "ponder.log.file"
 local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
 
@@ -15,20 +14,17 @@ local MAX_BYTES = 8 * 1024 * 1024
 local TYPE = "application/json"
 local PREFIX = "ponder://runs/"
 
-local RUNS = ("SELECT id, name, command, arguments, script, status, %s AS question FROM runs "
-    .. "ORDER BY id DESC LIMIT %d"):format(reader.QUESTION, MAX_RUNS)
-
 local function title_of(row)
     local name = row.name or row.command
     return row.question and ("%s: %s"):format(name, quote.line(row.question, MAX_TITLE))
-        or row.name or amount.command(file.decode("runs", row))
+        or row.name or amount.command(row)
 end
 
 local function list(path)
     local found = {}
     local log <close> = reader.open(path)
     if log then
-        for row in log:database():columns(RUNS) do
+        for row in log:newest(MAX_RUNS) do
             found[#found + 1] = { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
                 title = title_of(row), description = row.status or log:other(row.id):state() }
         end

@@ -274,13 +274,6 @@ end
 -------------------------------------------------------------------------------
 -- All of them
 
-local EXPANDED = [[
-SELECT c.search AS search, c.node AS id, min(c.asked_at) AS first_at,
-  max(coalesce(c.answered_at, c.asked_at)) AS last_at, n.depth AS depth, n.score AS score
-FROM calls AS c LEFT JOIN nodes AS n ON n.run = c.run AND n.search = c.search AND n.id = c.node
-WHERE c.run = ? AND c.search IS NOT NULL AND c.node IS NOT NULL
-GROUP BY c.search, c.node ORDER BY min(c.id)]]
-
 ---Passes each span to `take`, parents before children.
 ---@param take fun(span: table)
 function Spans:each(take)
@@ -294,7 +287,7 @@ function Spans:each(take)
     for search in log:searches() do
         take_parent(self:of_search(search))
     end
-    for node in log:database():columns(EXPANDED, log.number) do
+    for node in log:asking_nodes() do
         take_parent(self:of_node(node))
     end
     for effect in log:effects() do
@@ -325,10 +318,7 @@ function spans.of(log, content)
     local run = log:run()
     local last_at = run.ended_at
     if not last_at then
-        local asked, answered = log:database():row(
-            "SELECT coalesce(max(asked_at), 0), coalesce(max(answered_at), 0) FROM calls "
-            .. "WHERE run = ?", log.number)
-        last_at = math.max(asked or 0, answered or 0, run.started_at)
+        last_at = math.max(log:last_at(), run.started_at)
     end
     return setmetatable({ log = log, run = run, content = content or false, last_at = last_at,
         trace_id = store.sha256("trace\n" .. run.uid):sub(1, 32) }, Spans)

@@ -427,7 +427,6 @@ end
 ---  end (at_end) goes live, one that is not skips an entry; whether it did
 ---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
----@field whole fun(self): ponder.task.Tape the tape to perform operations with
 ---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
 ---@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
 

@@ -2,7 +2,7 @@
 --- the page lists it, "NAME#3"; the page gives access to no other file.
 
 local directories = require "ponder.core.directory"
-local kept = require "ponder.log.kept"
+local kept = require "ponder.log.retention"
 local state = require "ponder.state"
 
 local logs = {}

@@ -9,39 +9,6 @@ local store = require "ponder.core.store"
 
 local runs = {}
 
--- The text of an answer: of a strategy's or a chat's result, or a text alone; a table is not shown.
-local ANSWER = [[substr(CASE WHEN NOT json_valid(answer) THEN answer
-    WHEN json_type(answer) = 'object' THEN coalesce(answer ->> '$.answer', answer ->> '$.text')
-    ELSE answer ->> '$' END, 1, 300)]]
-
--- The fields of a row, and their SQL. Names and errors may be blobs; times and amounts of a damaged
--- log may be infinite. Long texts are truncated.
-local FIELDS = {
-    { "id", "id" }, { "parent", "parent" }, { "name", "CAST(name AS TEXT)" },
-    { "labels", "labels" }, { "question", ("substr(%s, 1, 300)"):format(reader.QUESTION) },
-    { "command", "command" }, { "arguments", "arguments" },
-    { "started_at", "min(max(started_at, 0), 1e11)" },
-    { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
-    { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", ANSWER },
-    { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" },
-    { "tokens", "tokens" }, { "unmetered", "nullif(unmetered, 0)" }, { "cost", "cost" },
-    { "unpriced", "coalesce(unpriced, 0)" },
-}
-
-local CALLS = ([[SELECT run, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS errors,
-    max(answered_at) AS last_at, CAST(min(sum(total_tokens + 0.0) FILTER (WHERE $live), 1e15)
-    AS INTEGER) AS tokens, count(*) FILTER (WHERE $unmetered) AS unmetered,
-    sum(cost) FILTER (WHERE $live AND cost BETWEEN 0 AND 1e18) AS cost,
-    count(*) FILTER (WHERE $unpriced) AS unpriced FROM calls GROUP BY run]]):gsub("%$(%l+)",
-    { live = reader.LIVE, unmetered = reader.UNMETERED, unpriced = reader.UNPRICED })
-
-local names, columns = {}, {}
-for i, field in ipairs(FIELDS) do
-    names[i], columns[i] = field[1], field[2]
-end
-local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) AS runs "
-    .. "LEFT JOIN (%s) AS c ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
-
 -- The fields of a log's JSON object, encoded: {"runs":[[1,null,...],...],"unended":"running"}, or
 -- {"damage":"..."}; nil if the file is not a log.
 local function read(log)
@@ -50,7 +17,7 @@ local function read(log)
         return code ~= "NOT_A_LOG" and { damage = json.encode(quote.utf8(message)) } or nil
     end
     local rows = {}
-    for row in opened:database():rows(RUNS) do
+    for row in opened:overview() do
         rows[#rows + 1] = row
     end
     return { runs = ("[%s]"):format(table.concat(rows, ",\n")),
@@ -96,7 +63,7 @@ function Runs:json()
         texts[#texts + 1] = known[log.path] and one.text
     end
     self.known = known
-    return ('{"fields":%s,"logs":[%s]}'):format(json.encode(json.array(names)),
+    return ('{"fields":%s,"logs":[%s]}'):format(json.encode(json.array(reader.OVERVIEW)),
         table.concat(texts, ",\n"))
 end
 

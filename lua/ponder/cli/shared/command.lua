@@ -18,7 +18,7 @@ local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local model_name = require "ponder.model.name"
 local options = require "ponder.options"
 local progress = require "ponder.report.progress"
@@ -212,9 +212,9 @@ function Session:show(outcome, message, code, partial)
     local last, given = outcome or partial, self.given
     local object = options.merge({ status = "error" }, last)
     object.error = code and { code = code, message = message } or nil
-    log_run.answer(object)
+    logged.answer(object)
     if code and code ~= "INTERRUPTED" then
-        log_run.failure(("%s [%s]"):format(message, code))
+        logged.failure(("%s [%s]"):format(message, code))
     end
     local talks = not given.quiet and not given.jsonl
     if talks and last and last.answer then

@@ -7,7 +7,7 @@ local core = require "ponder.core.task"
 local failures = require "ponder.task.failures"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
 local waiters = require "ponder.task.waiters"
@@ -29,7 +29,7 @@ limits.RULES = args.collect {
 ---@param place string? path of a file or URL of a Redis; nil: no flag
 ---@return ponder.model.Cache? replies to be closed
 function limits.cache(place)
-    local run = log_run.current()
+    local run = logged.current()
     if not place or run and run.kind == "replay" then
         return nil
     end

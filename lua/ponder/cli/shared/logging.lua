@@ -6,7 +6,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local exists = require("ponder.file").exists
 local host = require "ponder.core.host"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
@@ -48,7 +48,7 @@ end
 
 -- Opens the page of the run.
 local function show(run)
-    local path, message = log_run.planned_path(run)
+    local path, message = logged.planned_path(run)
     if not path then
         io.stderr:write("ponder: --view: ", quote.terminal(message), "\n")
         return
@@ -70,8 +70,8 @@ end
 function logging.prompt(operands)
     local words = table.concat(operands, " ")
     local input = ""
-    if words == "-" or log_run.has_input() then
-        input = cli.expect(log_run.read_input())
+    if words == "-" or logged.has_input() then
+        input = cli.expect(logged.read_input())
         words = words ~= "-" and words or ""
     end
     local piped = input:match "^.*%S" or ""
@@ -99,7 +99,7 @@ function logging.begin(given, about, how)
         and "--keep is about logs made without --log")
     local opts = options.merge({ path = given.log, sync = given.sync, keep = given.keep,
         max_runs = given.log_max_runs }, how)
-    local run, message, code = log_run.begin(about, opts)
+    local run, message, code = logged.begin(about, opts)
     if code == "EXISTS" then
         local past <close> = reader.open(opts.path)
         message = ("%s; %s"):format(message, past and "to continue it: ponder resume "

@@ -10,7 +10,7 @@ local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local logging = require "ponder.cli.shared.logging"
-local log_run = require "ponder.log.run"
+local logged = require "ponder.log.command"
 local model = require "ponder.model"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
@@ -218,7 +218,7 @@ end
 ---@return integer? status of a request that was answered again
 function shared.begin(command, given, operands, arguments)
     shared.print_to_stderr()
-    local is_played, reloads = log_run.is_played(), false
+    local is_played, reloads = logged.is_played(), false
     for _, word in ipairs(operands) do
         reloads = reloads or not STRATEGIES[word] and word ~= "chat"
     end
@@ -230,7 +230,7 @@ function shared.begin(command, given, operands, arguments)
     logging.begin({ log = given.log, sync = given.sync, log_max_runs = given.log_max_runs,
         no_log = not given.log and not is_played },
         { command = command, arguments = arguments }, { adds = true })
-    local play = log_run.current() and log_run.current().play
+    local play = logged.current() and logged.current().play
     return play and answer_again(play, operands, given)
 end
 

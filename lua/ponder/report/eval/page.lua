@@ -22,12 +22,6 @@ local MAX_RUNS_BYTES = 8 << 20 -- of all texts of runs
 local MAX_RUN_TEXT_BYTES = 2000 -- of one
 local MAX_NODES = 100 -- of a tree
 
-local CALLS = [[SELECT r.id, r.labels, c.model, c.status, c.cost, c.request, c.reply
-    FROM runs r JOIN calls c ON c.run = r.id WHERE r.labels IS NOT NULL ORDER BY r.id, c.id]]
-local NODES = [[SELECT r.id, r.labels, n.search, n.depth, n.score, n.best, n.text
-    FROM runs r JOIN nodes n ON n.run = r.id WHERE r.labels IS NOT NULL
-    ORDER BY r.id, n.search, n.id]]
-
 local function key_of(labels)
     local decoded = json.decode(labels)
     if type(decoded) == "table" and decoded.policy and decoded.item and decoded.epoch then
@@ -78,8 +72,8 @@ local function run_of(all, labels, id)
     return all[key]
 end
 
-local function read_calls(db, all, room)
-    for id, labels, model, status, cost, request, reply in db:rows(CALLS) do
+local function read_calls(log, all, room)
+    for id, labels, model, status, cost, request, reply in log:labelled_calls() do
         local run = room.left > 0 and run_of(all, labels, id)
         if run then
             table.insert(run.calls, { model = model, status = status, cost = cost,
@@ -89,7 +83,7 @@ local function read_calls(db, all, room)
 end
 
 -- Reads trees as outlines: `0.80* text`, with a star on the path to the best node.
-local function read_trees(db, all, room)
+local function read_trees(log, all, room)
     local current, lines, shown
     local function finish()
         if lines then
@@ -98,7 +92,7 @@ local function read_trees(db, all, room)
         lines = nil
     end
     local last
-    for id, labels, search, depth, score, best, text in db:rows(NODES) do
+    for id, labels, search, depth, score, best, text in log:labelled_nodes() do
         local key = id .. " " .. search
         if key ~= last then
             finish()
@@ -126,8 +120,8 @@ local function read_runs(path)
         return nil
     end
     local all, room = {}, { left = MAX_RUNS_BYTES }
-    read_calls(log:database(), all, room)
-    read_trees(log:database(), all, room)
+    read_calls(log, all, room)
+    read_trees(log, all, room)
     return all
 end
 

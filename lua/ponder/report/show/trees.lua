@@ -42,8 +42,7 @@ end
 -- counted all nodes below a node when it meets it, and can drop the count.
 local function count_below(log, search, items)
     local counts = {}
-    for id, parent in log:database():rows("SELECT id, parent FROM nodes WHERE run = ? "
-        .. "AND search = ?" .. log:order_of_nodes(search.id, true), log.number, search.id) do
+    for id, parent in log:parents(search.id) do
         local below = counts[id] or 0
         counts[id] = nil
         if items[id] then

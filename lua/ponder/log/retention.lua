@@ -1,15 +1,19 @@
---- The kept runs: the logs in $XDG_STATE_HOME/ponder.
+--- What is kept: the newest logs in $XDG_STATE_HOME/ponder; the newest requests in the log of a
+--- server.
 
 local directories = require "ponder.core.directory"
 local exists = require("ponder.file").exists
 local failures = require "ponder.task.failures"
 local run_file = require "ponder.log.file"
+local schema = require "ponder.log.schema"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
-local kept = {}
+local retention = {}
 
--- Matches the names that ponder.log.session gives.
+local KEEP = 100
+
+-- Matches the names of new_path.
 local OWN_NAME = "^%d+%-%d+%-.+%-%x+%.db"
 
 -- Returns when a run began according to its log; or nil and what is wrong with the file.
@@ -53,7 +57,7 @@ end
 ---@param directory? string the directory; default state.directory()
 ---@return ponder.log.Kept[] runs
 ---@return string? message why the directory cannot be read; a missing one is empty
-function kept.list(directory)
+function retention.list(directory)
     directory = directory or state.directory()
     local files, message, code = {}, nil, nil
     if directory then
@@ -83,7 +87,7 @@ end
 ---never those in use.
 ---@param directory string the directory
 ---@param keep integer how many runs may remain, the new one included
-function kept.prune(directory, keep)
+function retention.prune(directory, keep)
     local names = {}
     for _, file in ipairs(directories.files(directory) or {}) do
         names[#names + 1] = file.name:find(OWN_NAME .. "$") and file.name or nil
@@ -102,7 +106,7 @@ local function among_kept(what, directory)
         return not name:find("/", 1, true) and exists(path) and path or nil
     end
     local number = math.tointeger(tonumber(name or 1))
-    for _, run in ipairs(kept.list(directory)) do
+    for _, run in ipairs(retention.list(directory)) do
         number = run.damage and number or number - 1
         if number == 0 then
             return run.path
@@ -116,7 +120,7 @@ end
 ---@return string? path
 ---@return string? message
 ---@return integer? number runs.id of FILE#3
-function kept.find(what)
+function retention.find(what)
     local directory, number = state.directory(), nil
     if what then
         what, number = run_file.split(tostring(what))
@@ -133,4 +137,68 @@ function kept.find(what)
     return nil, ("%s: neither a file nor a run in %s"):format(what, directory or "$HOME")
 end
 
-return kept
+---Returns the path of a new log among the kept runs, whose name sorts by time
+---(20261122-021033-game24-4f2a91c0.db); removes the oldest ones.
+---@param command ponder.log.Command
+---@return string? path
+---@return string? message
+function retention.new_path(command)
+    local at, message = state.make()
+    if not at then
+        return nil, "cannot write the run log in " .. message
+    end
+    retention.prune(at, command.opts.keep or KEEP)
+    local script = command.about.script or ""
+    return ("%s/%s-%s-%s.db"):format(at, os.date("!%Y%m%d-%H%M%S", command.started_at // 1 | 0),
+        script:match("([%w_-]+)%.%w+$") or script:match("^([%w_]+)$") or command.about.command,
+        command.uid:sub(-8))
+end
+
+---------------------------------------------------------------------------------------------------
+-- The log of a server keeps its newest requests: the oldest ended ones are deleted, a tenth of the
+-- limit at a time, and their space in the file is reused
+
+local SETTLED_S = 1 -- this long after its end, all rows of a run are written
+
+-- The runs to delete: requests with their inner runs, and earlier starts of the server of which no
+-- request is left.
+local OLD = [[(WITH RECURSIVE starts(id) AS (
+    SELECT id FROM runs
+        WHERE parent IS NULL AND command = (SELECT command FROM runs WHERE id = ?1)),
+    old(id) AS (
+    SELECT id FROM runs WHERE parent IN starts AND (ended_at < ?3 OR status = 'killed') AND id <=
+        (SELECT id FROM runs WHERE parent IN starts ORDER BY id DESC LIMIT 1 OFFSET ?2)
+    UNION ALL SELECT runs.id FROM runs JOIN old ON runs.parent = old.id)
+    SELECT id FROM old UNION ALL SELECT id FROM starts
+        WHERE id <> ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE parent = starts.id))]]
+
+local LAST_SEQ = "(SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")"
+
+local function delete_old(tape, keep)
+    local values = { tape.id, keep, tape.clock() - SETTLED_S }
+    for _, name in ipairs { "tape", "readings" } do -- the server's own
+        tape:write(("DELETE FROM %s WHERE run = ?1 AND seq <= %s"):format(name, LAST_SEQ),
+            table.unpack(values))
+    end
+    for i = #schema.TABLES, 1, -1 do -- runs, which the others refer to, last
+        local name = schema.TABLES[i]
+        tape:write(("DELETE FROM %s WHERE %s IN %s"):format(name, name == "runs" and "id" or "run",
+            OLD), table.unpack(values))
+    end
+end
+
+---Counts the end of a request; deletes old ones when enough have ended.
+---@param root ponder.log.Tape of the server
+function retention.note_end(root)
+    local keep = root.command.opts.max_runs
+    if not keep or root.writer.discards then
+        return
+    end
+    root.ended_within = (root.ended_within or 0) + 1
+    if root.ended_within > keep // 10 then
+        root.ended_within = 0
+        delete_old(root, keep)
+    end
+end
+
+return retention
