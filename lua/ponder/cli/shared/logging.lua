@@ -86,7 +86,7 @@ end
 ---@param about ponder.log.About
 ---@param how? {adds: boolean?, at_once: boolean?} see ponder.log.Options
 function logging.begin(given, about, how)
-    local is_played = log_run.is_played()
+    local is_played = logged.is_played()
     if given.no_log then
         cli.expect(not given.log, "--log or --no-log, not both")
         for _, name in ipairs { "view", "keep", "sync" } do
