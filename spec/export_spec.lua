@@ -33,8 +33,10 @@ describe("ponder export", function()
     it("reports errors in its flags", function()
         for message, words in pairs {
             ["expected --format dot|html|json|mermaid|otlp"] = { path },
-            ["--search has no effect with --format json"] = { "--format", "json", "--search", "1", path },
-            ["--content has no effect with --format dot"] = { "--format", "dot", "--content", path },
+            ["--search has no effect with --format json"] = { "--format", "json", "--search", "1",
+                path },
+            ["--content has no effect with --format dot"] = { "--format", "dot", "--content",
+                path },
             ["--full has no effect with --format json"] = { "--format", "json", "--full", path },
             [("expected one run (got %s)"):format(path)] = { "--format", "dot", path, path },
             ["--otlp sends traces; it cannot be combined with --output"] = {

@@ -1,5 +1,4 @@
--- What ends a run that computes or gets a signal: --timeout, --max-steps, Ctrl-C,
--- SIGTERM, SIGHUP, and the watchdog.
+-- How a run of ponder ends: exit statuses, lost output, memory, --timeout, --max-steps, signals.
 
 local disk = require "failing_disk"
 local shell = require "shell"
@@ -33,6 +32,270 @@ local ENDLESS = {
         .. "require('ponder.strategy.tools').run({ { name = 'x', run = spin } }, "
         .. "{ name = 'x', arguments = {} }, { tool_timeout_ms = 1e9, tool_max_retries = 0 })",
 }
+
+describe("os.exit", function()
+    for code, expected in pairs {
+        ["os.exit()"] = 0, ["os.exit(true)"] = 0, ["os.exit(false)"] = 1, ["os.exit(3)"] = 3,
+        ["os.exit(3, true)"] = 3,
+        ["local task = require 'ponder.task' task.spawn(os.exit, 4) task.sleep(50)"] = 4,
+        ["local task = require 'ponder.task' task.spawn(os.exit, 4, true) task.sleep(50)"] = 4,
+        ["coroutine.wrap(os.exit)(5, true)"] = 5,
+        ["setmetatable({}, { __gc = function() os.exit(6, true) end })"] = 6,
+        ["local s = require 'ponder.search' local function f() os.exit(7, true) end s.run { "
+            .. "initial_state = 1, expand = f, evaluate = f, is_terminal = f }"] = 7,
+    } do
+        it(("ends the process: %s"):format(code), function()
+            local r = ends(expected, shell.ponder { "-e", "io.write('before') " .. code })
+            assert.equal("before", r.out)
+            assert.equal("", r.err)
+        end)
+    end
+end)
+
+describe("a failure has one status in all commands:", function()
+    local SCRIPTS = "run %s|eval %s|serve %s|mcp %s|ask --strategy %s ?|chat --tools %s ?|"
+        .. "cot --tools %s ?|work redis://127.0.0.1:1 --script %s|"
+        .. "run --untrusted --allow-tool %s ok.lua|prompts list --strategy %s"
+    local LOGS = "show %s|show --calls %s|view --no-open %s|diff %s %s|export --format json %s|"
+        .. "resume %s|replay %s|fork %s|log %s|eval --rescore %s ok.lua|eval --compare %s %s"
+    local MODELS = "chat --model %s ?|cot --model %s ?|serve chat --model %s|mcp tot --model %s"
+    local dir
+    setup(function()
+        dir = shell.directory { ["ok.lua"] = "return 1", ["syntax.lua"] = "return (",
+            ["raise.lua"] = "error 'boom'", ["dir/x"] = "",
+            ["model.lua"] = "return function() return 'yes' end" }
+    end)
+    teardown(function() dir:__close() end)
+
+    for _, case in ipairs {
+        { 2, "a missing script", SCRIPTS, "gone.lua" }, { 2, "a directory", SCRIPTS, "dir" },
+        { 1, "a script that cannot be compiled", SCRIPTS, "syntax.lua" },
+        { 1, "a script that raises", SCRIPTS, "raise.lua" },
+        { 2, "neither a file nor a run", LOGS, "gone" },
+        { 2, "a directory as a log", LOGS, "dir" }, { 2, "not a run log", LOGS, "ok.lua" },
+        { 1, "a model that cannot be opened", MODELS, "foo:bar" },
+        { 1, "a missing scripted model", MODELS, "script:gone.lua" },
+        { 2, "a missing directory of prompts", "cot --prompts %s ?|prompts list --prompts %s|"
+            .. "trust %s", "gone" },
+        { 2, "a log that exists", "run --log %s ok.lua|chat --log %s ?|serve --log %s chat",
+            "ok.lua" },
+        { 2, "a wrong Redis URL",
+            "work %s --script ok.lua|queue %s|run --cache redis://%s/x ok.lua", ":" },
+    } do
+        it(case[2], function()
+            for line in case[3]:gmatch "[^|]+" do
+                local words = {}
+                for word in line:gsub("%%s", case[4]):gmatch "%S+" do
+                    words[#words + 1] = word
+                end
+                local r = shell.ponder(words, { cwd = dir.path, limit_s = 20,
+                    env = { PONDER_MODEL = "script:model.lua" } })
+                assert.same({ case[1], "" }, { r.status, r.out }, line .. ": " .. r.err)
+                assert.matches("^ponder[ a-z]*: %S", r.err)
+            end
+        end)
+    end
+end)
+
+describe("the end of a script", function()
+    it("survives a finalizer that continues a search", function()
+        local r = ends(0, shell.ponder { "-e", [[
+            kept = setmetatable({}, { __gc = function()
+                print(select(2, coroutine.resume(co, 1)))
+            end })
+            co = coroutine.create(require("ponder.search").run)
+            coroutine.resume(co, { initial_state = 1, expand = function(n) return { n } end,
+                evaluate = coroutine.yield, is_terminal = rawequal })]] })
+        assert.matches("^search.run: the search is closed", r.out)
+    end)
+end)
+
+describe("output that cannot be written", function()
+    local NO_SPACE = "ponder: cannot write to standard output: No space left on device\n"
+    local CANNOT = "^ponder: cannot write to standard output"
+
+    for _, arguments in ipairs {
+        { "--help" }, { "--version" }, { "-e", "print(1)" }, { "--json", "-e", "return {}" },
+        { "-e", "io.write 'x' os.exit(0)" }, { "-e", "io.write 'x' os.exit(0, true)" },
+        { "-e", "io.write(('x'):rep(1e6))" }, { "-e", "print(1) error 'too'" },
+        { "-e", "io.stdout:setvbuf 'no' print(1)" },
+    } do
+        it("fails the run: " .. table.concat(arguments, " "), function()
+            for _, to in ipairs { "/dev/full", "&-" } do
+                local r = ends(1, shell.ponder(arguments, { to = to }))
+                assert.matches("ponder: cannot write to standard output", r.err)
+                assert.equal(1, select(2, r.err:gsub("cannot write", "")))
+            end
+        end)
+    end
+
+    it("is reported with the reason", function()
+        assert.equal(NO_SPACE, shell.ponder({ "-e", "io.write(1)" }, { to = "/dev/full" }).err)
+        assert.matches(CANNOT, shell.ponder({ "-e", "print(1)" }, { to = "&-" }).err)
+    end)
+
+    it("does not fail a run that prints nothing", function()
+        ends(0, shell.ponder({ "-e", "return 1" }, { to = "/dev/full" }))
+        ends(0, shell.ponder({ "-e", "return 1" }, { to = "&-" }))
+    end)
+
+    it("does not end up in a file that the script opens", function()
+        local dir <close> = shell.directory()
+        ends(1, shell.ponder({ "-e", [[
+            local file = assert(io.open(..., "w"))
+            print("for standard output")
+            file:write("kept")]], dir.path .. "/file" }, { to = "&-" }))
+        assert.equal("kept", dir:read("file"))
+    end)
+
+    it("ends a run if nothing reads its output any more", function()
+        local r = shell.run(shell.quote(shell.executable)
+            .. " -e 'while true do print(1) end' 2>$ERR | head -n 1 >$OUT")
+        assert.same({ status = 0, out = "1\n", err = "" }, r)
+        r = shell.run("{ trap '' PIPE; " .. shell.quote(shell.executable)
+            .. " -e 'for i = 1, 1e6 do print(i) end'; echo $? >$OUT; } 2>$ERR "
+            .. "| head -n 1 >/dev/null")
+        assert.equal("1\n", r.out)
+        assert.matches(CANNOT, r.err)
+    end)
+
+    it("and standard error may both be closed", function()
+        ends(1, shell.run(shell.quote(shell.executable) .. " -e 'error(1)' >&- 2>&- <&-"))
+        ends(0, shell.run(shell.quote(shell.executable)
+            .. " -e 'assert(not io.read()) io.stderr:write(1)' >&- 2>&- <&-"))
+    end)
+end)
+
+describe("--max-memory-mb", function()
+    for _, code in ipairs {
+        "local t = {} for i = 1, 1e9 do t[i] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "('x'):rep(1 << 30)",
+        "require('ponder.task').map({ 1, 2 }, function() return ('x'):rep(1 << 30) end)",
+        "require('ponder.json').decode('[' .. ('1,'):rep(4e6) .. '1]')",
+        "require('ponder.search').run { initial_state = 1, k = 2, max_depth = 100, evaluate = "
+            .. "function(n) return n end, expand = function(n) return { n, n } end, "
+            .. "is_terminal = function() return false end }",
+    } do
+        it("ends the script with a clear message: " .. code, function()
+            local r = ends(1, shell.ponder { "--max-memory-mb", "20", "-e", code })
+            assert.matches("not enough memory", r.err)
+            assert.matches("20 MiB", r.err)
+        end)
+    end
+
+    it("lets a script continue that handles it", function()
+        local r = ends(0, shell.ponder { "--max-memory-mb=20", "-e", [[
+            print(pcall(string.rep, "x", 1 << 30))
+            print(#("x"):rep(1 << 20))]] })
+        assert.equal("false\tnot enough memory\n1048576\n", r.out)
+    end)
+end)
+
+describe("Ctrl-C", function()
+    local READY = "io.stdout:setvbuf 'line' print 'ready' "
+
+    local function interrupted(code, opts)
+        local r = ends(130, shell.interrupt({ "-e", READY .. code }, opts))
+        return r.err, (r.out:gsub("^ready\n", ""))
+    end
+
+    for what, code in pairs {
+        ["a sleep in a coroutine"] =
+            "coroutine.wrap(function() require('ponder.task').sleep(50) end)()",
+        ["tasks"] = "local task = require 'ponder.task' for i = 1, 99 do "
+            .. "task.spawn(function() while true do task.sleep(0.001) end end) end",
+        ["a wait for standard input"] = "io.read()",
+    } do
+        it("ends " .. what, function()
+            assert.equal("ponder: interrupted\n", (interrupted(code)))
+        end)
+    end
+
+    -- A command that reads a pipe, which has begun and does not end.
+    local READS = [[
+        cd %s; mkfifo fifo; exec 3<>fifo; echo "-- begun" >&3
+        PONDER_MODEL=ollama:x %s %s <fifo >$OUT 2>$ERR & pid=$!
+        until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.01; done
+        sleep 0.1; kill -INT $pid; wait $pid]]
+
+    for _, arguments in ipairs {
+        "run -", "run --untrusted -", "run fifo", "tot", "tot --model script:fifo ?", "chat -",
+        "chat --model script:fifo ?", "chat --schema fifo ?", "chat --attach fifo ?", "eval fifo",
+        "ask --strategy fifo ?",
+        "scripts/sorting.lua --model script:fifo",
+    } do
+        it("ends a wait for a file: " .. arguments, function()
+            local dir <close> = shell.directory()
+            local r = ends(130, shell.run(READS:format(dir.path, shell.quote(shell.executable),
+                arguments:gsub("scripts", shell.root .. "/%0"))))
+            assert.equal("", r.out)
+            assert.matches("^ponder[ a-z]*: interrupted\n$", r.err)
+        end)
+    end
+
+    it("ends a wait for a file that begins after it", function()
+        local dir <close> = shell.directory { ["script.lua"] = [[
+            local close = { __close = function() -- in which nothing is raised
+                io.popen("kill -INT $PPID"):close()
+                require("ponder.file").read "fifo"
+            end }
+            local co = coroutine.create(function()
+                local _ <close> = setmetatable({}, close)
+                coroutine.yield()
+            end)
+            coroutine.resume(co)
+            print(select(2, coroutine.close(co)))]] }
+        local r = ends(0, shell.run(("cd %s; mkfifo fifo; exec 3<>fifo; exec %s run script.lua"
+            .. " >$OUT 2>$ERR"):format(dir.path, shell.quote(shell.executable))))
+        assert.matches("interrupted!\n$", r.out)
+    end)
+
+    it("ends a search for a log that is a pipe", function()
+        local dir <close> = shell.directory()
+        local r = ends(2, shell.run(("mkfifo %s/fifo; %s log %s/fifo 2>$ERR"):format(dir.path,
+            shell.quote(shell.executable), dir.path)))
+        assert.matches("is not a regular file", r.err)
+    end)
+
+    it("lets variables be closed", function()
+        local _, out = interrupted([[
+            local v <close> = setmetatable({}, { __close = function() print "closed" end })
+            require("ponder.task").sleep(50)]])
+        assert.equal("closed\n", out)
+    end)
+
+    local SEARCH = [[require("ponder.search").run {
+        initial_state = 1, search = %q, concurrency = %d, k = 2, max_depth = 1000000,
+        expand = function(n) %s return { n + 1, n + 2 } end,
+        evaluate = function(n) return -n end, is_terminal = function() return false end }]]
+
+    for _, strategy in ipairs { "bfs", "dfs", "beam", "best_first" } do
+        it(("stops a %s search and reports its progress"):format(strategy), function()
+            local err = interrupted(SEARCH:format(strategy, 1, ""))
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "
+                .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
+        end)
+
+        it(("stops a concurrent %s search and reports its progress"):format(strategy), function()
+            local err = interrupted(SEARCH:format(strategy, 8,
+                "require('ponder.task').sleep(0.001)"))
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "
+                .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
+        end)
+    end
+
+    it("leaves no processes or files behind", function()
+        local dir <close> = shell.directory()
+        local r = shell.run(("cd %s && export TMPDIR=%s; %s -e %s >$OUT 2>$ERR & pid=$!; "
+            .. "until grep -q ready $OUT; do sleep 0.01; done; kill -INT $pid; wait $pid; "
+            .. "{ kill -0 $pid && echo alive; ls -A %s; } >>$OUT 2>/dev/null"):format(dir.path,
+            dir.path, shell.quote(shell.executable), shell.quote(READY
+                .. SEARCH:format("dfs", 8, "require('ponder.task').sleep(0.001)")), dir.path))
+        assert.equal("ready\n", r.out)
+        assert.matches("interrupted", r.err)
+    end)
+end)
 
 describe("--timeout", function()
     for what, code in pairs(ENDLESS) do

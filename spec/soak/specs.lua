@@ -11,7 +11,7 @@ local ONE_SIZE = [[
 spec/net_spec.lua
 spec/page_spec.lua
 spec/view_page_spec.lua
-spec/commands_text_spec.lua
+spec/report_spec.lua
 spec/quote_spec.lua
 ]]
 for path in (found .. ONE_SIZE):gmatch "[^\n]+" do

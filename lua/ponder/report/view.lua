@@ -101,7 +101,7 @@ function View:start(seconds)
         while true do
             task.sleep(seconds)
             for _ = 1, ROUNDS do
-                task.sleep(0) -- let the scheduler handle everything that has arrived
+                task.sleep(0.001) -- let the scheduler handle everything that has arrived
             end
             self:draw()
         end
