@@ -196,8 +196,8 @@ function cli.refuse(message, status)
     end
 end
 
----Ends the command if a flag that does nothing in the chosen mode is given. A flag counts in the modes
----that its rule has as `modes`, or in all.
+---Ends the command if a flag is given that does nothing in the chosen mode. A flag counts in the
+---modes that its rule has as `modes`, or in all.
 ---@param command table
 ---@param given table its flags
 ---@param mode string as it is written, "--retry"; "" is the mode without such a word
