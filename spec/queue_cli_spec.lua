@@ -50,7 +50,7 @@ describe("ponder queue", function()
     end)
 
     it("fits into narrow terminals", function()
-        local shows = { [80] = "\nt +%d+ +%d+ ", [40] = "t\n  %d+ waiting, %d+ run" }
+        local shows = { [80] = "\nt +%d+ +%d+ ", [40] = "\nt +%d+ +%d+ +%d+ +" }
         for columns, pattern in pairs(shows) do
             local s <close> = screen.open({ "queue", lab.server.url }, { columns = columns })
             for _, line in ipairs(s:wait(pattern)) do -- none is wrapped

@@ -159,6 +159,17 @@ describe("ponder show", function()
         assert.is_nil(json.decode(lines[1]).request)
     end)
 
+    it("shows a line for each call of a tool", function()
+        local lines = shell.lines(show("--tools", path))
+        assert.equal(3, #lines)
+        assert.matches("^ +1 +%+%d+%.%d%d%d +0.60 +ok +lookup +{\"word\":\"heat\"} +"
+            .. "high temperature$", lines[2])
+        assert.matches(" error +lookup +{\"word\":\"nothing\"} +no such word: nothing$", lines[3])
+        lines = shell.lines(show("--tools", "--json", path))
+        assert.same({ "high temperature" }, json.decode(lines[1]).value)
+        assert.equal(2, #lines)
+    end)
+
     it("shows all of one call", function()
         local out = show("--call", "33", path)
         for _, part in ipairs { "call 33: openai:gpt-4o-mini, ok, 0.52 s", "\n[user]\nLook it up\n",

@@ -1,6 +1,8 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
+local amount = require "ponder.report.amount"
 local cli = require "ponder.cli"
+local grid = require "ponder.report.grid"
 local json = require "ponder.json"
 local queues = require "ponder.queue"
 local quote = require "ponder.quote"
@@ -66,31 +68,7 @@ local function set_rates(list, before, seconds)
 end
 
 local function span(seconds)
-    if not seconds then
-        return "-"
-    elseif seconds < 120 then
-        return ("%.0fs"):format(seconds)
-    elseif seconds < 7200 then
-        return ("%.0fm"):format(seconds / 60)
-    end
-    return ("%.0fh"):format(seconds / 3600)
-end
-
-local NUMBERS, NUMBERS_WIDTH = " %8s %8s %8s %8s %8s %6s %6s", 59
-local MAX_NAME, MIN_NAME = 20, 8
-
--- A queue as a row of the table, or as lines on a narrow terminal.
-local function lines_of(figures, width)
-    local totals, lag = figures.totals, span(figures.oldest_s)
-    if width then
-        return { ("%-" .. width .. "s"):format(figures.queue) .. NUMBERS:format(figures.waiting,
-            figures.running, ("%.1f"):format(figures.rate), totals.done, totals.failed,
-            figures.dead, lag) }
-    end
-    return { figures.queue,
-        ("  %d waiting, %d running"):format(figures.waiting, figures.running),
-        ("  %.1f jobs/s, lag %s"):format(figures.rate, lag),
-        ("  %d done, %d failed, %d dead"):format(totals.done, totals.failed, figures.dead) }
+    return seconds and amount.seconds(seconds) or "-"
 end
 
 local function line_of_worker(worker)
@@ -111,17 +89,23 @@ local function line_of_version(version)
         quote.line(version.code))
 end
 
+local COLUMNS = { { "QUEUE", least = 8 }, { "WAITING", right = true }, { "RUNNING", right = true },
+    { "JOBS/S", right = true, drop = 3 }, { "DONE", right = true, drop = 2 },
+    { "FAILED", right = true, drop = 4 }, { "DEAD", right = true },
+    { "LAG", right = true, drop = 1 } }
+
 local function draw(list, out)
-    local columns, lines = out:size(), {}
-    local width = math.min(MAX_NAME, columns - NUMBERS_WIDTH) -- of the column of names
-    width = width >= MIN_NAME and width or nil -- nil: the table does not fit
-    if width then
-        lines[1] = ("%-" .. width .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
-            "JOBS/S", "DONE", "FAILED", "DEAD", "LAG")
+    local rows, lines = {}, {}
+    for i, figures in ipairs(list) do
+        local totals = figures.totals
+        rows[i] = { text.line(figures.queue), tostring(figures.waiting), tostring(figures.running),
+            ("%.1f"):format(figures.rate), amount.count(totals.done), amount.count(totals.failed),
+            tostring(figures.dead), span(figures.oldest_s) }
     end
-    for _, figures in ipairs(list) do
-        local rows = lines_of(figures, width)
-        table.move(rows, 1, #rows, #lines + 1, lines)
+    local table_of, columns = grid.new(COLUMNS, rows, out), out:size()
+    lines[1] = list[1] and table_of:head() or "no queue"
+    for i, figures in ipairs(list) do
+        lines[#lines + 1] = table_of:line(rows[i])
         for _, worker in ipairs(figures.workers) do
             lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
         end
@@ -130,10 +114,7 @@ local function draw(list, out)
                 and text.cut(line_of_version(version), columns, out:mark()) or nil
         end
     end
-    if not list[1] then
-        lines = { "no queue" }
-    end
-    return quote.terminal(table.concat(lines, "\n"))
+    return table.concat(lines, "\n")
 end
 
 local CLEAR = "\27[H\27[2J"

@@ -16,6 +16,8 @@ local trees = require "ponder.report.show.trees"
 local show = cli.command({ files = true, expects = { 0, 1, "one run; ponder diff compares two" } },
     {
     { "calls", help = "one line per model call, of the runs within it, too; times in seconds" },
+    { "tools", help = "one line per call of a tool, of the runs within it, too: its arguments and "
+        .. "result" },
     { "tree", help = "the search trees and thought graphs; * marks the best path" },
     { "events", help = "the events of searches and machines, in order" },
     { "call", value = "N", type = "integer", min = 1,
@@ -34,7 +36,7 @@ ponder show [OPTION...] [FILE|NAME|N]
 Shows the newest run, or the one with that log path, or that name or number in ponder log: the
 command, the status, the answer, and tokens and cost by model.]]
 
-local VIEWS = { "calls", "tree", "events", "call", "node" }
+local VIEWS = { "calls", "tools", "tree", "events", "call", "node" }
 
 local function write(line)
     io.stdout:write(line, "\n")
@@ -76,6 +78,20 @@ function views.calls(log, opts, out)
     for one in log:with_inner() do
         for call in one:calls() do
             write_json(call)
+        end
+    end
+end
+
+function views.tools(log, opts, out)
+    if not opts.json then
+        local count = calls.list_tools(log, out, write)
+        return cli.refuse(count == 0 and log.path .. ": no tool was called", 1)
+    end
+    for one in log:with_inner() do
+        for effect in one:effects() do
+            if effect.kind == "tool" then
+                write_json(effect)
+            end
         end
     end
 end

@@ -79,8 +79,7 @@ end
 function RunLine:clear()
     if self.unguard then
         self.unguard()
-        stderr:write("\r\27[K")
-        stderr:flush()
+        self.view:clear()
     end
 end
 
@@ -95,11 +94,10 @@ function RunLine:draw()
         return
     end
     self.credit = self.credit - 1
-    local facts = table.concat(spent_facts(self, now), ", ")
-    local columns = self.style:size()
     self:clear()
-    stderr:write(require("ponder.report.text").cut(facts, columns - 1, self.style:mark()))
-    stderr:flush()
+    self.view = self.view or require("ponder.report.view").new(stderr, self.style)
+    local line, columns = table.concat(spent_facts(self, now), ", "), self.style:size()
+    self.view:draw { require("ponder.report.text").cut(line, columns - 1, self.style:mark()) }
     guard(self)
 end
 

@@ -27,7 +27,7 @@ View.__index = View
 
 ---@param out file* the terminal
 ---@param style ponder.report.Style its style
----@param progress ponder.report.Progress what it shows
+---@param progress ponder.report.Progress? what it shows
 ---@return ponder.report.View
 function view.new(out, style, progress)
     return setmetatable({ out = out, style = style, progress = progress, drawn = {} }, View)
@@ -79,11 +79,12 @@ local function to_first_line(self)
 end
 
 ---Redraws the view in place.
-function View:draw()
+---@param lines? string[] default: those of the progress
+function View:draw(lines)
     if not self.unfollow then
         self.unfollow = sources.follow_continue(function() self.drawn = {} end)
     end
-    local lines = self:lines()
+    lines = lines or self:lines()
     local shown = {}
     for i, line in ipairs(lines) do
         shown[i] = self.style:paint(line, i > 1 and "dim" or nil) .. "\27[K"

@@ -92,6 +92,41 @@ function calls.list(log, style, write)
     return count
 end
 
+---Writes a line for each call of a tool of a run and of those within it.
+---@param log ponder.log.Reader
+---@param style ponder.report.Style
+---@param write fun(line: string)
+---@return integer count
+function calls.list_tools(log, style, write)
+    local start, count = log:run().started_at, 0
+    local from = log:inner_totals() > 0 and 1 or 2 -- the first column
+    local g = grid.new({ table.unpack({ { "RUN", width = 16, least = 8 },
+        { "#", right = true, width = 4 }, { "ASKED", right = true, width = 8, drop = 3 },
+        { "TOOK", right = true, width = 6, drop = 2 }, { "STATUS", width = 9 },
+        { "TOOL", width = 16, least = 8 }, { "ARGUMENTS", width = 30, least = 10 },
+        { "RESULT", width = 30, least = 10, drop = 1 } }, from) }, {}, style)
+    for one in log:with_inner() do
+        local name = ("#%d %s"):format(one.number, one:run().name or "")
+        for effect in one:effects() do
+            if effect.kind == "tool" then
+                if count == 0 then
+                    write(g:head())
+                end
+                count = count + 1
+                local value = type(effect.value) == "table" and effect.value[1]
+                write(g:line { table.unpack({ text.line(name), ("%d"):format(effect.id),
+                    amount.after(effect.asked_at, start),
+                    effect.answered_at and ("%.2f"):format(effect.answered_at - effect.asked_at)
+                    or "-", { effect.status or "no answer", COLORS[effect.status] },
+                    text.line(tostring(effect.name)), text.line(json.encode(effect.key)),
+                    text.line(effect.message and tostring(effect.message)
+                        or type(value) == "string" and value or json.encode(value)) }, from) })
+            end
+        end
+    end
+    return count
+end
+
 -------------------------------------------------------------------------------
 -- One call
 
