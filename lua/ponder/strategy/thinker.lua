@@ -165,8 +165,7 @@ local function request(run, call, opts)
     run.scripted = reply.scripted or run.scripted
     emit("call.complete", reply.usage or {}, options.pick(reply, { "finish_reason", "attempts",
         "truncated", "dropped", "scripted", "cached", "cost" }))
-    reply.asked = asked
-    return reply
+    return options.merge({ asked = asked }, reply) -- a custom model may return one table twice
 end
 
 -- Runs a tool; the log keeps its result.
