@@ -598,8 +598,10 @@ describe("ponder ask", function()
                     return (thinker:prompt("generate", { question = question }))
                 end }]]):format(TEXT) }
         local function prompts(command, operand, file)
-            local arguments = { "prompts", command, "--strategy", file or "s.lua", "--prompts",
-                "prompts", operand }
+            local arguments = { "prompts", command, "--strategy", file or "s.lua", operand }
+            if command ~= "eject" then
+                table.move({ "--prompts", "prompts" }, 1, 2, #arguments + 1, arguments)
+            end
             return shell.ponder(arguments, { cwd = dir.path })
         end
         os.execute("mkdir " .. dir.path .. "/prompts")
