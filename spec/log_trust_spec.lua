@@ -92,7 +92,7 @@ describe("a log that is run again", function()
             arguments[2], arguments[3] = "--trust", w.log
             local result = w:ponder(arguments)
             assert.is_true(result.status ~= 0 and result.out == "", result.out)
-            assert.matches("the log is damaged: it names the command", result.err, 1, true)
+            assert.matches("ponder doctor is not run again from its log", result.err, 1, true)
         end
     end)
 end)
