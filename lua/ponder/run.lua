@@ -163,12 +163,8 @@ local function context_within(self, context)
     return inner
 end
 
--- The main task of a run with a timeout. With a tape, that is a timer of the run itself; else the
--- caller has it.
+-- The main task of a run with a timeout, which is a timer of the run itself.
 local function main(self, f, ...)
-    if not self.timeout_ms or not scheduler.tape() then
-        return budgets.within(self.budget, f, ...)
-    end
     local ended, own = false, self.group.main
     own.context[scheduler.LIMIT] = scheduler.limit(own, self.timeout_ms / 1000)
     local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
@@ -246,26 +242,12 @@ end
 -- Starts the main task, from the task `t`.
 local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
-    context[scheduler.LIMIT] = scheduler.limit(t, not self.tape and self.timeout_ms
-        and self.timeout_ms / 1000 or nil)
-    if self.timeout_ms and scheduler.tape() then
+    context[scheduler.LIMIT] = scheduler.limit(t)
+    if self.timeout_ms then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
     end
     budgets.enter(self.budget, context)
     return scheduler.begin(t.group, context, generator, on_end, f, ...)
-end
-
--- Waits for the last task of a run without a tape, or for its timeout.
-local function await(self, t, leave)
-    local deadline = self.timeout_ms and scheduler.now() + self.timeout_ms / 1000
-    scheduler.park(t, WAIT, leave, deadline)
-    if not self.results then
-        self.is_late = true
-        scheduler.abort(self.group)
-    end
-    if not self.results then
-        scheduler.park(t, WAIT, leave)
-    end
 end
 
 -- Gives the run its part of the log, which may have a seed for it.
@@ -293,7 +275,7 @@ local function call_here(self, t, outer, f, ...)
         self.tape:attach(self.group)
         outer:await_run(self.tape, leave)
     else
-        await(self, t, leave)
+        scheduler.park(t, WAIT, leave)
     end
     return table.unpack(self.results, 1, self.results.n)
 end

@@ -112,10 +112,10 @@ function Graph:finish(opts)
 end
 
 Graph.__close = function(self)
-
-options.methods(Graph, "graph", "a graph")
     self.tree:finish()
 end
+
+options.methods(Graph, "graph", "a graph")
 
 ---Begins a graph.
 ---@param opts {name: string?, kind: string?, options: table?} `name`: the question or task, as

@@ -5,7 +5,6 @@ local call = require "ponder.log.call"
 local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
 local file = require "ponder.log.file"
-local readings = require "ponder.log.readings"
 local schema = require "ponder.log.schema"
 
 local recording = {}
@@ -40,7 +39,8 @@ local BATCH = 256 -- rows of the tape read at once
 ---@field first_now number?
 ---@field last_now number?
 ---@field last_cpu number?
----@field private clocks ponder.log.Readings
+---@field private clocks table<string, {list: number[], at: integer, seq: integer,
+---  ended: boolean?}>
 local Recording = {}
 Recording.__index = Recording
 
@@ -86,28 +86,16 @@ function Recording.identity(name, epoch)
     return (name or "") .. (math_type(epoch) == "integer" and "\0" .. epoch or "")
 end
 
--- Reads the rows of inner runs, in the order in which they began.
+-- Reads the inner runs, in the order in which they began, and groups them by identity.
 local function read_runs(self)
-    local rows, status_of = {}, {}
     for id, name, labels, within, seed, status, uid in self.db:rows([[SELECT id, name, labels,
         within, seed, status, uid FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2)
         ORDER BY id]], self.run, self.only) do
-        status_of[id] = STATUS[status]
         local epoch = math.tointeger(tostring(labels):match '"epoch":(%-?%d+)[,}]')
-        rows[#rows + 1] = { id = id, identity = Recording.identity(name, epoch), within = within,
-            seed = seed, status = STATUS[status], uid = uid }
-    end
-    return rows, status_of
-end
-
--- Groups the inner runs by identity.
-local function keep_runs(self, rows)
-    for _, row in ipairs(rows) do
-        local key = ("%s %s"):format(self.ordered and row.within or "", row.identity)
-        local known = known_of(self, "run", row.id, row.status, nil, row.within)
-        known.seed, known.completed, known.uid = row.seed, row.status == "ok", row.uid
-        self.known[row.id] = known
-        self.runs[key] = self.runs[key] or {}
+        local key = ("%s %s"):format(self.ordered and within or "", Recording.identity(name, epoch))
+        local known = known_of(self, "run", id, STATUS[status], nil, within)
+        known.seed, known.completed, known.uid = seed, status == "completed", uid
+        self.known[id], self.runs[key] = known, self.runs[key] or {}
         table.insert(self.runs[key], known)
     end
 end
@@ -223,11 +211,11 @@ FROM tape
 LEFT JOIN calls ON tape.kind = 'call' AND calls.run = tape.run AND calls.id = what
 LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects.id = what
 WHERE tape.run = ?1 ]]
-local NEXT_OF_TAPE = TAPE
-    .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
+local NEXT_OF_TAPE = TAPE .. "AND seq > ?2 ORDER BY seq LIMIT ?3"
 -- Leaves invalid rows out: playing the tape reports them.
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
-local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? " .. NAMES_ANSWER .. "ORDER BY seq"
+local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? AND seq <= ? " .. NAMES_ANSWER
+    .. "ORDER BY seq"
 local FAILURES_FIRST = TAPE .. NAMES_ANSWER .. "ORDER BY seq DESC"
 
 -- Returns the operation that a row of the tape names, or nil if the log does not hold it.
@@ -244,7 +232,7 @@ local function read_batch(self)
     while not entries[1] and not self.at_end do
         local count = 0
         for seq, round, kind, what, id, status, code, within in self.db:rows(NEXT_OF_TAPE,
-            self.run, self.read_to, self.only, BATCH) do
+            self.run, self.read_to, BATCH) do
             check_entry(self, seq, round, kind, what)
             count, self.read_to = count + 1, seq
             local answered = answered_by(self, kind, what, id, status, code, within)
@@ -282,9 +270,8 @@ function Recording:left()
         return 0
     end
     local left, first, counted = 0, nil, sets()
-    for kind, what in self.db:rows(NAMES_OF_TAPE, self.run) do
-        local is_new = what <= self.last[kind] and not self.found[kind][what]
-            and not counted[kind][what]
+    for kind, what in self.db:rows(NAMES_OF_TAPE, self.run, self.last_seq) do
+        local is_new = not self.found[kind][what] and not counted[kind][what]
         local known = is_new and answered_by(self, kind, what,
             self.db:row(STATE[kind], self.run, what))
         if known and known.answered then
@@ -298,17 +285,52 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Clocks
 
+local function unpack_row(self, clock, seq, bytes)
+    local list, form = {}, clock == "seed" and "<i8" or "<d"
+    file.check(self.path, "readings", { clock = clock, seq = seq, readings = bytes })
+    if #bytes % 8 ~= 0 then
+        file.damaged(self.path, "readings of the clock %s are cut off", clock)
+    end
+    for at = 1, #bytes, 8 do
+        local value = string.unpack(form, bytes, at)
+        if clock ~= "seed" and not (value > -1e15 and value < 1e15) then
+            file.damaged(self.path, "readings of the clock %s are out of range", clock)
+        end
+        list[#list + 1] = value
+    end
+    return list
+end
+
 ---Returns the next recorded reading of a clock.
 ---@param clock string
 ---@return number? nil after the last one
 function Recording:reading(clock)
-    return self.clocks:next(clock)
+    local on = self.clocks[clock]
+    if not on then
+        on = { list = {}, at = 1, seq = -1 }
+        self.clocks[clock] = on
+    end
+    while not on.list[on.at] and not on.ended do
+        local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? "
+            .. "AND clock = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 1", self.run, clock,
+            on.seq, self.last_seq)
+        on.ended, on.seq = seq == nil, seq or on.seq
+        on.list, on.at = seq and unpack_row(self, clock, seq, bytes) or {}, 1
+    end
+    local value = on.list[on.at]
+    on.at = on.at + 1
+    return value
 end
 
 -- Sets the first and last times of the scheduler's clock, and the last CPU time.
 local function set_times(self)
-    self.first_now, self.last_now = self.clocks:first "now", self.clocks:last "now"
-    self.last_cpu = self.clocks:last "cpu"
+    local function row_at(clock, order)
+        local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? "
+            .. "AND clock = ? ORDER BY seq " .. order .. " LIMIT 1", self.run, clock)
+        return seq and unpack_row(self, clock, seq, bytes) or {}
+    end
+    local last, cpu = row_at("now", "DESC"), row_at("cpu", "DESC")
+    self.first_now, self.last_now, self.last_cpu = row_at("now", "ASC")[1], last[#last], cpu[#cpu]
     local fired = self.db:row("SELECT what FROM tape WHERE run = ? AND kind = 'timers' "
         .. "ORDER BY seq DESC LIMIT 1", self.run)
     if type(fired) == "number" then
@@ -319,13 +341,14 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Opening
 
--- Returns the seq at which the failures at the end of the tape begin, or nil if there are none.
--- Inner runs that succeeded may lie between failures: they are independent.
-local function first_failure(self, status_of_run)
+-- Deletes the failures at the end of the tape, and all that follows the first of them, so that they
+-- are tried again. (Failures that are not on the tape were deleted from it earlier.) Inner runs
+-- that succeeded may lie between failures: they are independent.
+local function cut_failures(self)
     local first
     for seq, _, kind, what, _, status in self.db:rows(FAILURES_FIRST, self.run) do
         if kind == "run" then
-            status = status_of_run[what]
+            status = STATUS[self.db:row("SELECT status FROM runs WHERE id = ?", what)]
         end
         if status == "error" then
             first = seq
@@ -333,13 +356,6 @@ local function first_failure(self, status_of_run)
             break
         end
     end
-    return first
-end
-
--- Deletes the failures at the end of the tape, and all that follows the first of them, so that they
--- are tried again. (Failures that are not on the tape were deleted from it earlier.)
-local function cut_failures(self, status_of_run)
-    local first = first_failure(self, status_of_run)
     if first then
         self.db:execute("DELETE FROM tape WHERE run = ? AND seq >= ?", self.run, first)
         for _, clock in ipairs(schema.CLOCKS) do
@@ -347,25 +363,19 @@ local function cut_failures(self, status_of_run)
                 self.run, clock, first)
         end
     end
-    for kind, id in self.db:rows(NAMES_OF_TAPE, self.run) do
+    for kind, id in self.db:rows(NAMES_OF_TAPE, self.run, math.maxinteger) do
         self.on_tape[kind][id] = true
     end
 end
 
-local function last_of(self, sql, ...)
-    local last = self.db:row(sql, self.run, ...)
-    return math.type(last) == "integer" and last or 0
-end
-
-local function count_rows(self)
-    self.last = { call = last_of(self, "SELECT max(id) FROM calls WHERE run = ?"),
-        effect = last_of(self, "SELECT max(id) FROM effects WHERE run = ?"),
-        run = last_of(self, "SELECT max(id) FROM runs WHERE parent = ?") }
-    self.last_seq = last_of(self, "SELECT max(seq) FROM tape WHERE run = ?")
+-- The seq of the last row of the tape, and of the readings.
+local function last_seq(self)
+    local last = self.db:row("SELECT max(seq) FROM tape WHERE run = ?", self.run) or 0
     for _, clock in ipairs(schema.CLOCKS) do
-        self.last_seq = math.max(self.last_seq, last_of(self,
-            "SELECT max(seq) FROM readings WHERE run = ? AND clock = ?", clock))
+        last = math.max(last, self.db:row(
+            "SELECT max(seq) FROM readings WHERE run = ? AND clock = ?", self.run, clock) or 0)
     end
+    return last
 end
 
 ---@param db userdata an open log; writable to resume it
@@ -377,19 +387,17 @@ end
 function recording.new(db, run, how)
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
-        runs = {}, found = sets(), on_tape = sets(),
-        known = {}, left_of = {}, entries = {}, next = 1, read_to = -1 }, Recording)
+        runs = {}, known = {}, found = sets(), on_tape = sets(), left_of = {}, clocks = {},
+        entries = {}, next = 1, read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
         and db:row("SELECT count(*) FROM sessions WHERE run = ?", run) == 1
-    local runs, status_of_run = read_runs(self)
     if self.retries then
-        cut_failures(self, status_of_run)
+        cut_failures(self)
     end
-    count_rows(self)
-    self.clocks = readings.new(db, how.path, run, self.last_seq)
-    keep_runs(self, runs)
+    self.last_seq = last_seq(self)
+    read_runs(self)
     if how.ordered then
         set_times(self)
     end
