@@ -271,6 +271,14 @@ for _, case in ipairs(CASES) do
             assert.is_true(machine.started_at >= 0)
         end)
 
+        it("names what to use in place of what is gone", function()
+            local gone = { tot = "best_answer", got = "status", trm = "extract_confidence" }
+            says(("%s.%s is gone: use machine."):format(case.name, gone[case.name]), function()
+                library[gone[case.name]] {}
+            end)
+            assert.is_nil(library.nothing)
+        end)
+
         it("has ids that are unique in the process", function()
             assert.not_equal(library.generate_call_id(), library.generate_call_id())
         end)

@@ -484,6 +484,12 @@ describe("prompts of the options", function()
     end)
 end)
 
+describe("a strategy's old methods", function()
+    it("say what to use instead", function()
+        says("s:snapshot is gone: s:outcome() has", function() new("tot", {}):snapshot() end)
+    end)
+end)
+
 describe("models by role", function()
     it("have fallbacks", function()
         local s = new("got", { models = { evaluate = "play:2", refine = "play:3" } })

@@ -408,4 +408,10 @@ function got.parse_connections(text)
     return prose.links(options.argument("got.parse_connections", "text", text, "string"))
 end
 
+machine.without("got", got, { status = "machine.status",
+    generate_node_id = "ids of your own",
+    default_generation_prompt = "ponder prompts show got.generate",
+    default_connection_prompt = "ponder prompts show got.connect",
+    default_aggregation_prompt = "ponder prompts show got.aggregate" })
+
 return got

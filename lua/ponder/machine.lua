@@ -418,6 +418,19 @@ local function index_replies(class)
     end
 end
 
+---Answers the old names of a library by an error.
+---@param name string of the library
+---@param library table
+---@param gone table<string, string> old name -> what to use instead
+---@package
+function machine.without(name, library, gone)
+    setmetatable(library, { __index = function(_, key)
+        if gone[key] then
+            error(("%s.%s is gone: use %s"):format(name, key, gone[key]), 2)
+        end
+    end })
+end
+
 local last_id = 0
 
 ---An id that is unique in this Lua state.

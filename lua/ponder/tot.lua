@@ -349,4 +349,9 @@ local tot = machine.class(class)
 tot.parse_thoughts = parse.thoughts
 tot.parse_scores = parse.scores
 
+machine.without("tot", tot, { best_answer = "machine.result.best.content",
+    top_candidates = "machine.result.candidates", generate_node_id = "ids of your own",
+    default_generation_prompt = "ponder prompts show tot.generate",
+    default_evaluation_prompt = "ponder prompts show tot.evaluate" })
+
 return tot

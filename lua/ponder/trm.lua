@@ -316,4 +316,12 @@ end
 ---The halting arithmetic; see ponder.trm.act.
 trm.act = act
 
+local LATENT = "machine.latent_state"
+
+machine.without("trm", trm, { parse_reasoning = "trm.parse_supervision",
+    prioritize_suggestions = "machine.parsed_feedback.suggestions",
+    check_act_condition = "machine.act_triggered",
+    should_terminate_max_steps = "machine.supervision_step", initialize_latent_state = LATENT,
+    update_latent_state = LATENT, merge_reasoning_trace = LATENT, extract_confidence = LATENT })
+
 return trm

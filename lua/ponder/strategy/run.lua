@@ -218,6 +218,13 @@ function Strategy:run(question, how)
     return finish(run, late)
 end
 
+for _, name in ipairs { "signal", "cmd", "snapshot", "state" } do
+    Strategy[name] = function()
+        error(("s:%s is gone: s:outcome() has what a run has so far; a machine, such as "
+            .. "ponder.tot, takes messages step by step"):format(name), 2)
+    end
+end
+
 options.methods(Strategy, "s", "a strategy")
 
 ---A strategy; an invalid or unknown option raises.
