@@ -8,6 +8,7 @@ local model = require "ponder.model"
 local shell = require "shell"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
+local within = require "within"
 
 local HELLO = { { role = "user", content = "Hello" } }
 
@@ -48,19 +49,18 @@ local function with_cache(player, f)
         f(client.open("play:m"), sent, path, client, replies, warnings)
     end)
 end
+local in_cache = within(with_cache)
 
 describe("a repeated request", function()
-    it("is answered from the cache", function()
-        with_cache(nil, function(m, sent)
-            local first, second = ask(m), ask(m)
-            assert.same({ 1, 1 }, { #sent, task.now() })
-            assert.same({ "yes 1", "yes 1" }, { first.text, second.text })
-            assert.same({ nil, true }, { first.cached, second.cached })
-            assert.same({ 70 / 1e6, 0, 0, 0 },
-                { first.cost, second.cost, second.attempts, second.latency_ms })
-            assert.same(first.usage, second.usage)
-        end)
-    end)
+    it("is answered from the cache", in_cache(nil, function(m, sent)
+        local first, second = ask(m), ask(m)
+        assert.same({ 1, 1 }, { #sent, task.now() })
+        assert.same({ "yes 1", "yes 1" }, { first.text, second.text })
+        assert.same({ nil, true }, { first.cached, second.cached })
+        assert.same({ 70 / 1e6, 0, 0, 0 },
+            { first.cost, second.cost, second.attempts, second.latency_ms })
+        assert.same(first.usage, second.usage)
+    end))
 
     it("gets a reply of its own, which it may change", function()
         with_cache(function() return { text = "a", tool_calls = { { name = "f",
@@ -86,39 +86,33 @@ describe("a repeated request", function()
         end
     end)
 
-    it("is not one with another sample, model or option", function()
-        with_cache(nil, function(m, sent, _, client)
-            ask(m)
-            assert.equal("yes 2", ask(m, { sample = 2 }).text)
-            ask(m, { temperature = 0.5 })
-            ask(client.open("play:other"))
-            ask(m, { messages = { { role = "user", content = "Hello!" } } })
-            assert.equal(5, #sent)
-            ask(m, { sample = 2 })
-            ask(m, { temperature = 0.5, metadata = { any = 1 } })
-            assert.equal(5, #sent)
-        end)
-    end)
+    it("is not one with another sample, model or option", in_cache(nil, function(m, sent, _, client)
+        ask(m)
+        assert.equal("yes 2", ask(m, { sample = 2 }).text)
+        ask(m, { temperature = 0.5 })
+        ask(client.open("play:other"))
+        ask(m, { messages = { { role = "user", content = "Hello!" } } })
+        assert.equal(5, #sent)
+        ask(m, { sample = 2 })
+        ask(m, { temperature = 0.5, metadata = { any = 1 } })
+        assert.equal(5, #sent)
+    end))
 
-    it("gets a stream if it asks for one", function()
-        with_cache(nil, function(m, sent)
-            ask(m)
-            local heard = {}
-            ask(m, { on_delta = function(text) heard[#heard + 1] = text end })
-            assert.same({ "yes 1" }, heard)
-            assert.equal(1, #sent)
-        end)
-    end)
+    it("gets a stream if it asks for one", in_cache(nil, function(m, sent)
+        ask(m)
+        local heard = {}
+        ask(m, { on_delta = function(text) heard[#heard + 1] = text end })
+        assert.same({ "yes 1" }, heard)
+        assert.equal(1, #sent)
+    end))
 
-    it("is sent again with cache = false, which stores nothing", function()
-        with_cache(nil, function(m, sent)
-            ask(m, { cache = false })
-            ask(m)
-            ask(m, { cache = false })
-            ask(m)
-            assert.equal(3, #sent)
-        end)
-    end)
+    it("is sent again with cache = false, which stores nothing", in_cache(nil, function(m, sent)
+        ask(m, { cache = false })
+        ask(m)
+        ask(m, { cache = false })
+        ask(m)
+        assert.equal(3, #sent)
+    end))
 
     it("gets the other fields of the reply as the server sent them", function()
         local dir <close> = shell.directory()
@@ -173,15 +167,13 @@ describe("a failed or incomplete reply", function()
 end)
 
 describe("equal requests in flight", function()
-    it("are sent once", function()
-        with_cache(nil, function(m, sent)
-            local replies = task.map({ 1, 2, 3, 4 }, function() return ask(m) end)
-            assert.same({ 1, 1 }, { #sent, task.now() })
-            for i = 1, 4 do
-                assert.same({ "yes 1", i > 1 or nil }, { replies[i].text, replies[i].cached })
-            end
-        end)
-    end)
+    it("are sent once", in_cache(nil, function(m, sent)
+        local replies = task.map({ 1, 2, 3, 4 }, function() return ask(m) end)
+        assert.same({ 1, 1 }, { #sent, task.now() })
+        for i = 1, 4 do
+            assert.same({ "yes 1", i > 1 or nil }, { replies[i].text, replies[i].cached })
+        end
+    end))
 
     it("are sent one after the other if the first fails", function()
         local tries = 0
@@ -200,8 +192,8 @@ describe("equal requests in flight", function()
         end)
     end)
 
-    it("are sent again if the first is cancelled or raises an error", function()
-        with_cache(nil, function(m, sent, _, client)
+    it("are sent again if the first is cancelled or raises an error",
+        in_cache(nil, function(m, sent, _, client)
             client.use(function(request, next)
                 if request.metadata then error "on purpose" end
                 return next(request)
@@ -216,21 +208,18 @@ describe("equal requests in flight", function()
             assert.truthy(message:find "on purpose")
             assert.equal("yes 1", third:join().text)
             assert.equal(2, #sent)
-        end)
-    end)
+        end))
 
-    it("continue when a waiting one is cancelled", function()
-        with_cache(nil, function(m, sent)
-            local handles = {}
-            for i = 1, 4 do handles[i] = task.spawn(ask, m) end
-            task.sleep(0.5)
-            handles[2]:cancel()
-            handles[3]:cancel()
-            assert.equal("yes 1", handles[1]:join().text)
-            assert.equal("yes 1", handles[4]:join().text)
-            assert.equal(1, #sent)
-        end)
-    end)
+    it("continue when a waiting one is cancelled", in_cache(nil, function(m, sent)
+        local handles = {}
+        for i = 1, 4 do handles[i] = task.spawn(ask, m) end
+        task.sleep(0.5)
+        handles[2]:cancel()
+        handles[3]:cancel()
+        assert.equal("yes 1", handles[1]:join().text)
+        assert.equal("yes 1", handles[4]:join().text)
+        assert.equal(1, #sent)
+    end))
 
     it("continue whichever is cancelled at any time", function()
         for seed = 1, 200 do
@@ -267,33 +256,29 @@ describe("equal requests in flight", function()
         end
     end)
 
-    it("count as one call in a budget", function()
-        with_cache(nil, function(m)
-            task.with_budget({ max_calls = 1 }, function()
-                local replies = task.map({ 1, 2, 3 }, function() return ask(m) end)
-                assert.equal("yes 1", replies[3].text)
-                assert.same({ 1, 7, 70 / 1e6 }, { task.spent().calls, task.spent().tokens,
-                    task.spent().cost })
-            end)
+    it("count as one call in a budget", in_cache(nil, function(m)
+        task.with_budget({ max_calls = 1 }, function()
+            local replies = task.map({ 1, 2, 3 }, function() return ask(m) end)
+            assert.equal("yes 1", replies[3].text)
+            assert.same({ 1, 7, 70 / 1e6 }, { task.spent().calls, task.spent().tokens,
+                task.spent().cost })
         end)
-    end)
+    end))
 end)
 
 describe("the file", function()
-    it("stores its contents in plain columns", function()
-        with_cache(nil, function(m, _, path)
-            ask(m, { sample = 3 })
-            local db <close> = assert(store.open(path, { mode = "read" }))
-            local identity, provider, name, sample, request, input, output, cost, at = db:row(
-                "SELECT identity, provider, model, sample, request, input_tokens, output_tokens,"
-                .. " cost, created_at FROM replies")
-            assert.truthy(identity:find "^%x+$")
-            assert.same({ 64, "play", "m", 3, 3, 4, 70 / 1e6 },
-                { #identity, provider, name, sample, input, output, cost })
-            assert.truthy(request:find("Hello", 1, true))
-            assert.is_true(math.abs(at - os.time()) < 100)
-        end)
-    end)
+    it("stores its contents in plain columns", in_cache(nil, function(m, _, path)
+        ask(m, { sample = 3 })
+        local db <close> = assert(store.open(path, { mode = "read" }))
+        local identity, provider, name, sample, request, input, output, cost, at = db:row(
+            "SELECT identity, provider, model, sample, request, input_tokens, output_tokens,"
+            .. " cost, created_at FROM replies")
+        assert.truthy(identity:find "^%x+$")
+        assert.same({ 64, "play", "m", 3, 3, 4, 70 / 1e6 },
+            { #identity, provider, name, sample, input, output, cost })
+        assert.truthy(request:find("Hello", 1, true))
+        assert.is_true(math.abs(at - os.time()) < 100)
+    end))
 
     it("is refused and left alone if it is not a cache", function()
         local dir <close> = shell.directory { ["notes.txt"] = "these are notes, and no database" }
@@ -347,8 +332,8 @@ describe("the file", function()
         for _ = 1, 2 do assert.is_nil(flights.claim(db, "key", holder, print)) end
     end)
 
-    it("is only read if it cannot be written, with one warning", function()
-        with_cache(nil, function(m, sent, path, _, _, warnings)
+    it("is only read if it cannot be written, with one warning",
+        in_cache(nil, function(m, sent, path, _, _, warnings)
             local blocker = assert(store.open(path, { mode = "write", lock = false }))
             ask(m)
             blocker:begin()
@@ -361,29 +346,25 @@ describe("the file", function()
             assert.equal(3, #sent)
             blocker:rollback()
             blocker:close()
-        end)
-    end)
+        end))
 
-    it("does not end a run if it is damaged while it is read", function()
-        with_cache(nil, function(m, _, _, _, replies, warnings)
+    it("does not end a run if it is damaged while it is read",
+        in_cache(nil, function(m, _, _, _, replies, warnings)
             ask(m)
             replies.backend.db:script("DROP TABLE replies")
             assert.equal("yes 1", ask(m).text)
             assert.equal("yes 1", ask(m).text)
             assert.equal(1, #warnings)
-        end)
-    end)
+        end))
 
-    it("may be closed during calls", function()
-        with_cache(nil, function(m, sent, _, _, replies)
-            local handle = task.spawn(ask, m)
-            task.sleep(0.5)
-            replies:close()
-            assert.equal("yes 1", handle:join().text)
-            ask(m)
-            assert.equal(2, #sent)
-        end)
-    end)
+    it("may be closed during calls", in_cache(nil, function(m, sent, _, _, replies)
+        local handle = task.spawn(ask, m)
+        task.sleep(0.5)
+        replies:close()
+        assert.equal("yes 1", handle:join().text)
+        ask(m)
+        assert.equal(2, #sent)
+    end))
 end)
 
 it("must be named in cache.open", function()
@@ -393,18 +374,16 @@ it("must be named in cache.open", function()
 end)
 
 describe("two caches of one file", function()
-    it("send a request once: the second waits for the first", function()
-        with_cache(nil, function(m, sent, path)
-            local client, sent_by_other = open_client(yes)
-            local other <close> = assert(cache.open(path))
-            other:use(client.use)
-            local replies = task.all {
-                function() return ask(m) end, function() return ask(client.open "play:m") end }
-            assert.same({ "yes 1", "yes 1" }, { replies[1].text, replies[2].text })
-            assert.same({ 1, 0 }, { #sent, #sent_by_other })
-            assert.is_true(replies[2].cached)
-        end)
-    end)
+    it("send a request once: the second waits for the first", in_cache(nil, function(m, sent, path)
+        local client, sent_by_other = open_client(yes)
+        local other <close> = assert(cache.open(path))
+        other:use(client.use)
+        local replies = task.all {
+            function() return ask(m) end, function() return ask(client.open "play:m") end }
+        assert.same({ "yes 1", "yes 1" }, { replies[1].text, replies[2].text })
+        assert.same({ 1, 0 }, { #sent, #sent_by_other })
+        assert.is_true(replies[2].cached)
+    end))
 
     it("send it twice if the first got no reply", function()
         with_cache(function() task.sleep(1) return nil, "no", "SERVER" end,

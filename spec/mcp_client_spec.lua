@@ -9,6 +9,7 @@ local serve_policies = require "ponder.serve.policies"
 local shell = require "shell"
 local task = require "ponder.task"
 local task_help = require "task_help"
+local within = require "within"
 
 local raises = task_help.raises
 local FAKE = shell.root .. "/spec/support/mcp_server.lua"
@@ -78,6 +79,7 @@ local function with(mode, f, opts)
         return f(session)
     end)
 end
+local in_session, in_task = within(with), within(task.run)
 
 describe("a session with a server that is a child process", function()
     it("has the server's name and tools, and calls them", function()
@@ -96,26 +98,22 @@ describe("a session with a server that is a child process", function()
         assert.is_truthy(received_of "notifications/initialized")
     end)
 
-    it("gives tools unique names that models accept", function()
-        with("plain", function(session)
-            local tools = session:tools { { name = "get_it" } }
-            assert.same({ "fake_get_it", "fake_get_it_2", ("x"):rep(64), "fails" },
-                { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
-            local calls = tools[2].run {}
-            assert.matches("get_it", calls)
-        end)
-    end)
+    it("gives tools unique names that models accept", in_session("plain", function(session)
+        local tools = session:tools { { name = "get_it" } }
+        assert.same({ "fake_get_it", "fake_get_it_2", ("x"):rep(64), "fails" },
+            { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
+        local calls = tools[2].run {}
+        assert.matches("get_it", calls)
+    end))
 
-    it("reports a failed tool, and does not retry it", function()
-        with("plain", function(session)
-            local result, message, code, partial = session:call "fails"
-            assert.same({ nil, "fails: no luck", "TOOL_FAILED" }, { result, message, code })
-            assert.equal("no luck", partial.text)
-            local tools = session:tools()
-            assert.is_false(tools[4].retry)
-            assert.same({ nil, "fails: no luck" }, { tools[4].run {} })
-        end)
-    end)
+    it("reports a failed tool, and does not retry it", in_session("plain", function(session)
+        local result, message, code, partial = session:call "fails"
+        assert.same({ nil, "fails: no luck", "TOOL_FAILED" }, { result, message, code })
+        assert.equal("no luck", partial.text)
+        local tools = session:tools()
+        assert.is_false(tools[4].retry)
+        assert.same({ nil, "fails: no luck" }, { tools[4].run {} })
+    end))
 
     it("makes text for models of every kind of content", function()
         with("parts", function(session)
@@ -169,16 +167,14 @@ describe("a session with a server that is a child process", function()
         end
     end)
 
-    it("reports progress in order, and before the answer", function()
-        with("progress", function(session)
-            local steps = {}
-            session:call("x", {}, { on_progress = function(done, total, message)
-                task.sleep(0) -- it may wait
-                steps[#steps + 1] = { done, total, message }
-            end })
-            assert.same({ { 1, 3, "step1" }, { 2, 3, "step2" }, { 3, 3, "step3" } }, steps)
-        end)
-    end)
+    it("reports progress in order, and before the answer", in_session("progress", function(session)
+        local steps = {}
+        session:call("x", {}, { on_progress = function(done, total, message)
+            task.sleep(0) -- it may wait
+            steps[#steps + 1] = { done, total, message }
+        end })
+        assert.same({ { 1, 3, "step1" }, { 2, 3, "step2" }, { 3, 3, "step3" } }, steps)
+    end))
 
     it("keeps the latest of much progress", function()
         local receive
@@ -204,15 +200,14 @@ describe("a session with a server that is a child process", function()
         end)
     end)
 
-    it("takes the first answer, and progress in numbers only", function()
-        with("odd progress", function(session)
+    it("takes the first answer, and progress in numbers only",
+        in_session("odd progress", function(session)
             local steps = {}
             assert.equal("first", session:call("x", {}, { on_progress = function(...)
                 steps[#steps + 1] = table.pack(...)
             end }).text)
             assert.same({ { 1, n = 3 } }, steps)
-        end)
-    end)
+        end))
 
     it("answers pings, refuses other requests, notices changed tools and log messages",
         function()
@@ -235,24 +230,22 @@ describe("a session with a server that is a child process", function()
             assert.same({ "error watch\27out", "debug hidden" }, logged)
         end)
 
-    it("answers pings even while no call waits for the server", function()
-        task.run(function()
-            local path = dir.path .. "/answer"
-            local session <close> = assert(mcp.open { command = { "sh", "-c", [[
-                read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18",
-                "capabilities":{}}}' | tr -d '\n'; echo; read l; sleep 0.1
-                echo '{"jsonrpc":"2.0","id":"idle","method":"ping"}'
-                read l; echo "$l" >]] .. path .. "; read l" } })
-            wait_until(function()
-                local file <close> = io.open(path)
-                return file and (file:read "a"):find '"id":"idle"'
-            end)
-            assert.same({}, session:tools()) -- it offers none, and is not asked
+    it("answers pings even while no call waits for the server", in_task(function()
+        local path = dir.path .. "/answer"
+        local session <close> = assert(mcp.open { command = { "sh", "-c", [[
+            read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18",
+            "capabilities":{}}}' | tr -d '\n'; echo; read l; sleep 0.1
+            echo '{"jsonrpc":"2.0","id":"idle","method":"ping"}'
+            read l; echo "$l" >]] .. path .. "; read l" } })
+        wait_until(function()
+            local file <close> = io.open(path)
+            return file and (file:read "a"):find '"id":"idle"'
         end)
-    end)
+        assert.same({}, session:tools()) -- it offers none, and is not asked
+    end))
 
-    it("cancels at the server calls that are cancelled or time out", function()
-        with("hangs", function(session)
+    it("cancels at the server calls that are cancelled or time out",
+        in_session("hangs", function(session)
             local one = task.spawn(session.call, session, "x")
             wait_until(function() return received_of "tools/call" end)
             one:cancel()
@@ -264,8 +257,7 @@ describe("a session with a server that is a child process", function()
             assert.same({ nil, "TIMEOUT" }, { result, code })
             assert.matches("no answer to tools/call within timeout_ms %(20%)", message)
             wait_until(function() return #received() == 6 end)
-        end)
-    end)
+        end))
 
     it("uses 2026-07-28 with a server without initialize", function()
         with("modern", function(session)
@@ -288,17 +280,15 @@ describe("a session with a server that is a child process", function()
         assert.equal(0, children())
     end)
 
-    it("ends the server with the task that opened it", function()
-        task.run(function()
-            local t = task.spawn(function()
-                local session = assert(fake "hangs")
-                session:call "x"
-            end)
-            wait_until(function() return received_of "tools/call" end)
-            t:cancel()
-            gone()
+    it("ends the server with the task that opened it", in_task(function()
+        local t = task.spawn(function()
+            local session = assert(fake "hangs")
+            session:call "x"
         end)
-    end)
+        wait_until(function() return received_of "tools/call" end)
+        t:cancel()
+        gone()
+    end))
 end)
 
 describe("a server that fails", function()
@@ -357,37 +347,33 @@ describe("a server that fails", function()
         assert.matches("not JSON%-RPC: .*1e999", message)
     end)
 
-    it("fails at once if there is nothing to wait for", function()
-        task.run(function()
-            local function open(command)
-                local _, message, code = mcp.open { command = command, shell = true }
-                return code, message
-            end
-            assert.equal("LOST", (open "exit 3"))
-            local _, _, code = mcp.open { command = { "no-such-program-here" } }
-            assert.equal("NOT_FOUND", code)
-            local message
-            _, message, code = mcp.open { command = "echo Hello; sleep 60", shell = true,
-                timeout_ms = 500 }
-            assert.equal("TIMEOUT", code)
-            assert.matches("no answer to initialize .*; its output is not JSON%-RPC: Hello$",
-                message)
-            code, message = open "echo No config; exit 4"
-            assert.equal("LOST", code)
-            assert.matches("ended with status 4: No config$", message)
-        end)
-    end)
+    it("fails at once if there is nothing to wait for", in_task(function()
+        local function open(command)
+            local _, message, code = mcp.open { command = command, shell = true }
+            return code, message
+        end
+        assert.equal("LOST", (open "exit 3"))
+        local _, _, code = mcp.open { command = { "no-such-program-here" } }
+        assert.equal("NOT_FOUND", code)
+        local message
+        _, message, code = mcp.open { command = "echo Hello; sleep 60", shell = true,
+            timeout_ms = 500 }
+        assert.equal("TIMEOUT", code)
+        assert.matches("no answer to initialize .*; its output is not JSON%-RPC: Hello$",
+            message)
+        code, message = open "echo No config; exit 4"
+        assert.equal("LOST", code)
+        assert.matches("ended with status 4: No config$", message)
+    end))
 
-    it("fails all waiting and later calls", function()
-        with("dies", function(session)
-            local results, errors = task.map({ 1, 2, 3 }, function() return session:call "x" end)
-            for i = 1, 3 do
-                assert.is_nil(results[i])
-                assert.equal("LOST", errors[i].code)
-            end
-            assert.equal("LOST", (select(3, session:call "x")))
-        end)
-    end)
+    it("fails all waiting and later calls", in_session("dies", function(session)
+        local results, errors = task.map({ 1, 2, 3 }, function() return session:call "x" end)
+        for i = 1, 3 do
+            assert.is_nil(results[i])
+            assert.equal("LOST", errors[i].code)
+        end
+        assert.equal("LOST", (select(3, session:call "x")))
+    end))
 end)
 
 describe("mcp.open", function()
@@ -462,26 +448,24 @@ end
 local TEXT = { content = { { type = "text", text = "ok" } } }
 
 describe("a session with a server over HTTP", function()
-    it("works with ponder serve: sessions, progress, cancellation", function()
-        task.run(function()
-            local server = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
-                log = function() end }
-            local address = assert(server:start())
-            do
-                local session <close> = assert(mcp.open { url = "http://" .. address .. "/mcp" })
-                local tools, steps = session:tools(), {}
-                assert.same({ "add", "hangs" }, { tools[1].name, tools[2].name })
-                local result = assert(session:call("add", { a = 1, b = 2 }, {
-                    on_progress = function(...) steps[#steps + 1] = { ... } end }))
-                assert.equal(3, result.structured.sum)
-                assert.same({ { 1, 2, "half" } }, steps)
-                assert.equal("TIMEOUT", (select(3, session:call("hangs", { prompt = "" },
-                    { timeout_ms = 50 }))))
-            end
-            server:drain()
-            assert.is_true(server:wait())
-        end)
-    end)
+    it("works with ponder serve: sessions, progress, cancellation", in_task(function()
+        local server = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
+            log = function() end }
+        local address = assert(server:start())
+        do
+            local session <close> = assert(mcp.open { url = "http://" .. address .. "/mcp" })
+            local tools, steps = session:tools(), {}
+            assert.same({ "add", "hangs" }, { tools[1].name, tools[2].name })
+            local result = assert(session:call("add", { a = 1, b = 2 }, {
+                on_progress = function(...) steps[#steps + 1] = { ... } end }))
+            assert.equal(3, result.structured.sum)
+            assert.same({ { 1, 2, "half" } }, steps)
+            assert.equal("TIMEOUT", (select(3, session:call("hangs", { prompt = "" },
+                { timeout_ms = 50 }))))
+        end
+        server:drain()
+        assert.is_true(server:wait())
+    end))
 
     it("keeps the session and the version in headers, and ends it with DELETE", function()
         with_answers(function(r, n)

@@ -3,10 +3,12 @@
 local server = require "server"
 local size = require "size"
 local task = require "ponder.task"
+local within = require "within"
 
 local KEY = "sk-0123456789abcdefghij"
 local HELLO = { { role = "user", content = "Hello" } }
 
+local in_task = within(task.run)
 local encode = server.encode
 
 describe("over HTTP", function()
@@ -241,37 +243,33 @@ describe("over HTTP", function()
         assert.equal(4, s:counters().aborted)
     end)
 
-    it("lets on_delta make calls of its own", function()
-        task.run(function()
-            local m, other = open("deltas=30&pace=2&piece=900&text=x"), open("text=inner")
-            local texts = {}
-            local reply = m:chat { messages = HELLO, on_delta = function()
-                texts[#texts + 1] = other:complete("Hello")
-            end }
-            assert.equal(("x"):rep(30), reply.text)
-            assert.equal(("inner"):rep(30), table.concat(texts))
-        end)
-    end)
+    it("lets on_delta make calls of its own", in_task(function()
+        local m, other = open("deltas=30&pace=2&piece=900&text=x"), open("text=inner")
+        local texts = {}
+        local reply = m:chat { messages = HELLO, on_delta = function()
+            texts[#texts + 1] = other:complete("Hello")
+        end }
+        assert.equal(("x"):rep(30), reply.text)
+        assert.equal(("inner"):rep(30), table.concat(texts))
+    end))
 
-    it("lets on_delta wait while other calls continue", function()
-        task.run(function()
-            local slow, count = {}, 0
-            local handle = task.spawn(function()
-                local m = open("deltas=5&text=x")
-                m:complete("Hello", { on_delta = function()
-                    task.sleep(0.03)
-                    slow[#slow + 1] = count
-                end })
-            end)
-            local m = open()
-            while #slow < 5 do
-                assert.equal("ok", m:complete("Hello"))
-                count = count + 1
-            end
-            handle:join()
-            assert.is_true(slow[1] > 0 and slow[5] > slow[1])
+    it("lets on_delta wait while other calls continue", in_task(function()
+        local slow, count = {}, 0
+        local handle = task.spawn(function()
+            local m = open("deltas=5&text=x")
+            m:complete("Hello", { on_delta = function()
+                task.sleep(0.03)
+                slow[#slow + 1] = count
+            end })
         end)
-    end)
+        local m = open()
+        while #slow < 5 do
+            assert.equal("ok", m:complete("Hello"))
+            count = count + 1
+        end
+        handle:join()
+        assert.is_true(slow[1] > 0 and slow[5] > slow[1])
+    end))
 
     -- Starts all calls concurrently, far more than may be in flight; `tally` counts what they
     -- return.
@@ -305,17 +303,15 @@ describe("over HTTP", function()
         end
     end)
 
-    it("lists what a server offers", function()
-        task.run(function()
-            local m = open("body=" .. encode '{"data":[{"id":"b"},{"id":"a","name":"A"}]}')
-            assert.same({ { id = "a", name = "A" }, { id = "b" } }, m:list())
-            local nothing, message, code = open("status=401&body=" .. KEY):list()
-            assert.is_nil(nothing)
-            assert.equal("AUTH", code)
-            assert.equal("openai: [redacted] (status 401)", message)
-            nothing, message, code = open("body=junk"):list()
-            assert.equal("BAD_REPLY", code, message)
-            assert.is_nil(nothing)
-        end)
-    end)
+    it("lists what a server offers", in_task(function()
+        local m = open("body=" .. encode '{"data":[{"id":"b"},{"id":"a","name":"A"}]}')
+        assert.same({ { id = "a", name = "A" }, { id = "b" } }, m:list())
+        local nothing, message, code = open("status=401&body=" .. KEY):list()
+        assert.is_nil(nothing)
+        assert.equal("AUTH", code)
+        assert.equal("openai: [redacted] (status 401)", message)
+        nothing, message, code = open("body=junk"):list()
+        assert.equal("BAD_REPLY", code, message)
+        assert.is_nil(nothing)
+    end))
 end)

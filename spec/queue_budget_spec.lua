@@ -7,6 +7,7 @@ local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local shared = require "ponder.queue.budget"
 local task = require "ponder.task"
+local within = require "within"
 
 local KEY = "ponder:1:{t}:budget:b"
 
@@ -39,6 +40,7 @@ describe("a budget of several machines", function()
             end
         end)
     end
+    local share = within(with)
 
     local function used(what)
         return tonumber(server:cli("HGET '" .. KEY .. "' " .. what))
@@ -49,28 +51,26 @@ describe("a budget of several machines", function()
         return holds.new(budget, need):reserve()
     end
 
-    it("lets as many calls begin as one machine would", function()
-        with(2, { max_calls = 30 }, function(a, b)
-            local made = 0
-            task.map({ a, b, a, b, a, b, a, b }, function(budget)
-                while true do
-                    local hold = reserve(budget, { tokens = 10, cost = 0 })
-                    if not hold then
-                        return
-                    end
-                    made = made + 1
-                    task.sleep(0.001)
-                    hold:settle({ input_tokens = 3, output_tokens = 4 }, 0)
+    it("lets as many calls begin as one machine would", share(2, { max_calls = 30 }, function(a, b)
+        local made = 0
+        task.map({ a, b, a, b, a, b, a, b }, function(budget)
+            while true do
+                local hold = reserve(budget, { tokens = 10, cost = 0 })
+                if not hold then
+                    return
                 end
-            end)
-            assert.equal(30, made)
-            assert.same({ true, true }, { a.backing:renew(), b.backing:renew() })
-            assert.same({ 30, 210, 0 }, { used "calls", used "tokens", used "held_tokens" })
+                made = made + 1
+                task.sleep(0.001)
+                hold:settle({ input_tokens = 3, output_tokens = 4 }, 0)
+            end
         end)
-    end)
+        assert.equal(30, made)
+        assert.same({ true, true }, { a.backing:renew(), b.backing:renew() })
+        assert.same({ 30, 210, 0 }, { used "calls", used "tokens", used "held_tokens" })
+    end))
 
-    it("waits for what others hold, and refuses if waiting cannot help", function()
-        with(2, { max_cost = 1 }, function(a, b)
+    it("waits for what others hold, and refuses if waiting cannot help",
+        share(2, { max_cost = 1 }, function(a, b)
             local first = assert(reserve(a, { tokens = 1, cost = 0.6 }))
             local waiting = task.spawn(function()
                 local hold, message, code = reserve(b, { tokens = 1, cost = 0.7 })
@@ -89,17 +89,15 @@ describe("a budget of several machines", function()
                 .. "$0.20", message)
             assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 }))) -- spent is spent, everywhere
             assert.is_true(budgets.within(b, shared.is_spent))
-        end)
-    end)
+        end))
 
-    it("is spent everywhere after a call that can never fit", function()
-        with(2, { max_cost = 1 }, function(a, b)
+    it("is spent everywhere after a call that can never fit",
+        share(2, { max_cost = 1 }, function(a, b)
             a.backing:renew() -- connects
             assert.is_nil((reserve(a, { tokens = 1, cost = 2 })))
             task.sleep(0.05)
             assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 })))
-        end)
-    end)
+        end))
 
     it("charges a dead machine's reservations in full", function()
         with(2, { max_total_tokens = 100 }, function(a, b)
@@ -118,8 +116,8 @@ describe("a budget of several machines", function()
         end, 200)
     end)
 
-    it("returns the reservation of a cancelled call, and charges one that was cut off", function()
-        with(1, { max_total_tokens = 100 }, function(a)
+    it("returns the reservation of a cancelled call, and charges one that was cut off",
+        share(1, { max_total_tokens = 100 }, function(a)
             local first = assert(reserve(a, { tokens = 90, cost = 0 }))
             local waiting = task.spawn(function()
                 local hold <close> = holds.new(a, { tokens = 50, cost = 0 })
@@ -130,8 +128,7 @@ describe("a budget of several machines", function()
             first:settle(nil, 0)
             a.backing:renew()
             assert.same({ 1, 90, 0 }, { used "calls", used "tokens", used "held_tokens" })
-        end)
-    end)
+        end))
 
     -- What Redis still has when it comes back: nothing, or an old state.
     for lost, back in pairs {

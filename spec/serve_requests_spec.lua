@@ -8,7 +8,8 @@ local served = require "served"
 local task = require "ponder.task"
 local upstreams = require "server"
 
-local with_server, chat, stream, CHAT = served.run, served.chat, served.stream, served.CHAT
+local with_server, on_server = served.run, served.on_server
+local chat, stream, CHAT = served.chat, served.stream, served.CHAT
 
 describe("an invalid request", function()
     local function refused(status, code, param, ...)
@@ -161,19 +162,17 @@ describe("an invalid request", function()
         assert.equal(cot.summary, serve_policies.of("x", cot)[1].description)
     end)
 
-    it("is told where its JSON is wrong, and which part is not text", function()
-        with_server({}, function(client)
-            local _, body = client("POST", CHAT, '{"model":}')
-            assert.equal("the body is not valid JSON: expected a value at byte 10 "
-                .. "(line 1, column 10)", body.error.message)
-            _, body = client("POST", CHAT, { model = "echo",
-                messages = { { role = "user", content = { json.null } } } })
-            assert.matches("text parts only %(got null%)", body.error.message)
-        end)
-    end)
+    it("is told where its JSON is wrong, and which part is not text", on_server({}, function(client)
+        local _, body = client("POST", CHAT, '{"model":}')
+        assert.equal("the body is not valid JSON: expected a value at byte 10 "
+            .. "(line 1, column 10)", body.error.message)
+        _, body = client("POST", CHAT, { model = "echo",
+            messages = { { role = "user", content = { json.null } } } })
+        assert.matches("text parts only %(got null%)", body.error.message)
+    end))
 
-    it("may carry fields that its policy accepts, or that change nothing", function()
-        with_server({}, function(client)
+    it("may carry fields that its policy accepts, or that change nothing",
+        on_server({}, function(client)
             local result, body = client("POST", CHAT, chat("tools", "x", { tools = { {}, {} } }))
             assert.equal(200, result.status)
             assert.equal("2 tools", body.choices[1].message.content)
@@ -183,32 +182,28 @@ describe("an invalid request", function()
             result = client("POST", "/v1/messages", chat("echo", "x",
                 { tool_choice = { type = "none" } }))
             assert.equal(200, result.status)
-        end)
-    end)
+        end))
 
-    it("gets 413 if it is too large, while it still sends the rest", function()
-        with_server({ max_body_bytes = 1000 }, function(client)
+    it("gets 413 if it is too large, while it still sends the rest",
+        on_server({ max_body_bytes = 1000 }, function(client)
             local result, body = client("POST", CHAT, chat("echo", ("x"):rep(100000)))
             assert.equal(413, result.status)
             assert.equal("request_too_large", body.error.code)
-        end)
-    end)
+        end))
 end)
 
 describe("a policy that fails", function()
-    it("is not retried by clients, and shows nothing of the server", function()
-        with_server({}, function(client)
-            local result, body = client("POST", CHAT, chat("raise", "x"))
-            assert.equal(500, result.status)
-            assert.equal("false", result.headers["x-should-retry"])
-            assert.is_nil(json.encode(body):find("secret", 1, true))
-            assert.matches("raise: request " .. "%x+: [^\n]*a secret of the server", served.logged)
-            result, body = client("POST", CHAT, chat("fail", "x"))
-            assert.equal(429, result.status)
-            assert.equal("false", result.headers["x-should-retry"])
-            assert.equal("insufficient_quota", body.error.code)
-        end)
-    end)
+    it("is not retried by clients, and shows nothing of the server", on_server({}, function(client)
+        local result, body = client("POST", CHAT, chat("raise", "x"))
+        assert.equal(500, result.status)
+        assert.equal("false", result.headers["x-should-retry"])
+        assert.is_nil(json.encode(body):find("secret", 1, true))
+        assert.matches("raise: request " .. "%x+: [^\n]*a secret of the server", served.logged)
+        result, body = client("POST", CHAT, chat("fail", "x"))
+        assert.equal(429, result.status)
+        assert.equal("false", result.headers["x-should-retry"])
+        assert.equal("insufficient_quota", body.error.code)
+    end))
 
     it("may have returned no answer: an error in the log, and for the client", function()
         local policies = { nothing = function() end, empty = function() return {} end,
@@ -300,20 +295,16 @@ describe("a policy that fails", function()
         end)
     end)
 
-    it("ends a stream with the error", function()
-        with_server({}, function(client)
-            local events = stream(client, CHAT, chat("fail", "x", { stream = true }))
-            assert.equal("insufficient_quota", events[#events].error.code)
-        end)
-    end)
+    it("ends a stream with the error", on_server({}, function(client)
+        local events = stream(client, CHAT, chat("fail", "x", { stream = true }))
+        assert.equal("insufficient_quota", events[#events].error.code)
+    end))
 
-    it("gets 504 if it times out", function()
-        with_server({ timeout_ms = 20 }, function(client)
-            local result, body = client("POST", CHAT, chat("wait", "x"))
-            assert.equal(504, result.status)
-            assert.equal("timeout", body.error.code)
-        end)
-    end)
+    it("gets 504 if it times out", on_server({ timeout_ms = 20 }, function(client)
+        local result, body = client("POST", CHAT, chat("wait", "x"))
+        assert.equal(504, result.status)
+        assert.equal("timeout", body.error.code)
+    end))
 
     it("gets 504 if it computes for too long; others are answered then", function()
         local policies = { echo = served.POLICIES.echo, compute = function()

@@ -13,41 +13,38 @@ local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 local upstreams = require "server"
 
-local with_server, chat, stream, CHAT = served.run, served.chat, served.stream, served.CHAT
+local with_server, on_server = served.run, served.on_server
+local chat, stream, CHAT = served.chat, served.stream, served.CHAT
 
 describe("chat completions", function()
-    it("answer whole, with reasoning, usage and the run's id", function()
-        with_server({}, function(client)
-            local result, body = client("POST", CHAT, chat("echo", "hi"))
-            assert.equal(200, result.status)
-            assert.equal("you said: hi", body.choices[1].message.content)
-            assert.equal("reading\n", body.choices[1].message.reasoning_content)
-            assert.equal("stop", body.choices[1].finish_reason)
-            assert.equal(0, body.usage.total_tokens)
-            assert.equal("chatcmpl-" .. body.run, body.id)
-            result, body = client("POST", CHAT, chat("answer", "table"))
-            assert.equal(200, result.status)
-            assert.equal("table", body.choices[1].message.content)
-        end)
-    end)
+    it("answer whole, with reasoning, usage and the run's id", on_server({}, function(client)
+        local result, body = client("POST", CHAT, chat("echo", "hi"))
+        assert.equal(200, result.status)
+        assert.equal("you said: hi", body.choices[1].message.content)
+        assert.equal("reading\n", body.choices[1].message.reasoning_content)
+        assert.equal("stop", body.choices[1].finish_reason)
+        assert.equal(0, body.usage.total_tokens)
+        assert.equal("chatcmpl-" .. body.run, body.id)
+        result, body = client("POST", CHAT, chat("answer", "table"))
+        assert.equal(200, result.status)
+        assert.equal("table", body.choices[1].message.content)
+    end))
 
-    it("stream reasoning and answer as deltas", function()
-        with_server({}, function(client)
-            local events, result = stream(client, CHAT, chat("echo", "hi", { stream = true,
-                stream_options = { include_usage = true } }))
-            assert.equal("assistant", events[1].choices[1].delta.role)
-            assert.equal("reading\n", events[2].choices[1].delta.reasoning_content)
-            assert.equal("you said: ", events[3].choices[1].delta.content)
-            assert.equal("hi", events[4].choices[1].delta.content)
-            assert.equal("stop", events[5].choices[1].finish_reason)
-            assert.same({}, events[6].choices)
-            assert.is_number(events[6].usage.cost)
-            assert.is_true(result.done) -- [DONE]
-            events = stream(client, CHAT, chat("echo", "hi", { stream = true,
-                stream_reasoning = false }))
-            assert.equal("you said: ", events[2].choices[1].delta.content)
-        end)
-    end)
+    it("stream reasoning and answer as deltas", on_server({}, function(client)
+        local events, result = stream(client, CHAT, chat("echo", "hi", { stream = true,
+            stream_options = { include_usage = true } }))
+        assert.equal("assistant", events[1].choices[1].delta.role)
+        assert.equal("reading\n", events[2].choices[1].delta.reasoning_content)
+        assert.equal("you said: ", events[3].choices[1].delta.content)
+        assert.equal("hi", events[4].choices[1].delta.content)
+        assert.equal("stop", events[5].choices[1].finish_reason)
+        assert.same({}, events[6].choices)
+        assert.is_number(events[6].usage.cost)
+        assert.is_true(result.done) -- [DONE]
+        events = stream(client, CHAT, chat("echo", "hi", { stream = true,
+            stream_reasoning = false }))
+        assert.equal("you said: ", events[2].choices[1].delta.content)
+    end))
 
     it("stream each node of a search once it has a score, as reasoning", function()
         local expanded = 0 -- when the first line came
@@ -95,18 +92,16 @@ describe("chat completions", function()
         end)
     end)
 
-    it("return n choices, each a run with its own seed", function()
-        with_server({}, function(client)
-            local _, a = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
-            local _, b = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
-            assert.equal(3, #a.choices)
-            for i = 1, 3 do
-                assert.equal(i - 1, a.choices[i].index)
-                assert.equal(a.choices[i].message.content, b.choices[i].message.content)
-            end
-            assert.not_equal(a.choices[1].message.content, a.choices[2].message.content)
-        end)
-    end)
+    it("return n choices, each a run with its own seed", on_server({}, function(client)
+        local _, a = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
+        local _, b = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
+        assert.equal(3, #a.choices)
+        for i = 1, 3 do
+            assert.equal(i - 1, a.choices[i].index)
+            assert.equal(a.choices[i].message.content, b.choices[i].message.content)
+        end
+        assert.not_equal(a.choices[1].message.content, a.choices[2].message.content)
+    end))
 
     it("stop at a sequence, even one split between two deltas", function()
         with_server({ policies = { p = function(request)
@@ -194,44 +189,40 @@ describe("chat completions", function()
 end)
 
 describe("the other endpoints", function()
-    it("are Anthropic's messages", function()
-        with_server({}, function(client)
-            local body = { model = "echo", max_tokens = 10, system = "s",
-                messages = { { role = "user", content = "hi" } } }
-            local _, reply = client("POST", "/v1/messages", body)
-            assert.same({ "thinking", "text" }, { reply.content[1].type, reply.content[2].type })
-            assert.equal("you said: hi", reply.content[2].text)
-            assert.equal("end_turn", reply.stop_reason)
-            body.stream = true
-            local kinds = {}
-            for i, event in ipairs((stream(client, "/v1/messages", body))) do
-                kinds[i] = event.type
-            end
-            assert.same({ "message_start", "content_block_start", "content_block_delta",
-                "content_block_stop", "content_block_start", "content_block_delta",
-                "content_block_delta", "content_block_stop", "message_delta", "message_stop" },
-                kinds)
-            local _, err = client("POST", "/v1/messages", { model = "nosuch",
-                messages = body.messages })
-            assert.same({ "error", "not_found_error" }, { err.type, err.error.type })
-        end)
-    end)
+    it("are Anthropic's messages", on_server({}, function(client)
+        local body = { model = "echo", max_tokens = 10, system = "s",
+            messages = { { role = "user", content = "hi" } } }
+        local _, reply = client("POST", "/v1/messages", body)
+        assert.same({ "thinking", "text" }, { reply.content[1].type, reply.content[2].type })
+        assert.equal("you said: hi", reply.content[2].text)
+        assert.equal("end_turn", reply.stop_reason)
+        body.stream = true
+        local kinds = {}
+        for i, event in ipairs((stream(client, "/v1/messages", body))) do
+            kinds[i] = event.type
+        end
+        assert.same({ "message_start", "content_block_start", "content_block_delta",
+            "content_block_stop", "content_block_start", "content_block_delta",
+            "content_block_delta", "content_block_stop", "message_delta", "message_stop" },
+            kinds)
+        local _, err = client("POST", "/v1/messages", { model = "nosuch",
+            messages = body.messages })
+        assert.same({ "error", "not_found_error" }, { err.type, err.error.type })
+    end))
 
-    it("are OpenAI's responses", function()
-        with_server({}, function(client)
-            local _, reply = client("POST", "/v1/responses", { model = "echo", input = "hi" })
-            assert.equal("you said: hi", reply.output[2].content[1].text)
-            assert.equal("completed", reply.status)
-            local events = stream(client, "/v1/responses", { model = "echo", stream = true,
-                input = { { role = "user", content = { { type = "input_text", text = "hi" } } } } })
-            for i, event in ipairs(events) do
-                assert.equal(i - 1, event.sequence_number)
-            end
-            local last = events[#events]
-            assert.equal("response.completed", last.type)
-            assert.equal("you said: hi", last.response.output[2].content[1].text)
-        end)
-    end)
+    it("are OpenAI's responses", on_server({}, function(client)
+        local _, reply = client("POST", "/v1/responses", { model = "echo", input = "hi" })
+        assert.equal("you said: hi", reply.output[2].content[1].text)
+        assert.equal("completed", reply.status)
+        local events = stream(client, "/v1/responses", { model = "echo", stream = true,
+            input = { { role = "user", content = { { type = "input_text", text = "hi" } } } } })
+        for i, event in ipairs(events) do
+            assert.equal(i - 1, event.sequence_number)
+        end
+        local last = events[#events]
+        assert.equal("response.completed", last.type)
+        assert.equal("you said: hi", last.response.output[2].content[1].text)
+    end))
 
     it("keep answers of /v1/responses, to which the next turns refer", function()
         local seen
@@ -407,47 +398,43 @@ describe("the other endpoints", function()
         end)
     end)
 
-    it("list models, health and metrics", function()
-        with_server({}, function(client)
-            local _, list = client("GET", "/v1/models")
-            assert.equal("answer", list.data[1].id)
-            assert.equal(7, #list.data)
-            local _, one = client("GET", "/v1/models/tools")
-            assert.equal("counts tools", one.description)
-            assert.equal(404, (client("GET", "/v1/models/a%2Fb%20c")).status)
-            client("POST", CHAT, chat("echo", "x"))
-            client("POST", CHAT, chat("fail", "x"))
-            assert.equal(200, (client("GET", "/healthz")).status)
-            local _, text = client("GET", "/metrics")
-            assert.matches('ponder_requests_total{policy="echo",status="200"} 1\n', text)
-            assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
-            assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
-            assert.matches('ponder_errors_total{code="insufficient_quota"} 1\n', text)
-        end)
-    end)
+    it("list models, health and metrics", on_server({}, function(client)
+        local _, list = client("GET", "/v1/models")
+        assert.equal("answer", list.data[1].id)
+        assert.equal(7, #list.data)
+        local _, one = client("GET", "/v1/models/tools")
+        assert.equal("counts tools", one.description)
+        assert.equal(404, (client("GET", "/v1/models/a%2Fb%20c")).status)
+        client("POST", CHAT, chat("echo", "x"))
+        client("POST", CHAT, chat("fail", "x"))
+        assert.equal(200, (client("GET", "/healthz")).status)
+        local _, text = client("GET", "/metrics")
+        assert.matches('ponder_requests_total{policy="echo",status="200"} 1\n', text)
+        assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
+        assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
+        assert.matches('ponder_errors_total{code="insufficient_quota"} 1\n', text)
+    end))
 end)
 
 describe("every answer", function()
-    it("has an id, which the log has, too", function()
-        with_server({}, function(client)
-            local seen = {}
-            for _, case in ipairs { { 200, "GET", "/v1/models" }, { 200, "GET", "/healthz" },
-                { 404, "GET", "/nosuch" }, { 405, "GET", CHAT }, { 400, "POST", CHAT, "{" },
-                { 200, "POST", CHAT, chat("echo", "x") }, { 400, "POST", "/mcp", "{" },
-                { 200, "POST", CHAT, chat("echo", "x", { stream = true }) },
-                { 204, "OPTIONS", CHAT }, { 500, "POST", CHAT, chat("raise", "x") } } do
-                local result = client(table.unpack(case, 2))
-                local id = result.headers["x-request-id"]
-                assert.equal(case[1], result.status)
-                assert.matches("^%x+$", id)
-                assert.is_nil(seen[id])
-                seen[id] = true
-                if case[1] == 500 then
-                    assert.matches("raise: request " .. id, served.logged)
-                end
+    it("has an id, which the log has, too", on_server({}, function(client)
+        local seen = {}
+        for _, case in ipairs { { 200, "GET", "/v1/models" }, { 200, "GET", "/healthz" },
+            { 404, "GET", "/nosuch" }, { 405, "GET", CHAT }, { 400, "POST", CHAT, "{" },
+            { 200, "POST", CHAT, chat("echo", "x") }, { 400, "POST", "/mcp", "{" },
+            { 200, "POST", CHAT, chat("echo", "x", { stream = true }) },
+            { 204, "OPTIONS", CHAT }, { 500, "POST", CHAT, chat("raise", "x") } } do
+            local result = client(table.unpack(case, 2))
+            local id = result.headers["x-request-id"]
+            assert.equal(case[1], result.status)
+            assert.matches("^%x+$", id)
+            assert.is_nil(seen[id])
+            seen[id] = true
+            if case[1] == 500 then
+                assert.matches("raise: request " .. id, served.logged)
             end
-        end)
-    end)
+        end
+    end))
 end)
 
 describe("access", function()
@@ -539,8 +526,8 @@ describe("limits", function()
             end)
     end)
 
-    it("forget a waiting request whose client has disconnected", function()
-        with_server({ concurrency = 1, max_queue = 1 }, function(client, server)
+    it("forget a waiting request whose client has disconnected",
+        on_server({ concurrency = 1, max_queue = 1 }, function(client, server)
             local running = task.spawn(client, "POST", CHAT, chat("wait", "x"))
             repeat task.sleep(0.001) until server.in_flight == 1
             local waiting = task.spawn(client, "POST", CHAT, chat("echo", "x"))
@@ -552,8 +539,7 @@ describe("limits", function()
             assert.equal(0, server.queued)
             running:cancel()
             assert.equal(200, client("POST", CHAT, chat("echo", "x")).status)
-        end)
-    end)
+        end))
 
     it("end a request whose client has disconnected", function()
         served.cancelled = false

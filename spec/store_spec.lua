@@ -5,6 +5,7 @@ local memory = require "memory"
 local shell = require "shell"
 local size = require "size"
 local store = require "ponder.core.store"
+local within = require "within"
 
 local LOG = { application_id = 0x706e6472, version = 1 }
 
@@ -25,6 +26,7 @@ local function with_new(schema, f)
     local db <close> = assert(store.open(path, options("create", { schema = schema })))
     f(db, dir, path)
 end
+local in_store = within(with_new)
 
 local function names_in(dir)
     return shell.run("ls " .. dir.path .. " >$OUT").out
@@ -45,8 +47,8 @@ local function eager_collector()
 end
 
 describe("a store", function()
-    it("keeps every value unchanged", function()
-        with_new("CREATE TABLE t (id INTEGER PRIMARY KEY, v)", function(db)
+    it("keeps every value unchanged",
+        in_store("CREATE TABLE t (id INTEGER PRIMARY KEY, v)", function(db)
             local values = { 0, -1, math.maxinteger, math.mininteger, 2.0 ^ 53, 0.1, 1 / 0, -1 / 0,
                 "", "text", "a\0b", "caf\u{e9} \u{1F600}", "\xff\xfe", "\xed\xa0\x80",
                 ("x"):rep(100000) }
@@ -60,34 +62,30 @@ describe("a store", function()
                 count = count + 1
             end
             assert.equal(#values, count)
-        end)
-    end)
+        end))
 
-    it("distinguishes text, bytes, booleans and nil", function()
-        with_new("CREATE TABLE t (v)", function(db)
-            for value, kind in pairs { ["\u{e9}"] = "text", ["\xe9"] = "blob", [true] = "integer",
-                [1] = "integer", [1.5] = "real" } do
-                db:execute("DELETE FROM t")
-                db:execute("INSERT INTO t VALUES (?)", value)
-                assert.equal(kind, (db:row "SELECT typeof(v) FROM t"))
-            end
-            db:execute("UPDATE t SET v = ?", nil)
-            assert.equal("null", (db:row "SELECT typeof(v) FROM t"))
-            assert.equal(1, select("#", db:row "SELECT v FROM t"))
-            assert.equal(0, select("#", db:row "SELECT v FROM t WHERE 0"))
-        end)
-    end)
+    it("distinguishes text, bytes, booleans and nil", in_store("CREATE TABLE t (v)", function(db)
+        for value, kind in pairs { ["\u{e9}"] = "text", ["\xe9"] = "blob", [true] = "integer",
+            [1] = "integer", [1.5] = "real" } do
+            db:execute("DELETE FROM t")
+            db:execute("INSERT INTO t VALUES (?)", value)
+            assert.equal(kind, (db:row "SELECT typeof(v) FROM t"))
+        end
+        db:execute("UPDATE t SET v = ?", nil)
+        assert.equal("null", (db:row "SELECT typeof(v) FROM t"))
+        assert.equal(1, select("#", db:row "SELECT v FROM t"))
+        assert.equal(0, select("#", db:row "SELECT v FROM t WHERE 0"))
+    end))
 
-    it("returns rows as tables by name, without NULLs", function()
-        with_new("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, NULL)", function(db)
+    it("returns rows as tables by name, without NULLs",
+        in_store("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, NULL)", function(db)
             for row in db:columns "SELECT a, b, 'x' AS c FROM t" do
                 assert.same({ a = 1, c = "x" }, row)
             end
-        end)
-    end)
+        end))
 
-    it("commits a transaction as a whole, or not at all", function()
-        with_new("CREATE TABLE t (v)", function(db)
+    it("commits a transaction as a whole, or not at all",
+        in_store("CREATE TABLE t (v)", function(db)
             assert.is_true(db:begin())
             db:execute "INSERT INTO t VALUES (1)"
             assert.is_true(db:rollback())
@@ -96,8 +94,7 @@ describe("a store", function()
             db:execute "INSERT INTO t VALUES (1)"
             assert.is_true(db:commit())
             assert.equal(1, (db:row "SELECT count(*) FROM t"))
-        end)
-    end)
+        end))
 
     it("survives a power failure if asked to, and wipes what it deletes", function()
         for sync, level in pairs { normal = 1, full = 2 } do
@@ -110,8 +107,8 @@ describe("a store", function()
         end
     end)
 
-    it("is a single file once it is closed, which reading does not change", function()
-        with_new("CREATE TABLE t (v)", function(db, dir, path)
+    it("is a single file once it is closed, which reading does not change",
+        in_store("CREATE TABLE t (v)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (42)"
             assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(dir))
             assert.is_true(db:close())
@@ -124,13 +121,12 @@ describe("a store", function()
             again:close()
             assert.equal("a.db\n", names_in(dir))
             assert.equal(before, dir:read "a.db")
-        end)
-    end)
+        end))
 end)
 
 describe("rows", function()
-    it("need not be read to the end", function()
-        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
+    it("need not be read to the end",
+        in_store("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
             for i = 1, 200 do -- more than the statements that are kept
                 for v in db:rows(("SELECT v FROM t ORDER BY v LIMIT %d"):format(1 + i)) do
                     assert.equal(1, v)
@@ -141,11 +137,10 @@ describe("rows", function()
             end
             assert.equal(1, db:execute "DELETE FROM t WHERE v = 2")
             assert.equal(0, db:checkpoint()) -- nothing is being read any more
-        end)
-    end)
+        end))
 
-    it("of one statement can be read in parallel", function()
-        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
+    it("of one statement can be read in parallel",
+        in_store("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
             local seen = {}
             for a in db:rows "SELECT v FROM t ORDER BY v" do
                 for b in db:rows "SELECT v FROM t ORDER BY v" do
@@ -153,8 +148,7 @@ describe("rows", function()
                 end
             end
             assert.same({ 11, 12, 13, 21, 22, 23, 31, 32, 33 }, seen)
-        end)
-    end)
+        end))
 
     it("end with an error when the store is closed", function()
         for _, method in ipairs { "rows", "columns" } do
@@ -226,8 +220,8 @@ describe("rows", function()
 end)
 
 describe("a transaction", function()
-    it("whose commit failed can be repeated", function()
-        with_new("CREATE TABLE t (v); CREATE TABLE u (v UNIQUE)", function(db)
+    it("whose commit failed can be repeated",
+        in_store("CREATE TABLE t (v); CREATE TABLE u (v UNIQUE)", function(db)
             assert(db:begin())
             db:execute "INSERT INTO t VALUES (1)"
             db:execute "INSERT INTO u VALUES (1)"
@@ -242,46 +236,41 @@ describe("a transaction", function()
             db:execute "INSERT INTO t VALUES (1)"
             assert.is_true(db:commit())
             assert.equal(1, (db:row "SELECT count(*) FROM t"))
-        end)
-    end)
+        end))
 
-    it("is rolled back when the store is closed", function()
-        with_new("CREATE TABLE t (v)", function(db, _, path)
+    it("is rolled back when the store is closed",
+        in_store("CREATE TABLE t (v)", function(db, _, path)
             db:begin()
             db:execute "INSERT INTO t VALUES (1)"
             db:close()
             local again <close> = assert(store.open(path))
             assert.equal(0, (again:row "SELECT count(*) FROM t"))
-        end)
-    end)
+        end))
 
-    it("is not begun in a file that no longer exists", function()
-        with_new("CREATE TABLE t (v)", function(db, dir, path)
+    it("is not begun in a file that no longer exists",
+        in_store("CREATE TABLE t (v)", function(db, dir, path)
             os.rename(path, dir.path .. "/b.db")
             assert.same({ nil, path .. ": was removed or renamed while it was open", "IO" },
                 { db:begin() })
-        end)
-    end)
+        end))
 end)
 
 describe("the WAL", function()
-    it("does not grow without bound", function()
-        with_new("CREATE TABLE t (v)", function(db, dir)
-            for _ = 1, 60 do -- 60 MB
-                db:begin()
-                for _ = 1, 10 do
-                    db:execute("INSERT INTO t VALUES (?)", ("x"):rep(100000))
-                end
-                assert(db:commit())
+    it("does not grow without bound", in_store("CREATE TABLE t (v)", function(db, dir)
+        for _ = 1, 60 do -- 60 MB
+            db:begin()
+            for _ = 1, 10 do
+                db:execute("INSERT INTO t VALUES (?)", ("x"):rep(100000))
             end
-            local bytes = #dir:read "a.db-wal"
-            assert.is_true(bytes > 1e6 and bytes < 20e6, bytes)
-            assert.equal(0, db:checkpoint())
-        end)
-    end)
+            assert(db:commit())
+        end
+        local bytes = #dir:read "a.db-wal"
+        assert.is_true(bytes > 1e6 and bytes < 20e6, bytes)
+        assert.equal(0, db:checkpoint())
+    end))
 
-    it("keeps what a reader still needs, and continues", function()
-        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, dir, path)
+    it("keeps what a reader still needs, and continues",
+        in_store("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (3)"
             local reader <close> = assert(store.open(path))
             local next_row = reader:rows "SELECT v FROM t"
@@ -296,81 +285,76 @@ describe("the WAL", function()
             assert.equal(4, (reader:row "SELECT count(*) FROM t"))
             reader:close()
             assert.equal("a.db\n", names_in(dir))
-        end)
-    end)
+        end))
 end)
 
 describe("a mistake in a call", function()
-    it("names the argument", function()
-        with_new("CREATE TABLE t (v)", function(db, _, path)
-            for message, f in pairs {
-                ["store.open: path must be a string (got nil)"] = function() store.open(nil) end,
-                ["store.open: path must not be empty, nor contain a NUL"] = function()
-                    store.open("a\0b")
-                end,
-                ["lock must be a boolean (got string)"] = function()
-                    store.open("a", { lock = "no" })
-                end,
-                ["store.sha256: text must be a string (got number)"] = function()
-                    store.sha256(1)
-                end,
-                ["store.free_bytes: path must be a string (got no value)"] = store.free_bytes,
-                ["store.execute: self must be a store (got string)"] = function()
-                    db.execute("x", "SELECT 1")
-                end,
-                ["store.row: sql must be a string (got no value)"] = function() db:row() end,
-                ["store.execute: value 2 must be nil, a boolean, a number or a string (got table)"]
-                    = function() db:execute("INSERT INTO t VALUES (?)", 1, {}) end,
-                ["store.execute: value 1 is NaN, which SQLite cannot store"] = function()
-                    db:execute("INSERT INTO t VALUES (?)", 0 / 0)
-                end,
-                ["store.execute: the statement takes 1 values (got 2): INSERT INTO t VALUES (?)"] =
-                    function() db:execute("INSERT INTO t VALUES (?)", 1, nil) end,
-                ["store.rows: the statement takes 1 values (got 0): SELECT ?"] = function()
-                    db:rows("SELECT ?")
-                end,
-                ["store.execute: sql has no statement"] = function() db:execute " -- none" end,
-                ["store.execute: more than one statement in: SELECT 1; SELECT 2"] =
-                    function() db:execute "SELECT 1; SELECT 2" end,
-                ["store.execute: near \"SELEC\": syntax error in: SELEC 1"] = function()
-                    db:execute "SELEC 1"
-                end,
-                ["store.columns: no such table: u in: SELECT * FROM u"] = function()
-                    db:columns "SELECT * FROM u"
-                end,
-                ["store.script: sql must not contain a NUL"] = function()
-                    db:script "SELECT 1\0"
-                end,
-                ["store.commit: no transaction is open"] = function() db:commit() end,
-            } do
-                local ok, got = pcall(f)
-                assert.is_false(ok, message)
-                assert.is_truthy(tostring(got):find(message, 1, true), got)
-            end
-            assert.equal(1, db:execute "INSERT INTO t VALUES (1); -- a comment after it")
-            db:begin()
-            assert.has_error(function() db:begin() end)
-            assert.is_true(db:rollback())
-            assert.is_true(db:rollback())
-            db:close()
-            for _, name in ipairs { "execute", "script", "rows", "columns", "row", "begin",
-                "commit", "rollback", "checkpoint" } do
-                assert.has_error(function() db[name](db, "SELECT 1") end,
-                    "store." .. name .. ": the store is closed")
-            end
-            assert.is_truthy(path)
-        end)
-    end)
+    it("names the argument", in_store("CREATE TABLE t (v)", function(db, _, path)
+        for message, f in pairs {
+            ["store.open: path must be a string (got nil)"] = function() store.open(nil) end,
+            ["store.open: path must not be empty, nor contain a NUL"] = function()
+                store.open("a\0b")
+            end,
+            ["lock must be a boolean (got string)"] = function()
+                store.open("a", { lock = "no" })
+            end,
+            ["store.sha256: text must be a string (got number)"] = function()
+                store.sha256(1)
+            end,
+            ["store.free_bytes: path must be a string (got no value)"] = store.free_bytes,
+            ["store.execute: self must be a store (got string)"] = function()
+                db.execute("x", "SELECT 1")
+            end,
+            ["store.row: sql must be a string (got no value)"] = function() db:row() end,
+            ["store.execute: value 2 must be nil, a boolean, a number or a string (got table)"]
+                = function() db:execute("INSERT INTO t VALUES (?)", 1, {}) end,
+            ["store.execute: value 1 is NaN, which SQLite cannot store"] = function()
+                db:execute("INSERT INTO t VALUES (?)", 0 / 0)
+            end,
+            ["store.execute: the statement takes 1 values (got 2): INSERT INTO t VALUES (?)"] =
+                function() db:execute("INSERT INTO t VALUES (?)", 1, nil) end,
+            ["store.rows: the statement takes 1 values (got 0): SELECT ?"] = function()
+                db:rows("SELECT ?")
+            end,
+            ["store.execute: sql has no statement"] = function() db:execute " -- none" end,
+            ["store.execute: more than one statement in: SELECT 1; SELECT 2"] =
+                function() db:execute "SELECT 1; SELECT 2" end,
+            ["store.execute: near \"SELEC\": syntax error in: SELEC 1"] = function()
+                db:execute "SELEC 1"
+            end,
+            ["store.columns: no such table: u in: SELECT * FROM u"] = function()
+                db:columns "SELECT * FROM u"
+            end,
+            ["store.script: sql must not contain a NUL"] = function()
+                db:script "SELECT 1\0"
+            end,
+            ["store.commit: no transaction is open"] = function() db:commit() end,
+        } do
+            local ok, got = pcall(f)
+            assert.is_false(ok, message)
+            assert.is_truthy(tostring(got):find(message, 1, true), got)
+        end
+        assert.equal(1, db:execute "INSERT INTO t VALUES (1); -- a comment after it")
+        db:begin()
+        assert.has_error(function() db:begin() end)
+        assert.is_true(db:rollback())
+        assert.is_true(db:rollback())
+        db:close()
+        for _, name in ipairs { "execute", "script", "rows", "columns", "row", "begin",
+            "commit", "rollback", "checkpoint" } do
+            assert.has_error(function() db[name](db, "SELECT 1") end,
+                "store." .. name .. ": the store is closed")
+        end
+        assert.is_truthy(path)
+    end))
 
-    it("leaves the statement usable", function()
-        with_new("CREATE TABLE t (v)", function(db)
-            for _ = 1, 100 do
-                pcall(db.execute, db, "INSERT INTO t VALUES (?)", {})
-                pcall(db.execute, db, "INSERT INTO t VALUES (?)")
-                assert.equal(1, db:execute("INSERT INTO t VALUES (?)", 1))
-            end
-        end)
-    end)
+    it("leaves the statement usable", in_store("CREATE TABLE t (v)", function(db)
+        for _ = 1, 100 do
+            pcall(db.execute, db, "INSERT INTO t VALUES (?)", {})
+            pcall(db.execute, db, "INSERT INTO t VALUES (?)")
+            assert.equal(1, db:execute("INSERT INTO t VALUES (?)", 1))
+        end
+    end))
 end)
 
 describe("beyond SQLite's limits", function()

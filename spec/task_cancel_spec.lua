@@ -5,40 +5,36 @@ local task = require "ponder.task"
 
 local HERE = "spec/task_cancel_spec.lua:%d+" -- as a pattern
 
-local closing, raises, run = help.closing, help.raises, help.run
+local closing, in_task, raises, run = help.closing, help.in_task, help.raises, help.run
 
 describe("spawn, sleep, current, now", function()
-    it("start tasks in order", function()
-        run(function()
-            local log = {}
-            for i = 1, 3 do
-                task.spawn(function(x)
-                    log[#log + 1] = x
-                    task.sleep(0)
-                    log[#log + 1] = x + 10
-                end, i)
-            end
-            assert.same({}, log)
-            task.sleep(0)
-            assert.same({ 1, 2, 3 }, log)
-            task.sleep(0)
-            assert.same({ 1, 2, 3, 11, 12, 13 }, log)
-        end)
-    end)
+    it("start tasks in order", in_task(function()
+        local log = {}
+        for i = 1, 3 do
+            task.spawn(function(x)
+                log[#log + 1] = x
+                task.sleep(0)
+                log[#log + 1] = x + 10
+            end, i)
+        end
+        assert.same({}, log)
+        task.sleep(0)
+        assert.same({ 1, 2, 3 }, log)
+        task.sleep(0)
+        assert.same({ 1, 2, 3, 11, 12, 13 }, log)
+    end))
 
-    it("wake tasks in order of time, equal times in order of creation", function()
-        run(function()
-            local log = {}
-            for i, seconds in ipairs { 3, 1, 2, 1, 3, 0.5 } do
-                task.spawn(function()
-                    task.sleep(seconds)
-                    log[#log + 1] = i
-                end)
-            end
-            task.sleep(10)
-            assert.same({ 6, 2, 4, 3, 1, 5 }, log)
-        end)
-    end)
+    it("wake tasks in order of time, equal times in order of creation", in_task(function()
+        local log = {}
+        for i, seconds in ipairs { 3, 1, 2, 1, 3, 0.5 } do
+            task.spawn(function()
+                task.sleep(seconds)
+                log[#log + 1] = i
+            end)
+        end
+        task.sleep(10)
+        assert.same({ 6, 2, 4, 3, 1, 5 }, log)
+    end))
 
     it("sleep as long as requested on the real clock", function()
         local started = task.now()
@@ -116,31 +112,29 @@ describe("spawn, sleep, current, now", function()
         end))
     end)
 
-    it("free what ended tasks referenced", function()
-        run(function()
-            local function round()
-                for _ = 1, 50 do
-                    local handles = {}
-                    for i = 1, 100 do
-                        handles[i] = task.spawn(task.timeout, 1000, task.sleep, 1)
-                    end
-                    for i = 1, 100 do
-                        handles[i]:join()
-                    end
+    it("free what ended tasks referenced", in_task(function()
+        local function round()
+            for _ = 1, 50 do
+                local handles = {}
+                for i = 1, 100 do
+                    handles[i] = task.spawn(task.timeout, 1000, task.sleep, 1)
                 end
-                collectgarbage()
-                return collectgarbage("count")
+                for i = 1, 100 do
+                    handles[i]:join()
+                end
             end
-            round()
-            local before = round()
-            assert.is_true(round() < before + 20)
-        end)
-    end)
+            collectgarbage()
+            return collectgarbage("count")
+        end
+        round()
+        local before = round()
+        assert.is_true(round() < before + 20)
+    end))
 end)
 
 describe("cancel", function()
-    it("closes the variables of the task and of its coroutines, from the inside out", function()
-        run(function()
+    it("closes the variables of the task and of its coroutines, from the inside out",
+        in_task(function()
             local log = {}
             local h = task.spawn(function()
                 local _ <close> = closing(log, "outer")
@@ -157,87 +151,76 @@ describe("cancel", function()
             assert.equal("cancelled", h.state)
             assert.same({ nil, "the task was cancelled", "CANCELLED" }, { h:join() })
             assert.is_false(h:cancel())
-        end)
-    end)
+        end))
 
-    it("of a task that has not begun runs none of it", function()
-        run(function()
-            local h = task.spawn(error, "never")
-            assert.is_true(h:cancel())
-            task.sleep(1)
-            assert.equal("cancelled", h.state)
-        end)
-    end)
+    it("of a task that has not begun runs none of it", in_task(function()
+        local h = task.spawn(error, "never")
+        assert.is_true(h:cancel())
+        task.sleep(1)
+        assert.equal("cancelled", h.state)
+    end))
 
-    it("of an ended task does nothing", function()
-        run(function()
-            local h = task.spawn(function()
-                return 1
-            end)
-            h:join()
-            assert.is_false(h:cancel())
-            assert.equal(1, h:join())
+    it("of an ended task does nothing", in_task(function()
+        local h = task.spawn(function()
+            return 1
         end)
-    end)
+        h:join()
+        assert.is_false(h:cancel())
+        assert.equal(1, h:join())
+    end))
 
-    it("of oneself does not return, whatever pcall is around", function()
-        run(function()
-            local log = {}
-            local h = task.spawn(function()
-                local _ <close> = closing(log, "closed")
-                pcall(function()
-                    task.current():cancel()
-                    log[#log + 1] = "never"
-                end)
+    it("of oneself does not return, whatever pcall is around", in_task(function()
+        local log = {}
+        local h = task.spawn(function()
+            local _ <close> = closing(log, "closed")
+            pcall(function()
+                task.current():cancel()
                 log[#log + 1] = "never"
             end)
-            assert.same({ nil, "the task was cancelled", "CANCELLED" }, { h:join() })
-            assert.same({ "closed" }, log)
+            log[#log + 1] = "never"
         end)
-    end)
+        assert.same({ nil, "the task was cancelled", "CANCELLED" }, { h:join() })
+        assert.same({ "closed" }, log)
+    end))
 
-    it("of oneself where a task cannot wait takes effect at the next wait", function()
-        run(function()
-            local log = {}
-            local h = task.spawn(function()
-                table.sort({ 2, 1 }, function(a, b)
-                    assert(task.current():cancel())
-                    return a < b
-                end)
-                log[#log + 1] = "sorted"
-                task.sleep(0)
-                log[#log + 1] = "never"
+    it("of oneself where a task cannot wait takes effect at the next wait", in_task(function()
+        local log = {}
+        local h = task.spawn(function()
+            table.sort({ 2, 1 }, function(a, b)
+                assert(task.current():cancel())
+                return a < b
             end)
-            h:join()
-            assert.same({ "sorted" }, log)
-            assert.equal("cancelled", h.state)
-        end)
-    end)
-
-    it("works from a __close handler, in a chain of any length", function()
-        run(function()
-            local handles, closed = {}, 0
-            for i = 1, 20000 do
-                handles[i] = task.spawn(function()
-                    local _ <close> = setmetatable({}, {
-                        __close = function()
-                            closed = closed + 1
-                            if handles[i + 1] then
-                                handles[i + 1]:cancel()
-                            end
-                        end,
-                    })
-                    task.sleep(100)
-                end)
-            end
+            log[#log + 1] = "sorted"
             task.sleep(0)
-            handles[1]:cancel()
-            assert.equal(20000, closed)
+            log[#log + 1] = "never"
         end)
-    end)
+        h:join()
+        assert.same({ "sorted" }, log)
+        assert.equal("cancelled", h.state)
+    end))
 
-    it("by a handler of a task that it is cancelling takes effect at the next wait", function()
-        run(function()
+    it("works from a __close handler, in a chain of any length", in_task(function()
+        local handles, closed = {}, 0
+        for i = 1, 20000 do
+            handles[i] = task.spawn(function()
+                local _ <close> = setmetatable({}, {
+                    __close = function()
+                        closed = closed + 1
+                        if handles[i + 1] then
+                            handles[i + 1]:cancel()
+                        end
+                    end,
+                })
+                task.sleep(100)
+            end)
+        end
+        task.sleep(0)
+        handles[1]:cancel()
+        assert.equal(20000, closed)
+    end))
+
+    it("by a handler of a task that it is cancelling takes effect at the next wait",
+        in_task(function()
             local log = {}
             local outer = task.current()
             task.spawn(function()
@@ -259,78 +242,71 @@ describe("cancel", function()
             end):join()
             assert.same({ "after" }, log)
             assert.equal("running", outer.state)
-        end)
-    end)
+        end))
 
-    it("lets clean-up raise, but not wait", function()
-        run(function()
-            local h = task.spawn(function()
-                local _ <close> = setmetatable({}, {
-                    __close = function()
-                        task.sleep(1)
-                    end,
-                })
-                task.sleep(100)
-            end)
-            task.sleep(0)
-            h:cancel()
-            local value, message, code = h:join()
-            assert.is_nil(value)
-            assert.matches("^" .. HERE .. ": task.sleep: cannot wait while a coroutine is being"
-                .. " closed", message)
-            assert.equal("ERROR", code)
-            assert.equal("failed", h.state)
+    it("lets clean-up raise, but not wait", in_task(function()
+        local h = task.spawn(function()
+            local _ <close> = setmetatable({}, {
+                __close = function()
+                    task.sleep(1)
+                end,
+            })
+            task.sleep(100)
         end)
-    end)
+        task.sleep(0)
+        h:cancel()
+        local value, message, code = h:join()
+        assert.is_nil(value)
+        assert.matches("^" .. HERE .. ": task.sleep: cannot wait while a coroutine is being"
+            .. " closed", message)
+        assert.equal("ERROR", code)
+        assert.equal("failed", h.state)
+    end))
 
-    it("keeps the traceback when clean-up replaces an error", function()
-        run(function()
-            local function thrower()
-                local _ <close> = setmetatable({}, {
-                    __close = function(_, err)
-                        error("instead of " .. err, 0)
-                    end,
-                })
-                error("first", 0)
-            end
-            local _, message = task.spawn(thrower):join()
-            assert.matches("^instead of first\nstack traceback:.*task_cancel_spec", message)
-        end)
-    end)
+    it("keeps the traceback when clean-up replaces an error", in_task(function()
+        local function thrower()
+            local _ <close> = setmetatable({}, {
+                __close = function(_, err)
+                    error("instead of " .. err, 0)
+                end,
+            })
+            error("first", 0)
+        end
+        local _, message = task.spawn(thrower):join()
+        assert.matches("^instead of first\nstack traceback:.*task_cancel_spec", message)
+    end))
 
-    it("cancels map, all, race and timeout too, however deep", function()
-        run(function()
-            local log = {}
-            local function leaf()
-                local _ <close> = closing(log, task.current().id)
-                task.sleep(100)
-            end
-            local h = task.spawn(function()
-                local _ <close> = closing(log, "h")
-                task.map({ 1, 2 }, function()
-                    task.all { leaf, function()
-                        task.race { leaf, function()
-                            task.timeout(50, leaf)
-                        end }
+    it("cancels map, all, race and timeout too, however deep", in_task(function()
+        local log = {}
+        local function leaf()
+            local _ <close> = closing(log, task.current().id)
+            task.sleep(100)
+        end
+        local h = task.spawn(function()
+            local _ <close> = closing(log, "h")
+            task.map({ 1, 2 }, function()
+                task.all { leaf, function()
+                    task.race { leaf, function()
+                        task.timeout(50, leaf)
                     end }
-                end)
+                end }
             end)
-            local spawned
-            task.spawn(function()
-                spawned = task.spawn(task.sleep, 60)
-            end)
-            task.sleep(1)
-            assert.is_true(h:cancel())
-            assert.equal(7, #log)
-            assert.equal("h", log[7])
-            assert.equal("parked", spawned.state)
         end)
-    end)
+        local spawned
+        task.spawn(function()
+            spawned = task.spawn(task.sleep, 60)
+        end)
+        task.sleep(1)
+        assert.is_true(h:cancel())
+        assert.equal(7, #log)
+        assert.equal("h", log[7])
+        assert.equal("parked", spawned.state)
+    end))
 end)
 
 describe("waiting", function()
-    it("works through pcall, metamethods, iterators and coroutines in coroutines", function()
-        run(function()
+    it("works through pcall, metamethods, iterators and coroutines in coroutines",
+        in_task(function()
             local function count(n)
                 return coroutine.wrap(function()
                     for i = 1, n do
@@ -382,8 +358,7 @@ describe("waiting", function()
                 assert.equal(7, slow(7))
             end
             assert.equal(11, task.now())
-        end)
-    end)
+        end))
 
     it("raises an error where a yield is impossible, at the script's line", function()
         local expected = HERE .. ": task.sleep: cannot wait inside a function that was"

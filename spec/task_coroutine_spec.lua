@@ -7,7 +7,7 @@ local task = require "ponder.task"
 
 local HERE = "spec/task_coroutine_spec.lua:%d+" -- as a pattern
 
-local closing, raises, run = help.closing, help.raises, help.run
+local closing, in_task, raises, run = help.closing, help.in_task, help.raises, help.run
 
 describe("coroutines outside of tasks", function()
     it("behave as in Lua", function()
@@ -138,86 +138,78 @@ describe("coroutines outside of tasks", function()
 end)
 
 describe("coroutines in tasks", function()
-    it("are unchanged after a wait, whatever passed through them", function()
-        run(function()
-            local co = coroutine.create(function()
-                local n = 0
-                for _ = 1, 3 do
-                    n = n + select("#", coroutine.yield(task.timeout(5, function(...)
-                        task.sleep(1)
-                        return ...
-                    end, n, nil)))
-                end
-                return n
-            end)
-            assert.same({ n = 3, true, 0, nil }, table.pack(coroutine.resume(co)))
-            assert.same({ n = 3, true, 2, nil }, table.pack(coroutine.resume(co, nil, nil)))
-            assert.same({ n = 3, true, 3, nil }, table.pack(coroutine.resume(co, 1)))
-            assert.same({ n = 2, true, 3 }, table.pack(coroutine.resume(co)))
-            assert.equal("dead", coroutine.status(co))
-            assert.equal(3, task.now())
-        end)
-    end)
-
-    it("cannot be resumed or closed by another task while they wait", function()
-        run(function()
-            local co = coroutine.create(task.sleep)
-            local wrapped = coroutine.wrap(task.sleep)
-            local a = task.spawn(coroutine.resume, co, 1)
-            task.spawn(wrapped, 1)
-            task.sleep(0)
-            assert.equal("normal", coroutine.status(co))
-            assert.same({ false, "cannot resume a coroutine that is waiting in a task" },
-                { coroutine.resume(co) })
-            raises("cannot close a coroutine that is waiting in a task", coroutine.close, co)
-            raises("cannot resume a coroutine that is waiting in a task", wrapped)
-            assert.same({ true }, { a:join() })
-            assert.equal("dead", coroutine.status(co))
-        end)
-    end)
-
-    it("raise errors through a wait", function()
-        run(function()
-            local w = coroutine.wrap(function()
-                local ok, err = pcall(function()
+    it("are unchanged after a wait, whatever passed through them", in_task(function()
+        local co = coroutine.create(function()
+            local n = 0
+            for _ = 1, 3 do
+                n = n + select("#", coroutine.yield(task.timeout(5, function(...)
                     task.sleep(1)
-                    error("inner", 0)
-                end)
+                    return ...
+                end, n, nil)))
+            end
+            return n
+        end)
+        assert.same({ n = 3, true, 0, nil }, table.pack(coroutine.resume(co)))
+        assert.same({ n = 3, true, 2, nil }, table.pack(coroutine.resume(co, nil, nil)))
+        assert.same({ n = 3, true, 3, nil }, table.pack(coroutine.resume(co, 1)))
+        assert.same({ n = 2, true, 3 }, table.pack(coroutine.resume(co)))
+        assert.equal("dead", coroutine.status(co))
+        assert.equal(3, task.now())
+    end))
+
+    it("cannot be resumed or closed by another task while they wait", in_task(function()
+        local co = coroutine.create(task.sleep)
+        local wrapped = coroutine.wrap(task.sleep)
+        local a = task.spawn(coroutine.resume, co, 1)
+        task.spawn(wrapped, 1)
+        task.sleep(0)
+        assert.equal("normal", coroutine.status(co))
+        assert.same({ false, "cannot resume a coroutine that is waiting in a task" },
+            { coroutine.resume(co) })
+        raises("cannot close a coroutine that is waiting in a task", coroutine.close, co)
+        raises("cannot resume a coroutine that is waiting in a task", wrapped)
+        assert.same({ true }, { a:join() })
+        assert.equal("dead", coroutine.status(co))
+    end))
+
+    it("raise errors through a wait", in_task(function()
+        local w = coroutine.wrap(function()
+            local ok, err = pcall(function()
                 task.sleep(1)
-                error(err .. tostring(ok), 0)
+                error("inner", 0)
             end)
-            raises("innerfalse$", w)
-            assert.equal(2, task.now())
+            task.sleep(1)
+            error(err .. tostring(ok), 0)
         end)
-    end)
+        raises("innerfalse$", w)
+        assert.equal(2, task.now())
+    end))
 
-    it("nest as deep as Lua allows", function()
-        run(function()
-            local function nest(n)
-                if n == 0 then
-                    task.sleep(1)
-                    return "bottom"
-                end
-                return coroutine.wrap(nest)(n - 1)
+    it("nest as deep as Lua allows", in_task(function()
+        local function nest(n)
+            if n == 0 then
+                task.sleep(1)
+                return "bottom"
             end
-            assert.equal("bottom", nest(150))
-            raises("C stack overflow", nest, 1000)
-            local log = {}
-            local function closed(n)
-                local _ <close> = closing(log, n)
-                if n == 150 then
-                    task.sleep(100)
-                end
-                return coroutine.wrap(closed)(n + 1)
+            return coroutine.wrap(nest)(n - 1)
+        end
+        assert.equal("bottom", nest(150))
+        raises("C stack overflow", nest, 1000)
+        local log = {}
+        local function closed(n)
+            local _ <close> = closing(log, n)
+            if n == 150 then
+                task.sleep(100)
             end
-            local h = task.spawn(closed, 1)
-            task.sleep(0)
-            h:cancel()
-            assert.equal(150, #log)
-            assert.equal(150, log[1])
-            assert.equal(1, log[150])
-        end)
-    end)
+            return coroutine.wrap(closed)(n + 1)
+        end
+        local h = task.spawn(closed, 1)
+        task.sleep(0)
+        h:cancel()
+        assert.equal(150, #log)
+        assert.equal(150, log[1])
+        assert.equal(1, log[150])
+    end))
 
     it("cannot wait if something else resumed them", function()
         -- A library that took coroutine.wrap before ponder.task was loaded.
@@ -254,32 +246,30 @@ describe("coroutines in tasks", function()
         assert.matches("^nil\tattempt to yield from outside a coroutine\nstack traceback:", text)
     end)
 
-    it("cannot be fooled by the value that marks a wait", function()
-        run(function()
-            local co = coroutine.create(function()
-                task.sleep(1)
-            end)
-            local h = task.spawn(coroutine.resume, co)
-            task.sleep(0)
-            local mark
-            for level = 0, 3 do
-                for i = 1, 5 do
-                    local ok, _, value = pcall(debug.getlocal, co, level, i)
-                    mark = ok and type(value) == "userdata" and value or mark
-                end
-            end
-            assert(mark, "the mark was not found")
-            local running = coroutine.running()
-            local forged = coroutine.wrap(function()
-                coroutine.yield(running, mark)
-            end)
-            local other = task.spawn(forged)
-            task.sleep(0)
-            assert.equal("parked", other.state)
-            assert.is_true(other:cancel())
-            h:join()
+    it("cannot be fooled by the value that marks a wait", in_task(function()
+        local co = coroutine.create(function()
+            task.sleep(1)
         end)
-    end)
+        local h = task.spawn(coroutine.resume, co)
+        task.sleep(0)
+        local mark
+        for level = 0, 3 do
+            for i = 1, 5 do
+                local ok, _, value = pcall(debug.getlocal, co, level, i)
+                mark = ok and type(value) == "userdata" and value or mark
+            end
+        end
+        assert(mark, "the mark was not found")
+        local running = coroutine.running()
+        local forged = coroutine.wrap(function()
+            coroutine.yield(running, mark)
+        end)
+        local other = task.spawn(forged)
+        task.sleep(0)
+        assert.equal("parked", other.state)
+        assert.is_true(other:cancel())
+        h:join()
+    end))
 end)
 
 describe("ponder.core.task", function()

@@ -5,8 +5,9 @@ local loop = require "ponder.core.loop"
 local help = require "task_help"
 local run = require "ponder.run"
 local task = require "ponder.task"
+local within = require "within"
 
-local closing = help.closing
+local closing, in_task = help.closing, within(task.run)
 
 -- Computes for so long that the spec fails.
 local function compute()
@@ -81,11 +82,9 @@ describe("what computes past", function()
         end)
     end
 
-    it("the timeout of a budget is cancelled", function()
-        task.run(function()
-            assert.equal("TIMEOUT", (select(3, task.with_budget({ timeout_ms = 20 }, compute))))
-        end)
-    end)
+    it("the timeout of a budget is cancelled", in_task(function()
+        assert.equal("TIMEOUT", (select(3, task.with_budget({ timeout_ms = 20 }, compute))))
+    end))
 
     it("its timeout is not interrupted in ponder's own code", function()
         local own = load("local now, done = ... local ended = now() + 0.3 "
@@ -100,119 +99,105 @@ describe("what computes past", function()
         end)
     end)
 
-    it("its timeout closes its variables", function()
-        task.run(function()
-            local closed = {}
-            task.timeout(0.02, function()
-                local _ <close> = closing(closed, 1)
+    it("its timeout closes its variables", in_task(function()
+        local closed = {}
+        task.timeout(0.02, function()
+            local _ <close> = closing(closed, 1)
+            compute()
+        end)
+        task.timeout(0.02, function()
+            table.sort({ 1, 2 }, function()
+                local _ <close> = closing(closed, 2)
                 compute()
             end)
-            task.timeout(0.02, function()
-                table.sort({ 1, 2 }, function()
-                    local _ <close> = closing(closed, 2)
-                    compute()
-                end)
+        end)
+        task.timeout(0.02, function()
+            local co = coroutine.wrap(function()
+                local _ <close> = closing(closed, 3)
+                compute()
             end)
-            task.timeout(0.02, function()
-                local co = coroutine.wrap(function()
-                    local _ <close> = closing(closed, 3)
+            co()
+        end)
+        assert.same({ 1, 2, 3 }, closed)
+    end))
+
+    it("its timeout while it closes its variables may do so", in_task(function()
+        local closed = {}
+        for way = 1, 2 do
+            assert.same({ nil, table.unpack(LATE) }, { task.timeout(0.02, function()
+                local _ <close> = setmetatable({}, { __close = function()
+                    compute_for(0.3)
+                    closed[way] = true
+                end })
+                if way == 1 then
                     compute()
-                end)
-                co()
-            end)
-            assert.same({ 1, 2, 3 }, closed)
-        end)
-    end)
-
-    it("its timeout while it closes its variables may do so", function()
-        task.run(function()
-            local closed = {}
-            for way = 1, 2 do
-                assert.same({ nil, table.unpack(LATE) }, { task.timeout(0.02, function()
-                    local _ <close> = setmetatable({}, { __close = function()
-                        compute_for(0.3)
-                        closed[way] = true
-                    end })
-                    if way == 1 then
-                        compute()
-                    end
-                    task.sleep(60)
-                end) })
-            end
-            assert.same({ true, true }, closed)
-        end)
-    end)
-
-    it("the nearest of several timeouts is cancelled by that one", function()
-        task.run(function()
-            local inner = run.new { budget = { timeout_ms = 20 } }
-            local function nested(f) return run.new { budget = { timeout_ms = 60000 } }:call(f) end
-            assert.equal("outer goes on", nested(function()
-                assert.same({ nil, table.unpack(LATE) }, { inner:call(compute) })
-                return "outer goes on"
-            end))
-            local outer = run.new { budget = { timeout_ms = 20 } }
-            inner = run.new { budget = { timeout_ms = 60000 } }
-            assert.same({ nil, table.unpack(LATE) }, { outer:call(inner.call, inner, compute) })
-            assert.equal("cancelled", inner.status)
-        end)
-    end)
-
-    it("the timeout of its run is cancelled as a task of its own, too", function()
-        task.run(function()
-            local r = run.new { budget = { timeout_ms = 20 } }
-            assert.same({ nil, table.unpack(LATE) }, { r:call(function()
-                task.timeout(60, function() task.spawn(compute) end)
+                end
                 task.sleep(60)
             end) })
-        end)
-    end)
+        end
+        assert.same({ true, true }, closed)
+    end))
 
-    it("its timeout lets other tasks go on", function()
-        task.run(function()
-            local results = task.map({ 1, 2, 3 }, function(i)
-                if i == 2 then
-                    return (select(3, run.new { budget = { timeout_ms = 20 } }:call(compute)))
-                end
-                task.sleep(0.001)
-                local sum = 0
-                for j = 1, 1e5 do sum = sum + j end
-                return sum
-            end)
-            assert.same({ 5000050000, "TIMEOUT", 5000050000 }, { table.unpack(results) })
+    it("the nearest of several timeouts is cancelled by that one", in_task(function()
+        local inner = run.new { budget = { timeout_ms = 20 } }
+        local function nested(f) return run.new { budget = { timeout_ms = 60000 } }:call(f) end
+        assert.equal("outer goes on", nested(function()
+            assert.same({ nil, table.unpack(LATE) }, { inner:call(compute) })
+            return "outer goes on"
+        end))
+        local outer = run.new { budget = { timeout_ms = 20 } }
+        inner = run.new { budget = { timeout_ms = 60000 } }
+        assert.same({ nil, table.unpack(LATE) }, { outer:call(inner.call, inner, compute) })
+        assert.equal("cancelled", inner.status)
+    end))
+
+    it("the timeout of its run is cancelled as a task of its own, too", in_task(function()
+        local r = run.new { budget = { timeout_ms = 20 } }
+        assert.same({ nil, table.unpack(LATE) }, { r:call(function()
+            task.timeout(60, function() task.spawn(compute) end)
+            task.sleep(60)
+        end) })
+    end))
+
+    it("its timeout lets other tasks go on", in_task(function()
+        local results = task.map({ 1, 2, 3 }, function(i)
+            if i == 2 then
+                return (select(3, run.new { budget = { timeout_ms = 20 } }:call(compute)))
+            end
+            task.sleep(0.001)
+            local sum = 0
+            for j = 1, 1e5 do sum = sum + j end
+            return sum
         end)
-    end)
+        assert.same({ 5000050000, "TIMEOUT", 5000050000 }, { table.unpack(results) })
+    end))
 end)
 
 describe("the time of a task that has ended", function()
-    it("is not up for others, which may compute", function()
-        task.run(function()
-            local r = run.new { budget = { timeout_ms = 20 } }
-            assert.equal("in time", r:call(function() return "in time" end))
+    it("is not up for others, which may compute", in_task(function()
+        local r = run.new { budget = { timeout_ms = 20 } }
+        assert.equal("in time", r:call(function() return "in time" end))
+        compute_for(0.2)
+        assert.is_nil(debug.gethook())
+        assert.equal(1, (task.timeout(60, function()
             compute_for(0.2)
-            assert.is_nil(debug.gethook())
-            assert.equal(1, (task.timeout(60, function()
-                compute_for(0.2)
-                return 1
-            end)))
-            assert.same({ "waited" }, { task.timeout(0.02, function()
-                return "waited"
-            end) })
-            local co = coroutine.wrap(function() compute_for(0.2) coroutine.yield(2) end)
-            assert.equal(2, co())
-        end)
-    end)
+            return 1
+        end)))
+        assert.same({ "waited" }, { task.timeout(0.02, function()
+            return "waited"
+        end) })
+        local co = coroutine.wrap(function() compute_for(0.2) coroutine.yield(2) end)
+        assert.equal(2, co())
+    end))
 
-    it("leaves debug hooks of the script alone", function()
-        task.run(function()
-            run.new { budget = { timeout_ms = 20 } }:call(function() end)
-            local count = 0
-            debug.sethook(function() count = count + 1 end, "", 1000)
-            compute_for(0.2)
-            debug.sethook()
-            assert.is_true(count > 10)
-        end)
-    end)
+    it("leaves debug hooks of the script alone", in_task(function()
+        run.new { budget = { timeout_ms = 20 } }:call(function() end)
+        local count = 0
+        debug.sethook(function() count = count + 1 end, "", 1000)
+        compute_for(0.2)
+        debug.sethook()
+        assert.is_true(count > 10)
+    end))
 end)
 
 describe("a coroutine of ponder.core.task whose time is up", function()

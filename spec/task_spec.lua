@@ -6,7 +6,8 @@ local task = require "ponder.task"
 
 local HERE = "spec/task_spec.lua:%d+" -- as a pattern
 
-local closing, raises, run, error_of = help.closing, help.raises, help.run, help.error_of
+local closing, error_of, in_task = help.closing, help.error_of, help.in_task
+local raises, run = help.raises, help.run
 
 -- Runs `main`; returns the errors that were reported as not joined, and what the run raised.
 local function reports_of(main)
@@ -208,20 +209,18 @@ describe("a deadlock", function()
             .. "    task 3 in task.park at %?\nstack traceback:", err)
     end)
 
-    it("can be caught like any error, and does not list thousands of tasks", function()
-        run(function()
-            local handles = {}
-            for i = 1, 1000 do
-                handles[i] = task.spawn(task.park)
-            end
-            local ok, err = pcall(task.park)
-            assert.is_false(ok)
-            assert.matches("\n    and 981 more$", err)
-            for _, h in ipairs(handles) do
-                h:cancel()
-            end
-        end)
-    end)
+    it("can be caught like any error, and does not list thousands of tasks", in_task(function()
+        local handles = {}
+        for i = 1, 1000 do
+            handles[i] = task.spawn(task.park)
+        end
+        local ok, err = pcall(task.park)
+        assert.is_false(ok)
+        assert.matches("\n    and 981 more$", err)
+        for _, h in ipairs(handles) do
+            h:cancel()
+        end
+    end))
 
     it("is raised from the run if main has returned", function()
         local log = {}
@@ -236,90 +235,80 @@ describe("a deadlock", function()
 end)
 
 describe("join", function()
-    it("returns the results, as often as it is called", function()
-        run(function()
-            local h = task.spawn(function(x)
-                task.sleep(1)
-                return x, nil, 3, nil
-            end, "x")
-            for _ = 1, 2 do
-                assert.same({ n = 4, "x", nil, 3 }, table.pack(h:join()))
-            end
-            assert.equal(0, select("#", task.spawn(function() end):join()))
-            assert.equal("done", h.state)
-        end)
-    end)
-
-    it("tells where an object was raised first, even if a call raised it again", function()
-        run(function()
-            local function thrower() error { code = 3 } end
-            local _, message = task.spawn(task.timeout, 60, function() thrower() end):join()
-            assert.matches("^a table value was raised: { code = 3 }\nstack traceback:.*" .. HERE
-                .. ": in upvalue 'thrower'", message)
-            assert.equal(1, select(2, message:gsub("stack traceback:", "")))
-        end)
-    end)
-
-    it("returns an error with the task's own traceback, and keeps the raw error", function()
-        run(function()
-            local odd = setmetatable({}, {
-                __tostring = function()
-                    return "odd"
-                end,
-            })
-            local h = task.spawn(function()
-                local function thrower()
-                    task.sleep(1)
-                    error(odd)
-                end
-                thrower()
-            end)
-            local value, message, code = h:join()
-            assert.is_nil(value)
-            assert.matches("^odd\nstack traceback:.*" .. HERE .. ": in local 'thrower'", message)
-            assert.equal("ERROR", code)
-            assert.equal(odd, h.error)
-            assert.equal("failed", h.state)
-        end)
-    end)
-
-    it("has a message for any error value", function()
-        run(function()
-            local broken = setmetatable({}, { __tostring = error })
-            local cases = {
-                [{}] = "a table value", [broken] = "a table value", [print] = "a function value",
-                [true] = "a boolean value",
-            }
-            for value, text in pairs(cases) do
-                local _, message = task.spawn(error, value):join()
-                assert.matches("^" .. text .. " was raised\n", message)
-            end
-            local _, message = task.spawn(error):join()
-            assert.matches("^nil was raised\n", message)
-            _, message = task.spawn(error, 12, 0):join()
-            assert.matches("^12\n", message)
-        end)
-    end)
-
-    it("wakes all waiting tasks, in order", function()
-        run(function()
-            local log = {}
-            local h = task.spawn(task.sleep, 3)
-            local joiners = {}
-            for i = 1, 4 do
-                joiners[i] = task.spawn(function()
-                    h:join()
-                    log[#log + 1] = i
-                end)
-            end
+    it("returns the results, as often as it is called", in_task(function()
+        local h = task.spawn(function(x)
             task.sleep(1)
-            joiners[2]:cancel()
-            joiners[4]:cancel()
-            h:join()
-            task.sleep(0)
-            assert.same({ 1, 3 }, log)
+            return x, nil, 3, nil
+        end, "x")
+        for _ = 1, 2 do
+            assert.same({ n = 4, "x", nil, 3 }, table.pack(h:join()))
+        end
+        assert.equal(0, select("#", task.spawn(function() end):join()))
+        assert.equal("done", h.state)
+    end))
+
+    it("tells where an object was raised first, even if a call raised it again", in_task(function()
+        local function thrower() error { code = 3 } end
+        local _, message = task.spawn(task.timeout, 60, function() thrower() end):join()
+        assert.matches("^a table value was raised: { code = 3 }\nstack traceback:.*" .. HERE
+            .. ": in upvalue 'thrower'", message)
+        assert.equal(1, select(2, message:gsub("stack traceback:", "")))
+    end))
+
+    it("returns an error with the task's own traceback, and keeps the raw error", in_task(function()
+        local odd = setmetatable({}, {
+            __tostring = function()
+                return "odd"
+            end,
+        })
+        local h = task.spawn(function()
+            local function thrower()
+                task.sleep(1)
+                error(odd)
+            end
+            thrower()
         end)
-    end)
+        local value, message, code = h:join()
+        assert.is_nil(value)
+        assert.matches("^odd\nstack traceback:.*" .. HERE .. ": in local 'thrower'", message)
+        assert.equal("ERROR", code)
+        assert.equal(odd, h.error)
+        assert.equal("failed", h.state)
+    end))
+
+    it("has a message for any error value", in_task(function()
+        local broken = setmetatable({}, { __tostring = error })
+        local cases = {
+            [{}] = "a table value", [broken] = "a table value", [print] = "a function value",
+            [true] = "a boolean value",
+        }
+        for value, text in pairs(cases) do
+            local _, message = task.spawn(error, value):join()
+            assert.matches("^" .. text .. " was raised\n", message)
+        end
+        local _, message = task.spawn(error):join()
+        assert.matches("^nil was raised\n", message)
+        _, message = task.spawn(error, 12, 0):join()
+        assert.matches("^12\n", message)
+    end))
+
+    it("wakes all waiting tasks, in order", in_task(function()
+        local log = {}
+        local h = task.spawn(task.sleep, 3)
+        local joiners = {}
+        for i = 1, 4 do
+            joiners[i] = task.spawn(function()
+                h:join()
+                log[#log + 1] = i
+            end)
+        end
+        task.sleep(1)
+        joiners[2]:cancel()
+        joiners[4]:cancel()
+        h:join()
+        task.sleep(0)
+        assert.same({ 1, 3 }, log)
+    end))
 
     it("of oneself raises; of an ended task works outside of a run", function()
         local h, alive
@@ -337,23 +326,21 @@ describe("join", function()
         raises("handle:join: call it with a task %(got a table%)", h.join, {})
     end)
 
-    it("leaves nothing in its target when it is cancelled", function()
-        run(function()
-            local h = task.spawn(task.sleep, 100000)
-            task.sleep(0)
-            local function grow()
-                for _ = 1, 200 do
-                    task.timeout(1, h.join, h)
-                end
-                collectgarbage()
-                return collectgarbage("count")
+    it("leaves nothing in its target when it is cancelled", in_task(function()
+        local h = task.spawn(task.sleep, 100000)
+        task.sleep(0)
+        local function grow()
+            for _ = 1, 200 do
+                task.timeout(1, h.join, h)
             end
-            grow()
-            local before = grow()
-            assert.is_true(grow() < before + 20)
-            h:cancel()
-        end)
-    end)
+            collectgarbage()
+            return collectgarbage("count")
+        end
+        grow()
+        local before = grow()
+        assert.is_true(grow() < before + 20)
+        h:cancel()
+    end))
 end)
 
 describe("an unhandled error of a task", function()

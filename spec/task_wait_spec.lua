@@ -4,8 +4,9 @@ local help = require "task_help"
 local loop = require "ponder.core.loop"
 local shell = require "shell"
 local task = require "ponder.task"
+local within = require "within"
 
-local raises, run = help.raises, help.run
+local in_task, raises = help.in_task, help.raises
 
 local HERE = "spec/task_wait_spec.lua:%d+" -- as a pattern
 
@@ -75,78 +76,70 @@ describe("where C calls a function back, what waits or costs", function()
 end)
 
 describe("task.semaphore", function()
-    it("admits n at a time, in order", function()
-        run(function()
-            local semaphore = task.semaphore(2)
-            local log = {}
-            for i = 1, 6 do
-                task.spawn(function()
-                    local _ <close> = semaphore:acquire()
-                    log[#log + 1] = ("%d@%g"):format(i, task.now())
-                    task.sleep(1)
-                end)
-            end
-            task.sleep(10)
-            assert.equal("1@0 2@0 3@1 4@1 5@2 6@2", table.concat(log, " "))
-        end)
-    end)
-
-    it("skips cancelled tasks, even one that has been given the permit", function()
-        run(function()
-            local semaphore = task.semaphore(1)
-            semaphore:acquire()
-            local handles, log = {}, {}
-            for i = 1, 4 do
-                handles[i] = task.spawn(function()
-                    semaphore:acquire()
-                    log[#log + 1] = i
-                    semaphore:release()
-                end)
-            end
-            task.sleep(0)
-            handles[2]:cancel()
-            semaphore:release() -- 1 has the permit, but has not run
-            handles[1]:cancel()
-            task.sleep(0)
-            task.sleep(0)
-            assert.same({ 3, 4 }, log)
-            semaphore:acquire()
-        end)
-    end)
-
-    it("releases at the end of a block, however that ends", function()
-        run(function()
-            local semaphore = task.semaphore(1)
-            pcall(function()
+    it("admits n at a time, in order", in_task(function()
+        local semaphore = task.semaphore(2)
+        local log = {}
+        for i = 1, 6 do
+            task.spawn(function()
                 local _ <close> = semaphore:acquire()
-                error("boo")
+                log[#log + 1] = ("%d@%g"):format(i, task.now())
+                task.sleep(1)
             end)
-            local h = task.spawn(function()
-                local _ <close> = semaphore:acquire()
-                task.sleep(100)
-            end)
-            task.sleep(0)
-            h:cancel()
-            semaphore:acquire()
-        end)
-    end)
+        end
+        task.sleep(10)
+        assert.equal("1@0 2@0 3@1 4@1 5@2 6@2", table.concat(log, " "))
+    end))
 
-    it("forgets tasks whose wait was cancelled", function()
-        run(function()
-            local semaphore = task.semaphore(1)
-            semaphore:acquire()
-            local function grow()
-                for _ = 1, 300 do
-                    task.timeout(1, semaphore.acquire, semaphore)
-                end
-                collectgarbage()
-                return collectgarbage("count")
-            end
-            grow()
-            local before = grow()
-            assert.is_true(grow() < before + 20)
+    it("skips cancelled tasks, even one that has been given the permit", in_task(function()
+        local semaphore = task.semaphore(1)
+        semaphore:acquire()
+        local handles, log = {}, {}
+        for i = 1, 4 do
+            handles[i] = task.spawn(function()
+                semaphore:acquire()
+                log[#log + 1] = i
+                semaphore:release()
+            end)
+        end
+        task.sleep(0)
+        handles[2]:cancel()
+        semaphore:release() -- 1 has the permit, but has not run
+        handles[1]:cancel()
+        task.sleep(0)
+        task.sleep(0)
+        assert.same({ 3, 4 }, log)
+        semaphore:acquire()
+    end))
+
+    it("releases at the end of a block, however that ends", in_task(function()
+        local semaphore = task.semaphore(1)
+        pcall(function()
+            local _ <close> = semaphore:acquire()
+            error("boo")
         end)
-    end)
+        local h = task.spawn(function()
+            local _ <close> = semaphore:acquire()
+            task.sleep(100)
+        end)
+        task.sleep(0)
+        h:cancel()
+        semaphore:acquire()
+    end))
+
+    it("forgets tasks whose wait was cancelled", in_task(function()
+        local semaphore = task.semaphore(1)
+        semaphore:acquire()
+        local function grow()
+            for _ = 1, 300 do
+                task.timeout(1, semaphore.acquire, semaphore)
+            end
+            collectgarbage()
+            return collectgarbage("count")
+        end
+        grow()
+        local before = grow()
+        assert.is_true(grow() < before + 20)
+    end))
 
     it("can be acquired outside a run while it is free, and checks its use", function()
         local semaphore = task.semaphore(1)
@@ -167,68 +160,62 @@ describe("task.semaphore", function()
 end)
 
 describe("task.park and task.wake", function()
-    it("pass values", function()
-        run(function()
+    it("pass values", in_task(function()
+        local h = task.spawn(function()
+            return task.park()
+        end)
+        assert.is_false(task.wake(h, "too early"))
+        task.sleep(0)
+        assert.is_true(task.wake(h, 1, nil, 3, nil))
+        assert.is_false(task.wake(h, "woken already"))
+        assert.same({ n = 4, 1, nil, 3, nil }, table.pack(h:join()))
+        assert.is_false(task.wake(h, "ended"))
+        local sleeper = task.spawn(task.sleep, 1)
+        task.sleep(0)
+        assert.is_false(task.wake(sleeper, "not in park"))
+    end))
+
+    it("call on_cancel once, when cancelled before park has returned", in_task(function()
+        local log = {}
+        local function parked()
             local h = task.spawn(function()
-                return task.park()
-            end)
-            assert.is_false(task.wake(h, "too early"))
-            task.sleep(0)
-            assert.is_true(task.wake(h, 1, nil, 3, nil))
-            assert.is_false(task.wake(h, "woken already"))
-            assert.same({ n = 4, 1, nil, 3, nil }, table.pack(h:join()))
-            assert.is_false(task.wake(h, "ended"))
-            local sleeper = task.spawn(task.sleep, 1)
-            task.sleep(0)
-            assert.is_false(task.wake(sleeper, "not in park"))
-        end)
-    end)
-
-    it("call on_cancel once, when cancelled before park has returned", function()
-        run(function()
-            local log = {}
-            local function parked()
-                local h = task.spawn(function()
-                    task.park(function(woken)
-                        log[#log + 1] = woken
-                    end)
-                    task.sleep(1)
+                task.park(function(woken)
+                    log[#log + 1] = woken
                 end)
-                task.sleep(0)
-                return h
-            end
-            local h = parked()
-            h:cancel()
-            h:cancel()
-            assert.same({ false }, log)
-            h = parked()
-            task.wake(h)
-            h:cancel()
-            assert.same({ false, true }, log)
-            h = parked()
-            task.wake(h)
-            task.sleep(0)
-            h:cancel() -- park has returned
-            assert.same({ false, true }, log)
-            h = task.spawn(task.park, function()
-                error("on_cancel", 0)
+                task.sleep(1)
             end)
             task.sleep(0)
-            h:cancel()
-            assert.same({ nil, "on_cancel", "ERROR" }, { h:join() })
+            return h
+        end
+        local h = parked()
+        h:cancel()
+        h:cancel()
+        assert.same({ false }, log)
+        h = parked()
+        task.wake(h)
+        h:cancel()
+        assert.same({ false, true }, log)
+        h = parked()
+        task.wake(h)
+        task.sleep(0)
+        h:cancel() -- park has returned
+        assert.same({ false, true }, log)
+        h = task.spawn(task.park, function()
+            error("on_cancel", 0)
         end)
-    end)
+        task.sleep(0)
+        h:cancel()
+        assert.same({ nil, "on_cancel", "ERROR" }, { h:join() })
+    end))
 
-    it("check their arguments", function()
-        run(function()
-            raises("^" .. HERE .. ": task.wake: handle must be a task %(got a table%)$", function()
-                task.wake({})
-            end)
-            raises("^" .. HERE .. ": task.park: on_cancel must be a function %(got 1%)$", function()
-                task.park(1)
-            end)
+    it("check their arguments", in_task(function()
+        raises("^" .. HERE .. ": task.wake: handle must be a task %(got a table%)$", function()
+            task.wake({})
         end)
-    end)
+        raises("^" .. HERE .. ": task.park: on_cancel must be a function %(got 1%)$", function()
+            task.park(1)
+        end)
+    end))
 end)
 
 describe("a source", function()
@@ -277,67 +264,60 @@ describe("a source", function()
         assert.is_false(task.remove_source(list[1]))
         assert(ok, err)
     end
+    local with_sources = within(run_with_sources)
 
-    it("delivers what has arrived, once, when its port is posted", function()
-        run_with_sources(1, function(source)
-            task.spawn(function()
-                task.sleep(0.002)
-                source.reply(1)
-                source.reply(1)
-            end)
-            assert.equal("reply to 1", source.ask(1))
-            assert.equal(1, source.takes)
-        end)
-    end)
-
-    it("is served while tasks keep being ready", function()
-        run_with_sources(1, function(source)
-            local got
-            task.spawn(function()
-                got = source.ask(1)
-            end)
-            task.sleep(0)
+    it("delivers what has arrived, once, when its port is posted", with_sources(1, function(source)
+        task.spawn(function()
+            task.sleep(0.002)
             source.reply(1)
-            for _ = 1, 3 do
-                task.sleep(0)
-            end
-            assert.equal("reply to 1", got)
-        end)
-    end)
-
-    it("does not delay others", function()
-        run_with_sources(300, function(...)
-            local sources, order = { ... }, {}
-            for i, source in ipairs(sources) do
-                task.spawn(function()
-                    source.ask(i)
-                    order[#order + 1] = i
-                end)
-            end
-            task.sleep(0)
-            for i = #sources, 1, -1 do
-                sources[i].reply(i)
-            end
-            local before = #order
-            task.sleep(0) -- a batch of 256 is handed over, then those tasks have their turn
-            task.sleep(0)
-            assert.same({ 0, 256 }, { before, #order })
-            task.sleep(0)
-            assert.equal(300, #order)
-            for i, place in ipairs(order) do
-                assert.equal(301 - i, place)
-            end
-        end)
-    end)
-
-    it("that nobody waits for does not keep a run alive", function()
-        run_with_sources(1, function(source)
             source.reply(1)
-            local ok, err = pcall(task.park)
-            assert.is_false(ok)
-            assert.matches("deadlock", err)
         end)
-    end)
+        assert.equal("reply to 1", source.ask(1))
+        assert.equal(1, source.takes)
+    end))
+
+    it("is served while tasks keep being ready", with_sources(1, function(source)
+        local got
+        task.spawn(function()
+            got = source.ask(1)
+        end)
+        task.sleep(0)
+        source.reply(1)
+        for _ = 1, 3 do
+            task.sleep(0)
+        end
+        assert.equal("reply to 1", got)
+    end))
+
+    it("does not delay others", with_sources(300, function(...)
+        local sources, order = { ... }, {}
+        for i, source in ipairs(sources) do
+            task.spawn(function()
+                source.ask(i)
+                order[#order + 1] = i
+            end)
+        end
+        task.sleep(0)
+        for i = #sources, 1, -1 do
+            sources[i].reply(i)
+        end
+        local before = #order
+        task.sleep(0) -- a batch of 256 is handed over, then those tasks have their turn
+        task.sleep(0)
+        assert.same({ 0, 256 }, { before, #order })
+        task.sleep(0)
+        assert.equal(300, #order)
+        for i, place in ipairs(order) do
+            assert.equal(301 - i, place)
+        end
+    end))
+
+    it("that nobody waits for does not keep a run alive", with_sources(1, function(source)
+        source.reply(1)
+        local ok, err = pcall(task.park)
+        assert.is_false(ok)
+        assert.matches("deadlock", err)
+    end))
 
     it("checks its fields", function()
         raises("^" .. HERE .. ": task.add_source: source must be a table %(got nil%)$", function()

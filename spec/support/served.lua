@@ -8,6 +8,7 @@ local json = require "ponder.json"
 local serve = require "ponder.serve"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
+local within = require "within"
 
 local served = {}
 
@@ -65,6 +66,9 @@ function served.run(opts, f)
         server:wait()
     end)
 end
+
+--- A spec within `served.run`.
+served.on_server = within(served.run)
 
 ---The body of a chat completion.
 ---@param model string

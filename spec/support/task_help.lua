@@ -2,6 +2,7 @@
 
 local shell = require "shell"
 local task = require "ponder.task"
+local within = require "within"
 
 local help = {}
 
@@ -20,6 +21,9 @@ function help.run(main, ...)
         end,
     }, main, ...)
 end
+
+--- A spec as the main task of `help.run`: it("...", help.in_task(function() ... end)).
+help.in_task = within(help.run)
 
 ---The error that a run of `main` raises.
 ---@param main function
