@@ -84,11 +84,6 @@ describe("a strategy's command", function()
         assert.equal(outcome.spent.usage.total_tokens / 1000, outcome.spent.cost)
     end)
 
-    it("costs nothing if models are free", function()
-        local r = ponder { "cot", "--model", STEPS, "--max-cost", "0", "--json", "Why?" }
-        assert.same({ 0, 0.0 }, { r.status, json.decode(r.out).spent.cost }, r.err)
-    end)
-
     it("cancels calls in flight if asked to", function()
         local r = ponder({ "tot", "--model", STEPS, "--max-calls", "1", "--in-flight", "cancel",
             "Why?" }, { LATER = "30" })
@@ -139,13 +134,6 @@ describe("ponder run", function()
         assert.same({ 1, "true\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
     end)
 
-    it("ends when time is up", function()
-        local r = ponder { "--timeout", "0.1s", "-e",
-            [[print "begun"; require("ponder.task").sleep(30)]] }
-        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [TIMEOUT]\n" },
-            { r.status, r.out, r.err })
-    end)
-
     it("counts the time of tasks that outlive the script", function()
         local code = [[local task = require "ponder.task"
             task.spawn(function() task.sleep(%s); print "late"; error "unheard" end)
@@ -173,14 +161,6 @@ describe("ponder run", function()
         assert.same({ 0, "b" }, { r.status, json.decode(r.out).a })
         r = ponder { "--timeout", "30s", "-e", "os.exit(5)" }
         assert.equal(5, r.status)
-    end)
-
-    it("refuses a call whose price is unknown when dollars are limited", function()
-        local r = ponder { "--max-cost", "1", "-e", [[
-            local m = require("ponder.model").open "openai:nobody-knows"
-            print "opened"
-            assert(m:complete "x")]] }
-        assert.same({ 1, "opened\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
     end)
 
     it("refuses invalid limits", function()

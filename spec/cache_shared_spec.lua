@@ -184,9 +184,8 @@ it("a script that opens it has the tape of one that does not, since a replay ope
             local m = require "ponder.model".open "script:m.lua"
             print(m:complete "Hello")]])
         local log = ("%s/%d.db"):format(dir.path, #opening)
-        assert.equal("yes\n", shell.ponder({ "run", "--log", log, "p.lua" },
-            { cwd = dir.path }).out)
-        assert.equal("yes\n", shell.ponder({ "replay", log }, { cwd = dir.path }).out)
+        assert.equal("yes\n", dir:ponder { "run", "--log", log, "p.lua" }.out)
+        assert.equal("yes\n", dir:ponder { "replay", log }.out)
         local db <close>, list = assert(store.open(log, { mode = "read" })), {}
         for round, kind in db:rows "SELECT round, kind FROM tape ORDER BY seq" do
             list[#list + 1] = ("%d %s"):format(round, kind)

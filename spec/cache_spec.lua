@@ -295,7 +295,7 @@ describe("the file", function()
         end
         assert.equal("these are notes, and no database", dir:read("notes.txt"))
         assert(os.execute("mkfifo " .. dir.path .. "/pipe"))
-        local result = shell.ponder({ "run", "--cache", "pipe", "-e", "" }, { cwd = dir.path })
+        local result = dir:ponder { "run", "--cache", "pipe", "-e", "" }
         assert.same({ 2, "ponder run: --cache: pipe: is not a regular file\n" },
             { result.status, result.err })
     end)
@@ -455,7 +455,7 @@ describe("the samples of an evaluation", function()
 
     -- The answers by policy, item and epoch, and the number of requests so far.
     local function play(arguments, env)
-        local result = shell.ponder(arguments, { cwd = dir.path, env = env })
+        local result = dir:ponder(arguments, { env = env })
         assert.equal(0, result.status, result.err)
         local answers = {}
         for _, record in ipairs(json.decode(result.out).records) do
@@ -495,8 +495,7 @@ describe("the samples of an evaluation", function()
     it("in the first epoch are those of a cache that knew no epochs", function()
         dir:write("ask.lua", 'print(require "ponder.model".open("script:model.lua")'
             .. ':complete "the same")')
-        assert.equal(0, shell.ponder({ "run", "--no-log", "--cache", "c.db", "ask.lua" },
-            { cwd = dir.path }).status)
+        assert.equal(0, dir:ponder { "run", "--no-log", "--cache", "c.db", "ask.lua" }.status)
         local answers, asked = play { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs",
             "2", "--policy", "once", "e.lua" }
         assert.equal(5, asked)
@@ -520,7 +519,7 @@ describe("the samples of an evaluation", function()
             return { text = "1", usage = { input_tokens = 10, output_tokens = 1 } }
         end]])
         local function figures(...)
-            local result = shell.ponder({ ... }, { cwd = dir.path })
+            local result = dir:ponder { ... }
             assert.equal(0, result.status, result.err)
             local object, list, paid = json.decode(result.out), {}, 0
             for i, policy in ipairs(object.policies) do

@@ -33,7 +33,7 @@ describe("binary Lua code", function()
     it("is refused as a script, with a one-line message", function()
         local dir <close> = shell.directory { ["b.lua"] = string.dump(function() end) }
         local refusal = ": binary Lua code is refused; expected source text\n"
-        local r = shell.ponder({ "b.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "b.lua" }
         assert.equal("ponder: b.lua" .. refusal, r.err)
         assert.equal(1, r.status)
         r = shell.ponder({ "-" }, { input = dir:read("b.lua") })

@@ -19,7 +19,7 @@ local function run(code, flags, before)
     arguments[#arguments + 1] = "p.lua"
     local r = before and shell.run(("cd %s; exec >$OUT 2>$ERR; %s %s %s"):format(dir.path, before,
         shell.quote(shell.executable), table.concat(arguments, " ")))
-        or shell.ponder(arguments, { cwd = dir.path, env = { CANARY = "outside" } })
+        or dir:ponder(arguments, { env = { CANARY = "outside" } })
     assert.same({ 0, "" }, { r.status, r.err }, r.out)
     return r.out
 end

@@ -559,13 +559,6 @@ describe("ponder.json", function()
         assert.equal("null", json.encode(cjson.null))
         assert.equal("null", cjson.encode(json.null))
     end)
-
-    it("encodes the same bytes however a table was filled", function()
-        local a, b = {}, {}
-        for i = 1, 100 do a["k" .. i] = i end
-        for i = 100, 1, -1 do b["k" .. i] = i end
-        assert.equal(json.encode(a), json.encode(b))
-    end)
 end)
 
 describe("json.get", function()

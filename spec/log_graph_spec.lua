@@ -22,7 +22,7 @@ g:finish { reason = "done", answer = "both" }
 local function run_script()
     local dir = shell.directory { ["policy.lua"] = SCRIPT,
         ["model.lua"] = "return function() return 'fine' end" }
-    local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = dir.path })
+    local r = dir:ponder { "run", "--log", "run.db", "policy.lua" }
     assert.equal("", r.err)
     return dir
 end

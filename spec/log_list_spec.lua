@@ -8,8 +8,8 @@ describe("ponder log", function()
     local dir
 
     local function list(...)
-        local result = shell.ponder({ "log", "--json", ... }, { cwd = dir.path,
-            env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
+        local result = dir:ponder({ "log", "--json", ... },
+            { env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
         assert.same({ 0, "" }, { result.status, result.err })
         local names = {}
         for line in result.out:gmatch "[^\n]+" do

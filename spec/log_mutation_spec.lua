@@ -54,8 +54,8 @@ describe("a log that was changed", function()
     local found -- errors of ours
 
     local function ponder(arguments)
-        return shell.ponder(arguments, { cwd = dir.path,
-            env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
+        return dir:ponder(arguments,
+            { env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
     end
 
     setup(function()

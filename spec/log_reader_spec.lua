@@ -239,15 +239,6 @@ describe("a file that is not a log", function()
         assert.equal("NEWER", refused(path))
     end)
 
-    it("is refused if it has other tables", function()
-        local path = dir.path .. "/tables.db"
-        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
-            version = schema.VERSION })
-        db:script "CREATE TABLE calls (id INTEGER PRIMARY KEY)"
-        db:close()
-        assert.equal("DAMAGED", refused(path))
-    end)
-
     it("is refused if it holds no run", function()
         local path = dir.path .. "/none-yet.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
@@ -255,22 +246,6 @@ describe("a file that is not a log", function()
         db:script(schema.SQL)
         db:close()
         assert.equal("NOT_A_LOG", refused(path))
-    end)
-
-    it("is refused if it was truncated", function()
-        local path = dir.path .. "/cut.db"
-        sample_log.write(path)
-        local whole = dir:read("cut.db")
-        os.remove(path .. "-wal")
-        os.remove(path .. "-shm")
-        for _, part in ipairs { 0.02, 0.2, 0.5, 0.9 } do
-            dir:write("cut.db", whole:sub(1, #whole * part // 1))
-            local log = reader.open(path)
-            if log then -- what is left of it may be read, or fail; nothing hangs or crashes
-                pcall(log.totals, log)
-                log:close()
-            end
-        end
     end)
 end)
 

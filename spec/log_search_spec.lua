@@ -26,7 +26,7 @@ local function logged()
     if not dir then
         dir = shell.directory { ["policy.lua"] = SCRIPT,
             ["model.lua"] = "return function() return 'fine' end" }
-        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--log", "run.db", "policy.lua" }
         assert.equal("", r.err)
     end
     return dir.path .. "/run.db"
@@ -65,7 +65,7 @@ describe("a logged search", function()
 
     it("looks at each node with a score once", function()
         local own <close> = shell.directory { ["model.lua"] = "return function() return '' end" }
-        local r = shell.ponder({ "run", "--log", "run.db", "-e", [[
+        local r = own:ponder { "run", "--log", "run.db", "-e", [[
             local json, search = require "ponder.json", require "ponder.search"
             local m = require("ponder.model").open "script:model.lua"
             m:chat { messages = { { role = "user", content = "?" } } }
@@ -77,7 +77,7 @@ describe("a logged search", function()
             search.run { search = "bfs", initial_state = { state = 0 }, k = 2, max_nodes = 1000,
                 max_depth = 20, expand = function() return { { state = 1 }, { state = 2 } } end,
                 evaluate = function() return 0.5 end, is_terminal = function() return false end }
-            print(looks)]] }, { cwd = own.path })
+            print(looks)]] }
         assert.near(1000, tonumber(r.out), 5)
     end)
 
@@ -92,10 +92,9 @@ describe("a logged search", function()
                 end,
                 evaluate = function(n) return n / 64 end }
             print(result.stats.nodes, #result.tree.nodes)]] }
-        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = own.path })
+        local r = own:ponder { "run", "--log", "run.db", "policy.lua" }
         assert.matches("^63\t%d\n$", r.out)
-        local run = json.decode(shell.ponder({ "export", "--format", "json", "run.db" },
-            { cwd = own.path }).out)
+        local run = json.decode(own:ponder { "export", "--format", "json", "run.db" }.out)
         local nodes = run.searches[1].nodes
         assert.equal(63, #nodes)
         for _, node in ipairs(nodes) do
@@ -112,7 +111,7 @@ describe("a logged search", function()
                 evaluate = function(s) return s.n end,
                 label = function(s) return s.n ~= 4 and "n is " .. s.n end }]]) }
         local function ponder(...)
-            return shell.ponder({ ... }, { cwd = own.path })
+            return own:ponder { ... }
         end
         local r = ponder("run", "--log", "run.db", "policy.lua")
         assert.equal(0, r.status)

@@ -40,7 +40,7 @@ local function ponder(arguments, env)
     env = env or {}
     env.XDG_STATE_HOME = env.XDG_STATE_HOME or dir.path .. "/state"
     env.XDG_CONFIG_HOME, env.PONDER_MODEL = dir.path .. "/config", "script:m.lua"
-    return shell.ponder(arguments, { cwd = dir.path, env = env })
+    return dir:ponder(arguments, { env = env })
 end
 
 local function fake(mode)

@@ -309,15 +309,20 @@ describe("a server that fails", function()
     local function tools(session) return session:tools() end
 
     it("is named in the error", function()
-        local code, message = failure("dies", nil, call)
-        assert.equal("LOST", code)
-        assert.matches("the server ended with status 3: out of luck$", message)
-        code, message = failure("terse", nil, call)
-        assert.equal("SERVER", code)
-        assert.matches("an error without a message %(tools/call, 5%)$", message)
-        code, message = failure "broken"
-        assert.equal("BAD_REPLY", code)
-        assert.matches("its standard output is not JSON%-RPC: {\"jsonrpc\":$", message)
+        for mode, case in pairs {
+            dies = { "LOST", "the server ended with status 3: out of luck$", call },
+            terse = { "SERVER", "an error without a message %(tools/call, 5%)$", call },
+            broken = { "BAD_REPLY", "its standard output is not JSON%-RPC: {\"jsonrpc\":$" },
+            many = { "TOO_LARGE", "more than max_tools %(1000%) tools", tools },
+            endless = { "TOO_LARGE", "too many pages", tools, { max_tools = 20 } },
+            future = { "UNSUPPORTED", "2099%-01%-01" },
+            long = { "TOO_LARGE", "" },
+            infinite = { "BAD_REPLY", "not JSON%-RPC: .*1e999", call },
+        } do
+            local code, message = failure(mode, case[4], case[3])
+            assert.equal(case[1], code, mode)
+            assert.matches(case[2], message)
+        end
         for tool, mistake in pairs {
             ['{"name":"t"}'] = "the tool t is broken: inputSchema must be a schema of type object$",
             ['{"name":"t","inputSchema":{"type":"objekt"}}'] = "must be a schema of type object$",
@@ -328,23 +333,10 @@ describe("a server that fails", function()
             ['{"name":"t","inputSchema":{"type":"object"},"outputSchema":[]}']
                 = "outputSchema: a schema must be an object or a boolean %(got a list%)$",
         } do
-            code, message = failure("tool " .. tool, nil, tools)
+            local code, message = failure("tool " .. tool, nil, tools)
             assert.equal("BAD_REPLY", code)
             assert.matches(mistake, message)
         end
-        code, message = failure("many", nil, tools)
-        assert.equal("TOO_LARGE", code)
-        assert.matches("more than max_tools %(1000%) tools", message)
-        code, message = failure("endless", { max_tools = 20 }, tools)
-        assert.equal("TOO_LARGE", code)
-        assert.matches("too many pages", message)
-        code, message = failure "future"
-        assert.equal("UNSUPPORTED", code)
-        assert.matches("2099%-01%-01", message)
-        assert.equal("TOO_LARGE", (failure "long"))
-        code, message = failure("infinite", nil, call)
-        assert.equal("BAD_REPLY", code)
-        assert.matches("not JSON%-RPC: .*1e999", message)
     end)
 
     it("fails at once if there is nothing to wait for", in_task(function()
@@ -378,19 +370,15 @@ end)
 
 describe("mcp.open", function()
     it("reports errors in its options", function()
-        local at = "^spec/mcp_client_spec.lua:%d+: "
-        raises(at .. "mcp.open: opts.command must be a table or a string", function()
-            mcp.open {}
-        end)
-        raises(at .. "mcp.open: opts.command must be a list", function()
-            mcp.open { command = "x" }
-        end)
-        raises(at .. "mcp.open: unknown option \"command\"", function()
-            mcp.open { url = "http://x", command = { "x" } }
-        end)
-        raises(at .. "mcp.open: opts.headers must map names", function()
-            mcp.open { url = "http://x", headers = { a = "b\nc" } }
-        end)
+        for message, opts in pairs {
+            ["command must be a table or a string"] = {},
+            ["command must be a list"] = { command = "x" },
+            ["unknown option \"command\""] = { url = "http://x", command = { "x" } },
+            ["headers must map names"] = { url = "http://x", headers = { a = "b\nc" } },
+        } do
+            raises("^spec/mcp_client_spec.lua:%d+: mcp.open: .*" .. message,
+                function() mcp.open(opts) end)
+        end
     end)
 end)
 
@@ -671,9 +659,6 @@ describe("a run that calls a server", function()
         dir:write("stop", "")
         dir:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/received",
             path .. "/stop"))
-        local function ponder(...)
-            return shell.ponder({ ... }, { cwd = path })
-        end
         local function calls()
             local n = 0
             for _, message in ipairs(received()) do
@@ -681,14 +666,14 @@ describe("a run that calls a server", function()
             end
             return n
         end
-        assert.equal(9, ponder("run", "--log", "r.db", "s.lua").status)
+        assert.equal(9, dir:ponder { "run", "--log", "r.db", "s.lua" }.status)
         assert.equal(2, calls())
         os.remove(path .. "/stop")
-        local r = ponder("resume", "r.db")
+        local r = dir:ponder { "resume", "r.db" }
         assert.equal("", r.err:gsub("[^\n]*resum[^\n]*\n", ""))
         assert.matches('fake\t4\n.*{"i":1}\n.*{"i":2}\n2 get.it {"i":3}\n', r.out)
         assert.equal(3, calls())
-        local again = ponder("replay", "r.db")
+        local again = dir:ponder { "replay", "r.db" }
         assert.equal(0, again.status)
         assert.equal(r.out, again.out)
         assert.equal(3, calls())

@@ -85,12 +85,6 @@ describe("an MCP server", function()
         assert.matches('"properties":{}', text)
     end)
 
-    it("refuses policies whose tools would have the same name", function()
-        local alike = assert(serve_policies.of("e", { ["a b"] = print, a_b = print }))
-        assert.error_matches(function() server.new { policies = alike } end,
-            "the policies a b and a_b would both be the MCP tool a_b", 1, true)
-    end)
-
     it("calls tools, with progress and log messages for clients that ask for them", function()
         local sent = talk { request(1, "logging/setLevel", { level = "debug" }),
             call(2, "add", { a = 1, b = 2 }, { progressToken = 7 }) }
@@ -389,7 +383,7 @@ describe("ponder mcp", function()
                 print "x" io.write "y" io.stdout:write "z"
                 return r.prompt
             end }]] }
-        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = dir.path, input = json.encode(
+        local r = dir:ponder({ "mcp", "p.lua" }, { input = json.encode(
             call(1, "p", { prompt = "hello" })) .. "\nnonsense\n" })
         assert.equal(0, r.status)
         local answers = {}
@@ -406,7 +400,7 @@ describe("ponder mcp", function()
     it("reads lines of megabytes, and skips those that are too long", function()
         local long = ("x"):rep(3 << 20)
         local dir <close> = shell.directory { ["p.lua"] = "return function(r) return r.prompt end" }
-        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = dir.path, input = table.concat({
+        local r = dir:ponder({ "mcp", "p.lua" }, { input = table.concat({
             json.encode(call(1, "p", { prompt = long })), ("y"):rep(17 << 20),
             json.encode(request(2, "ping")) }, "\n") .. "\n" })
         local answers = {}

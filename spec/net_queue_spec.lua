@@ -268,20 +268,6 @@ describe("ponder.core.net, with many calls", function()
             pump:submit { url = url, body = '{"stream":true}', stream = "sse" }
         end)
 
-        it("may close the pump", function()
-            local batch, outcome = {}, nil
-            loop.wait(1)
-            local n = with_finalizer(function()
-                pump:close()
-                outcome = attempt(pump.pending, pump)
-            end, pump.take, pump, batch)
-            assert.equal("the pump is closed", outcome)
-            assert.equal(n, #batch)
-            assert.is_true(n >= 3)
-            assert.matches("^{", batch[3])
-            assert.error_matches(function() pump:take(batch) end, "the pump is closed")
-        end)
-
         it("may use the pump, but not take from it", function()
             local batch, outcome = {}, nil
             loop.wait(1)

@@ -338,7 +338,7 @@ describe("ponder work", function()
         local dir <close> = shell.directory { ["job.lua"] = JOB, ["none.lua"] = "return {}",
             ["syntax.lua"] = "return {" }
         local function work(...)
-            return shell.ponder({ "work", ... }, { cwd = dir.path })
+            return dir:ponder { "work", ... }
         end
         local wrong = server.url:gsub("//", "//:correcth0rse@", 1)
         for _, case in ipairs {

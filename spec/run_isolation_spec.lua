@@ -136,26 +136,4 @@ describe("modules", function()
         end
         assert.same({}, found)
     end)
-
-    it("keep two concurrent runs apart", function()
-        task.run(function()
-            local a, b = run.new { seed = 1, budget = { max_calls = 1 } }, run.new { seed = 2 }
-            local seen = task.map({ a, b }, function(r)
-                return r:call(function()
-                    local list = {}
-                    for i = 1, 5 do
-                        list[i] = { run.current() == r, task.context "run" == r,
-                            math.random(1000) }
-                        task.sleep(0)
-                    end
-                    return list
-                end)
-            end)
-            for i = 1, 5 do
-                assert.same({ true, true }, { seen[1][i][1], seen[1][i][2] })
-                assert.same({ true, true }, { seen[2][i][1], seen[2][i][2] })
-            end
-            assert.are_not.same(seen[1], seen[2])
-        end)
-    end)
 end)

@@ -124,10 +124,10 @@ describe("the commands", function()
         for flags, expected in pairs { ["--max-cost-per-request"] = "2",
             ["--max-calls-per-request"] = "2" } do
             local dir <close> = directory()
-            local r = shell.ponder({ "mcp", flags, "2", "s.lua" }, { cwd = dir.path,
+            local r = dir:ponder({ "mcp", flags, "2", "s.lua" }, {
                 env = { XDG_CONFIG_HOME = dir.path }, input = json.encode(BODIES["/mcp"]) .. "\n" })
             assert.equal(expected, r.out:match '"(%d) bought"', r.out .. r.err)
-            r = shell.ponder({ "mcp", "s.lua" }, { cwd = dir.path, input = json.encode(
+            r = dir:ponder({ "mcp", "s.lua" }, { input = json.encode(
                 BODIES["/mcp"]):gsub('"buys"', '"fails"') .. "\n" })
             assert.matches("ponder mcp: fails: [^\n]*on purpose", r.err)
         end

@@ -2,7 +2,6 @@
 
 local json = require "ponder.json"
 local shell = require "shell"
-local store = require "ponder.core.store"
 local upstreams = require "server"
 
 local CHAT = "/v1/chat/completions"
@@ -40,10 +39,8 @@ describe("ponder serve", function()
                 until grep -q ' at http' $ERR; do sleep 0.01; done
                 port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
                 body='{"model":"busy","messages":[{"role":"user","content":"x"}]}'
-                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
-                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: ' \
-                    && printf 'application/json\r\nContent-Length: %%d\r\n\r\n%%s' ${#body} \
-                    "$body")" >>$OUT &
+                curl -s --noproxy '*' -H 'Content-Type: application/json' -d "$body" \
+                    127.0.0.1:$port%s >>$OUT &
                 until grep -q busy$ $ERR; do sleep 0.01; done
                 kill -%s $pid; sleep 1; kill -%s $pid
                 (sleep 30; kill -KILL $pid) & killer=$!
@@ -101,30 +98,6 @@ describe("ponder serve", function()
         assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
     end)
 
-    it("logs each request as a run of its own", function()
-        local dir <close> = shell.directory {}
-        local r = shell.run(([[
-            cd %s
-            %s serve chat --model script:%s --listen 127.0.0.1:0 --log run.db >$OUT 2>$ERR &
-            pid=$!
-            until grep -q ' at http' $ERR; do sleep 0.01; done
-            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
-            body='{"model":"chat","messages":[{"role":"user","content":"Use 4 4 6 8"}]}'
-            for i in 1 2; do
-                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
-                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n' \
-                    && printf 'Content-Type: application/json\r\nContent-Length: %%d\r\n\r\n%%s' \
-                    ${#body} "$body")" >>$OUT
-            done
-            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
-            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"), CHAT))
-        assert.matches("HTTP/1.1 200 OK.*HTTP/1.1 200 OK", r.out)
-        local db <close> = assert(store.open(dir.path .. "/run.db", { mode = "read" }))
-        assert.equal(2, (db:row("SELECT count(*) FROM runs WHERE name = 'chat' AND parent = 1 "
-            .. "AND status = 'completed'")))
-        assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
-    end)
-
     it("reports errors before it listens", function()
         local dir <close> = shell.directory { ["bad.lua"] = "return 5",
             ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
@@ -133,7 +106,7 @@ describe("ponder serve", function()
             ["up.lua"] = "return function() end" }
         local broken_config <close> = shell.directory { ["ponder/config.lua"] = "return {" }
         local function reports(status, case)
-            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
+            local r = dir:ponder { "serve", table.unpack(case, 2) }
             assert.equal(status, r.status)
             assert.matches(case[1], r.err)
         end

@@ -350,14 +350,14 @@ describe("a path", function()
     it("is taken literally", function()
         local dir <close> = shell.directory()
         for _, name in ipairs { "file:a?mode=memory", ":memory:", "a b%20#?&", "\u{e9}", "-x" } do
-            local r = shell.ponder({ "-e", ([[
+            local r = dir:ponder { "-e", ([[
                 local store = require "ponder.core.store"
                 local name = %q
                 local db = assert(store.open(name, { mode = "create" }))
                 db:script "CREATE TABLE t (v); INSERT INTO t VALUES (1)"
                 db:close()
                 print(assert(store.open(name)):row "SELECT v FROM t")
-                print(io.open(name) ~= nil)]]):format(name) }, { cwd = dir.path })
+                print(io.open(name) ~= nil)]]):format(name) }
             assert.same({ out = "1\ntrue\n", err = "", status = 0 }, r)
         end
     end)

@@ -8,42 +8,6 @@ local HERE = "spec/task_cancel_spec.lua:%d+" -- as a pattern
 local closing, in_task, raises, run = help.closing, help.in_task, help.raises, help.run
 
 describe("spawn, sleep, current, now", function()
-    it("start tasks in order", in_task(function()
-        local log = {}
-        for i = 1, 3 do
-            task.spawn(function(x)
-                log[#log + 1] = x
-                task.sleep(0)
-                log[#log + 1] = x + 10
-            end, i)
-        end
-        assert.same({}, log)
-        task.sleep(0)
-        assert.same({ 1, 2, 3 }, log)
-        task.sleep(0)
-        assert.same({ 1, 2, 3, 11, 12, 13 }, log)
-    end))
-
-    it("wake tasks in order of time, equal times in order of creation", in_task(function()
-        local log = {}
-        for i, seconds in ipairs { 3, 1, 2, 1, 3, 0.5 } do
-            task.spawn(function()
-                task.sleep(seconds)
-                log[#log + 1] = i
-            end)
-        end
-        task.sleep(10)
-        assert.same({ 6, 2, 4, 3, 1, 5 }, log)
-    end))
-
-    it("sleep as long as requested on the real clock", function()
-        local started = task.now()
-        task.run(function()
-            task.sleep(0.02)
-            assert.is_true(task.now() - started >= 0.02)
-        end)
-    end)
-
     it("keep thousands of timers in order, even if some are removed", function()
         math.randomseed(7)
         run(function()
@@ -112,23 +76,30 @@ describe("spawn, sleep, current, now", function()
         end))
     end)
 
-    it("free what ended tasks referenced", in_task(function()
-        local function round()
-            for _ = 1, 50 do
-                local handles = {}
-                for i = 1, 100 do
-                    handles[i] = task.spawn(task.timeout, 1000, task.sleep, 1)
+    it("leave nothing behind", in_task(function()
+        local other, semaphore = task.spawn(task.sleep, 1e9), task.semaphore(1)
+        semaphore:acquire()
+        for what, use in pairs {
+            ["tasks that have ended"] = function()
+                task.all { function() task.timeout(1000, task.sleep, 1) end, function() end }
+            end,
+            ["a join that was cancelled"] = function() task.timeout(1, other.join, other) end,
+            ["a wait for a permit that was cancelled"] = function()
+                task.timeout(1, semaphore.acquire, semaphore)
+            end,
+        } do
+            local function grow()
+                for _ = 1, 300 do
+                    use()
                 end
-                for i = 1, 100 do
-                    handles[i]:join()
-                end
+                collectgarbage()
+                return collectgarbage "count"
             end
-            collectgarbage()
-            return collectgarbage("count")
+            grow()
+            local before = grow()
+            assert.is_true(grow() < before + 20, what)
         end
-        round()
-        local before = round()
-        assert.is_true(round() < before + 20)
+        other:cancel()
     end))
 end)
 
@@ -152,22 +123,6 @@ describe("cancel", function()
             assert.same({ nil, "the task was cancelled", "CANCELLED" }, { h:join() })
             assert.is_false(h:cancel())
         end))
-
-    it("of a task that has not begun runs none of it", in_task(function()
-        local h = task.spawn(error, "never")
-        assert.is_true(h:cancel())
-        task.sleep(1)
-        assert.equal("cancelled", h.state)
-    end))
-
-    it("of an ended task does nothing", in_task(function()
-        local h = task.spawn(function()
-            return 1
-        end)
-        h:join()
-        assert.is_false(h:cancel())
-        assert.equal(1, h:join())
-    end))
 
     it("of oneself does not return, whatever pcall is around", in_task(function()
         local log = {}
@@ -203,14 +158,12 @@ describe("cancel", function()
         local handles, closed = {}, 0
         for i = 1, 20000 do
             handles[i] = task.spawn(function()
-                local _ <close> = setmetatable({}, {
-                    __close = function()
-                        closed = closed + 1
-                        if handles[i + 1] then
-                            handles[i + 1]:cancel()
-                        end
-                    end,
-                })
+                local _ <close> = help.on_close(function()
+                    closed = closed + 1
+                    if handles[i + 1] then
+                        handles[i + 1]:cancel()
+                    end
+                end)
                 task.sleep(100)
             end)
         end
@@ -226,12 +179,10 @@ describe("cancel", function()
             task.spawn(function()
                 local me = task.current()
                 local other = task.spawn(function()
-                    local _ <close> = setmetatable({}, {
-                        __close = function()
-                            assert(me:cancel())
-                            assert(not task.current():cancel()) -- being cancelled already
-                        end,
-                    })
+                    local _ <close> = help.on_close(function()
+                        assert(me:cancel())
+                        assert(not task.current():cancel()) -- being cancelled already
+                    end)
                     task.sleep(100)
                 end)
                 task.sleep(0)
@@ -246,11 +197,9 @@ describe("cancel", function()
 
     it("lets clean-up raise, but not wait", in_task(function()
         local h = task.spawn(function()
-            local _ <close> = setmetatable({}, {
-                __close = function()
-                    task.sleep(1)
-                end,
-            })
+            local _ <close> = help.on_close(function()
+                task.sleep(1)
+            end)
             task.sleep(100)
         end)
         task.sleep(0)
@@ -265,11 +214,9 @@ describe("cancel", function()
 
     it("keeps the traceback when clean-up replaces an error", in_task(function()
         local function thrower()
-            local _ <close> = setmetatable({}, {
-                __close = function(_, err)
-                    error("instead of " .. err, 0)
-                end,
-            })
+            local _ <close> = help.on_close(function(_, err)
+                error("instead of " .. err, 0)
+            end)
             error("first", 0)
         end
         local _, message = task.spawn(thrower):join()

@@ -116,17 +116,15 @@ describe("coroutines outside of tasks", function()
         local list = {}
         for i = 1, 20000 do
             list[i] = coroutine.create(function()
-                local _ <close> = setmetatable({}, {
-                    __close = function()
-                        local closed, err = true, nil
-                        if list[i + 1] then
-                            closed, err = coroutine.close(list[i + 1])
-                        end
-                        if not closed then
-                            error(err, 0)
-                        end
-                    end,
-                })
+                local _ <close> = help.on_close(function()
+                    local closed, err = true, nil
+                    if list[i + 1] then
+                        closed, err = coroutine.close(list[i + 1])
+                    end
+                    if not closed then
+                        error(err, 0)
+                    end
+                end)
                 coroutine.yield()
             end)
             coroutine.resume(list[i])

@@ -28,21 +28,6 @@ describe("task.map", function()
         assert.same({ "[]", "[]" }, { json.encode(results), json.encode(errors) })
     end))
 
-    it("keeps results and failures by index", in_task(function()
-        local results, errors = task.map({ 1, 2, 3, 4 }, function(x, i)
-            task.sleep(5 - x)
-            if x == 2 then
-                return nil, "bad", "CODE"
-            elseif x == 3 then
-                return nil
-            end
-            return x * 10 + i, "not an error"
-        end)
-        assert.same({ n = 4, 11, nil, nil, 44 }, results)
-        assert.same({ [2] = { message = "bad", code = "CODE" } }, errors)
-        assert.equal(4, task.now())
-    end))
-
     it("begins items in order, at most `concurrency` at a time", function()
         for _, concurrency in ipairs { 1, 2, 7, 64, 1000 } do
             run(function()
@@ -172,12 +157,6 @@ describe("task.map", function()
         end, { concurrency = 1 })))
     end))
 
-    it("of an empty list returns at once", in_task(function()
-        local results, errors = task.map({}, error)
-        assert.same({ n = 0 }, results)
-        assert.same({}, errors)
-    end))
-
     it("reports an error in the clean-up of those it cancels", function()
         local reports = {}
         local before = task.on_unjoined_error(function(message)
@@ -185,11 +164,9 @@ describe("task.map", function()
         end)
         local err = error_of(function()
             task.map({ 1, 2 }, function(x)
-                local _ <close> = setmetatable({}, {
-                    __close = function()
-                        error("clean-up " .. x, 0)
-                    end,
-                })
+                local _ <close> = help.on_close(function()
+                    error("clean-up " .. x, 0)
+                end)
                 task.sleep(x)
                 error("first", 0)
             end)

@@ -57,16 +57,6 @@ describe("task.run", function()
         end))
     end)
 
-    it("works inside a coroutine", function()
-        local co = coroutine.wrap(function()
-            coroutine.yield(run(function()
-                task.sleep(1)
-                return task.now()
-            end))
-        end)
-        assert.equal(1, co())
-    end)
-
     it("waits for spawned tasks after main has returned", function()
         local done
         assert.equal("early", run(function()
@@ -98,13 +88,11 @@ describe("task.run", function()
         local started
         error_of(function()
             task.spawn(function()
-                local _ <close> = setmetatable({}, {
-                    __close = function()
-                        task.spawn(function()
-                            started = true
-                        end)
-                    end,
-                })
+                local _ <close> = help.on_close(function()
+                    task.spawn(function()
+                        started = true
+                    end)
+                end)
                 task.sleep(1)
             end)
             task.sleep(0)
@@ -136,16 +124,6 @@ describe("task.run", function()
             task.sleep(1)
         end)
         assert.same({ "main", "main", "other" }, log)
-    end)
-
-    it("can be used again after any end", function()
-        for _ = 1, 2 do
-            assert.equal(2, run(function()
-                return task.spawn(function() end).id
-            end))
-            pcall(run, error, "x")
-            pcall(run, task.park)
-        end
     end)
 
     it("ends all tasks when the clock or a source raises", function()
@@ -292,24 +270,6 @@ describe("join", function()
         assert.matches("^12\n", message)
     end))
 
-    it("wakes all waiting tasks, in order", in_task(function()
-        local log = {}
-        local h = task.spawn(task.sleep, 3)
-        local joiners = {}
-        for i = 1, 4 do
-            joiners[i] = task.spawn(function()
-                h:join()
-                log[#log + 1] = i
-            end)
-        end
-        task.sleep(1)
-        joiners[2]:cancel()
-        joiners[4]:cancel()
-        h:join()
-        task.sleep(0)
-        assert.same({ 1, 3 }, log)
-    end))
-
     it("of oneself raises; of an ended task works outside of a run", function()
         local h, alive
         run(function()
@@ -325,22 +285,6 @@ describe("join", function()
         assert.equal("done", alive.state)
         raises("handle:join: call it with a task %(got a table%)", h.join, {})
     end)
-
-    it("leaves nothing in its target when it is cancelled", in_task(function()
-        local h = task.spawn(task.sleep, 100000)
-        task.sleep(0)
-        local function grow()
-            for _ = 1, 200 do
-                task.timeout(1, h.join, h)
-            end
-            collectgarbage()
-            return collectgarbage("count")
-        end
-        grow()
-        local before = grow()
-        assert.is_true(grow() < before + 20)
-        h:cancel()
-    end))
 end)
 
 describe("an unhandled error of a task", function()

@@ -36,7 +36,7 @@ describe("the process of several calls", function()
             local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
                 name = "@s.lua", form = "functions" }, { models = { "script:m.lua" },
                 ]] .. (opts or "") .. " }))\n" .. code }
-        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "p.lua" }
         assert.same({ 0, "" }, { r.status, r.err })
         return r.out
     end
@@ -125,7 +125,7 @@ describe("the process of several calls", function()
                     return item.question * 2, math.random()
                 end } }]] }
         local function accuracy(...)
-            local r = shell.ponder({ ... }, { cwd = dir.path })
+            local r = dir:ponder { ... }
             assert.same({ 0, "" }, { r.status, r.err })
             local result = json.decode(r.out)
             local policies = result.policies

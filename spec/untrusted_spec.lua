@@ -20,7 +20,7 @@ local function run(code, flags, files)
     local arguments = { "run", "--no-log", "--untrusted", "--timeout", "30s" }
     table.move(flags or {}, 1, #(flags or {}), #arguments + 1, arguments)
     arguments[#arguments + 1] = "p.lua"
-    return shell.ponder(arguments, { cwd = dir.path, env = { OPENAI_API_KEY = "sk-secret" } })
+    return dir:ponder(arguments, { env = { OPENAI_API_KEY = "sk-secret" } })
 end
 
 local function out(code, flags, files)
@@ -316,8 +316,7 @@ describe("ponder run --untrusted", function()
                 print(path, (read(path)))
             end]] }
         shell.run("ln -s ../secret.txt " .. dir.path .. "/data/link")
-        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", "data",
-            "p.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "--untrusted", "--allow-read", "data", "p.lua" }
         assert.equal("data/x.txt\tsome text\nsecret.txt\tnil\ndata/../secret.txt\tnil\n"
             .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\ndata2/x.txt\tnil\n"
             .. "data/.\tnil\ndata/../data2/x.txt\tnil\ndata2\tnil\n", r.out)
@@ -330,8 +329,7 @@ describe("ponder run --untrusted", function()
                 print((read(path)))
             end]] }
         shell.run("mkfifo " .. dir.path .. "/data/pipe")
-        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", "/", "p.lua" },
-            { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "--untrusted", "--allow-read", "/", "p.lua" }
         assert.equal("some text\nnil\nnil\nsome text\nnil\n", r.out)
     end)
 
@@ -349,7 +347,7 @@ describe("ponder run --untrusted", function()
             local answer = requests.perform(box, { kind = "read",
                 what = '{"path":"data/x.txt"}' }, function() end, {})
             print(answer.text, answer.code)]] }
-        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "p.lua" }
         assert.equal("nil\tNOT_FOUND\n", r.out, r.err)
     end)
 
@@ -374,8 +372,7 @@ describe("ponder run --untrusted", function()
             print((select(2, tool("x", many))))]] }
         shell.run("cd " .. dir.path .. "; head -c 7000000 /dev/zero >long; "
             .. "head -c 4000000 /dev/zero >mid; echo a >a")
-        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", ".", "p.lua" },
-            { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "--untrusted", "--allow-read", ".", "p.lua" }
         assert.equal("TOO_LARGE\tnil\n4000000\t4000000\nasked\tmore than 24 MiB at once\n"
             .. "malformed request\nmalformed request\n", r.out, r.err)
     end)
@@ -422,7 +419,7 @@ describe("ponder run --untrusted", function()
                 requests.perform(box, { kind = "process", what = json.encode { opts = what } },
                     function() end, {})
             end]] }
-        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--no-log", "p.lua" }
         assert.equal('command=["x"] env={"PATH":"/usr/local/bin:/usr/bin:/bin"} isolate=true '
             .. 'timeout_ms=60000\ncommand=x env={"1":"HOME","A":"1","PATH":"/x"} input=i '
             .. 'isolate=true max_memory_mb=1024 max_output_bytes=16777216 shell=true '
@@ -436,8 +433,7 @@ describe("ponder run --untrusted", function()
             local text, message, code = read "long"
             print(text, message:match ": (.*)$", code)]] }
         shell.run("cd " .. dir.path .. "; head -c 12000000 /dev/zero >long")
-        local r = shell.ponder({ "run", "--log", "a.db", "--untrusted", "--allow-read", ".",
-            "p.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--log", "a.db", "--untrusted", "--allow-read", ".", "p.lua" }
         assert.equal("nil\twhat the function returned is too long for the log\tERROR\n", r.out,
             r.err)
     end)
@@ -478,7 +474,7 @@ describe("ponder run --untrusted", function()
             end)
             return { out[1], out[2], out[3], math.random(1 << 40), os.time(), task.now() }]] }
         local function ponder(...)
-            local r = shell.ponder({ ... }, { cwd = dir.path })
+            local r = dir:ponder { ... }
             assert.same({ 0, "" }, { r.status, r.err })
             return json.decode(r.out)
         end

@@ -124,7 +124,7 @@ describe("the served page", function()
             policies = { cot = require("ponder.strategy.cot").new { model = "script:%s" } },
             score = function() return true end }]])
             :format(shell.root .. "/scripts/models/arithmetic.lua"))
-        local done = shell.ponder({ "eval", "--log", "e.db", "e.lua" }, { cwd = dir.path })
+        local done = dir:ponder { "eval", "--log", "e.db", "e.lua" }
         assert.equal(0, done.status, done.err)
         b:open(serve(dir.path .. "/e.db")())
         b:wait "return document.querySelectorAll('#runs .row').length === 2"

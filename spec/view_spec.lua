@@ -502,7 +502,7 @@ describe("ponder view", function()
             return { name = "shown", data = { { id = "x", question = "1" }, { id = "y<b>",
                 question = "2" } }, policies = { one = function() return "1" end },
                 target = "question", score = "exact" }]] }
-        local done = shell.ponder({ "eval", "--log", "e.db", "e.lua" }, { cwd = place.path })
+        local done = place:ponder { "eval", "--log", "e.db", "e.lua" }
         assert.equal(0, done.status, done.err)
         local path = place.path .. "/e.db"
         with_page({ path }, function(get)

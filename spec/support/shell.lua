@@ -95,6 +95,13 @@ function Directory:read(name)
     return shell.read(self.path .. "/" .. name)
 end
 
+---Runs `ponder ARGUMENTS...` in the directory.
+---@param arguments string[]
+---@param opts? table of shell.ponder
+function Directory:ponder(arguments, opts)
+    return shell.ponder(arguments, setmetatable({ cwd = self.path }, { __index = opts }))
+end
+
 ---A new directory with these files, removed at the end of its `<close>` scope.
 ---@param files? table<string, string> text by name; names may have directories in them
 function shell.directory(files)

@@ -44,15 +44,17 @@ function help.raises(pattern, f, ...)
     end
 end
 
+---@param f fun(self, err) what closing does
+---@return table value for a to-be-closed variable
+function help.on_close(f)
+    return setmetatable({}, { __close = f })
+end
+
 ---A value for a to-be-closed variable: appends `name` to `log`.
 ---@param log table
 ---@param name any
 function help.closing(log, name)
-    return setmetatable({}, {
-        __close = function()
-            log[#log + 1] = name
-        end,
-    })
+    return help.on_close(function() log[#log + 1] = name end)
 end
 
 ---Runs a Lua script in a stock lua5.4 that finds ponder where this one does.
