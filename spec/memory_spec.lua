@@ -101,30 +101,20 @@ describe("the limit of a control group", function()
             .. "'%s/fs'))"):format(dir.path, dir.path)):match "[^\n]*"
     end
 
-    it("is read, of version 2", function()
-        assert.equal("5000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n" }))
-        assert.equal("inf", limit("0::/a/b\n", { ["a/b/memory.max"] = "max\n" }))
-    end)
-
-    it("is read, of version 1", function()
-        assert.equal("7000", limit("5:cpu:/x\n4:memory:/c\n0::/\n",
-            { ["memory/c/memory.limit_in_bytes"] = "7000\n" }))
-    end)
-
-    it("is the lowest of it and those above", function()
-        assert.equal("3000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n",
-            ["a/memory.max"] = "3000\n", ["memory.max"] = "4000\n" }))
-    end)
-
-    it("is that of the root if only that is mounted, as in a container", function()
-        assert.equal("6000", limit("4:memory:/docker/0123\n",
-            { ["memory/memory.limit_in_bytes"] = "6000\n" }))
-    end)
-
-    it("may be absent", function()
-        assert.equal("inf", limit("", {}))
-        assert.equal("inf", limit("nonsense\n0::/a\n", {}))
-    end)
+    for what, case in pairs {
+        ["is read, of version 2"] = { "5000", "0::/a/b\n", { ["a/b/memory.max"] = "5000\n" } },
+        ["may be none, of version 2"] = { "inf", "0::/a/b\n", { ["a/b/memory.max"] = "max\n" } },
+        ["is read, of version 1"] = { "7000", "5:cpu:/x\n4:memory:/c\n0::/\n",
+            { ["memory/c/memory.limit_in_bytes"] = "7000\n" } },
+        ["is the lowest of it and those above"] = { "3000", "0::/a/b\n", { ["a/b/memory.max"] =
+            "5000\n", ["a/memory.max"] = "3000\n", ["memory.max"] = "4000\n" } },
+        ["is that of the root if only that is mounted, as in a container"] = { "6000",
+            "4:memory:/docker/0123\n", { ["memory/memory.limit_in_bytes"] = "6000\n" } },
+        ["may be absent"] = { "inf", "", {} },
+        ["may be absent from a file that is not one"] = { "inf", "nonsense\n0::/a\n", {} },
+    } do
+        it(what, function() assert.equal(case[1], limit(case[2], case[3])) end)
+    end
 
     it("is what a script is told from its first line on", function()
         if shell.run("unshare -rm true 2>/dev/null").status ~= 0 then

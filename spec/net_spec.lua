@@ -182,44 +182,95 @@ describe("ponder.core.net", function()
             assert.matches("^http://127%.0%.0%.1:1: ", r.error)
         end)
 
-        it("reports a name that does not exist", function()
-            local r = assert_failed("CONNECT", call { url = "http://ponder.invalid/" })
-            assert.matches("ponder%.invalid", r.error)
-        end)
+        local OK = "HTTP/1.1 200 OK\r\n"
+        local CHUNKED = OK .. "transfer-encoding: chunked\r\n\r\n"
+        local LIMIT = { max_body_bytes = 1000 }
+        local LONG = OK .. "x-a: " .. ("y"):rep(2000) .. "\r\ncontent-length: 0\r\n\r\n"
 
-        it("reports an untrusted certificate", function()
-            assert_failed("TLS", call { url = s.tls_url .. "/x" })
-        end)
+        -- What is reported, its code, the call, and fields of the result.
+        for _, case in ipairs {
+            { "a name that does not exist", "CONNECT", function()
+                return call { url = "http://ponder.invalid/" }
+            end },
+            { "an untrusted certificate", "TLS", function()
+                return call { url = s.tls_url .. "/x" }
+            end },
+            { "a certificate for another name", "TLS", function()
+                return call { url = s.tls_url:gsub("localhost", "127.0.0.1") .. "/x",
+                    ca_file = s.ca_file }
+            end },
+            { "a missing authority file", "TLS", function()
+                return call { url = s.tls_url .. "/x", ca_file = "/nonexistent.pem" }
+            end },
+            { "a reset during the TLS handshake", "CONNECT", function()
+                return call { url = (s.raw_url:gsub("http", "https")) .. "/x" }
+            end },
+            { "slow headers", "TIMEOUT", function()
+                return get("/x?delay=3000", { timeout_ms = 60 })
+            end, { timeout = "total" } },
+            { "a slow body", "TIMEOUT", function()
+                return get("/x?body=abcdef&piece=1&pace=40", { timeout_ms = 90 })
+            end, { status = 200 } },
+            { "a reset in the middle of headers", "CONNECT", function()
+                return raw(OK .. "x-a: ", "&end=reset")
+            end },
+            { "a close in the middle of headers", "CONNECT", function()
+                return raw("HTTP/1.1 200", "&end=close")
+            end },
+            { "a reset in the middle of a body", "CONNECT", function()
+                return raw(OK .. "x-a: 1\r\ncontent-length: 10\r\n\r\nabc", "&end=reset")
+            end, { status = 200, headers = { ["x-a"] = "1", ["content-length"] = "10" } } },
+            { "a close in the middle of a body", "CONNECT", function()
+                return get "/x?body=abcdef&cut=3"
+            end },
+            { "a close in the middle of chunks", "CONNECT", function()
+                return get "/x?body=abcdef&cut=3&chunked=1"
+            end },
+            { "a connection that closes without a reply", "CONNECT", function()
+                return get "/x?close=1"
+            end },
+            { "what is not HTTP", "BAD_REPLY", function()
+                return raw "SSH-2.0-OpenSSH_9.2\r\n"
+            end },
+            { "what is no chunk, as after a loss of bytes", "CONNECT", function()
+                return raw(CHUNKED .. "xyz\r\n")
+            end },
+            { "a body over the limit", "TOO_LARGE", function()
+                return get("/x?body=a&repeat=1001", LIMIT)
+            end },
+            { "chunks over the limit", "TOO_LARGE", function()
+                return get("/x?body=a&repeat=1001&chunked=1", LIMIT)
+            end },
+            { "a body that is announced to be over the limit", "TOO_LARGE", function()
+                return raw(OK .. "content-length: 99999999999\r\n\r\n", "&end=hang")
+            end },
+            { "headers over the limit", "TOO_LARGE", function()
+                return raw(LONG, "", { max_header_bytes = 1000 })
+            end },
+            { "too many headers", "TOO_LARGE", function()
+                return raw(OK .. ("x-a: 1\r\n"):rep(300) .. "content-length: 0\r\n\r\n")
+            end },
+            { "an endless header", "TOO_LARGE", function()
+                return raw(OK .. "x-a: " .. ("y"):rep(200000))
+            end },
+        } do
+            it("reports " .. case[1], function()
+                local r = assert_failed(case[2], case[3]())
+                for name, value in pairs(case[4] or {}) do
+                    assert.same(value, r[name])
+                end
+            end)
+        end
 
-        it("reports a certificate for another name", function()
-            local url = s.tls_url:gsub("localhost", "127.0.0.1") .. "/x"
-            assert_failed("TLS", call { url = url, ca_file = s.ca_file })
-        end)
-
-        it("reports a missing authority file", function()
-            assert_failed("TLS", call { url = s.tls_url .. "/x", ca_file = "/nonexistent.pem" })
+        it("does not report what is within the limits", function()
+            assert.equal(1000, #get("/x?body=a&repeat=1000", LIMIT).body)
+            assert.equal(200, raw(LONG).status)
         end)
 
         it("reports TLS spoken to a plain port", function()
             local r = call { url = (s.url:gsub("http", "https")) .. "/x" }
             -- The server may answer in plain text or just close.
             assert_failed(r.code == "CONNECT" and "CONNECT" or "TLS", r)
-        end)
-
-        it("reports a reset during the TLS handshake", function()
-            assert_failed("CONNECT", call { url = (s.raw_url:gsub("http", "https")) .. "/x" })
-        end)
-
-        it("reports slow headers", function()
-            local r = assert_failed("TIMEOUT", get("/x?delay=3000", { timeout_ms = 60 }))
-            assert.equal("total", r.timeout)
-            assert.is_true(r.total_ms >= 59)
-        end)
-
-        it("reports a slow body", function()
-            local r = get("/x?body=abcdef&piece=1&pace=40", { timeout_ms = 90 })
-            assert_failed("TIMEOUT", r)
-            assert.equal(200, r.status)
         end)
 
         it("reports a connection that cannot be made in time", function()
@@ -231,31 +282,6 @@ describe("ponder.core.net", function()
             end
         end)
 
-        it("reports a reset in the middle of headers", function()
-            assert_failed("CONNECT", raw("HTTP/1.1 200 OK\r\nx-a: ", "&end=reset"))
-        end)
-
-        it("reports a close in the middle of headers", function()
-            assert_failed("CONNECT", raw("HTTP/1.1 200", "&end=close"))
-        end)
-
-        it("reports a reset in the middle of a body", function()
-            local r = raw("HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 10\r\n\r\nabc",
-                "&end=reset")
-            assert_failed("CONNECT", r)
-            assert.equal(200, r.status)
-            assert.equal("1", r.headers["x-a"])
-        end)
-
-        it("reports a close in the middle of a body", function()
-            assert_failed("CONNECT", get("/x?body=abcdef&cut=3"))
-            assert_failed("CONNECT", get("/x?body=abcdef&cut=3&chunked=1"))
-        end)
-
-        it("reports a connection that closes without a reply", function()
-            assert_failed("CONNECT", get("/x?close=1"))
-        end)
-
         it("is not resent if the connection it was to reuse is gone", function()
             local before = s:counters().raw_requests
             local url = s.raw_url .. "/?end=drop&reply="
@@ -263,32 +289,6 @@ describe("ponder.core.net", function()
             assert.equal(200, call({ url = url, body = "{}" }).status)
             assert_failed("CONNECT", call { url = url, body = "{}" })
             assert.equal(before + 2, s:counters().raw_requests)
-        end)
-
-        it("reports what is not HTTP", function()
-            assert_failed("BAD_REPLY", raw("SSH-2.0-OpenSSH_9.2\r\n"))
-            local chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-            assert_failed("CONNECT", raw(chunked .. "xyz\r\n")) -- as after a loss of bytes
-        end)
-
-        it("reports a body over the limit, announced or not", function()
-            local opts = { max_body_bytes = 1000 }
-            assert.equal(1000, #get("/x?body=a&repeat=1000", opts).body)
-            assert_failed("TOO_LARGE", get("/x?body=a&repeat=1001", opts))
-            assert_failed("TOO_LARGE", get("/x?body=a&repeat=1001&chunked=1", opts))
-            assert_failed("TOO_LARGE", raw("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n",
-                "&end=hang"))
-        end)
-
-        it("reports headers over the limit", function()
-            local long = "HTTP/1.1 200 OK\r\nx-a: " .. ("y"):rep(2000)
-                .. "\r\ncontent-length: 0\r\n\r\n"
-            assert.equal(200, raw(long).status)
-            assert_failed("TOO_LARGE", raw(long, "", { max_header_bytes = 1000 }))
-            local many = "HTTP/1.1 200 OK\r\n" .. ("x-a: 1\r\n"):rep(300)
-                .. "content-length: 0\r\n\r\n"
-            assert_failed("TOO_LARGE", raw(many))
-            assert_failed("TOO_LARGE", raw("HTTP/1.1 200 OK\r\nx-a: " .. ("y"):rep(200000)))
         end)
 
         it("has no key, header or userinfo in its message", function()

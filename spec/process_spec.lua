@@ -5,6 +5,7 @@ local log_help = require "log_help"
 local process = require "ponder.process"
 local shell = require "shell"
 local task = require "ponder.task"
+local within = require "within"
 
 local raises = help.raises
 local HERE = "spec/process_spec.lua:%d+" -- as a pattern
@@ -242,23 +243,22 @@ describe("process.open", function()
             return f(p)
         end)
     end
+    local opened = within(open)
 
-    it("exchanges lines", function()
-        open({ command = { "cat" } }, function(p)
-            for i = 1, 100 do
-                assert.is_true(p:write(("line %d\n"):format(i)))
-                assert.equal("line " .. i, p:read_line())
-            end
-            assert.is_true(p:write "the last has no end")
-            assert.is_true(p:close_stdin())
-            assert.equal("the last has no end", p:read_line())
-            assert.same({}, { p:read_line() })
-            assert.same({ status = 0, stdout = "", stderr = "" }, p:wait())
-        end)
-    end)
+    it("exchanges lines", opened({ command = { "cat" } }, function(p)
+        for i = 1, 100 do
+            assert.is_true(p:write(("line %d\n"):format(i)))
+            assert.equal("line " .. i, p:read_line())
+        end
+        assert.is_true(p:write "the last has no end")
+        assert.is_true(p:close_stdin())
+        assert.equal("the last has no end", p:read_line())
+        assert.same({}, { p:read_line() })
+        assert.same({ status = 0, stdout = "", stderr = "" }, p:wait())
+    end))
 
-    it("waits while the child reads slowly, and reads no more ahead than it may", function()
-        open({ command = { "cat" }, max_line_bytes = 1000 }, function(p)
+    it("waits while the child reads slowly, and reads no more ahead than it may",
+        opened({ command = { "cat" }, max_line_bytes = 1000 }, function(p)
             local writer = task.spawn(function()
                 for i = 1, 20000 do
                     p:write(("%050d\n"):format(i))
@@ -273,18 +273,16 @@ describe("process.open", function()
                 assert.equal(("%050d"):format(n), p:read_line())
             end
             assert.is_nil(p:read_line())
-        end)
-    end)
+        end))
 
-    it("keeps the end of standard error, which never blocks the child", function()
-        open({ command = "yes complaint | head -n 50000 >&2; echo done", shell = true }, function(p)
+    it("keeps the end of standard error, which never blocks the child",
+        opened({ command = "yes complain|head -n 50000 >&2; echo done", shell = true }, function(p)
             assert.equal("done", p:read_line())
             local done = p:wait()
             assert.equal(0, done.status)
             assert.equal(64 * 1024, #done.stderr)
-            assert.matches("complaint\n$", done.stderr)
-        end)
-    end)
+            assert.matches("complain\n$", done.stderr)
+        end))
 
     it("refuses a line that is too long", function()
         open({ command = { "yes", ("x"):rep(5000) }, max_line_bytes = 100 }, function(p)
@@ -293,17 +291,16 @@ describe("process.open", function()
         end)
     end)
 
-    it("is written to by several tasks at once", function()
-        open({ command = "cat >/dev/null", shell = true }, function(p)
+    it("is written to by several tasks at once",
+        opened({ command = "cat >/dev/null", shell = true }, function(p)
             local written = task.map({ 1, 2, 3, 4, 5 }, function()
                 return p:write(("x"):rep(1 << 20))
             end)
             assert.same({ true, true, true, true, true, n = 5 }, written)
-        end)
-    end)
+        end))
 
-    it("kills by the name of a signal, and reports the signal", function()
-        open({ command = { "cat" } }, function(p)
+    it("kills by the name of a signal, and reports the signal",
+        opened({ command = { "cat" } }, function(p)
             assert.same({ nil, "cat did not answer within timeout_ms (1)", "TIMEOUT" },
                 { p:read_line(1) })
             assert.same({ nil, "cat did not answer within timeout_ms (1)", "TIMEOUT" },
@@ -311,19 +308,16 @@ describe("process.open", function()
             assert.is_true(p:kill())
             assert.equal("SIGTERM", p:wait().signal)
             assert.same({ nil, "cat has closed its standard input", "EPIPE" }, { p:write "x" })
-        end)
-    end)
+        end))
 
-    it("reports that it is closed", function()
-        open({ command = { "cat" } }, function(p)
-            local reader = task.spawn(function() return p:read_line() end)
-            task.sleep(0.01)
-            p:close()
-            assert.same({ nil, "the process is closed", "CLOSED" }, { reader:join() })
-            assert.same({ nil, "the process is closed", "CLOSED" }, { p:write "x" })
-            p:close()
-        end)
-    end)
+    it("reports that it is closed", opened({ command = { "cat" } }, function(p)
+        local reader = task.spawn(function() return p:read_line() end)
+        task.sleep(0.01)
+        p:close()
+        assert.same({ nil, "the process is closed", "CLOSED" }, { reader:join() })
+        assert.same({ nil, "the process is closed", "CLOSED" }, { p:write "x" })
+        p:close()
+    end))
 
     it("ends with the task that opened it, if that is cancelled or fails", function()
         local function pid_of(p)
@@ -365,20 +359,18 @@ describe("process.open", function()
         end)
     end)
 
-    it("checks its arguments", function()
-        open({ command = { "cat" } }, function(p)
-            raises(HERE .. ": process:write: bytes must be a string %(got nil%)", function()
-                p:write()
-            end)
-            raises("process:read_line: timeout_ms must be an integer >= 1 %(got 0%)", p.read_line,
-                p, 0)
-            raises('process:kill: signal must be a signal name such as "SIGTERM" %(got 9%)', p.kill,
-                p, 9)
-            raises(HERE .. ': process:kill: signal must be .* %(got "SIGNOPE"%)', function()
-                p:kill "SIGNOPE"
-            end)
+    it("checks its arguments", opened({ command = { "cat" } }, function(p)
+        raises(HERE .. ": process:write: bytes must be a string %(got nil%)", function()
+            p:write()
         end)
-    end)
+        raises("process:read_line: timeout_ms must be an integer >= 1 %(got 0%)", p.read_line,
+            p, 0)
+        raises('process:kill: signal must be a signal name such as "SIGTERM" %(got 9%)', p.kill,
+            p, 9)
+        raises(HERE .. ': process:kill: signal must be .* %(got "SIGNOPE"%)', function()
+            p:kill "SIGNOPE"
+        end)
+    end))
 end)
 
 describe("no child outlives ponder", function()

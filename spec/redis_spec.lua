@@ -5,6 +5,7 @@ local redis_server = require "redis_server"
 local shell = require "shell"
 local task = require "ponder.task"
 local urls = require "ponder.redis.url"
+local within = require "within"
 
 -- Calls f(client) in a run, with a client of this URL.
 local function with(url, f, opts)
@@ -64,62 +65,57 @@ describe("a connection to Redis", function()
         server:__close()
     end)
 
-    it("calls, with replies of each kind", function()
-        with(server.url, function(client)
-            assert.equal("PONG", client:call "PING")
-            assert.equal("OK", client:call("SET", "bytes", "\0\r\n\255"))
-            assert.equal("\0\r\n\255", client:call("GET", "bytes"))
-            assert.is_false(client:call("GET", "nothing"))
-            assert.equal(5, client:call("INCRBY", "n", 5))
-            assert.same({ 1, false, { "a", {} }, { error = "ERR inner" } }, client:eval(
-                "return {1, false, {ARGV[1], {}}, redis.error_reply('ERR inner')}", {}, "a"))
-            assert.matches("^7", client.version)
-        end)
-    end)
+    local function on_redis(f) return with(server.url, f) end
+    local connected = within(on_redis)
 
-    it("sends the calls of many tasks without waiting for each", function()
-        with(server.url, function(client)
-            local items = {}
-            for i = 1, 500 do
-                items[i] = i
-            end
-            local replies = task.map(items, function(i)
-                return client:call("ECHO", i)
-            end, { concurrency = 500 })
-            for i = 1, 500 do
-                assert.equal(tostring(i), replies[i])
-            end
-            local calls = client:call("INFO", "stats"):match "total_reads_processed:(%d+)"
-            assert.is_true(tonumber(calls) < 400, calls)
-        end)
-    end)
+    it("calls, with replies of each kind", connected(function(client)
+        assert.equal("PONG", client:call "PING")
+        assert.equal("OK", client:call("SET", "bytes", "\0\r\n\255"))
+        assert.equal("\0\r\n\255", client:call("GET", "bytes"))
+        assert.is_false(client:call("GET", "nothing"))
+        assert.equal(5, client:call("INCRBY", "n", 5))
+        assert.same({ 1, false, { "a", {} }, { error = "ERR inner" } }, client:eval(
+            "return {1, false, {ARGV[1], {}}, redis.error_reply('ERR inner')}", {}, "a"))
+        assert.matches("^7", client.version)
+    end))
 
-    it("transfers values larger than all buffers", function()
-        with(server.url, function(client)
-            local large = ("0123456789abcdef"):rep(1 << 19)
-            assert.equal("OK", client:call("SET", "large", large))
-            local replies = task.map({ 1, 2, 3 }, function()
-                return client:call("GET", "large")
-            end)
-            assert.is_true(replies[1] == large and replies[3] == large)
-        end)
-    end)
+    it("sends the calls of many tasks without waiting for each", connected(function(client)
+        local items = {}
+        for i = 1, 500 do
+            items[i] = i
+        end
+        local replies = task.map(items, function(i)
+            return client:call("ECHO", i)
+        end, { concurrency = 500 })
+        for i = 1, 500 do
+            assert.equal(tostring(i), replies[i])
+        end
+        local calls = client:call("INFO", "stats"):match "total_reads_processed:(%d+)"
+        assert.is_true(tonumber(calls) < 400, calls)
+    end))
 
-    it("runs scripts by their hash, even after Redis has forgotten them", function()
-        with(server.url, function(client)
-            local script = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
-            assert.equal(2, client:eval(script, { "counter" }, 2))
-            client:call("SCRIPT", "FLUSH")
-            assert.equal(5, client:eval(script, { "counter" }, 3))
-            assert.equal(6, client:eval(script, { "counter" }, 1))
+    it("transfers values larger than all buffers", connected(function(client)
+        local large = ("0123456789abcdef"):rep(1 << 19)
+        assert.equal("OK", client:call("SET", "large", large))
+        local replies = task.map({ 1, 2, 3 }, function()
+            return client:call("GET", "large")
         end)
-    end)
+        assert.is_true(replies[1] == large and replies[3] == large)
+    end))
+
+    it("runs scripts by their hash, even after Redis has forgotten them", connected(function(client)
+        local script = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+        assert.equal(2, client:eval(script, { "counter" }, 2))
+        client:call("SCRIPT", "FLUSH")
+        assert.equal(5, client:eval(script, { "counter" }, 3))
+        assert.equal(6, client:eval(script, { "counter" }, 1))
+    end))
 
     it("uses the database of its URL for every call", function()
         with(server.url .. "?db=3", function(client)
             client:call("SET", "where", "three")
         end)
-        with(server.url, function(client)
+        on_redis(function(client)
             assert.is_false(client:call("GET", "where"))
         end)
         local message = with(server.url .. "?db=99", function(client)
@@ -129,51 +125,44 @@ describe("a connection to Redis", function()
             return message
         end)
         assert.matches("out of range", message)
-        with(server.url, function(client)
+        on_redis(function(client)
             assert.is_false(client:call("GET", "stray"))
         end)
     end)
 
-    it("drops the reply of a call that was cancelled", function()
-        with(server.url, function(client)
-            client:call("SET", "a", "1")
-            local value, _, code = task.timeout(0.05, function()
-                return client:call("BLPOP", "empty list", 0.3)
-            end)
-            assert.is_nil(value)
-            assert.equal("TIMEOUT", code)
-            assert.equal("1", client:call("GET", "a"))
+    it("drops the reply of a call that was cancelled", connected(function(client)
+        client:call("SET", "a", "1")
+        local value, _, code = task.timeout(0.05, function()
+            return client:call("BLPOP", "empty list", 0.3)
         end)
-    end)
+        assert.is_nil(value)
+        assert.equal("TIMEOUT", code)
+        assert.equal("1", client:call("GET", "a"))
+    end))
 
-    it("disconnects from a server that does not answer, and connects again", function()
-        with(server.url, function(client)
+    it("disconnects from a server that does not answer, and connects again",
+        connected(function(client)
             local value, message, code = client:send(50, { "BLPOP", "empty list", 5 })
             assert.is_nil(value)
             assert.equal("TIMEOUT", code)
             assert.matches("no reply within 0.05 s", message)
             assert.equal("PONG", client:call "PING")
-        end)
-    end)
+        end))
 
-    it("shows neither arguments nor scripts in errors", function()
-        with(server.url, function(client)
-            local _, message = client:call("NOSUCH", "my secret argument")
-            assert.is_nil(message:find("secret", 1, true))
-            _, message = client:eval("return redis.call('NOSUCH')", {})
-            assert.is_nil(message:find("%x%x%x%x%x%x%x%x%x%x"), message)
-        end)
-    end)
+    it("shows neither arguments nor scripts in errors", connected(function(client)
+        local _, message = client:call("NOSUCH", "my secret argument")
+        assert.is_nil(message:find("secret", 1, true))
+        _, message = client:eval("return redis.call('NOSUCH')", {})
+        assert.is_nil(message:find("%x%x%x%x%x%x%x%x%x%x"), message)
+    end))
 
-    it("cannot be used after it was closed", function()
-        with(server.url, function(client)
-            client:call "PING"
-            client:close()
-            local _, message, code = client:call "PING"
-            assert.equal("CLOSED_HERE", code)
-            assert.matches("closed", message)
-        end)
-    end)
+    it("cannot be used after it was closed", connected(function(client)
+        client:call "PING"
+        client:close()
+        local _, message, code = client:call "PING"
+        assert.equal("CLOSED_HERE", code)
+        assert.matches("closed", message)
+    end))
 
     it("does not outlive its state", function()
         local script = ("local r = require 'ponder.redis'.open '%s'; r:call 'PING'"):format(
