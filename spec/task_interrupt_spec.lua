@@ -269,7 +269,7 @@ describe("an interruption", function()
             io.stdout:setvbuf("no")
             task.run(function()
                 task.spawn(function()
-                    local _ <close> = help.on_close(function() print("closed") end)
+                    local _ <close> = setmetatable({}, { __close = function() print("closed") end })
                     task.sleep(30)
                 end)
                 task.sleep(0)
@@ -288,7 +288,7 @@ describe("an interruption", function()
             local open = 0
             local function item(x)
                 open = open + 1
-                local _ <close> = help.on_close(function() open = open - 1 end)
+                local _ <close> = setmetatable({}, { __close = function() open = open - 1 end })
                 for _ = 1, 3 do
                     local v = coroutine.wrap(function()
                         task.sleep(0)
