@@ -385,88 +385,30 @@ describe("ponder doc --stubs", function()
         BASIC[name] = true
     end
 
-    -- The rest of a type's text after one type; raises an error if there is none. `names` gets the
-    -- names of classes in it. The grammar is that of lua-language-server.
-    local read_union
-
-    local function expect(t, pattern, what)
-        local rest = t:match("^%s*" .. pattern .. "%s*(.*)$")
-        return rest or error(("expected %s at %q"):format(what, t), 0)
-    end
-
-    local function read_fun(t, names)
-        t = expect(t, "%(", "(")
-        while not t:find("^%)") do
-            local rest = t:match("^%.%.%.%s*(.*)$") or t:match("^[%a_][%w_]*%??%s*(.*)$")
-                or error("expected a parameter at " .. t, 0)
-            t = rest:match("^:%s*(.*)$") and read_union(rest:match("^:%s*(.*)$"), names) or rest
-            t = t:match("^,%s*(.*)$") or t
-        end
-        t = expect(t, "%)", ")")
-        if t:find("^:") then
-            repeat
-                t = t:match("^[:,]%s*(.*)$"):gsub("^[%a_][%w_]*%s*:%s*", "")
-                t = read_union(t, names)
-            until not t:find("^,%s*[%a(]")
-        end
-        return t
-    end
-
-    local function read_fields(t, names)
-        while not t:find("^}") do
-            local rest = t:match("^%[%s*(.*)$")
-            if rest then
-                t = expect(expect(read_union(rest, names), "%]", "]"), ":", ":")
-            else
-                t = t:match("^[%a_][%w_]*%??%s*:%s*(.*)$") or error("expected a field at " .. t, 0)
+    -- Reads a type as lua-language-server does, and puts the names in it into `names`; raises an
+    -- error if it is malformed. `is_fields`: a list of parameters, or of fields of a table.
+    local function read(text, names, is_fields)
+        local function group(replacement, has_fields)
+            return function(whole)
+                read(whole:match("^%a*%s*.(.*).$"), names, has_fields)
+                return replacement
             end
-            t = read_union(t, names)
-            t = t:match("^,%s*(.*)$") or t
         end
-        return expect(t, "}", "}")
-    end
-
-    local function read_one(t, names)
-        local rest = t:match('^"[^"]*"%s*(.*)$') or t:match("^%-?%d+%s*(.*)$")
-        if rest then
-            return rest
-        elseif t:find("^%(") then
-            return expect(read_union(t:sub(2), names), "%)", ")")
-        elseif t:find("^{") then
-            return read_fields(t:match("^{%s*(.*)$"), names)
-        elseif t:find("^%.%.%.") then
-            return t:sub(4)
-        end
-        local name, after = t:match("^([%a_][%w_.]*%*?)(.*)$")
-        if not name then
-            error("expected a type at " .. t, 0)
-        elseif name == "fun" then
-            return read_fun(after, names)
-        end
-        names[name] = true
-        if after:find("^<") then
-            after = after:match("^<%s*(.*)$")
-            repeat
-                after = read_union(after, names)
-                local more = after:match("^,%s*(.*)$")
-                after = more or after
-            until not more
-            after = expect(after, ">", ">")
-        end
-        return after:match("^%s*(.*)$")
-    end
-
-    function read_union(t, names)
-        repeat
-            t = read_one(t, names)
-            while t:find("^%[%]") or t:find("^%?") do
-                t = t:gsub("^%[%]", ""):gsub("^%?", "")
+        text = text:gsub('"[^"]*"', "0"):gsub("%[%]", "")
+        text = text:gsub("fun%s*%b()", group("0", true)):gsub("0%s*:", "0|")
+        text = text:gsub("%b{}", group("0", true)):gsub("%b()", group "0")
+            :gsub("%b<>", group ""):gsub("%b[]", group "key")
+        for part in (text .. ","):gmatch "([^,]*)," do
+            if is_fields then -- a parameter may have no type
+                part = part:match "^%s*[%w_.]+%??%s*:(.*)$"
+                    or part:find "^%s*[%w_.]*%??%s*$" and "0" or error("a field at " .. part, 0)
             end
-            t = t:match("^%s*(.*)$")
-            local more = t:match("^|%s*(.*)$")
-            t = more or t
-        until not more
-        return t
+            for one in (part .. "|"):gmatch "([^|]*)|" do
+                local name = one:match "^%s*(%-?[%w_.]+%*?)%?*%s*$"
+                    or error("a type at " .. text, 0)
+                names[name] = name:find "^%a" and true or nil
+            end
+        end
     end
 
     local dir, tags
@@ -517,10 +459,10 @@ describe("ponder doc --stubs", function()
                 for _, list in ipairs { entry.params, entry.returns, entry.fields } do
                     for _, typed in ipairs(list) do
                         local names = {}
-                        local ok, rest = pcall(read_union, typed.type, names)
-                        if not ok or rest ~= "" and rest ~= "," then
+                        local ok, problem = pcall(read, (typed.type:gsub(",$", "")), names)
+                        if not ok then
                             wrong[#wrong + 1] = ("%s: %s: %s (%s)"):format(module.name, entry.name,
-                                typed.type, rest)
+                                typed.type, problem)
                         end
                         for name in pairs(names) do
                             used[name] = entry.name
