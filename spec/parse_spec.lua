@@ -28,6 +28,7 @@ describe("parse.thoughts", function()
             '{"thoughts": [{"content": 5}, "a", null, "", "  ", "b"]}',
             'Here they are:\n["a", "b"]\nGood luck!',
             '<think>1. no\n2. no</think>\n{"thoughts": ["a", "b"]}',
+            '{"thoughts": ["no"]} or so</think>\n["a", "b"]',
         } do
             local list, mode = parse.thoughts(text)
             assert.same({ "a", "b" }, list, text)

@@ -16,6 +16,9 @@
 --- name and its path. A text in place of a function is a template (ponder.template) of one message
 --- of the user, with the fields of the context. To change one function, a file can take the others
 --- from `require "prompts.NAME"`. A notice on standard error names prompt files in use.
+---
+--- A prompt of the user's is sent as written, and its replies are read as prose or JSON. Models are
+--- held to the schema of a reply only where the built-in prompt asks for it.
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"

@@ -34,10 +34,10 @@ local function from_json(text, read)
         or try(object and text:match("^.*}", object)) or try(list and text:match("^.*%]", list))
 end
 
--- The text after the reasoning that some models put before their reply.
+-- The text after the reasoning that some models put before their reply, even without its tag.
 local function without_reasoning(text)
-    local _, last = text:find "^%s*<think>.-</think>"
-    return last and text:sub(last + 1) or text
+    local last = text:find("</think>", 1, true) and text:match "^.*</think>()"
+    return last and text:find("%S", last) and text:sub(last) or text
 end
 
 -------------------------------------------------------------------------------
