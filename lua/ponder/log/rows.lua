@@ -172,8 +172,8 @@ function rows.open(root)
     return ok, message, code
 end
 
----The same with the first call. If that fails, the run continues without a log, which was not asked
----for; writes the files of the run.
+---The same with the first call, and writes the files of the run. If that fails, the run continues
+---without a log, which was not asked for.
 ---@param root ponder.log.Tape
 function rows.open_late(root)
     local ok, message = rows.open(root)

@@ -470,7 +470,12 @@ end
 ---@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function Tape:begin_call(asked)
-    rows.open_late(self.root)
+    local root = self.root
+    if root.wanted then
+        rows.open_late(root)
+    elseif root.files then
+        root.files:write()
+    end
     local what = calls.new(asked)
     look_up(self, what)
     if what.known and not what.known.answered and self.past.ordered then

@@ -18,7 +18,7 @@ local writer = {}
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
-local MAX_QUEUED = 1 << 18 -- statements
+local MAX_QUEUED, BYTES_A_STATEMENT = 64 << 20, 200 -- bytes
 local COMMITS = 200 -- commits after which an idle run checkpoints
 
 ---@class ponder.log.Saved answers that were not paid for
@@ -43,13 +43,14 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field pending table<ponder.log.Tape, true> tapes with readings that are not written yet
 ---@field private unsigned table<integer, true> runs that ponder.log.trust has to sign
 ---@field private queue table[] statements, until there is a file
+---@field private queued integer their bytes
 local Writer = {}
 Writer.__index = Writer
 
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Writer
 function writer.new(clock)
-    return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
+    return setmetatable({ clock = clock, queue = {}, queued = 0, runs = 0, seq = 0, in_flight = 0,
         has_asked = false, calls = 0, saved = { calls = 0, cost = 0.0, unpriced = 0 },
         commits = 0, pending = {}, unsigned = {} }, Writer)
 end
@@ -98,7 +99,7 @@ function Writer:create(path, sync, write_first)
     self.db, self.path, self.queue = db, path, {}
     write_first()
     for _, row in ipairs(queue) do
-        self:write(table.unpack(row, 1, row.n))
+        self:write(row.sql, table.unpack(row, 1, row.n))
     end
     if end_transaction(self) then
         return true
@@ -135,26 +136,26 @@ function writer.continue(db, path, clock)
     return self
 end
 
--- The next `n` values without the keys known by now.
-local function masked(n, value, ...)
-    if n == 0 then
-        return
-    end
-    return type(value) == "string" and keep(value) or value, masked(n - 1, ...)
-end
-
 --- Adds a statement to the transaction.
 ---@param sql string
 ---@param ... any
 function Writer:write(sql, ...)
     local db = self.db
-    if self.failed or self.discards then
+    if self.failed or self.discards or self.incomplete and not db then
         return
-    elseif not db and #self.queue < MAX_QUEUED then -- until there is a file
-        self.queue[#self.queue + 1] = table.pack(sql, ...)
-        return
-    elseif not db then
-        self.incomplete = true
+    end
+    local values, bytes = table.pack(...), BYTES_A_STATEMENT
+    for i = 1, values.n do
+        local value = values[i]
+        if type(value) == "string" then
+            values[i], bytes = db and keep(value) or value, bytes + #value -- keys known by now
+        end
+    end
+    if not db then -- until there is a file
+        self.queued = self.queued + bytes
+        self.incomplete = self.queued > MAX_QUEUED
+        values.sql = sql
+        self.queue[#self.queue + 1] = values
         return
     end
     if not self.writing then
@@ -163,7 +164,7 @@ function Writer:write(sql, ...)
             return
         end
     end
-    local _, message = db:execute(sql, masked(select("#", ...), ...))
+    local _, message = db:execute(sql, table.unpack(values, 1, values.n))
     self.failed = message
 end
 
