@@ -410,6 +410,18 @@ describe("ponder.ensemble.self_consistency", function()
             ensemble.self_consistency { model = m, prompt = "q", confidence = print }
         end)
     end)
+
+    it("votes on values that fit a schema", function()
+        local m = open(by_sample { '{"value": 4}', '{"value": 4.0}', '{"value": 5}', "no" })
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 4, returns = "number" })
+        assert.same({ 4, 2, 1, "BAD_REPLY" }, { result.answer, result.distribution[1].count,
+            result.failed, result.errors[1].code })
+        m = open(by_sample { '{"a": 1, "b": "x"}', '{"b": "x", "a": 1}', '{"a": 2, "b": "x"}' })
+        result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
+            returns = { a = "integer", b = "string" } })
+        assert.same({ { a = 1, b = "x" }, 2 / 3 }, { result.answer, result.score })
+    end)
 end)
 
 describe("ponder.ensemble.parallel_judge", function()

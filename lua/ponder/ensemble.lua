@@ -90,12 +90,12 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
 ---Improves Chain of Thought Reasoning in Language Models".
 ---
----`extract(text)` finds the answer in a reply (default: ponder.parse.answer). `normalize(answer)`
----makes the key by which answers are compared (default: ignores case, spaces, punctuation and the
----format of numbers). `vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a
----number >= 0; default: the exponential of the mean log probability of the reply's tokens, which
----needs a model with logprobs. A sample without
----an answer or weight has failed.
+---`extract(text)` finds the answer in a reply (default: ponder.parse.answer); with `returns`, as in
+---m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a value
+---as text, are compared (default: ignores case, spaces, punctuation and the format of numbers).
+---`vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a number >= 0; default:
+---the exponential of the mean log probability of the reply's tokens, which needs a model with
+---logprobs. A sample without an answer or weight has failed.
 ---
 ---Result: `answer` as in its first sample; `text` of its sample with the highest weight; `score`,
 ---its share of the votes, 0..1; `distribution`: list of {answer, key, count, weight, share}, the

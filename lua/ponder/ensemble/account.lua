@@ -159,16 +159,23 @@ end
 
 ---Finds the answer in a text with the user's functions, and the key by which it is compared.
 ---@param text string
+---@param value any? of a reply with `returns`, which is the answer
 ---@return any answer nil: none
 ---@return any key; or a message
 ---@return string? code
-function Account:read(text)
-    local answer, message, code = self:try(self.opts.extract, text)
+function Account:read(text, value)
+    local answer, message, code = value, nil, nil
+    if value == nil then
+        answer, message, code = self:try(self.opts.extract, text)
+    end
     if answer == nil then
         return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
     end
-    local key
-    key, message, code = self:try(self.opts.normalize, answer)
+    local shown, key = answer, nil
+    if value ~= nil then
+        shown = type(value) == "table" and json.encode(value) or tostring(value)
+    end
+    key, message, code = self:try(self.opts.normalize, shown)
     if key == nil or key ~= key then
         return nil, message or "normalize returned nothing", code or "BAD_RESULT"
     end

@@ -27,7 +27,7 @@ end
 
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
 local function read(account, sample, reply, opts)
-    local answer, key, code = account:read(sample.text)
+    local answer, key, code = account:read(sample.text, reply.value)
     if answer == nil then
         return nil, key, code
     end
