@@ -171,7 +171,7 @@ function Account:read(text, value)
     if answer == nil then
         return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
     end
-    local shown, key = answer, nil
+    local shown, key = answer
     if value ~= nil then
         shown = type(value) == "table" and json.encode(value) or tostring(value)
     end
