@@ -84,28 +84,23 @@ local function index_for(past, list, flag)
     return not had and require("ponder.cli.run").rules[name] and own + 1 or last
 end
 
--- The rule of an option of the command; nil: the option may be the script's.
-local function rule_of(past, name)
-    name = name:gsub("-", "_")
-    local rules = require("ponder.cli." .. past.run.command).rules or {}
-    for option, rule in pairs(rules) do
-        if option == name or rule.alias == name then
-            return rule
-        end
-    end
-end
-
 -- Splits OPT=VALUE,... at the commas before an option. What names no option of the command is part
 -- of a text or list before it: policy=io,bon16.
 local function split_options(past, text)
-    local parts = {}
+    local parts, rules = {}, {}
+    for name, rule in pairs(require("ponder.cli." .. past.run.command).rules or {}) do
+        rules[name], rules[rule.alias or name] = rule, rule
+    end
+    local function rule_of(name)
+        return name and rules[(name:gsub("-", "_"))]
+    end
     for part in text:gmatch("[^,]+") do
         local name = part:match "^%-*([%w_-]+)=" or part:match "^%-*([%w_-]+)$"
         local before = parts[#parts]
-        local rule = before and rule_of(past, before.name)
+        local rule = before and rule_of(before.name)
         local is_text = rule and rule.value and not rule.enum
             and (not rule.type or rule.type == "string" or rule.type == "list")
-        if is_text and not (name and rule_of(past, name)) then
+        if is_text and not rule_of(name) then
             before.text = before.text .. "," .. part
         else
             cli.expect(name, ("-o must be OPT=VALUE,... (got %s)"):format(part))

@@ -23,44 +23,6 @@ ponder models [OPTION...] [PROVIDER]
 Lists the models of a provider (openai, anthropic, ollama), or of all configured ones, one per line,
 in the form that --model takes. Keys and addresses come from the environment and the config file.]]
 
--- The provider's models, or nil and why not. model.list raises if the key is missing.
-local function list(provider, opts)
-    local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,
-        max_retries = 0 })
-    if not ok then
-        failures.pass_stop(ok, found)
-        return nil, found:match("model%.open: (.*)") or found
-    end
-    return found, message
-end
-
-local function show(provider, found)
-    for _, one in ipairs(found) do
-        local label = provider .. ":" .. text.line(tostring(one.id))
-        print(one.name and ("%-48s %s"):format(label, text.line(one.name)) or label)
-    end
-end
-
--- Lists the models of each provider; reports failures on standard error.
-local function gather(providers, opts)
-    local all, count = json.array(), 0
-    for _, provider in ipairs(providers) do
-        local found, message = list(provider, opts)
-        if found then
-            count = count + 1
-            if not opts.json then show(provider, found) end
-            for _, one in ipairs(found) do
-                one.provider = provider
-                all[#all + 1] = one
-            end
-        else
-            cli.fail("ponder models", ("%s: %s"):format(provider,
-                (message:gsub("^" .. provider .. ": ", ""))))
-        end
-    end
-    return all, count
-end
-
 ---See ponder.cli.
 function models.run(opts, operands)
     model.config() -- raises if it is broken
@@ -69,17 +31,39 @@ function models.run(opts, operands)
         providers[#providers + 1] = provider ~= "script" and provider or nil -- a file, not a server
     end
     if wanted then
-        local known = table.concat(providers, ", ")
-        if not options.has(providers, wanted) then
-            return nil, ("unknown provider %s%s; known: %s"):format(options.show(wanted),
-                options.hint(wanted, providers, "%s"), known)
-        end
+        cli.expect(options.has(providers, wanted), ("unknown provider %s%s; known: %s"):format(
+            options.show(wanted), options.hint(wanted, providers, "%s"),
+            table.concat(providers, ", ")))
         providers = { wanted }
     end
     local _ <close> = opts.verbose and verbose.start() or nil
-    local all, count = gather(providers, opts)
-    if opts.json then cli.print_json(all) end
-    return count > 0 and 0 or 1
+    local all, status = json.array(), 1
+    for _, provider in ipairs(providers) do
+        local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,
+            max_retries = 0 })
+        if not ok then -- the key is missing
+            failures.pass_stop(ok, found)
+            found, message = nil, found:match("model%.open: (.*)") or found
+        end
+        if found then
+            status = 0
+        else
+            cli.fail("ponder models", ("%s: %s"):format(provider,
+                (message:gsub("^" .. provider .. ": ", ""))))
+        end
+        for _, one in ipairs(found or {}) do
+            one.provider = provider
+            all[#all + 1] = one
+            if not opts.json then
+                local label = provider .. ":" .. text.line(tostring(one.id))
+                print(one.name and ("%-48s %s"):format(label, text.line(one.name)) or label)
+            end
+        end
+    end
+    if opts.json then
+        cli.print_json(all)
+    end
+    return status
 end
 
 return models

@@ -141,14 +141,35 @@ end
 -------------------------------------------------------------------------------
 -- Dead letters
 
-local function list_dead(letters, given)
-    if given.json then
+-- Retries, drops or lists dead letters.
+local function handle_dead(client, given)
+    local letters = cli.need(status.dead_letters(client, given.queue))
+    local wanted, count = given.retry or given.drop, 0
+    if given.drop and #given.drop == VERSION_LENGTH then
+        count = cli.need(status.drop_version(client, given.queue, given.drop))
+        cli.expect(count > 0, ("no job for version %s in the queue %s"):format(given.drop,
+            given.queue))
+        print(("%d dropped"):format(count))
+        return 0
+    elseif wanted then
+        local handle = given.retry and status.retry or status.drop
+        for _, letter in ipairs(letters) do
+            if letter.id == wanted or wanted == "all" and not (letter.is_damaged and given.retry)
+            then
+                count = count + cli.need(handle(client, given.queue, letter))
+            end
+        end
+        cli.expect(count > 0 or wanted == "all", ("no dead letter %s in the queue %s"):format(
+            wanted, given.queue))
+        print(("%d %s"):format(count, given.retry and "enqueued again" or "dropped"))
+        return 0
+    elseif given.json then
         cli.print_json { dead = json.array(letters) }
         return 0
     end
     for _, letter in ipairs(letters) do
         print(("%s  %s  %s  %s\n    item   %s\n    error  %s"):format(
-            quote.line(letter.id), os.date("%Y-%m-%d %H:%M:%S", letter.at),
+            quote.line(letter.id), amount.when(letter.at),
             quote.line(letter.name or letter.call or "?"), quote.count(letter.attempts, "attempt"),
             quote.line(letter.item),
             quote.line(letter.error:match "^[^\n]*", MAX_ERROR)))
@@ -157,47 +178,8 @@ local function list_dead(letters, given)
     return 0
 end
 
--- Calls handle(client, queue, letter) for one dead letter or all; prints how many it has `done`.
-local function each_letter(client, given, letters, wanted, handle, done)
-    local count = 0
-    for _, letter in ipairs(letters) do
-        if letter.id == wanted
-            or wanted == "all" and not (letter.is_damaged and handle == status.retry) then
-            count = count + cli.need(handle(client, given.queue, letter))
-        end
-    end
-    cli.expect(count > 0 or wanted == "all", ("no dead letter %s in the queue %s"):format(wanted,
-        given.queue))
-    print(("%d %s"):format(count, done))
-    return 0
-end
-
-local function handle_dead(client, given)
-    local letters = cli.need(status.dead_letters(client, given.queue))
-    if given.retry then
-        return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
-    elseif given.drop and #given.drop == VERSION_LENGTH then
-        local count = cli.need(status.drop_version(client, given.queue, given.drop))
-        cli.expect(count > 0, ("no job for version %s in the queue %s"):format(given.drop,
-            given.queue))
-        print(("%d dropped"):format(count))
-        return 0
-    elseif given.drop then
-        return each_letter(client, given, letters, given.drop, status.drop, "dropped")
-    end
-    return list_dead(letters, given)
-end
-
-local function purge(client, given)
-    cli.need(status.purge(client, given.queue))
-    print(("the queue %s is empty"):format(given.queue))
-    return 0
-end
-
 ---See ponder.cli.
 function command.run(given, operands)
-    local on_letters = given.dead or given.retry or given.drop
-    cli.expect(given.queue or not on_letters and not given.purge, "expected --queue NAME")
     cli.refuse(given.watch and given.json and "--watch or --json, not both")
     local mode = ""
     for _, name in ipairs { "dead", "retry", "drop", "purge" } do
@@ -205,12 +187,15 @@ function command.run(given, operands)
         mode = given[name] and "--" .. name or mode
     end
     cli.check_modes(command, given, mode)
+    cli.expect(given.queue or mode == "", "expected --queue NAME")
     cli.refuse(given.queue and queues.name_problem("--queue", given.queue))
     local client <close> = cli.expect(redis.open(operands[1]))
     if given.purge then
-        return purge(client, given)
+        cli.need(status.purge(client, given.queue))
+        print(("the queue %s is empty"):format(given.queue))
+        return 0
     end
-    return (on_letters and handle_dead or show)(client, given)
+    return (mode == "" and show or handle_dead)(client, given)
 end
 
 return command

@@ -20,39 +20,29 @@ after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files
 requires that you own the directory and its files and that nobody else may write them. The list of
 trusted directories is in $XDG_STATE_HOME/ponder.]]
 
-local function list()
-    local known, problem = trust.list()
-    for _, path in ipairs(options.names(known)) do
-        local _, message = trust.check(path)
-        print(text.line(message or path))
+---See ponder.cli.
+function command.run(opts, operands)
+    local at = operands[1]
+    cli.refuse(opts.list and (at or opts.remove) and "--list does not take a directory"
+        or not opts.list and (not at or operands[2])
+        and "expected one directory: ponder trust ./prompts")
+    if opts.list then
+        local known, problem = trust.list()
+        for _, path in ipairs(options.names(known)) do
+            local _, message = trust.check(path)
+            print(text.line(message or path))
+        end
+        return problem and 1 or 0, problem
+    elseif opts.remove then
+        local was_trusted, message = trust.remove(at)
+        cli.need(was_trusted, message or at .. ": is not trusted", not message and "NOT_FOUND")
+        return 0
     end
-    return problem and 1 or 0, problem
-end
-
-local function remove(at)
-    local was_trusted, message = trust.remove(at)
-    cli.need(was_trusted, message or at .. ": is not trusted", not message and "NOT_FOUND")
-    return 0
-end
-
-local function add(at)
     local contents = cli.need(trust.add(at))
     for _, name in ipairs(contents.names) do
         print(text.line(contents.path .. "/" .. name))
     end
     return 0
-end
-
----See ponder.cli.
-function command.run(opts, operands)
-    if opts.list and (operands[1] or opts.remove) then
-        return nil, "--list does not take a directory"
-    elseif not opts.list and (not operands[1] or operands[2]) then
-        return nil, "expected one directory: ponder trust ./prompts"
-    elseif opts.list then
-        return list()
-    end
-    return (opts.remove and remove or add)(operands[1])
 end
 
 return command

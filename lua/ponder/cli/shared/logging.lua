@@ -9,7 +9,6 @@ local host = require "ponder.core.host"
 local logged = require "ponder.log.command"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
-local reader = require "ponder.log.reader"
 
 local logging = {}
 
@@ -101,7 +100,7 @@ function logging.begin(given, about, how)
         max_runs = given.log_max_runs }, how)
     local run, message, code = logged.begin(about, opts)
     if code == "EXISTS" then
-        local past <close> = reader.open(opts.path)
+        local past <close> = require("ponder.log.reader").open(opts.path)
         message = ("%s; %s"):format(message, past and "to continue it: ponder resume "
             .. quote.shell(opts.path) or "--log takes a new file")
     end
