@@ -333,12 +333,12 @@ end
 
 local MARKS = { ok = { "ok", "green" }, problem = { "!!", "red" }, unused = { "--", "dim" } }
 
-local function show(findings)
-    local out = style.of(1)
-    local width = math.max(out:size() - 19, 20)
-    if not out.is_terminal then
-        width = 1000
+local function report(given, findings)
+    if given.json then
+        return cli.print_json(json.array(findings))
     end
+    local out = style.of(1)
+    local width = out.is_terminal and math.max(out:size() - 19, 20) or 1000
     for _, found in ipairs(findings) do
         local mark = MARKS[found.state]
         local lines = text.wrap(text.line(found.found), width)
@@ -353,39 +353,24 @@ local function show(findings)
     end
 end
 
-local function report(given, findings)
-    if given.json then
-        cli.print_json(json.array(findings))
-    else
-        show(findings)
-    end
-end
-
--- Exit status: 0 without a problem.
-local function check_redis(given, urls)
-    local findings, status = {}, 0
-    for _, list in ipairs(task.map(urls, function(url)
-        return health.check(url, given.timeout_ms)
-    end)) do
-        for _, found in ipairs(list) do
-            findings[#findings + 1] = found
-            status = found.state == "problem" and 1 or status
-        end
-    end
-    report(given, findings)
-    return status
-end
-
 ---See ponder.cli.
 function doctor.run(given, operands)
     for _, operand in ipairs(operands) do
-        if not redis.is_url(operand) then
-            return nil, "expected no argument, or redis://..."
-        end
+        cli.expect(redis.is_url(operand), "expected no argument, or redis://...")
     end
     cli.check_modes(doctor, given, operands[1] and "the URL of a Redis" or "")
     if operands[1] then
-        return check_redis(given, operands)
+        local findings, status = {}, 0
+        for _, list in ipairs(task.map(operands, function(url)
+            return health.check(url, given.timeout_ms)
+        end)) do
+            for _, found in ipairs(list) do
+                findings[#findings + 1] = found
+                status = found.state == "problem" and 1 or status
+            end
+        end
+        report(given, findings)
+        return status
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
         check_config(), check_environment(), check_terminal(), check_privacy(),

@@ -162,26 +162,6 @@ function Session:note(message)
     write_line(self, ("ponder %s: %s"):format(self.name, text.line(message)))
 end
 
-function Session:draw_tree()
-    local root = tree.of(self.s:look())
-    if root then
-        for _, line in ipairs(tree.lines(root, self.style)) do
-            io.stderr:write(line, "\n")
-        end
-    end
-end
-
-function Session:sum_up(outcome)
-    local facts = self.progress:facts()
-    local reason = tostring(outcome.stop_reason):gsub("_", " ")
-    table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
-    facts[#facts + 1] = text.line(tostring(outcome.model))
-    facts[#facts + 1] = outcome.scripted and "scripted" or nil
-    table.move(closing.of(reason == "interrupted"), 1, 2, #facts + 1, facts)
-    local columns = self.style.live and self.style:size() - 1 or math.maxinteger
-    io.stderr:write(table.concat(text.flow(facts, columns, "  ", self.style:mark()), "\n"), "\n")
-end
-
 local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "
     .. "openai:NAME --base-url URL (llama.cpp), script:FILE; see ponder doctor"
 
@@ -201,27 +181,26 @@ function Session:explain(message, code)
     end
 end
 
-local function print_answer(outcome)
-    local answer = outcome and outcome.answer
-    if type(answer) == "string" and answer ~= "" then
-        io.stdout:write((text.safe(answer):gsub("\n*$", "\n")))
-    end
-end
-
 function Session:show(outcome, message, code, partial)
-    local last, given = outcome or partial, self.given
+    local last, given, on = outcome or partial, self.given, self.style
     local object = options.merge({ status = "error" }, last)
     object.error = code and { code = code, message = message } or nil
     logged.answer(object)
     if code and code ~= "INTERRUPTED" then
         logged.failure(("%s [%s]"):format(message, code))
     end
-    local talks = not given.quiet and not given.jsonl
-    if talks and last and last.answer then
-        if self.style.live and not given.json then
-            self:draw_tree()
+    if last and last.answer and not given.quiet and not given.jsonl then
+        local root = on.live and not given.json and tree.of(self.s:look())
+        for _, line in ipairs(root and tree.lines(root, on) or {}) do
+            io.stderr:write(line, "\n")
         end
-        self:sum_up(last)
+        local facts, reason = self.progress:facts(), tostring(last.stop_reason):gsub("_", " ")
+        table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
+        facts[#facts + 1] = text.line(tostring(last.model))
+        facts[#facts + 1] = last.scripted and "scripted" or nil
+        table.move(closing.of(reason == "interrupted"), 1, 2, #facts + 1, facts)
+        local columns = on.live and on:size() - 1 or math.maxinteger
+        io.stderr:write(table.concat(text.flow(facts, columns, "  ", on:mark()), "\n"), "\n")
     end
     if code == "INTERRUPTED" then
         self:note(last.answer and "the best so far:" or "interrupted")
@@ -231,8 +210,8 @@ function Session:show(outcome, message, code, partial)
     if given.json or given.jsonl then
         object.type = given.jsonl and "result" or nil
         cli.print_json(object)
-    else
-        print_answer(last)
+    elseif last and type(last.answer) == "string" and last.answer ~= "" then
+        io.stdout:write((text.safe(last.answer):gsub("\n*$", "\n")))
     end
     return outcome and 0 or code == "INTERRUPTED" and host.stop_status() or 1
 end
