@@ -40,18 +40,19 @@ re-read on every run and has only Lua's pure library. list, show NAME and eject 
 
 local own -- the strategy of --strategy
 
--- The names of the files, sorted.
-local function file_names()
-    local names = builtin.prompt_names()
-    names[#names + 1] = own and own.name
-    table.sort(names)
-    return names
-end
-
 -- Ends the command unless a name is among the known ones.
 local function check_known(is_known, what, name, known)
     cli.expect(is_known, ("unknown %s %s%s; known: %s"):format(what, name,
         options.hint(name, known, "%s"), table.concat(known, ", ")))
+end
+
+-- The names of the files that an operand selects, sorted; all without one.
+local function select_names(operand)
+    local names = builtin.prompt_names()
+    names[#names + 1] = own and own.name
+    table.sort(names)
+    check_known(not operand or options.has(names, operand), "prompt file", operand or "", names)
+    return operand and { operand } or names
 end
 
 -- The text of the file that comes with ponder or the strategy; or nil and why there is none.
@@ -78,16 +79,6 @@ local function function_names(name)
     end)
 end
 
--- The names that an operand selects; all without one.
-local function select_names(operand)
-    local names = file_names()
-    if not operand then
-        return names
-    end
-    check_known(options.has(names, operand), "prompt file", operand, names)
-    return { operand }
-end
-
 -- The line on which a file seems to define a function; found without running it.
 local function line_of(text, name)
     local at = text:find("function%s+[%w_.:]*%f[%w_]" .. name .. "%s*%(")
@@ -111,7 +102,7 @@ local commands = {}
 
 function commands.list()
     local status = 0
-    for _, name in ipairs(file_names()) do
+    for _, name in ipairs(select_names()) do
         local found, text, problem = find_text(name)
         if problem then
             status = cli.fail("ponder prompts", problem)
@@ -127,42 +118,32 @@ function commands.list()
     return status
 end
 
-local function show_file(name)
-    local found, text, problem = find_text(name)
-    if not found.path and not problem then
-        text, problem = original(name)
-    end
-    io.write((cli.need(text, problem)))
-    return 0
-end
-
-local function show_function(name, function_name)
-    local found, subject = cli.need(load_prompts(name)), subject_of(name)
-    local f = type(found[function_name]) == "function" and found[function_name]
-        or subject.functions()[function_name]
-    local contexts = subject.samples()[function_name] or {}
-    cli.need(contexts[1], ("%s.%s: the strategy has no samples to render it with"):format(name,
-        function_name))
-    for i, message in ipairs(cli.need(check.render(f, contexts[#contexts]))) do
-        print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
-    end
-    return 0
-end
-
 function commands.show(operand)
     cli.expect(operand, "show needs a name, such as tot.generate")
     local name, function_name = operand:match("^([^.]+)%.?(.*)$")
     select_names(name or operand)
     if function_name == "" then
-        return show_file(name)
+        local found, text, problem = find_text(name)
+        if not found.path and not problem then
+            text, problem = original(name)
+        end
+        io.write((cli.need(text, problem)))
+        return 0
     end
-    local names = function_names(name)
+    local names, subject = function_names(name), subject_of(name)
     for i, known in ipairs(names) do
         names[i] = name .. "." .. known
     end
-    check_known(type(subject_of(name).functions()[function_name]) == "function", "prompt", operand,
-        names)
-    return show_function(name, function_name)
+    local default = subject.functions()[function_name]
+    check_known(type(default) == "function", "prompt", operand, names)
+    local found = cli.need(load_prompts(name))
+    local f = type(found[function_name]) == "function" and found[function_name] or default
+    local contexts = subject.samples()[function_name] or {}
+    cli.need(contexts[1], operand .. ": the strategy has no samples to render it with")
+    for i, message in ipairs(cli.need(check.render(f, contexts[#contexts]))) do
+        print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
+    end
+    return 0
 end
 
 function commands.eject(operand, opts)
