@@ -12,6 +12,11 @@
 ---
 --- ponder.log.graph describes graphs. Without a log, `record` calls `fetch`, and the others do
 --- nothing.
+---
+--- A run has one tape (ponder.log.tape), which numbers what comes from outside, answers it from a
+--- recording of an earlier process (ponder.log.recording) and writes rows. A file has one writer
+--- (ponder.log.writer) and any number of readers (ponder.log.reader). ponder.log.rerun opens a log
+--- to run it again, and ponder.log.retention decides which logs and requests stay.
 
 local json = require "ponder.json"
 local options = require "ponder.options"

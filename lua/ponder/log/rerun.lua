@@ -21,7 +21,6 @@ local SERVERS = { serve = true, mcp = true }
 ---@class ponder.log.Rerun a log to be run again
 ---@field path string
 ---@field db ponder.store.Store
----@field mode "read"|"write"
 ---@field run table row of the outermost run in `runs`, with arguments and options decoded
 ---@field inner integer? runs.id of the named inner run: a request to a server, or one to be edited
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
@@ -85,7 +84,7 @@ function rerun.open(what, mode, sync)
             and ("%s: holds no run %d"):format(path, number)
             or path .. ": holds no run; it was killed before it began", ok and "NOT_FOUND" or nil
     end
-    return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts,
+    return setmetatable({ path = path, db = db, run = row, files = texts,
         inner = number ~= outermost and number or nil }, Rerun)
 end
 
