@@ -225,11 +225,20 @@ local function advice_for(provider, code)
     return ADVICE[code]
 end
 
--- A server on this machine is probed even if it is not configured; it need not be there.
+-- Whether a variable, the config file or the default model names a provider.
 local function is_configured(provider)
-    return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
-        or (model.default_name() or ""):find("ollama", 1, true) == 1
+    for _, kind in ipairs { "key", "address" } do
+        for _, variable in ipairs(environment.names(kind, provider)) do
+            if (os.getenv(variable) or ""):find "%S" then
+                return true
+            end
+        end
+    end
+    return (model.config().providers or {})[provider] ~= nil
+        or (model.default_name() or ""):find(provider .. "[:/]") == 1
 end
+
+local PROBED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
@@ -252,7 +261,8 @@ local function check_provider(provider, timeout_ms)
     local list, message, code = opened:list()
     local url = (opened.target.base_url or ""):gsub("%?.*$", "") -- a query may hold a secret
     if not list then
-        local state = is_configured(provider) and "problem" or "unused"
+        local state = (provider ~= "ollama" or is_configured(provider)) and "problem"
+            or "unused"
         message = message:gsub("^" .. provider .. ": ", "")
         if not message:find(url, 1, true) then
             message = url .. ": " .. message
@@ -381,7 +391,13 @@ function doctor.run(given, operands)
         default = finding("default model", "problem", "unknown while the config file is broken")
     else
         findings[#findings + 1] = check_prices()
-        local providers = model.providers()
+        local providers, unused = {}, {}
+        for _, provider in ipairs(model.providers()) do
+            local is_asked = PROBED[provider] or is_configured(provider)
+            table.insert(is_asked and providers or unused, provider ~= "script" and provider or nil)
+        end
+        findings[#findings + 1] = finding("others", "unused", "no key or address is set for "
+            .. table.concat(unused, ", "))
         local _ <close> = given.verbose and verbose.start() or nil
         local by_provider = task.map(providers, function(provider)
             return check_provider(provider, given.timeout_ms) or false

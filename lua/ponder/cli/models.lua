@@ -20,8 +20,8 @@ models.words = { "anthropic", "ollama", "openai" }
 models.about = [[
 ponder models [OPTION...] [PROVIDER]
 
-Lists the models of a provider (openai, anthropic, ollama), or of all configured ones, one per line,
-in the form that --model takes. Keys and addresses come from the environment and the config file.]]
+Lists the models of a provider (openai, anthropic, gemini...), or of all configured ones, one per
+line, in the form that --model takes. Keys and addresses come from the environment and the config file.]]
 
 ---See ponder.cli.
 function models.run(opts, operands)

@@ -161,6 +161,7 @@ function anthropic.build(call)
         max_tokens = with_budget or max_tokens,
         temperature = options.temperature,
         top_p = options.top_p,
+        top_k = options.top_k,
         stop_sequences = type(stop) == "string" and { stop } or stop,
         thinking = thinking,
         output_config = (effort or enforced) and {

@@ -391,6 +391,7 @@ local function answer_anew(client, request)
     local draft, message, code, partial = through_middleware(client, request, 1)
     local reply = draft or partial
     if reply then
+        reply.dropped = request.dropped
         request.row.cost = not reply.origin and reply.cost
             or price.cost(request.target.rates, reply.usage)
     end

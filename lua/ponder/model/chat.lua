@@ -4,6 +4,7 @@
 local options = require "ponder.options"
 local task = require "ponder.task"
 local call = require "ponder.model.call"
+local notice = require "ponder.notice"
 local params = require "ponder.model.params"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
@@ -22,6 +23,10 @@ chat.OPTIONS = {
     n = { type = "integer", min = 1, max = 1024 },
     temperature = { type = "number", min = 0, finite = true },
     top_p = { type = "number", min = 0, max = 1 },
+    top_k = { type = "integer", min = 1 },
+    min_p = { type = "number", min = 0, max = 1 },
+    frequency_penalty = { type = "number", min = -2, max = 2 },
+    presence_penalty = { type = "number", min = -2, max = 2 },
     max_output_tokens = { type = "integer", min = 1, was = "max_tokens" },
     stop = { type = { "string", "table" } },
     seed = { type = "integer" },
@@ -32,6 +37,7 @@ chat.OPTIONS = {
     tools = { type = "table" },
     tool_choice = { type = { "string", "table" } },
     reasoning_effort = { type = "string" },
+    strict_options = { type = "boolean" },
     on_delta = { type = "function" },
     timeout_ms = { type = "integer", min = 1 },
     connect_timeout_ms = { type = "integer", min = 1 },
@@ -49,8 +55,9 @@ local CALL = { messages = { type = "table", required = true } }
 options.merge(CALL, chat.OPTIONS)
 
 -- The options that are sent to the model, and so checked by ponder.model.params.
-local SENT = { "n", "temperature", "top_p", "max_output_tokens", "stop", "seed", "logprobs",
-    "tools", "tool_choice", "reasoning_effort" }
+local SENT = { "n", "temperature", "top_p", "top_k", "min_p", "frequency_penalty",
+    "presence_penalty", "max_output_tokens", "stop", "seed", "logprobs", "tools", "tool_choice",
+    "reasoning_effort" }
 
 local SEED = { "seed" }
 
@@ -123,7 +130,7 @@ local function prepare(model, opts, level)
     if all.n == 1 then all.n = nil end -- the same request as without
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
     if all.tools and #all.tools == 0 then all.tools, all.tool_choice = nil, nil end
-    local kept, dropped, split = params.apply(model.provider, model.model, all, SENT)
+    local kept, dropped, split = params.apply(model.target, all, SENT)
     kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
         n = all.n or 1, first = all.sample or 1, messages = all.messages }
@@ -142,14 +149,13 @@ local function ask(model, plan, n, offset)
         system = all.system, options = kept, format = plan.format, extra = all.extra, n = n,
         sample = sample, index_base = offset, limits = all, stream = all.on_delta ~= nil,
         on_delta = all.on_delta, metadata = all.metadata,
-        cache = all.cache == nil or all.cache, has_emitted = false }
+        cache = all.cache == nil or all.cache, has_emitted = false, dropped = plan.dropped }
     local here = places.here()
     if here then
         one.place = places.place(here, one)
         local seed = places.seed(here, one, all.seed or all.extra and all.extra.seed)
         if seed then
-            local accepted = params.apply(model.provider, model.model,
-                options.merge({ seed = seed }, all), SEED)
+            local accepted = params.apply(model.target, options.merge({ seed = seed }, all), SEED)
             one.options = options.merge(options.merge({}, kept), accepted)
             one:build()
         end
@@ -346,12 +352,28 @@ local function unusable_message(target, draft, message)
     return retry.explain(target, { message = message, status = 200 }, draft.attempts or 1)
 end
 
+-- Says once for each option of a model that it is not sent; or returns why that is an error.
+local function tell_dropped(model, plan)
+    for _, option in ipairs(options.names(plan.dropped)) do
+        local line = ("%s: %s is not sent: %s"):format(model.target.label, option,
+            plan.dropped[option])
+        if plan.all.strict_options then
+            return line .. "; nothing was sent (strict_options)"
+        end
+        notice.once(line)
+    end
+end
+
 --- See ponder.model.Model.chat.
 ---@param model ponder.model.Model
 ---@param opts table
 ---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
     local plan = prepare(model, opts, level + 1)
+    if plan.dropped then
+        local refused = tell_dropped(model, plan)
+        if refused then return nil, refused, "BAD_REQUEST" end
+    end
     local draft, message, code, partial = ask_all(model, plan)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end
     if all_refused(draft.samples) then

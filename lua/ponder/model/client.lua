@@ -3,6 +3,7 @@
 --- environment.
 
 local task = require "ponder.task"
+local endpoints = require "ponder.model.endpoints"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
 local options = require "ponder.options"
@@ -94,6 +95,7 @@ function client.new(parts)
     for _, known in ipairs { "openai", "anthropic", "ollama", "script" } do
         self.providers[known] = require("ponder.model." .. known)
     end
+    options.merge(self.providers, endpoints.providers())
     self.transport = parts.transport or require("ponder.model.transport").shared()
     return setmetatable(self, Client)
 end
@@ -131,6 +133,7 @@ end
 ---@return table opts
 function Client:resolve(text, opts)
     local settings = self:settings()
+    endpoints.add(self.providers, settings)
     text = text or self.env("PONDER_MODEL") or settings.default_model
     if not text then
         return nil, client.no_model(self.env)
@@ -223,7 +226,8 @@ function Client:target(text, opts, check)
     if not headers then return nil, problem end
     headers["content-type"] = headers["content-type"] or "application/json"
     local target = { provider = provider, label = known .. ":" .. model, name = known,
-        model = model, base_url = endpoint.base_url, headers = headers,
+        model = model, base_url = endpoint.base_url, other_url = endpoint.other_url,
+        headers = headers,
         key_from = endpoint.key_from, ca_file = mine.ca_file, proxy = mine.proxy,
         redactor = redact.new(endpoint.secrets, headers) }
     target.price_name = price.name(known, model, target.base_url)
@@ -241,6 +245,7 @@ end
 ---@param opts table
 function Client:connect(target, opts)
     target.url = name.join(target.base_url, target.provider.path)
+    target.other_url = target.other_url and name.join(target.other_url, target.provider.path)
     local at = host_of(target.url)
     self.hosts[at] = self.hosts[at] or {}
     target.host = self.hosts[at]

@@ -100,6 +100,8 @@ function ollama.build(call)
     if call.system then messages[1] = build_message { role = "system", content = call.system } end
     for _, message in ipairs(call.messages) do messages[#messages + 1] = build_message(message) end
     local settings = { temperature = options.temperature, top_p = options.top_p,
+        top_k = options.top_k, min_p = options.min_p, frequency_penalty = options.frequency_penalty,
+        presence_penalty = options.presence_penalty,
         num_predict = options.max_output_tokens, seed = options.seed,
         stop = type(options.stop) == "string" and { options.stop } or options.stop }
     local logprobs = options.logprobs

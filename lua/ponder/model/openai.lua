@@ -38,10 +38,13 @@ function openai.image(media_type, data)
         image_url = { url = ("data:%s;base64,%s"):format(media_type, data) } }
 end
 
-local function build_message(message)
+local NONE = {}
+
+local function build_message(message, row)
     local out = {}
     for field, value in pairs(message) do out[field] = value end
     out.blocks, out.is_error = nil, nil -- for other providers
+    for _, field in ipairs(row.without or NONE) do out[field] = nil end
     if message.tool_calls then
         out.tool_calls = {}
         for i, call in ipairs(message.tool_calls) do
@@ -63,11 +66,13 @@ local function says_json(messages)
     return false
 end
 
-local function build_messages(call)
+local function build_messages(call, row)
     local messages, format = {}, call.format
     if call.system then messages[1] = { role = "system", content = call.system } end
-    for _, message in ipairs(call.messages) do messages[#messages + 1] = build_message(message) end
-    if format and not format.schema and not says_json(messages) then
+    for _, message in ipairs(call.messages) do
+        messages[#messages + 1] = build_message(message, row)
+    end
+    if format and (row.json_only or not format.schema and not says_json(messages)) then
         table.insert(messages, 1, { role = "system", content = schema.instruction(format) })
     end
     return messages
@@ -89,17 +94,24 @@ local function build_format(format)
 end
 
 -- Options with the same name and meaning in the API.
-local SAME = { temperature = true, top_p = true, stop = true, seed = true,
-    max_completion_tokens = true, reasoning_effort = true }
+local SAME = { temperature = true, top_p = true, top_k = true, min_p = true, stop = true,
+    seed = true, frequency_penalty = true, presence_penalty = true, max_completion_tokens = true,
+    reasoning_effort = true }
 
 function openai.build(call)
-    local options, body = call.options, { model = call.model, messages = build_messages(call) }
+    local row = call.target.provider.row or NONE -- ponder.model.endpoints
+    local options, renames = call.options, row.renames or NONE
+    local body = { model = call.model, messages = build_messages(call, row) }
     for option, value in pairs(options) do
-        if SAME[option] then body[option] = value end
+        if SAME[option] then body[renames[option] or option] = value end
+    end
+    if options.reasoning_effort and row.effort then
+        body.reasoning_effort = nil
+        row.effort(body, options.reasoning_effort)
     end
     body.max_tokens = options.max_output_tokens
     if call.n > 1 then body.n = call.n end
-    if call.format then body.response_format = build_format(call.format) end
+    if call.format then body.response_format = build_format(row.json_only and NONE or call.format) end
     if options.logprobs then
         body.logprobs = true
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
@@ -131,7 +143,8 @@ local function usage_of(usage)
     return {
         input_tokens = input, output_tokens = output, total_tokens = total,
         reasoning_tokens = reasoning, implausible = tally.exceeds(usage) or nil,
-        cache_read_tokens = prompt_details and read.count(prompt_details, "cached_tokens"),
+        cache_read_tokens = prompt_details and read.count(prompt_details, "cached_tokens")
+            or read.count(usage, "prompt_cache_hit_tokens"), -- DeepSeek
         cache_write_tokens = prompt_details and read.count(prompt_details, "cache_write_tokens"),
     }
 end

@@ -5,6 +5,7 @@
 --- can undo a built-in rule with `action = "keep"`.
 
 local check = require("ponder.options").check
+local endpoints = require "ponder.model.endpoints"
 
 local params = {}
 
@@ -80,6 +81,13 @@ local RULE = {
 local REASONING = "reasoning models do not accept %s"
 local NEWEST = "this Claude model does not accept sampling parameters"
 
+local NOT_OPENAI = "OpenAI does not know this option"
+
+-- Whether requests go to OpenAI itself: other servers may know more options.
+local function at_openai(_, target)
+    return target.name == "openai" and target.base_url:find("^https://api%.openai%.com") ~= nil
+end
+
 local rules = {
     { provider = "openai", model = openai_reasoning, option = "max_output_tokens",
       action = "rename", to = "max_completion_tokens" },
@@ -88,10 +96,8 @@ local rules = {
       why = REASONING:format("stop sequences") },
     { provider = "openai", model = openai_plain, option = "reasoning_effort", action = "drop",
       why = "this model does not reason" },
-    { provider = "anthropic", option = "seed", action = "drop",
-      why = "Anthropic does not accept a seed" },
-    { provider = "anthropic", option = "logprobs", action = "drop",
-      why = "Anthropic does not return logprobs" },
+    { provider = "openai", option = "top_k", action = "drop", when = at_openai, why = NOT_OPENAI },
+    { provider = "openai", option = "min_p", action = "drop", when = at_openai, why = NOT_OPENAI },
     { provider = "anthropic", option = "n", action = "split" },
     { provider = "anthropic", model = claude_from(4.1), option = "top_p", action = "drop",
       why = "temperature and top_p are mutually exclusive",
@@ -104,13 +110,24 @@ local rules = {
     { provider = "ollama", option = "n", action = "split" },
     { provider = "ollama", option = "tool_choice", action = "drop",
       why = "Ollama does not accept tool_choice" },
+    { provider = "xai", option = "stop", action = "drop", when = reasons,
+      why = REASONING:format("stop sequences") },
 }
 
-for _, option in ipairs { "temperature", "top_p", "logprobs" } do
+for _, option in ipairs { "temperature", "top_p", "frequency_penalty", "presence_penalty",
+    "logprobs" } do
     table.insert(rules, { provider = "openai", model = openai_reasoning, option = option,
         action = "drop", when = reasons, why = REASONING:format(option) })
 end
-for _, option in ipairs { "temperature", "top_p" } do
+for _, option in ipairs { "temperature", "top_p", "frequency_penalty", "presence_penalty" } do
+    table.insert(rules, { provider = "deepseek", option = option, action = "drop", when = reasons,
+        why = "DeepSeek ignores it while the model thinks" })
+end
+for _, option in ipairs { "seed", "logprobs", "min_p", "frequency_penalty", "presence_penalty" } do
+    table.insert(rules, { provider = "anthropic", option = option, action = "drop",
+        why = "Anthropic does not accept " .. option })
+end
+for _, option in ipairs { "temperature", "top_p", "top_k" } do
     table.insert(rules, 1, { provider = "anthropic", model = claude_without_sampling,
         option = option, action = "drop", why = NEWEST })
     table.insert(rules, 2, { provider = "anthropic", option = option, action = "drop",
@@ -118,6 +135,14 @@ for _, option in ipairs { "temperature", "top_p" } do
         when = function(options)
             return options.reasoning_effort ~= nil and options.reasoning_effort ~= "none"
         end })
+end
+for known, row in pairs(endpoints.LIST) do
+    for option, why in pairs(row.drops or {}) do
+        table.insert(rules, { provider = known, option = option, action = "drop", why = why })
+    end
+    if row.splits then
+        table.insert(rules, { provider = known, option = "n", action = "split" })
+    end
 end
 
 --- Adds a rule before all others.
@@ -128,15 +153,16 @@ function params.add(rule, level)
     table.insert(rules, 1, rule)
 end
 
---- The rule for one option of a call, or nil.
----@return ponder.model.Rule?
-function params.find(provider, model, option, options)
+-- The rule for one option of a call, or nil.
+local function find(target, option, all)
+    local row, model = target.provider.row, target.model
+    local family = row and (row.family or target.name == "openrouter" and "openai")
     for _, rule in ipairs(rules) do
-        if rule.provider == provider and rule.option == option
+        if (rule.provider == target.name or rule.provider == family) and rule.option == option
             and (rule.model == nil
                 or (type(rule.model) == "string" and model:find(rule.model) ~= nil)
                 or (type(rule.model) == "function" and rule.model(model)))
-            and (rule.when == nil or rule.when(options)) then
+            and (rule.when == nil or rule.when(all, target)) then
             return rule
         end
     end
@@ -145,19 +171,18 @@ end
 local KEEP = { action = "keep" }
 
 --- Applies the rules to a call's options.
----@param provider string
----@param model string
+---@param target ponder.model.Target
 ---@param call table<string, any> all options
 ---@param sent string[] the options that are sent to the model
 ---@return table<string, any> kept the accepted ones, by the model's names
 ---@return table<string, string>? dropped option -> reason
 ---@return boolean split n samples need n calls
-function params.apply(provider, model, call, sent)
+function params.apply(target, call, sent)
     local kept, dropped, split = {}, nil, false
     for _, option in ipairs(sent) do
         local value = call[option]
         if value ~= nil then
-            local rule = params.find(provider, model, option, call) or KEEP
+            local rule = find(target, option, call) or KEEP
             if rule.action == "drop" then
                 dropped = dropped or {}
                 dropped[option] = rule.why or "this model refuses it"

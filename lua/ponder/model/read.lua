@@ -299,15 +299,24 @@ local TOO_LONG = { "maximum context length", "prompt is too long", "context size
 ---@param decoded any
 ---@return table|string|nil
 function read.error_object(decoded)
-    local object = read.at(decoded, "error")
+    local object = read.at(decoded, "error") or read.at(decoded, 1, "error") -- Gemini: a list
     if type(object) == "table" or (type(object) == "string" and object ~= "") then return object end
-    if read.text(decoded, "object") == "error" then return decoded end
+    local kind = read.text(decoded, "object") -- vLLM, Mistral
+    if kind == "error" or kind == "Error" then return decoded end
+end
+
+-- FastAPI's and Mistral's details: what is wrong, and where.
+local function detail_of(list)
+    local text, where = read.text(list, 1, "msg"), {}
+    for i, part in ipairs(read.list(list, 1, "loc")) do where[i] = tostring(part) end
+    return text and text .. (where[1] and " (" .. table.concat(where, ".") .. ")" or "")
 end
 
 local function message_of(decoded, object)
     if type(object) == "string" then return object end
     return read.text(object, "message") or read.text(decoded, "message")
-        or read.text(decoded, "detail") or read.text(decoded, "detail", 1, "msg")
+        or read.text(decoded, "detail") or detail_of(read.list(decoded, "detail"))
+        or detail_of(read.list(decoded, "message", "detail"))
         or read.text(object, "code") or read.text(object, "type")
 end
 
