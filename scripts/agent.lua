@@ -1,6 +1,6 @@
 --- An agent: a model that calls the tools of an MCP server until it can answer.
 ---
----     ponder run scripts/agent.lua --model openai:gpt-4o-mini \
+---     ponder run scripts/agent.lua --model openai:gpt-6-luna \
 ---         "npx -y @modelcontextprotocol/server-filesystem ." "What does the README promise?"
 ---
 --- The same without Lua is `ponder cot --mcp "npx ..." QUESTION`.
@@ -10,7 +10,7 @@ local cot = require "ponder.strategy.cot"
 local mcp = require "ponder.mcp"
 
 local opts, operands = args.script("agent", { ... }, {
-    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    model = { value = "NAME", help = "such as openai:gpt-6-luna; default: $PONDER_MODEL" },
 }, { usage = "agent [--model NAME] SERVER QUESTION", about = "Answers a question with the tools of "
     .. "an MCP server, which SERVER, a command, starts.",
     operands = 3 }) -- a model may also come before the server

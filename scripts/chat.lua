@@ -1,12 +1,12 @@
 --- One question, one streamed answer.
 ---
----     ponder run scripts/chat.lua --model openai:gpt-4o-mini "Why is the sky blue?"
+---     ponder run scripts/chat.lua --model openai:gpt-6-luna "Why is the sky blue?"
 
 local args = require "ponder.args"
 local model = require "ponder.model"
 
 local opts, operands = args.script("chat", { ... }, {
-    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    model = { value = "NAME", help = "such as openai:gpt-6-luna; default: $PONDER_MODEL" },
 }, { usage = "chat [--model NAME] QUESTION", about = "Streams the answer to a question.",
     operands = 2 }) -- a model may also come before the question
 local question = table.remove(operands)

@@ -1,8 +1,8 @@
 --- Creative writing with a Tree of Thoughts and votes, after Yao et al. 2023, "Tree of Thoughts:
 --- Deliberate Problem Solving with Large Language Models".
 ---
----     ponder run scripts/creative.lua --model openai:gpt-4o-mini
----     ponder run scripts/creative.lua --model openai:gpt-4o-mini "First end." "Second end." ...
+---     ponder run scripts/creative.lua --model openai:gpt-6-luna
+---     ponder run scripts/creative.lua --model openai:gpt-6-luna "First end." "Second end." ...
 ---
 --- The task: a passage of four paragraphs, each ending with a given sentence. The tree has two
 --- levels: 5 plans, of which 5 votes keep one; then 5 passages, of which 5 votes keep one. Votes

@@ -1,8 +1,8 @@
 --- 5x5 mini crosswords with a Tree of Thoughts, after Yao et al. 2023, "Tree of Thoughts:
 --- Deliberate Problem Solving with Large Language Models".
 ---
----     ponder run scripts/crosswords.lua --model openai:gpt-4o-mini
----     ponder run scripts/crosswords.lua --model openai:gpt-4o --puzzles mini.json --index 1
+---     ponder run scripts/crosswords.lua --model openai:gpt-6-luna
+---     ponder run scripts/crosswords.lua --model openai:gpt-6.2-sol --puzzles mini.json --index 1
 ---
 --- Depth-first with pruning: a step fills in one word. The model proposes words with its
 --- confidence; the most confident is tried first. When a state is selected, the model says for each

@@ -2,7 +2,7 @@
 --- Elaborate Problems with Large Language Models": several agreements into one, without repetition
 --- or loss.
 ---
----     ponder run scripts/document_merging.lua --model openai:gpt-4o-mini a.txt b.txt c.txt
+---     ponder run scripts/document_merging.lua --model openai:gpt-6-luna a.txt b.txt c.txt
 ---     ponder run scripts/document_merging.lua --model script:scripts/models/agreements.lua
 ---
 ---     io    one reply                          cot   one reply that makes an outline first

@@ -3,7 +3,7 @@
 --- programs, which run in a sandbox.
 ---
 ---     ponder run scripts/evolve_circles.lua --circles 8 --tickets 400
----     ponder run scripts/evolve_circles.lua --model openai:gpt-4o --tickets 60
+---     ponder run scripts/evolve_circles.lua --model openai:gpt-6.2-sol --tickets 60
 ---
 --- A state is a list of centres (or a program that returns one). Radii are grown as far as they
 --- fit, so every state is valid, and its score is the sum of its radii.
@@ -24,7 +24,7 @@ local RULES = {
     seed = { value = "N", type = "integer", default = 1, help = "seed of the search" },
     concurrency = { value = "N", type = "integer", min = 1, default = 4,
         help = "expansions in flight" },
-    model = { value = "NAME", help = "such as openai:gpt-4o; default: random mutations" },
+    model = { value = "NAME", help = "such as openai:gpt-6.2-sol; default: random mutations" },
 }
 
 local PROMPT = [[

@@ -1,7 +1,7 @@
 --- Answers questions, one a line, within a dollar and a minute. A second run takes earlier answers
 --- from the cache, which costs nothing.
 ---
----     ponder run scripts/frugal.lua --model openai:gpt-4o-mini questions.txt
+---     ponder run scripts/frugal.lua --model openai:gpt-6-luna questions.txt
 ---
 --- The same from outside: ponder run --max-cost 1 --timeout 60 --cache replies.db SCRIPT
 
@@ -13,7 +13,7 @@ local quote = require "ponder.quote"
 local task = require "ponder.task"
 
 local opts, operands = args.script("frugal", { ... }, {
-    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    model = { value = "NAME", help = "such as openai:gpt-6-luna; default: $PONDER_MODEL" },
 }, { usage = "frugal [--model NAME] FILE", about = "Answers the questions in a file, one a line, "
     .. "within a dollar and a minute.", operands = 2 }) -- a model may also come before FILE
 local path = table.remove(operands)

@@ -1,7 +1,7 @@
 --- Game of 24 with puct (Silver et al. 2018) and a model as prior and value: Lua generates the
 --- steps, and one call rates all children of a node by how likely 24 is from there.
 ---
----     ponder run scripts/game24_mcts.lua --model openai:gpt-4o-mini 4 9 10 13
+---     ponder run scripts/game24_mcts.lua --model openai:gpt-6-luna 4 9 10 13
 ---
 --- A rating divided by 10 is a value; divided by the sum of all ratings, it is a prior.
 

@@ -1,7 +1,7 @@
 --- Counting keywords with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
 --- Elaborate Problems with Large Language Models": how often a text names each country.
 ---
----     ponder run scripts/keyword_counting.lua --model openai:gpt-4o-mini --file article.txt
+---     ponder run scripts/keyword_counting.lua --model openai:gpt-6-luna --file article.txt
 ---     ponder run scripts/keyword_counting.lua --model script:scripts/models/countries.lua
 ---
 --- `--method got` (the default) splits the text into parts of 4 sentences, counts 5 times in each

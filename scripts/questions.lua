@@ -1,7 +1,7 @@
 --- Asks many questions concurrently and prints the answers in order. Each line of standard input is
 --- a question.
 ---
----     ponder run scripts/questions.lua --model openai:gpt-4o-mini < questions.txt
+---     ponder run scripts/questions.lua --model openai:gpt-6-luna < questions.txt
 
 local args = require "ponder.args"
 local log = require "ponder.log"
@@ -9,7 +9,7 @@ local model = require "ponder.model"
 local task = require "ponder.task"
 
 local opts, operands = args.script("questions", { ... }, {
-    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    model = { value = "NAME", help = "such as openai:gpt-6-luna; default: $PONDER_MODEL" },
 }, { usage = "questions [--model NAME] <FILE",
     about = "Answers the questions of standard input, one a line, many at a time." })
 local name = opts.model or operands[1] or model.default_name()

@@ -2,7 +2,7 @@
 --- Thompson sampling decides whether to generate a new one or to refine an existing one.
 ---
 ---     ponder run scripts/refine.lua                                  offline: a scripted writer
----     ponder run scripts/refine.lua --model openai:gpt-4o-mini --tickets 40
+---     ponder run scripts/refine.lua --model openai:gpt-6-luna --tickets 40
 ---
 --- The task: a sentence of exactly N words in which every word begins with the given letter. The
 --- verifier is code, so the score is the truth.
@@ -22,7 +22,7 @@ local RULES = {
         help = "attempts in flight" },
     posterior = { value = "NAME", enum = { "gaussian", "beta", "mixed" }, default = "gaussian",
         help = "assumed distribution of scores: gaussian, beta, mixed" },
-    model = { value = "NAME", help = "such as openai:gpt-4o-mini; default: a scripted writer" },
+    model = { value = "NAME", help = "such as openai:gpt-6-luna; default: a scripted writer" },
 }
 
 local GENERATE = "Write a sentence of exactly %d words, each of which begins with the letter %s. "

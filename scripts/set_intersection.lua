@@ -1,7 +1,7 @@
 --- Set intersection with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
 --- Elaborate Problems with Large Language Models".
 ---
----     ponder run scripts/set_intersection.lua --model openai:gpt-4o-mini --size 32
+---     ponder run scripts/set_intersection.lua --model openai:gpt-6-luna --size 32
 ---     ponder run scripts/set_intersection.lua --model script:scripts/models/lists.lua --method tot
 ---
 --- `--method got` (the default) splits the second set into parts of 8, intersects the first set 5

@@ -1,9 +1,9 @@
 --- Sorting with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving Elaborate
 --- Problems with Large Language Models".
 ---
----     ponder run scripts/sorting.lua --model openai:gpt-4o-mini
+---     ponder run scripts/sorting.lua --model openai:gpt-6-luna
 ---     ponder run scripts/sorting.lua --model script:scripts/models/lists.lua 3 1 4 1 5 9 2 6
----     ponder run scripts/sorting.lua --model openai:gpt-4o-mini --method tot
+---     ponder run scripts/sorting.lua --model openai:gpt-6-luna --method tot
 ---
 --- `--method got` (the default) splits the list into parts of at most 16, sorts each 5 times and
 --- keeps the best; merges neighbours 10 times and keeps the best, until one is left; and, if it has

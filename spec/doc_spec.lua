@@ -348,7 +348,7 @@ describe("each example of the reference", function()
                     count = count + 1
                     it(("runs: %s, %d"):format(entry.name, i), function()
                         local program = (GIVEN[entry.name] or "") .. "\n" .. code
-                            :gsub("openai:gpt%-4o%-mini", "script:" .. MODEL)
+                            :gsub("openai:gpt%-6%-luna", "script:" .. MODEL)
                             :gsub('"my%-server", "%-%-stdio"', '"cat"')
                             :gsub("server:wait", "server:drain() %0")
                         local dir <close> = shell.directory { ["a.lua"] = program }

@@ -37,7 +37,7 @@ describe("ponder doctor", function()
             "-- anthropic      ANTHROPIC_API_KEY is not set", "export OPENAI_API_KEY=...",
             "!! ollama         http://127.0.0.1:1: ", "`ollama serve`",
             "-- default model  none is named",
-            "PONDER_MODEL=openai:gpt-4o-mini" } do
+            "PONDER_MODEL=openai:gpt-6-luna" } do
             assert.is_true(has(r.out, part), part .. " is not in\n" .. r.out)
         end
     end)

@@ -28,9 +28,11 @@ describe("the price of a model", function()
             { "openai", "o3-2025-04-16", 2 },
             { "anthropic", "claude-haiku-4-5", 1 },
             { "anthropic", "claude-haiku-4-5-20251001", 1 },
-            { "anthropic", "claude-opus-4-20250514", 15 },
             { "anthropic", "claude-opus-4-5-20251101", 5 },
-            { "anthropic", "claude-3-5-haiku-latest", 0.8 },
+            { "anthropic", "claude-opus-5-5-latest", 4 },
+            { "groq", "openai/gpt-oss-120b", 0.15 },
+            { "gemini", "gemini-3.8-flash", 0.75 },
+            { "vllm", "anything", 0 },
             { "ollama", "qwen3:8b", 0 },
             { "script", "models/arithmetic.lua", 0 },
         } do

@@ -1,7 +1,7 @@
 --- Ways to get one good answer from many samples: best of n, self-consistency, judging, debate.
 ---
 ---     local ensemble = require "ponder.ensemble"
----     local result, message, code = ensemble.self_consistency { model = "openai:gpt-4o-mini",
+---     local result, message, code = ensemble.self_consistency { model = "openai:gpt-6-luna",
 ---         prompt = "How many primes are below 50? Think, then end with: Answer: N", n = 8 }
 ---     print(result.answer, result.score, result.entropy)
 ---

@@ -5,8 +5,8 @@
 ---         name = "sums",
 ---         data = { { question = "6 * 7?", target = 42 }, { question = "6 + 7?", target = 13 } },
 ---         policies = {
----             io = { model = "openai:gpt-4o-mini" },
----             cot = require("ponder.strategy.cot").new { model = "openai:gpt-4o-mini" },
+---             io = { model = "openai:gpt-6-luna" },
+---             cot = require("ponder.strategy.cot").new { model = "openai:gpt-6-luna" },
 ---             mine = function(item, run) return 42 end,
 ---         },
 ---         score = "numeric",

@@ -7,7 +7,7 @@
 ---     local web <close> = assert(mcp.open { url = "https://example.com/mcp",
 ---         headers = { Authorization = "Bearer " .. os.getenv "EXAMPLE_TOKEN" } })
 ---
----     strategy.new { model = "openai:gpt-4o-mini", tools = files:tools() }:run(question)
+---     strategy.new { model = "openai:gpt-6-luna", tools = files:tools() }:run(question)
 ---     local result = assert(files:call("read_file", { path = "README.md" }))
 ---     print(result.text)
 ---

@@ -1,7 +1,7 @@
 --- Language models, called like blocking functions.
 ---
 ---     local model = require "ponder.model"
----     local m = model.open("openai:gpt-4o-mini", { temperature = 0.7 })
+---     local m = model.open("openai:gpt-6-luna", { temperature = 0.7 })
 ---     local reply, message, code = m:chat { messages = { { role = "user", content = "Hello" } } }
 ---     print(reply and reply.text or message)
 ---
@@ -21,6 +21,7 @@ local core = require "ponder.core.task"
 local options = require "ponder.options"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
+local environment = require "ponder.environment"
 local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
@@ -49,6 +50,10 @@ local model = {}
 ---concurrent calls, with seeds `seed`, `seed + 1`...
 ---@field temperature? number
 ---@field top_p? number
+---@field top_k? integer sample among the k likeliest tokens
+---@field min_p? number sample among tokens at least this likely, relative to the likeliest
+---@field frequency_penalty? number
+---@field presence_penalty? number
 ---@field max_output_tokens? integer of the reply
 ---@field stop? string|string[]
 ---@field seed? integer
@@ -63,6 +68,8 @@ local model = {}
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
 ---@field reasoning_effort? string "none", "minimal", "low", "medium", "high"... depends on the
 ---  model
+---@field strict_options? boolean an option that the model refuses is an error, `BAD_REQUEST`, before
+---anything is sent; default: such options are left out, named in `reply.dropped`, and said once
 ---@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer) streams the reply
 ---@field timeout_ms? integer of each attempt, from leaving the queue; default 600000. (For a limit
 ---over all attempts, use task.timeout.)
@@ -137,7 +144,7 @@ local model = {}
 ---@field raw any the decoded reply; of a stream, the events with more than text
 
 ---@class ponder.model.Model
----@field name string "openai:gpt-4o-mini"
+---@field name string "openai:gpt-6-luna"
 ---@field provider string
 ---@field model string
 ---@field defaults ponder.model.CallOptions
@@ -182,7 +189,7 @@ end
 
 --- Opens a model. Sends nothing.
 ---
---- Names: `openai:gpt-4o-mini`, `anthropic/claude-haiku-4-5`, `ollama:qwen3:8b`, an alias of the
+--- Names: `openai:gpt-6-luna`, `anthropic/claude-haiku-4-5`, `ollama:qwen3:8b`, an alias of the
 --- config file ($XDG_CONFIG_HOME/ponder/config.lua), or only the model's name, if $PONDER_PROVIDER
 --- names the provider. Raises if the provider is unknown, or its key is missing.
 ---@param name? string default: $PONDER_MODEL
@@ -234,6 +241,21 @@ function model.config()
     return shared:settings()
 end
 
+--- Whether a variable, the config file or the default model names a provider.
+---@param known string
+---@return boolean
+---@package
+function model.is_configured(known)
+    local env = default_client().env
+    for _, kind in ipairs { "key", "address" } do
+        for _, variable in ipairs(environment.names(kind, known)) do
+            if env(variable) then return true end
+        end
+    end
+    return (shared:settings().providers or {})[known] ~= nil
+        or (model.default_name() or ""):find(known .. "[:/]") == 1
+end
+
 --- The default model: $PONDER_MODEL, else the config file's.
 ---@return string? name
 function model.default_name()
@@ -276,7 +298,8 @@ end
 
 --- The models that the server offers, sorted by id. Uses the model's `timeout_ms` (default here:
 --- 30 s) and `max_retries`.
----@return {id: string, name: string?, created: integer?}[]?
+---@return {id: string, name: string?, created: integer?, shutdown: string?}[]? models `shutdown`:
+---  the date "YYYY-MM-DD" from which on it is gone
 ---@return string? message
 ---@return string? code
 function Model:list()
@@ -290,7 +313,8 @@ options.methods(Model, "m", "a model")
 --- The models that a provider offers.
 ---@param provider_name string
 ---@param opts? ponder.model.OpenOptions
----@return {id: string, name: string?, created: integer?}[]?
+---@return {id: string, name: string?, created: integer?, shutdown: string?}[]? models `shutdown`:
+---  the date "YYYY-MM-DD" from which on it is gone
 ---@return string? message
 ---@return string? code
 function model.list(provider_name, opts)

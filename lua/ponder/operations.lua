@@ -7,7 +7,7 @@
 ---     g:generate { prompt = ask_to_sort, parse = read_list, responses = 5 }
 ---     g:score { score = mistakes }
 ---     g:keep_best { n = 1, higher = false }
----     local result, message, code, partial = g:run { model = "openai:gpt-4o-mini" }
+---     local result, message, code, partial = g:run { model = "openai:gpt-6-luna" }
 ---     print(result.final[1][1].state.sorted)
 ---
 --- Thoughts flow along the edges: an operation's input is the concatenated output of its

@@ -19,7 +19,7 @@ local task = require "ponder.task"
 local policy = {}
 
 local SHARED = {
-    model = { value = "MODEL", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    model = { value = "MODEL", help = "such as openai:gpt-6-luna; default: $PONDER_MODEL" },
     temperature = { value = "T", type = "number", min = 0, help = "sampling temperature" },
     max_output_tokens = { value = "N", type = "integer", min = 1, default = 1000,
         was = "max_tokens", help = "limit for one reply, in tokens" },
@@ -180,7 +180,7 @@ options.methods(Run, "run", "a run")
 local function open_model(run)
     local is_readable, default = pcall(model.default_name) -- else try_open says what is wrong
     if not run.opts.model and is_readable and not default then
-        run:fail("expected a model: --model openai:gpt-4o-mini, or $PONDER_MODEL", 2)
+        run:fail("expected a model: --model openai:gpt-6-luna, or $PONDER_MODEL", 2)
     end
     local opened, message = model.try_open(run.opts.model)
     return opened or run:fail(message)

@@ -1,7 +1,7 @@
 --- Evaluates seven policies on Game of 24: make 24 from four numbers with + - * /, each used once.
 ---
 ---     ponder eval scripts/eval/game24.lua --limit 20
----     ponder eval scripts/eval/game24.lua --model openai:gpt-4o-mini --max-cost 1
+---     ponder eval scripts/eval/game24.lua --model openai:gpt-6-luna --max-cost 1
 ---
 --- The data are 100 random puzzles with a solution. The default model is a scripted one that plays
 --- badly. `search` is the search of scripts/game24.lua, without a model.

@@ -213,6 +213,8 @@ local ADVICE = {
     QUOTA = "check the account's credit",
 }
 
+local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
+
 local START = {
     ollama = "start it with `ollama serve`, or set $OLLAMA_HOST to its address",
     openai = "is the server of $OPENAI_BASE_URL running? (llama-server -m FILE --port 8080)",
@@ -225,20 +227,6 @@ local function advice_for(provider, code)
     return ADVICE[code]
 end
 
--- Whether a variable, the config file or the default model names a provider.
-local function is_configured(provider)
-    for _, kind in ipairs { "key", "address" } do
-        for _, variable in ipairs(environment.names(kind, provider)) do
-            if (os.getenv(variable) or ""):find "%S" then
-                return true
-            end
-        end
-    end
-    return (model.config().providers or {})[provider] ~= nil
-        or (model.default_name() or ""):find(provider .. "[:/]") == 1
-end
-
-local PROBED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
@@ -261,7 +249,7 @@ local function check_provider(provider, timeout_ms)
     local list, message, code = opened:list()
     local url = (opened.target.base_url or ""):gsub("%?.*$", "") -- a query may hold a secret
     if not list then
-        local state = (provider ~= "ollama" or is_configured(provider)) and "problem"
+        local state = (provider ~= "ollama" or model.is_configured(provider)) and "problem"
             or "unused"
         message = message:gsub("^" .. provider .. ": ", "")
         if not message:find(url, 1, true) then
@@ -299,7 +287,7 @@ local function check_namespaces()
         .. "(sysctl user.max_user_namespaces; a container's seccomp profile)")
 end
 
-local NAME_ONE = "name one (export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
+local NAME_ONE = "name one (export PONDER_MODEL=openai:gpt-6-luna, ollama:qwen3:8b, "
     .. "script:FILE...), or give --model each time"
 
 local function check_default(by_provider)
@@ -330,7 +318,8 @@ local function check_default(by_provider)
     for i, one in ipairs(server.models) do
         ids[i] = tostring(one.id)
         if ids[i] == opened.model or ids[i] == opened.model .. ":latest" then
-            return finding("default model", "ok", opened.name)
+            return finding("default model", "ok", opened.name .. (one.shutdown
+                and (" (it will be shut down on %s)"):format(one.shutdown) or ""))
         end
     end
     local near = options.nearest(opened.model, ids)
@@ -393,7 +382,7 @@ function doctor.run(given, operands)
         findings[#findings + 1] = check_prices()
         local providers, unused = {}, {}
         for _, provider in ipairs(model.providers()) do
-            local is_asked = PROBED[provider] or is_configured(provider)
+            local is_asked = model.is_configured(provider) or ASKED[provider]
             table.insert(is_asked and providers or unused, provider ~= "script" and provider or nil)
         end
         findings[#findings + 1] = finding("others", "unused", "no key or address is set for "

@@ -9,7 +9,7 @@ local EVAL = [[
 -- An evaluation: which policy is better, by how much, at what cost.
 --
 --     ponder eval --model script:model.lua %s    offline; ponder init model writes model.lua
---     ponder eval --model openai:gpt-4o-mini --limit 20 --max-cost 0.50 %s
+--     ponder eval --model openai:gpt-6-luna --limit 20 --max-cost 0.50 %s
 --     ponder eval --threshold "accuracy(cot) >= 0.7" --html page.html %s
 
 local cot = require "ponder.strategy.cot"
@@ -138,7 +138,7 @@ return strategy.new {
     name = "checked", -- a prompt file checked.lua replaces `prompts`
     summary = "answer, then have the answer checked",
 
-    -- Roles can have their own models: --models check=openai:gpt-4o.
+    -- Roles can have their own models: --models check=openai:gpt-6.2-sol.
     roles = { "generate", "check" },
 
     -- These become flags: --rounds 2.

@@ -23,6 +23,8 @@ ponder models [OPTION...] [PROVIDER]
 Lists the models of a provider (openai, anthropic, gemini...), or of all configured ones, one per
 line, in the form that --model takes. Keys and addresses come from the environment and the config file.]]
 
+local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
+
 ---See ponder.cli.
 function models.run(opts, operands)
     model.config() -- raises if it is broken
@@ -35,6 +37,13 @@ function models.run(opts, operands)
             options.show(wanted), options.hint(wanted, providers, "%s"),
             table.concat(providers, ", ")))
         providers = { wanted }
+    else
+        local configured = {}
+        for _, provider in ipairs(providers) do
+            configured[#configured + 1] = (model.is_configured(provider) or ASKED[provider])
+                and provider or nil
+        end
+        providers = configured
     end
     local _ <close> = opts.verbose and verbose.start() or nil
     local all, status = json.array(), 1

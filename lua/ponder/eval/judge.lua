@@ -1,6 +1,6 @@
 --- The scorer `model`: a model judges an answer by a rubric.
 ---
----     score = score.model { rubric = "Polite, and names a date.", model = "openai:gpt-4o-mini" }
+---     score = score.model { rubric = "Polite, and names a date.", model = "openai:gpt-6-luna" }
 ---     score = score.model { rubric = "...", model = "...", votes = 4, against = "target" }
 ---
 --- Against the rubric each vote is PASS or FAIL, and the score is the share of PASS. Against the

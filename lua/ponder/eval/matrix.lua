@@ -40,7 +40,7 @@ local ORDER = { model = " 1", prompt = " 2" } -- before other names
 
 ---Makes a policy for every combination of the options' values: each option has a list of values,
 ---named values (`{short = "...", long = "..."}`), or one value. A policy's name consists of the
----values that vary: `gpt-4o-mini short k3`, in the order model, prompt, then by option name.
+---values that vary: `gpt-6-luna short k3`, in the order model, prompt, then by option name.
 ---@param axes table<string, any>
 ---@return table<string, table> policies by name
 return function(axes)

@@ -344,10 +344,11 @@ end
 function anthropic.parse_models(reply)
     local models = {}
     for _, model in ipairs(read.list(reply, "data")) do
-        local created = read.text(model, "created_at")
+        local created, retires = read.text(model, "created_at"), read.text(model, "retires_at")
         models[#models + 1] = { id = read.text(model, "id"),
             name = read.text(model, "display_name"),
-            created = created and retry.parse_date(created) }
+            created = created and retry.parse_date(created),
+            shutdown = retires and retires:match "^%d+%-%d%d%-%d%d" }
     end
     return models
 end

@@ -269,6 +269,11 @@ local function send_until_done(client, request)
         attempt = attempt + 1
         local draft, problem, partial, result = attempt_once(client, request, attempt)
         if draft then return draft end
+        if problem.code == "CONNECT" and request.target.other_url then -- a newer llama.cpp
+            request.target.url, request.target.other_url = request.target.other_url, nil
+            draft, problem, partial, result = attempt_once(client, request, attempt)
+            if draft then return draft end
+        end
         request.billed = has_content(partial)
             or tally.is_billed(problem.status, problem.code, problem.message)
         local wait_ms, why = wait_before_next(client, request, problem, attempt)

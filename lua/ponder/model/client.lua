@@ -6,9 +6,11 @@ local task = require "ponder.task"
 local endpoints = require "ponder.model.endpoints"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
 local redact = require "ponder.redact"
+local retry = require "ponder.model.retry"
 local scheduler = require "ponder.task.scheduler"
 local shared_limit = require "ponder.model.shared_limit"
 
@@ -17,7 +19,7 @@ local client = {}
 local IN_FLIGHT = 64
 
 -- A variable that shows that a provider is configured, and one of its models to suggest.
-local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-4o-mini" },
+local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-6-luna" },
     { "OPENAI_BASE_URL", "openai:MODEL" }, { "ANTHROPIC_API_KEY", "anthropic:claude-haiku-4-5" },
     { "ANTHROPIC_AUTH_TOKEN", "anthropic:claude-haiku-4-5" }, { "OLLAMA_HOST", "ollama:qwen3:8b" } }
 
@@ -39,9 +41,25 @@ function client.no_model(env)
         first or "ollama:qwen3:8b", first or "ollama:qwen3:8b")
 end
 
+local WARN_DAYS = 60
+
+--- Says once that a model is shut down soon, or was.
+---@param label string "openai:gpt-5"
+---@param date string "2026-12-11"
+---@param now_s number seconds since 1970
+---@return boolean whether that is so
+function client.warn_of_shutdown(label, date, now_s)
+    local at = retry.parse_date(date .. "T00:00:00Z")
+    local is_near = at ~= nil and at - now_s < WARN_DAYS * 86400
+    if is_near then
+        notice.once(("%s %s shut down on %s"):format(label, at < now_s and "was" or "will be", date))
+    end
+    return is_near
+end
+
 ---@class ponder.model.Target the destination of the requests of an open model
 ---@field provider ponder.model.Provider
----@field label string "openai:gpt-4o-mini", for people
+---@field label string "openai:gpt-6-luna", for people
 ---@field model string
 ---@field base_url string? without userinfo; nil for a provider without a server
 ---@field url string?
@@ -233,6 +251,9 @@ function Client:target(text, opts, check)
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())
     if endpoint.base_url then self:connect(target, mine) end
+    if target.rates and target.rates.shutdown then
+        client.warn_of_shutdown(target.label, target.rates.shutdown, self.now_s())
+    end
     if provider.open then
         local opened, why = provider.open(target)
         if not opened then return nil, ("%s: %s"):format(target.label, why) end

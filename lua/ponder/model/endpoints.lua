@@ -13,7 +13,6 @@
 
 local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
-local options = require "ponder.options"
 
 local endpoints = {}
 
@@ -108,7 +107,8 @@ local function find_key(known, row, opts, env, file)
         key, from = name.key(file.api_key), "config.lua"
     end
     if not key and row.needs_key then
-        return nil, ("%s is not set (the key of %s)"):format(table.concat(variables, " or "), known)
+        return nil, ("%s is not set%s"):format(variables[1],
+            variables[2] and (" (nor %s)"):format(variables[2]) or "")
     end
     return key, key and from
 end
@@ -125,10 +125,10 @@ function endpoints.provider(known, row)
             default, missing = default(env)
         end
         local variable = known:upper():gsub("[^%w]", "_") .. "_BASE_URL"
-        local url, url_from = name.find_url(opts, env, file, variable, default or "")
-        if url == "" then
+        if not default and not opts.base_url and not env(variable) and not file.base_url then
             return nil, ("%s is not set (the address of %s)"):format(missing, known)
         end
+        local url, url_from = name.find_url(opts, env, file, variable, default)
         local key, key_from = find_key(known, row, opts, env, file)
         if not key and key_from then
             return nil, key_from
@@ -160,7 +160,7 @@ end
 function endpoints.add(providers, settings)
     for known, its in pairs(settings.providers or {}) do
         if not providers[known] and type(its) == "table" and its.base_url then
-            providers[known] = endpoints.provider(known, options.merge({}, { base_url = its.base_url }))
+            providers[known] = endpoints.provider(known, { base_url = its.base_url })
         end
     end
 end

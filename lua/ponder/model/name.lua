@@ -1,4 +1,4 @@
---- Resolves what a user writes ("openai:gpt-4o-mini", an alias, or nothing) to a provider, a model
+--- Resolves what a user writes ("openai:gpt-6-luna", an alias, or nothing) to a provider, a model
 --- and an endpoint. Reads the config file.
 ---
 --- The order of precedence: options, aliases of the config file, the environment, providers and

@@ -299,7 +299,7 @@ function openai.parse_models(reply)
     local models = {}
     for _, model in ipairs(read.list(reply, "data")) do
         models[#models + 1] = { id = read.text(model, "id"), name = read.text(model, "name"),
-            created = read.count(model, "created") }
+            created = read.count(model, "created"), shutdown = read.text(model, "shutdown_date") }
     end
     return models
 end

@@ -5,18 +5,19 @@
 --- overrides them; `only = true` in it disables the built-in ones.
 ---
 ---     return {
----         ["openai:gpt-4o"] = { input = 2.5, output = 10, cache_read = 1.25 },
----         ["openai:ft:gpt-4o-mini*"] = { input = 0.3, output = 1.2 },
+---         ["openai:gpt-6.2-sol"] = { input = 2.5, output = 10, cache_read = 1.25 },
+---         ["openai:ft:gpt-6-luna*"] = { input = 0.3, output = 1.2 },
 ---         ["https://openrouter.ai/api/v1/qwen/*"] = { input = 0.1, output = 0.3 },
 ---         ["http://localhost:8080/v1/*"] = { input = 0, output = 0, context = 32768 },
 ---     }
 ---
 --- A key is a model's name as in model.open; for a server other than OpenAI's or Anthropic's own,
---- it is its URL, a slash and the name. A name also matches its dated snapshots (gpt-4o matches
---- gpt-4o-2024-08-06, claude-haiku-4-5 matches claude-haiku-4-5-20251001 and -latest); a name with
+--- it is its URL, a slash and the name. A name also matches its dated snapshots (gpt-6.2-sol matches
+--- gpt-5-2025-08-07, claude-haiku-4-5 matches claude-haiku-4-5-20251001 and -latest); a name with
 --- a star at its end matches all that begin with it. The exact name wins, then the longest match.
 
 local builtin = require "ponder.model.prices"
+local endpoints = require "ponder.model.endpoints"
 local name = require "ponder.model.name"
 local options = require "ponder.options"
 local tally = require "ponder.tally"
@@ -30,6 +31,9 @@ local count = tally.count
 ---@field output number including reasoning
 ---@field cache_read number? cached input; default: as input
 ---@field cache_write number? default: as input
+---@field cache_write_1h number? of entries that last an hour; default: as cache_write
+---@field batch number? part of the price that a batch costs; default: 1
+---@field shutdown string? the date from which on the model is gone: "2027-01-14"
 ---@field context integer? size of the model's context in tokens; nil: unknown
 ---@field long ponder.model.Rates? for requests whose prompt has more than `long.above` tokens
 
@@ -44,11 +48,11 @@ local RATES = {
     input = { type = "number", min = 0, finite = true, required = true },
     output = { type = "number", min = 0, finite = true, required = true },
     cache_read = RATE, cache_write = RATE, long = { type = "table" },
-    context = { type = "integer", min = 1 },
+    cache_write_1h = RATE, batch = RATE, shutdown = { type = "string" }, context = { type = "integer", min = 1 },
 }
 local LONG = { above = { type = "integer", min = 0, required = true } }
 for part, rule in pairs(RATES) do
-    LONG[part] = part ~= "long" and part ~= "context" and rule or nil
+    LONG[part] = rule.type == "number" and rule or nil
 end
 
 local function check_rates(key, rates)
@@ -121,7 +125,8 @@ end
 ---@return string
 ---@package
 function price.name(provider, model, base_url)
-    local home = HOME[provider]
+    local row = endpoints.LIST[provider]
+    local home = HOME[provider] or row and type(row.base_url) == "string" and row.base_url
     if home and base_url and base_url ~= home and base_url:sub(1, #home + 1) ~= home .. "/" then
         return base_url:gsub("%?.*$", ""):gsub("/+$", "") .. "/" .. model
     end
@@ -143,7 +148,7 @@ end
 
 ---The price of a model.
 ---@param provider string "openai"
----@param model string "gpt-4o-mini"
+---@param model string "gpt-6-luna"
 ---@param base_url? string of its server; nil: the provider's own
 ---@param prices? table<string, ponder.model.Rates> default: those of this process
 ---@return ponder.model.Rates? rates nil: unknown

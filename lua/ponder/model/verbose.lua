@@ -1,7 +1,7 @@
 --- `--verbose`: shows every request and reply when it happens, redacted, with timing.
 ---
----     > 3 openai:gpt-4o-mini POST https://api.openai.com/v1/chat/completions
----     > 3   {"messages":[...],"model":"gpt-4o-mini"}
+---     > 3 openai:gpt-6-luna POST https://api.openai.com/v1/chat/completions
+---     > 3   {"messages":[...],"model":"gpt-6-luna"}
 ---     < 3 200 in 812 ms (queued 40 ms, first after 210 ms), 34 + 120 tokens
 ---     < 3   Hello
 ---     ! 3 attempt 1: 429 RATE_LIMITED after 95 ms: slow down; again in 500 ms

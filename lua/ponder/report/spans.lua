@@ -3,7 +3,7 @@
 ---     invoke_workflow policy.lua            the run
 ---       search beam                         a search, or a machine
 ---         expand                            a node, from its first to its last call
----           chat gpt-4o-mini                a call
+---           chat gpt-6-luna                a call
 ---         execute_tool lookup               a tool, with the calls that it made
 ---
 --- Ids are derived from the run's id, so that the same log gives the same spans. Prompts and

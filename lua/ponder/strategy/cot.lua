@@ -2,7 +2,7 @@
 --- It is the baseline whose accuracy per cost the other strategies must beat.
 ---
 ---     local cot = require "ponder.strategy.cot"
----     local outcome, message, code = cot.new { model = "openai:gpt-4o-mini" }:run("...")
+---     local outcome, message, code = cot.new { model = "openai:gpt-6-luna" }:run("...")
 ---
 --- The answer is the marked section of the reply, or the whole reply if nothing is marked. Its form
 --- is free: reasoning in a JSON string is worse.

@@ -2,7 +2,7 @@
 --- them, merge them into one answer, improve it.
 ---
 ---     local got = require "ponder.strategy.got"
----     local s = got.new { model = "openai:gpt-4o-mini", aggregation_strategy = "voting" }
+---     local s = got.new { model = "openai:gpt-6-luna", aggregation_strategy = "voting" }
 ---     local outcome, message, code, partial = s:run("...")
 ---
 --- The machine ponder.got keeps the graph and says which calls it needs. The answer is its result,

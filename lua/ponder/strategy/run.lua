@@ -1,7 +1,7 @@
 --- Strategies with their options, and their runs.
 ---
 ---     local strategy = require "ponder.strategy.tot"
----     local s = strategy.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
+---     local s = strategy.new { model = "openai:gpt-6-luna", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("How many squares are on a chessboard?")
 ---     print(outcome and outcome.answer or message)
 

@@ -2,7 +2,7 @@
 --- expand the best, repeat.
 ---
 ---     local tot = require "ponder.strategy.tot"
----     local s = tot.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
+---     local s = tot.new { model = "openai:gpt-6-luna", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
 ---
 --- The machine ponder.tot grows the tree as the paper does and says which calls it needs; the

@@ -2,7 +2,7 @@
 --- until the grade is good enough.
 ---
 ---     local trm = require "ponder.strategy.trm"
----     local s = trm.new { model = "openai:gpt-4o-mini", max_supervision_steps = 3 }
+---     local s = trm.new { model = "openai:gpt-6-luna", max_supervision_steps = 3 }
 ---     local outcome, message, code, partial = s:run("...")
 ---
 --- The machine ponder.trm runs the loop and says which calls it needs. The answer is the one with

@@ -162,7 +162,7 @@ function Session:note(message)
     write_line(self, ("ponder %s: %s"):format(self.name, text.line(message)))
 end
 
-local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "
+local HINT = "name one: --model openai:gpt-6-luna (hosted), ollama:qwen3:8b, "
     .. "openai:NAME --base-url URL (llama.cpp), script:FILE; see ponder doctor"
 
 local NO_MODEL = { NO_MODEL = true, CONNECT = true, AUTH = true }

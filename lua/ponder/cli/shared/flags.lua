@@ -7,7 +7,7 @@
 --- | boolean, default false          | --stop-at-max-depth                  |
 --- | boolean, default true           | --no-connect                         |
 --- | table                           | --extra '{"top_k": 5}'               |
---- | models by role                  | --models evaluate=openai:gpt-4o,...  |
+--- | models by role                  | --models evaluate=openai:gpt-6.2-sol,...  |
 ---
 --- Functions have no flag; neither has the key, since every user can see a process's arguments.
 
