@@ -6,6 +6,7 @@ local json = require "ponder.json"
 local notice = require "ponder.notice"
 
 local KEY = "key-0123456789abcdef"
+local USER = { { role = "user", content = "Hi" } }
 
 -- A client with these variables set.
 local function client(env, answers, config)
@@ -19,14 +20,12 @@ local function sent(known, env, opts, answers, config)
     local before = notice.listen(function() end)
     fake.run(function()
         local c, transport = client(env, answers, config)
-        reply, why = c.open(known):chat(opts or { messages = { { role = "user", content = "Hi" } } })
+        reply, why = c.open(known):chat(opts or { messages = USER })
         transfer = transport.sent[#transport.sent]
     end)
     notice.listen(before)
     return transfer, transfer and json.decode(transfer.body), reply, why
 end
-
-local USER = { { role = "user", content = "Hi" } }
 
 describe("a named endpoint", function()
     it("has an address and the variable of its key", function()
@@ -115,7 +114,8 @@ describe("the options of a call", function()
         for known, names in pairs {
             ["gemini:m"] = "frequency_penalty min_p presence_penalty seed top_k",
             ["groq:m"] = "logprobs min_p top_k",
-            ["deepseek:m"] = "frequency_penalty min_p presence_penalty seed temperature top_k top_p",
+            ["deepseek:m"] = "frequency_penalty min_p presence_penalty seed temperature top_k "
+                .. "top_p",
             ["mistral:m"] = "logprobs min_p top_k",
             ["xai:m"] = "frequency_penalty min_p presence_penalty stop top_k",
             ["openai:gpt-4o"] = "min_p top_k",
@@ -171,8 +171,8 @@ describe("the options of a call", function()
     end)
 
     it("with a schema are JSON and the schema in the prompt, at DeepSeek", function()
-        local _, body = sent("deepseek:m", ENV, { messages = USER, returns = { answer = "integer" } },
-            { fake.reply('{\\"answer\\":3}') })
+        local _, body = sent("deepseek:m", ENV, { messages = USER,
+            returns = { answer = "integer" } }, { fake.reply('{\\"answer\\":3}') })
         assert.equal("json_object", body.response_format.type)
         assert.matches('"answer"', body.messages[1].content, 1, true)
     end)

@@ -38,6 +38,8 @@ local model = {}
 ---@field headers? table<string, string|false> further headers; false removes one
 ---@field concurrency? integer concurrent calls to the host, default 64, at most 16384; all models
 ---of a host share the limit, set by the last one opened with it
+---@field api? "chat"|"responses" which API of OpenAI's form to use, where a server has both;
+---  default "chat"
 ---@field adaptive? boolean adapt the number of concurrent calls: from 20, up to concurrency
 ---@field requests_per_minute? integer default: no limit
 ---@field tokens_per_minute? integer of prompts and replies together; default: no limit
@@ -68,8 +70,9 @@ local model = {}
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
 ---@field reasoning_effort? string "none", "minimal", "low", "medium", "high"... depends on the
 ---  model
----@field strict_options? boolean an option that the model refuses is an error, `BAD_REQUEST`, before
----anything is sent; default: such options are left out, named in `reply.dropped`, and said once
+---@field strict_options? boolean an option that the model refuses is an error, `BAD_REQUEST`,
+---before anything is sent; default: such options are left out, named in `reply.dropped`, and said
+---once
 ---@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer) streams the reply
 ---@field timeout_ms? integer of each attempt, from leaving the queue; default 600000. (For a limit
 ---over all attempts, use task.timeout.)
@@ -160,6 +163,7 @@ local OPEN = {
     concurrency = { type = "integer", min = 1, max = transport.MAX_TOTAL,
         was = "max_in_flight" },
     adaptive = { type = "boolean" },
+    api = { type = "string", enum = { "chat", "responses" } },
     requests_per_minute = { type = "integer", min = 1 },
     tokens_per_minute = { type = "integer", min = 1 },
     ca_file = { type = "string" },

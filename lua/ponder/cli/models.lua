@@ -21,7 +21,8 @@ models.about = [[
 ponder models [OPTION...] [PROVIDER]
 
 Lists the models of a provider (openai, anthropic, gemini...), or of all configured ones, one per
-line, in the form that --model takes. Keys and addresses come from the environment and the config file.]]
+line, in the form that --model takes. Keys and addresses come from the environment and the config
+file.]]
 
 local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 

@@ -52,9 +52,12 @@ local function tool_result(message)
         is_error = message.is_error }
 end
 
+local BLOCKS = { text = true, thinking = true, redacted_thinking = true, tool_use = true,
+    server_tool_use = true }
+
 -- `blocks` is the unchanged content of an earlier reply: thinking must be sent back unchanged.
 local function assistant_content(message)
-    if message.blocks then return message.blocks end
+    if BLOCKS[read.text(message.blocks, 1, "type")] then return message.blocks end
     if not message.tool_calls then return message.content end
     local blocks = {}
     if type(message.content) == "string" and message.content ~= "" then

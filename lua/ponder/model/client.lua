@@ -10,6 +10,7 @@ local notice = require "ponder.notice"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
 local redact = require "ponder.redact"
+local responses = require "ponder.model.responses"
 local retry = require "ponder.model.retry"
 local scheduler = require "ponder.task.scheduler"
 local shared_limit = require "ponder.model.shared_limit"
@@ -52,7 +53,8 @@ function client.warn_of_shutdown(label, date, now_s)
     local at = retry.parse_date(date .. "T00:00:00Z")
     local is_near = at ~= nil and at - now_s < WARN_DAYS * 86400
     if is_near then
-        notice.once(("%s %s shut down on %s"):format(label, at < now_s and "was" or "will be", date))
+        notice.once(("%s %s shut down on %s"):format(label, at < now_s and "was" or "will be",
+            date))
     end
     return is_near
 end
@@ -243,6 +245,13 @@ function Client:target(text, opts, check)
     local headers, problem = set_headers(endpoint.headers, mine.headers)
     if not headers then return nil, problem end
     headers["content-type"] = headers["content-type"] or "application/json"
+    if mine.api == "responses" then
+        if not options.has(responses.PROVIDERS, known) then
+            return nil, ("%s has no Responses API; %s have"):format(known,
+                table.concat(responses.PROVIDERS, ", "))
+        end
+        provider = responses.of(provider)
+    end
     local target = { provider = provider, label = known .. ":" .. model, name = known,
         model = model, base_url = endpoint.base_url, other_url = endpoint.other_url,
         headers = headers,

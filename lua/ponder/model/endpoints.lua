@@ -118,7 +118,8 @@ end
 ---@param row ponder.model.EndpointRow
 ---@return ponder.model.Provider
 function endpoints.provider(known, row)
-    local provider = setmetatable({ name = known, row = row, looks_like = {} }, { __index = openai })
+    local provider = setmetatable({ name = known, row = row, looks_like = {} },
+        { __index = openai })
     function provider.configure(opts, env, file)
         local default, missing = row.base_url, nil
         if type(default) == "function" then

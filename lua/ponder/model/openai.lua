@@ -111,7 +111,9 @@ function openai.build(call)
     end
     body.max_tokens = options.max_output_tokens
     if call.n > 1 then body.n = call.n end
-    if call.format then body.response_format = build_format(row.json_only and NONE or call.format) end
+    if call.format then
+        body.response_format = build_format(row.json_only and NONE or call.format)
+    end
     if options.logprobs then
         body.logprobs = true
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil

@@ -6,6 +6,7 @@
 
 local check = require("ponder.options").check
 local endpoints = require "ponder.model.endpoints"
+local responses = require "ponder.model.responses"
 
 local params = {}
 
@@ -153,9 +154,19 @@ function params.add(rule, level)
     table.insert(rules, 1, rule)
 end
 
+-- What the Responses API makes of an option: it has one sample, and names of its own.
+local function of_responses(option)
+    local why = responses.DROPS[option]
+    if why then return { action = "drop", why = why } end
+    if option == "n" then return { action = "split" } end
+    if option == "max_output_tokens" then return { action = "keep" } end
+end
+
 -- The rule for one option of a call, or nil.
 local function find(target, option, all)
     local row, model = target.provider.row, target.model
+    local own = target.provider.api == "responses" and of_responses(option)
+    if own then return own end
     local family = row and (row.family or target.name == "openrouter" and "openai")
     for _, rule in ipairs(rules) do
         if (rule.provider == target.name or rule.provider == family) and rule.option == option

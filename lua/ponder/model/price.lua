@@ -12,7 +12,7 @@
 ---     }
 ---
 --- A key is a model's name as in model.open; for a server other than OpenAI's or Anthropic's own,
---- it is its URL, a slash and the name. A name also matches its dated snapshots (gpt-6.2-sol matches
+--- it is its URL, a slash and the name. A name also matches its dated snapshots (gpt-5 matches
 --- gpt-5-2025-08-07, claude-haiku-4-5 matches claude-haiku-4-5-20251001 and -latest); a name with
 --- a star at its end matches all that begin with it. The exact name wins, then the longest match.
 
@@ -48,7 +48,8 @@ local RATES = {
     input = { type = "number", min = 0, finite = true, required = true },
     output = { type = "number", min = 0, finite = true, required = true },
     cache_read = RATE, cache_write = RATE, long = { type = "table" },
-    cache_write_1h = RATE, batch = RATE, shutdown = { type = "string" }, context = { type = "integer", min = 1 },
+    cache_write_1h = RATE, batch = RATE, shutdown = { type = "string" },
+    context = { type = "integer", min = 1 },
 }
 local LONG = { above = { type = "integer", min = 0, required = true } }
 for part, rule in pairs(RATES) do

@@ -2,10 +2,10 @@
 ---
 --- Collected on 24 November 2026: list prices of the standard service, and of cache writes that
 --- last five minutes (Anthropic) or 30 (OpenAI). Each group names its source. Models that are only
---- in the Responses API are not listed, nor models that are gone. $XDG_CONFIG_HOME/ponder/prices.lua
---- corrects and extends this list (see ponder.model.price). With a cost limit, ponder refuses models
---- that are not listed. `context` is the size of the model's context in tokens, if known: longer
---- prompts are not sent.
+--- in the Responses API are not listed, nor models that are gone. A file of your own,
+--- $XDG_CONFIG_HOME/ponder/prices.lua, corrects and extends this list (see ponder.model.price).
+--- With a cost limit, ponder refuses models that are not listed. `context` is the size of the
+--- model's context in tokens, if known: longer prompts are not sent.
 
 -- Above 272,000 tokens of prompt the whole request costs more.
 local function openai_long(rates)

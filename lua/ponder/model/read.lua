@@ -302,7 +302,11 @@ function read.error_object(decoded)
     local object = read.at(decoded, "error") or read.at(decoded, 1, "error") -- Gemini: a list
     if type(object) == "table" or (type(object) == "string" and object ~= "") then return object end
     local kind = read.text(decoded, "object") -- vLLM, Mistral
-    if kind == "error" or kind == "Error" then return decoded end
+    if kind == "error" or kind == "Error" or read.text(decoded, "type") == "error" then
+        return decoded
+    end
+    object = read.at(decoded, "response", "error") -- the Responses API
+    return type(object) == "table" and object or nil
 end
 
 -- FastAPI's and Mistral's details: what is wrong, and where.

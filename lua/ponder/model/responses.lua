@@ -1,0 +1,206 @@
+--- OpenAI's Responses API (`api = "responses"`): the request and the reply of a provider that
+--- otherwise speaks chat completions. Nothing is stored at the service: reasoning comes back
+--- encrypted in the reply's items, which `message.blocks` returns unchanged in the next request.
+
+local json = require "ponder.json"
+local read = require "ponder.model.read"
+local schema = require "ponder.model.schema"
+local tally = require "ponder.tally"
+
+local responses = { path = "/responses", api = "responses" }
+
+--- The providers that have it.
+responses.PROVIDERS = { "openai", "azure", "xai", "bedrock", "deepseek", "openrouter", "groq",
+    "vllm", "lmstudio" }
+
+--- Options that it does not know, and why they are not sent.
+responses.DROPS = {}
+for _, option in ipairs { "seed", "stop", "frequency_penalty", "presence_penalty", "top_k",
+    "min_p" } do
+    responses.DROPS[option] = "the Responses API does not know it"
+end
+
+function responses.image(media_type, data)
+    return { type = "input_image", image_url = ("data:%s;base64,%s"):format(media_type, data) }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Requests
+
+-- Parts of a message in the form of chat completions.
+local function build_content(content, role)
+    if type(content) ~= "table" then return content end
+    local parts = {}
+    for i, part in ipairs(content) do
+        parts[i] = part
+        if part.type == "text" then
+            parts[i] = { type = role == "assistant" and "output_text" or "input_text",
+                text = part.text }
+        elseif part.type == "image_url" then
+            parts[i] = { type = "input_image", image_url = read.text(part, "image_url", "url") }
+        end
+    end
+    return parts
+end
+
+local ITEMS = { message = true, reasoning = true, function_call = true }
+
+-- Adds the items of a message: an earlier reply is returned as it came.
+local function add_message(items, message)
+    local kind = message.role == "assistant" and read.text(message.blocks, 1, "type")
+    if ITEMS[kind] then
+        table.move(message.blocks, 1, #message.blocks, #items + 1, items)
+        return
+    elseif message.role == "tool" then
+        items[#items + 1] = { type = "function_call_output", call_id = message.tool_call_id,
+            output = build_content(message.content, "user") }
+        return
+    end
+    if message.content ~= nil and message.content ~= "" then
+        items[#items + 1] = { role = message.role,
+            content = build_content(message.content, message.role) }
+    end
+    for _, call in ipairs(message.tool_calls or {}) do
+        items[#items + 1] = { type = "function_call", call_id = call.id, name = call.name,
+            arguments = read.arguments_json(call) }
+    end
+end
+
+local function build_tools(tools)
+    local list = {}
+    for i, one in ipairs(tools) do
+        list[i] = one.type and one or { type = "function", name = one.name,
+            description = one.description, strict = one.strict,
+            parameters = one.parameters or schema.NO_ARGUMENTS }
+    end
+    return list
+end
+
+local function build_format(format)
+    if not format.schema then return { type = "json_object" } end
+    local strict = format.strict
+    if strict == nil then strict = schema.is_strict(format.schema) end
+    return { type = "json_schema", name = format.name, schema = format.schema, strict = strict }
+end
+
+function responses.build(call)
+    local options, items = call.options, {}
+    for _, message in ipairs(call.messages) do add_message(items, message) end
+    local choice, include = options.tool_choice, { "reasoning.encrypted_content" }
+    local body = { model = call.model, input = json.array(items), instructions = call.system,
+        max_output_tokens = options.max_output_tokens, temperature = options.temperature,
+        top_p = options.top_p, store = false,
+        reasoning = options.reasoning_effort and { effort = options.reasoning_effort },
+        text = call.format and { format = build_format(call.format) },
+        tools = options.tools and build_tools(options.tools) }
+    if options.logprobs then
+        include[2] = "message.output_text.logprobs"
+        body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
+    end
+    body.include = include
+    if type(choice) == "table" and choice.name then
+        choice = { type = "function", name = choice.name }
+    end
+    body.tool_choice = choice
+    return body
+end
+
+function responses.build_stream(body) body.stream = true end
+
+---------------------------------------------------------------------------------------------------
+-- Replies
+
+local function usage_of(usage)
+    if type(usage) ~= "table" then return nil end
+    return { input_tokens = read.count(usage, "input_tokens"),
+        output_tokens = read.count(usage, "output_tokens"),
+        total_tokens = read.count(usage, "total_tokens"),
+        cache_read_tokens = read.count(usage, "input_tokens_details", "cached_tokens"),
+        cache_write_tokens = read.count(usage, "input_tokens_details", "cache_write_tokens"),
+        reasoning_tokens = read.count(usage, "output_tokens_details", "reasoning_tokens"),
+        implausible = tally.exceeds(usage) or nil }
+end
+
+local INCOMPLETE = { max_output_tokens = "length", content_filter = "content_filter" }
+
+local function sample_of(reply)
+    local items = read.list(reply, "output")
+    local texts, reasoning, refusals, calls, logprobs = {}, {}, {}, {}, {}
+    for _, item in ipairs(items) do
+        local kind = read.text(item, "type")
+        if kind == "message" then
+            for _, part in ipairs(read.list(item, "content")) do
+                read.append(texts, read.text(part, "text"))
+                read.append(refusals, read.text(part, "refusal"))
+                read.logprobs(logprobs, part, "logprobs")
+            end
+        elseif kind == "reasoning" then
+            for _, part in ipairs(read.list(item, "summary")) do
+                read.append(reasoning, read.text(part, "text"))
+            end
+        elseif kind == "function_call" then
+            calls[#calls + 1] = read.tool_call(read.text(item, "call_id"), read.text(item, "name"),
+                read.at(item, "arguments"))
+        end
+    end
+    local why = read.text(reply, "incomplete_details", "reason")
+    return { text = read.join(texts), reasoning = read.join(reasoning),
+        refusal = read.join(refusals), tool_calls = calls[1] and calls or nil,
+        logprobs = logprobs[1] and logprobs or nil, blocks = items[1] and items or nil,
+        finish_reason = why and (INCOMPLETE[why] or why) or calls[1] and "tool_calls" or "stop" }
+end
+
+function responses.parse(reply)
+    if type(read.at(reply, "output")) ~= "table" then return nil, "the reply has no output" end
+    return { samples = { sample_of(reply) }, usage = usage_of(read.at(reply, "usage")),
+        model = read.text(reply, "model"), id = read.text(reply, "id") }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Streams: deltas by type; the last event has the whole reply.
+
+local Reader = {}
+Reader.__index = Reader
+
+function responses.reader(_, emit)
+    return setmetatable({ emit = emit, text = {}, reasoning = {} }, Reader)
+end
+
+function Reader.plain() return false end
+
+local LAST = { ["response.completed"] = true, ["response.incomplete"] = true }
+
+function Reader:event(_, data)
+    local event = json.decode(data)
+    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
+    local kind, delta = read.text(event, "type"), read.text(event, "delta")
+    if LAST[kind] then
+        self.last = read.at(event, "response")
+    elseif kind == "response.output_text.delta" and delta then
+        read.append(self.text, delta)
+        self.emit(delta, "text", 1)
+    elseif (kind == "response.reasoning_summary_text.delta"
+        or kind == "response.reasoning_text.delta") and delta then
+        read.append(self.reasoning, delta)
+        self.emit(delta, "reasoning", 1)
+    end
+    return event
+end
+
+function Reader:finish()
+    local draft = self.last and responses.parse(self.last)
+    if draft then return draft, true end
+    return { samples = { { text = read.join(self.text), reasoning = read.join(self.reasoning) } } },
+        false
+end
+
+---A provider that asks through this API.
+---@param provider ponder.model.Provider of chat completions
+---@return ponder.model.Provider
+function responses.of(provider)
+    local own = {}
+    for field, value in pairs(responses) do own[field] = value end
+    return setmetatable(own, { __index = provider })
+end
+
+return responses
