@@ -22,6 +22,7 @@ local options = require "ponder.options"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
 local environment = require "ponder.environment"
+local measures = require "ponder.model.measures"
 local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
@@ -310,6 +311,99 @@ function Model:list()
     scheduler.expect_task("model.list", 2)
     local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
+end
+
+local MEASURE = { sample = chat.OPTIONS.sample, cache = chat.OPTIONS.cache,
+    metadata = chat.OPTIONS.metadata, timeout_ms = chat.OPTIONS.timeout_ms,
+    max_retries = chat.OPTIONS.max_retries }
+local EMBED = options.merge({ dimensions = { type = "integer", min = 1 } }, MEASURE)
+local RERANK = options.merge({ top_n = { type = "integer", min = 1 } }, MEASURE)
+
+-- Raises unless a value is a list of texts with at least one.
+local function check_texts(where, what, value)
+    local is_list = type(value) == "table" and #value > 0
+    for i = 1, is_list and #value or 0 do is_list = is_list and type(value[i]) == "string" end
+    if not is_list then
+        error(("%s: %s must be a list of texts (got %s)"):format(where, what, options.show(value)), 3)
+    end
+end
+
+--- Vectors of texts, by the server's /embeddings. Long lists are split into several requests.
+---@param texts string|string[]
+---@param opts? {dimensions: integer?, timeout_ms: integer?, max_retries: integer?}
+---@return number[]|number[][]? vectors in the order of the texts; of one text: its vector
+---@return string? message
+---@return string? code `UNSUPPORTED`: the server has no such endpoint, and nothing was sent
+function Model:embed(texts, opts)
+    scheduler.expect_task("model.embed", 2)
+    if type(texts) ~= "string" then check_texts("model.embed", "texts", texts) end
+    return measures.embed(self, texts, options.check("model.embed", opts, EMBED))
+end
+
+--- Documents by how well they answer a query, by the server's /rerank.
+---@param query string
+---@param documents string[]
+---@param opts? {top_n: integer?, timeout_ms: integer?, max_retries: integer?}
+---@return {index: integer, score: number, document: string}[]? ranked best first
+---@return string? message
+---@return string? code as of `embed`
+function Model:rerank(query, documents, opts)
+    scheduler.expect_task("model.rerank", 2)
+    options.argument("model.rerank", "query", query, "string")
+    check_texts("model.rerank", "documents", documents)
+    return measures.rerank(self, query, documents, options.check("model.rerank", opts, RERANK))
+end
+
+--- Rewards of the steps of a solution, by a reward or process-reward model at vLLM's /pooling: each
+--- is of the prompt with the steps up to this one, an empty line between them.
+---@param prompt string
+---@param steps string[]
+---@param opts? {timeout_ms: integer?, max_retries: integer?}
+---@return number[]? rewards
+---@return string? message
+---@return string? code as of `embed`
+function Model:reward(prompt, steps, opts)
+    scheduler.expect_task("model.reward", 2)
+    options.argument("model.reward", "prompt", prompt, "string")
+    check_texts("model.reward", "steps", steps)
+    return measures.reward(self, prompt, steps, options.check("model.reward", opts, MEASURE))
+end
+
+--- How likely a continuation of a prompt is, by the server's /completions with `echo`: the natural
+--- logarithm, summed over its tokens. A token across the border counts whole.
+---@param prompt string
+---@param continuation string|string[] a list is one request
+---@param opts? {timeout_ms: integer?, max_retries: integer?}
+---@return {logprob: number, tokens: integer, logprobs: number[]}? score; of a list: a list
+---@return string? message
+---@return string? code as of `embed`; also if the tokens returned do not spell the text
+function Model:score(prompt, continuation, opts)
+    scheduler.expect_task("model.score", 2)
+    options.argument("model.score", "prompt", prompt, "string")
+    if type(continuation) ~= "string" then
+        check_texts("model.score", "continuation", continuation)
+    end
+    return measures.score(self, prompt, continuation, options.check("model.score", opts, MEASURE))
+end
+
+--- Has the model choose: by the likelihood of each choice as a continuation where the server tells
+--- it ("score"), else by OpenAI's endpoint for decisions ("decisions"), else by a typed answer
+--- ("schema", whose probabilities are 1 and 0).
+---@param prompt string
+---@param choices string[] at least two
+---@param opts? {timeout_ms: integer?, max_retries: integer?}
+---@return string? choice
+---@return {index: integer, probabilities: number[], method: string}|string about; or a message
+---@return string? code
+function Model:choose(prompt, choices, opts)
+    scheduler.expect_task("model.choose", 2)
+    options.argument("model.choose", "prompt", prompt, "string")
+    check_texts("model.choose", "choices", choices)
+    if #choices < 2 then error("model.choose: choices must have at least two texts", 2) end
+    opts = options.check("model.choose", opts, MEASURE)
+    return measures.choose(self, prompt, choices, opts, function(text, schema)
+        return self:complete(text, options.merge({ returns = schema, n = 1 }, opts))
+    end)
 end
 
 options.methods(Model, "m", "a model")

@@ -29,6 +29,7 @@ local endpoints = {}
 ---@field json_only boolean? no schema: JSON, with the schema in the system prompt
 ---@field without string[]? fields of messages that it refuses
 ---@field effort (fun(body: table, effort: string))? sets the effort of reasoning in the body
+---@field is_own boolean? of the user's config file: it may have any endpoint
 ---@field other_port integer? is tried if nothing listens at the port of `base_url`
 
 local NOT_THERE = "%s does not accept it"
@@ -161,7 +162,8 @@ end
 function endpoints.add(providers, settings)
     for known, its in pairs(settings.providers or {}) do
         if not providers[known] and type(its) == "table" and its.base_url then
-            providers[known] = endpoints.provider(known, { base_url = its.base_url })
+            providers[known] = endpoints.provider(known, { base_url = its.base_url,
+                is_own = true })
         end
     end
 end

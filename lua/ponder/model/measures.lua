@@ -1,0 +1,292 @@
+--- What models say besides texts: vectors, ranks, log probabilities, choices and rewards, by the
+--- endpoints of OpenAI-compatible servers. Each is a request like those of m:chat: logged, cached,
+--- counted in budgets, retried and replayed.
+
+local call = require "ponder.model.call"
+local json = require "ponder.json"
+local name = require "ponder.model.name"
+local options = require "ponder.options"
+local places = require "ponder.model.samples"
+local read = require "ponder.model.read"
+local request = require "ponder.model.request"
+local tally = require "ponder.tally"
+
+local measures = {}
+
+local MAX_TEXTS = 2048 -- of one request for vectors
+local MAX_TOKENS = 300000 -- of one such request, estimated
+
+-- Which providers have which endpoint. OpenAI's own server has vectors and decisions only; a server
+-- at another address may have any.
+local HAVE = {
+    embed = { openai = true, azure = true, gemini = true, mistral = true, together = true,
+        openrouter = true, vllm = true, llamacpp = true, lmstudio = true, ollama = true },
+    rerank = { together = true, vllm = true, llamacpp = true },
+    score = { together = true, vllm = true, llamacpp = true, lmstudio = true },
+    reward = { vllm = true },
+}
+
+local function is_openai(target)
+    return target.name == "openai" and target.base_url:find("^https://api%.openai%.com") ~= nil
+end
+
+local function has(target, what)
+    if not target.base_url then return false end
+    if target.name == "openai" then return what == "embed" or not is_openai(target) end
+    local row = target.provider.row
+    return HAVE[what][target.name] or row ~= nil and row.is_own or false
+end
+
+local function unsupported(target, what)
+    return nil, ("%s has no endpoint for %s; nothing was sent"):format(target.label, what),
+        "UNSUPPORTED"
+end
+
+-- The base URL without its last /v1: where vLLM has its own endpoints.
+local function root_of(base_url) return (base_url:gsub("/v1$", "")) end
+
+-- Sends a body to an endpoint; returns the decoded reply; or nil, message, code.
+local function post(model, url, body, opts)
+    local target = setmetatable({ url = url, provider = setmetatable({
+        build = function() return body end,
+        parse = function(reply)
+            local usage = read.at(reply, "usage")
+            return { samples = { { text = json.encode(reply) } }, usage = usage and {
+                input_tokens = read.count(usage, "prompt_tokens"),
+                output_tokens = read.count(usage, "completion_tokens") or 0 } }
+        end }, { __index = model.target.provider }) }, { __index = model.target })
+    model.client.requests = model.client.requests + 1
+    local one = request.new { number = model.client.requests, target = target,
+        provider = model.provider, model = model.model,
+        messages = { { role = "user", content = opts.label } },
+        options = { max_output_tokens = 0 }, n = 1, sample = opts.sample or 1, index_base = 0,
+        limits = options.merge(options.merge({}, model.defaults), opts), stream = false,
+        metadata = opts.metadata, cache = opts.cache == nil or opts.cache, has_emitted = false }
+    local here = places.here()
+    one.place = here and places.place(here, one)
+    local draft, message, code = call.perform(model.client, one)
+    if not draft then return nil, message, code or "SERVER" end
+    return json.decode(draft.samples[1].text)
+end
+
+local function bad_reply(target, what)
+    return nil, ("%s: the reply has no %s"):format(target.label, what), "BAD_REPLY"
+end
+
+---------------------------------------------------------------------------------------------------
+-- Vectors
+
+-- The lists of texts of each request.
+local function split(texts)
+    local lists, tokens = { {} }, 0
+    for _, text in ipairs(texts) do
+        local list, its = lists[#lists], (tally.estimate(#text, 0, 1))
+        if #list >= MAX_TEXTS or #list > 0 and tokens + its > MAX_TOKENS then
+            list, tokens = {}, 0
+            lists[#lists + 1] = list
+        end
+        list[#list + 1], tokens = text, tokens + its
+    end
+    return lists
+end
+
+-- The vectors of a reply, in the order of the texts.
+local function vectors_of(reply, n)
+    local list, found = read.list(reply, "embeddings"), {} -- Ollama's form
+    for i = 1, #list do found[i] = list[i] end
+    for i, one in ipairs(read.list(reply, "data")) do
+        found[(read.count(one, "index") or i - 1) + 1] = read.at(one, "embedding")
+    end
+    for i = 1, n do
+        if type(found[i]) ~= "table" then return nil end
+    end
+    return found
+end
+
+---See ponder.model.Model.embed.
+function measures.embed(model, texts, opts)
+    local target, single = model.target, type(texts) == "string"
+    texts = single and { texts } or texts
+    if not has(target, "embed") then return unsupported(target, "vectors") end
+    local path = target.name == "ollama" and "/api/embed" or "/embeddings"
+    local url, vectors = name.join(target.base_url, path), {}
+    for _, list in ipairs(split(texts)) do
+        local body = { model = model.model, input = json.array(list),
+            dimensions = opts.dimensions }
+        if path == "/embeddings" then body.encoding_format = "float" end
+        opts.label = list[1] or ""
+        local reply, message, code = post(model, url, body, opts)
+        if not reply then return nil, message, code end
+        local found = vectors_of(reply, #list)
+        if not found then return bad_reply(target, "vector for each text") end
+        table.move(found, 1, #list, #vectors + 1, vectors)
+    end
+    return single and vectors[1] or vectors
+end
+
+---------------------------------------------------------------------------------------------------
+-- Ranks and rewards
+
+---See ponder.model.Model.rerank.
+function measures.rerank(model, query, documents, opts)
+    local target = model.target
+    if not has(target, "rerank") then return unsupported(target, "ranks") end
+    opts.label = query
+    local reply, message, code = post(model, name.join(target.base_url, "/rerank"), {
+        model = model.model, query = query, documents = json.array(documents),
+        top_n = opts.top_n }, opts)
+    if not reply then return nil, message, code end
+    local ranked = {}
+    for i, one in ipairs(read.list(reply, "results")) do
+        local index, score = read.count(one, "index"), read.at(one, "relevance_score")
+        if not index or not documents[index + 1] or type(score) ~= "number" then
+            return bad_reply(target, "index and score for each document")
+        end
+        ranked[i] = { index = index + 1, score = score, document = documents[index + 1] }
+    end
+    table.sort(ranked, function(a, b)
+        return a.score > b.score or a.score == b.score and a.index < b.index
+    end)
+    return ranked
+end
+
+-- The number in an answer of /pooling: the last one of nested lists.
+local function last_number(value)
+    while type(value) == "table" do value = value[#value] end
+    return type(value) == "number" and value or nil
+end
+
+---See ponder.model.Model.reward.
+function measures.reward(model, prompt, steps, opts)
+    local target, inputs = model.target, {}
+    if not has(target, "reward") then return unsupported(target, "rewards") end
+    for i = 1, #steps do
+        inputs[i] = prompt .. "\n\n" .. table.concat(steps, "\n\n", 1, i)
+    end
+    opts.label = prompt
+    local reply, message, code = post(model, name.join(root_of(target.base_url), "/pooling"),
+        { model = model.model, input = json.array(inputs) }, opts)
+    if not reply then return nil, message, code end
+    local rewards = {}
+    for i, one in ipairs(read.list(reply, "data")) do
+        rewards[(read.count(one, "index") or i - 1) + 1] = last_number(read.at(one, "data"))
+    end
+    if #rewards ~= #steps then return bad_reply(target, "number for each step") end
+    return rewards
+end
+
+---------------------------------------------------------------------------------------------------
+-- Log probabilities of given texts
+
+-- The tokens of a continuation in the tokens of prompt and continuation. A token across the border
+-- counts whole; tokens after the text were generated and do not count. nil: the tokens do not spell
+-- the text.
+local function of_continuation(logprobs, prompt, continuation)
+    local tokens, at, text = read.list(logprobs, "tokens"), 0, prompt .. continuation
+    local numbers = read.list(logprobs, "token_logprobs")
+    local sum, kept = 0.0, {}
+    for i, token in ipairs(tokens) do
+        if at >= #text then break end
+        if type(token) ~= "string" or text:sub(at + 1, at + #token) ~= token then return nil end
+        at = at + #token
+        if at > #prompt then
+            local value = numbers[i]
+            if type(value) ~= "number" then return nil end
+            sum = sum + value
+            kept[#kept + 1] = value
+        end
+    end
+    if at ~= #text then return nil end
+    return { logprob = sum, tokens = #kept, logprobs = kept }
+end
+
+---See ponder.model.Model.score.
+function measures.score(model, prompt, continuations, opts)
+    local target, single = model.target, type(continuations) == "string"
+    local list, prompts = single and { continuations } or continuations, {}
+    if not has(target, "score") then return unsupported(target, "scores of given texts") end
+    for i, one in ipairs(list) do prompts[i] = prompt .. one end
+    opts.label = prompt
+    local reply, message, code = post(model, name.join(target.base_url, "/completions"), {
+        model = model.model, prompt = json.array(prompts), echo = true, max_tokens = 0,
+        logprobs = 1 }, opts)
+    if not reply then return nil, message, code end
+    local scores = {}
+    for i, choice in ipairs(read.list(reply, "choices")) do
+        local at = (read.count(choice, "index") or i - 1) + 1
+        scores[at] = list[at] and of_continuation(read.at(choice, "logprobs"), prompt, list[at])
+    end
+    for i = 1, #list do
+        if not scores[i] then
+            return nil, ("%s does not say the probabilities of a given text: its tokens do not "
+                .. "spell it"):format(target.label), "UNSUPPORTED"
+        end
+    end
+    return single and scores[1] or scores
+end
+
+---------------------------------------------------------------------------------------------------
+-- Choices
+
+local function softmax(scores)
+    local most, sum, shares = -math.huge, 0.0, {}
+    for _, one in ipairs(scores) do most = math.max(most, one.logprob) end
+    for i, one in ipairs(scores) do
+        shares[i] = math.exp(one.logprob - most)
+        sum = sum + shares[i]
+    end
+    for i = 1, #shares do shares[i] = shares[i] / sum end
+    return shares
+end
+
+local function best_of(choices, probabilities, method)
+    local best = 1
+    for i = 2, #choices do
+        if probabilities[i] > probabilities[best] then best = i end
+    end
+    return choices[best], { index = best, probabilities = probabilities, method = method }
+end
+
+-- By OpenAI's endpoint for decisions.
+local function decide(model, prompt, choices, opts)
+    local values = {}
+    for i, choice in ipairs(choices) do values[i] = { value = choice } end
+    opts.label = prompt
+    local reply, message, code = post(model, name.join(model.target.base_url, "/decisions"), {
+        model = model.model, input = prompt, questions = json.array { { type = "choice",
+            choices = json.array(values) } } }, opts)
+    if not reply then return nil, message, code end
+    local answer, by_value, probabilities = read.list(reply, "answers", 1), {}, {}
+    if read.text(answer, "type") == "refusal" then
+        return nil, model.target.label .. ": the model refuses to choose", "CONTENT_FILTER"
+    end
+    for _, one in ipairs(read.list(answer, "probabilities")) do
+        by_value[read.text(one, "value") or ""] = read.at(one, "probability")
+    end
+    for i, choice in ipairs(choices) do
+        probabilities[i] = type(by_value[choice]) == "number" and by_value[choice]
+            or answer.choice == choice and 1.0 or 0.0
+    end
+    return best_of(choices, probabilities, "decisions")
+end
+
+---See ponder.model.Model.choose. `complete` asks the model for a typed answer.
+function measures.choose(model, prompt, choices, opts, complete)
+    local target = model.target
+    if target.base_url and has(target, "score") then
+        local scores, message, code = measures.score(model, prompt, choices, opts)
+        if scores then return best_of(choices, softmax(scores), "score") end
+        if code ~= "UNSUPPORTED" then return nil, message, code end
+    elseif target.base_url and is_openai(target) and model.model == "gpt-6-luna" then
+        return decide(model, prompt, choices, opts)
+    end
+    local answer, message, code = complete(prompt, { type = "object", required = { "choice" },
+        additionalProperties = false,
+        properties = { choice = { type = "string", enum = choices } } })
+    if answer == nil then return nil, message, code end
+    local probabilities = {}
+    for i, choice in ipairs(choices) do probabilities[i] = choice == answer.choice and 1 or 0 end
+    return best_of(choices, probabilities, "schema")
+end
+
+return measures
