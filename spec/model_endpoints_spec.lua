@@ -4,6 +4,8 @@ local endpoints = require "ponder.model.endpoints"
 local fake = require "model_fake"
 local json = require "ponder.json"
 local notice = require "ponder.notice"
+local options = require "ponder.options"
+local task = require "ponder.task"
 
 local KEY = "key-0123456789abcdef"
 local USER = { { role = "user", content = "Hi" } }
@@ -194,6 +196,100 @@ describe("an error", function()
                 { { status = 400, body = case[2] } })
             assert.matches(case[1] .. ": " .. case[3], message, 1, true)
         end
+    end)
+end)
+
+describe("a prefix that siblings share", function()
+    local ENV = { ANTHROPIC_API_KEY = KEY, OPENAI_API_KEY = KEY }
+
+    local function content(known, opts)
+        local call = options.merge({ messages = USER, prefix = "Book. " }, opts)
+        local _, body = sent(known, ENV, call, { known:find "^anthropic"
+            and { body = [[{"content":[{"type":"text","text":"x"}]}]] } or fake.reply "x" })
+        return body.messages[#body.messages].content, body
+    end
+
+    it("is marked where the service has marks", function()
+        assert.same({ { type = "text", text = "Book. ", cache_control = { type = "ephemeral" } },
+            { type = "text", text = "Hi" } }, (content "anthropic:claude-haiku-4-5"))
+        assert.equal("1h", content("anthropic:claude-haiku-4-5",
+            { prompt_cache = "1h" })[1].cache_control.ttl)
+        assert.equal("explicit",
+            (content "openai:gpt-6-luna")[1].prompt_cache_breakpoint.mode)
+        for known, opts in pairs { ["openai:gpt-5"] = {}, ["vllm:m"] = {},
+            ["anthropic:claude-haiku-4-5"] = { prompt_cache = false } } do
+            assert.equal("Book. Hi", (content(known, opts)), known)
+        end
+    end)
+
+    it("marks the system prompt, too, where that is asked for", function()
+        local _, body = content("anthropic:claude-haiku-4-5", { system = "S", prompt_cache = true })
+        assert.same({ { type = "text", text = "S", cache_control = { type = "ephemeral" } } },
+            body.system)
+    end)
+
+    it("has one call go first, and the others once it is answered", function()
+        fake.run(function()
+            local c, transport = client({}, { function()
+                return options.merge({ delay = 1 }, fake.reply "x")
+            end })
+            local m = c.open "vllm:m"
+            local list = { 1, 2, 3, 4 }
+            task.map(list, function(i)
+                m:complete("Q" .. i, { prefix = "Book. " })
+            end)
+            assert.same({ 0, 1, 1, 1 }, transport.times)
+            task.map(list, function(i) m:complete("Q" .. i) end)
+            assert.same({ 2, 2, 2, 2 }, table.move(transport.times, 5, 8, 1, {}))
+        end)
+    end)
+
+    it("has the next one go first if the first one fails", function()
+        fake.run(function()
+            local n = 0
+            local c, transport = client({}, { function()
+                n = n + 1
+                return options.merge({ delay = 1 }, n == 1 and { status = 400, body = "{}" }
+                    or fake.reply "x")
+            end })
+            local m = c.open "vllm:m"
+            task.map({ 1, 2, 3 }, function(i) m:complete("Q" .. i, { prefix = "Book. " }) end)
+            assert.same({ 0, 1, 2 }, transport.times)
+        end)
+    end)
+end)
+
+describe("a reply that is continued", function()
+    it("begins with the text, where the service can", function()
+        local ENV = { ANTHROPIC_API_KEY = KEY, MISTRAL_API_KEY = KEY, GROQ_API_KEY = KEY }
+        local _, body, reply = sent("vllm:m", {}, { messages = USER, prefill = "Step 1" },
+            { fake.reply ": add" })
+        assert.same({ "Step 1: add", true, false, { role = "assistant", content = "Step 1" } },
+            { reply.text, body.continue_final_message, body.add_generation_prompt,
+            body.messages[2] })
+        _, body = sent("mistral:m", ENV, { messages = USER, prefill = "Step 1" })
+        assert.is_true(body.messages[2].prefix)
+        for _, known in ipairs { "groq:m", "anthropic:claude-sonnet-5-5" } do
+            local transfer, _, none, message = sent(known, ENV, { messages = USER, prefill = "x" })
+            assert.is_nil(transfer or none)
+            assert.matches("cannot continue a reply", message)
+        end
+    end)
+
+    it("is iterated by m:steps", function()
+        fake.run(function()
+            local c, transport = client({}, {
+                { body = [[{"choices":[{"message":{"content":"one"},"finish_reason":"stop",
+                    "stop_reason":"\\n\\n"}]}]] },
+                { body = [[{"choices":[{"message":{"content":"two"},"finish_reason":"stop",
+                    "stop_reason":null}]}]] } })
+            local steps = {}
+            for step in c.open("vllm:m"):steps("Q", { stop = "\n\n" }) do
+                steps[#steps + 1] = step
+            end
+            assert.same({ { "one", "two" }, 2 }, { steps, #transport.sent })
+            assert.equal("one\n\n", json.decode(transport.sent[2].body).messages[2].content)
+        end)
     end)
 end)
 

@@ -74,6 +74,15 @@ local model = {}
 ---@field strict_options? boolean an option that the model refuses is an error, `BAD_REQUEST`,
 ---before anything is sent; default: such options are left out, named in `reply.dropped`, and said
 ---once
+---@field prefix? string what siblings share: the last message of the user begins with it. It is
+---marked for the service's cache of prompts, and of concurrent calls with one prefix the first goes
+---alone until its first reply, from when on the others find it there
+---@field prompt_cache? boolean|"1h" true: mark the system prompt, too; "1h": for an hour; false:
+---mark nothing
+---@field prefill? string the reply begins with it: the model continues this text. Fails with
+---`UNSUPPORTED` where the provider cannot
+---@field reasoning? string|table like reasoning_effort; or { max_output_tokens = N }, the tokens of
+---its thinking, where the provider has such a limit
 ---@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer) streams the reply
 ---@field timeout_ms? integer of each attempt, from leaving the queue; default 600000. (For a limit
 ---over all attempts, use task.timeout.)
@@ -89,6 +98,10 @@ local model = {}
 ---that one prompt with two sample numbers makes two requests; added to the seed
 ---@field metadata? table passed to middleware and observers, never sent
 ---@field extra? table further fields of the request's body, in the provider's form
+
+---@class ponder.model.StepsOptions: ponder.model.CallOptions
+---@field stop string|string[] ends a step
+---@field max_steps? integer default 20
 
 ---@class ponder.model.ChatOptions: ponder.model.CallOptions
 ---@field messages ponder.model.Message[]
@@ -301,6 +314,10 @@ function Model:complete(prompt, opts)
     return read.answer(reply, all.n or defaults.n, all.returns or defaults.returns)
 end
 
+local STEPS = options.merge({ max_steps = { type = "integer", min = 1, default = 20 } },
+    chat.OPTIONS)
+STEPS.stop = { type = { "string", "table" }, required = true }
+
 --- The models that the server offers, sorted by id. Uses the model's `timeout_ms` (default here:
 --- 30 s) and `max_retries`.
 ---@return {id: string, name: string?, created: integer?, shutdown: string?}[]? models `shutdown`:
@@ -311,6 +328,34 @@ function Model:list()
     scheduler.expect_task("model.list", 2)
     local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
+end
+
+--- Iterates over the steps of one reply, each of which continues the steps before it (`prefill`):
+--- `for step in m:steps(prompt, { stop = "\n\n", max_steps = 20 }) do`. Ends when the model has ended its reply, or after `max_steps`.
+---@param prompt string
+---@param opts ponder.model.StepsOptions
+---@return fun(): string?, ponder.model.Reply? next a step and its reply; raises if a call fails
+function Model:steps(prompt, opts)
+    options.argument("model.steps", "prompt", prompt, "string")
+    opts = options.check("model.steps", opts, STEPS)
+    local max_steps, count, text, is_over = opts.max_steps, 0, opts.prefill or "", false
+    opts.max_steps = nil
+    local separator = type(opts.stop) == "string" and opts.stop or opts.stop[1] or ""
+    return function()
+        if is_over or count >= max_steps then return nil end
+        count = count + 1
+        local call = options.merge({ messages = { { role = "user", content = prompt } } }, opts)
+        call.prefill = text ~= "" and text or nil
+        local reply, message, code = self:chat(call)
+        if not reply then
+            error(("model.steps: %s [%s]"):format(message, code), 2)
+        end
+        local step = reply.text:sub(#text + 1)
+        is_over = reply.finish_reason ~= "stop" or step == ""
+            or reply.samples[1].stop_sequence == false
+        text = reply.text .. separator
+        if step ~= "" then return step, reply end
+    end
 end
 
 local MEASURE = { sample = chat.OPTIONS.sample, cache = chat.OPTIONS.cache,
@@ -324,7 +369,8 @@ local function check_texts(where, what, value)
     local is_list = type(value) == "table" and #value > 0
     for i = 1, is_list and #value or 0 do is_list = is_list and type(value[i]) == "string" end
     if not is_list then
-        error(("%s: %s must be a list of texts (got %s)"):format(where, what, options.show(value)), 3)
+        error(("%s: %s must be a list of texts (got %s)"):format(where, what,
+            options.show(value)), 3)
     end
 end
 

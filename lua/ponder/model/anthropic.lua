@@ -43,6 +43,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Requests
 
+--- The mark of a part that the cache of prompts keeps.
+function anthropic.mark(_, is_long)
+    return { cache_control = { type = "ephemeral", ttl = is_long and "1h" or nil } }
+end
+
+--- Models before 4.6 continue a reply that the request begins.
+function anthropic.prefills(target)
+    local family, version = params.claude(target.model)
+    return family ~= nil and version < 4.55
+end
+
 function anthropic.image(media_type, data)
     return { type = "image", source = { type = "base64", media_type = media_type, data = data } }
 end
@@ -90,12 +101,15 @@ local function build_messages(call)
         end
     end
     for _, message in ipairs(messages) do message.tool_results = nil end
+    if call.prefill then
+        messages[#messages + 1] = { role = "assistant", content = call.prefill }
+    end
     return messages, system
 end
 
 -- Parts of a system prompt are texts or lists of blocks (which may have cache_control).
 local function build_system(parts)
-    if #parts <= 1 then return parts[1] end
+    if #parts <= 1 then return parts[1] end -- a text, or blocks
     local blocks = {}
     for _, part in ipairs(parts) do
         if type(part) == "string" then part = { { type = "text", text = part } } end
@@ -109,7 +123,11 @@ local BUDGETS = { minimal = 1024, low = 2048, medium = 8192, high = 24576, xhigh
 local EFFORT = { minimal = "low" }
 
 -- Thinking and its effort: adaptive since 4.6, a token budget before; Opus 4.5 has both.
-local function build_thinking(effort, version, max_tokens)
+local function build_thinking(effort, version, max_tokens, tokens)
+    if tokens then
+        tokens = math.max(tokens, BUDGETS.minimal)
+        return { type = "enabled", budget_tokens = tokens }, nil, max_tokens + tokens
+    end
     if not effort then return nil end
     if effort == "none" then return version > 4.95 and { type = "disabled" } or nil end
     if version > 4.55 then return { type = "adaptive" }, EFFORT[effort] or effort end
@@ -152,7 +170,7 @@ function anthropic.build(call)
     version = version or 4
     local max_tokens = options.max_output_tokens or default_max_tokens(version)
     local thinking, effort, with_budget =
-        build_thinking(options.reasoning_effort, version, max_tokens)
+        build_thinking(options.reasoning_effort, version, max_tokens, options.reasoning_tokens)
     local messages, system = build_messages(call)
     local enforced = enforces_schema(call, version)
     if call.format and not enforced then system[#system + 1] = schema.instruction(call.format) end
@@ -198,6 +216,7 @@ local function usage_of(usage)
         output_tokens = read.count(usage, "output_tokens"),
         reasoning_tokens = read.count(usage, "output_tokens_details", "thinking_tokens"),
         cache_read_tokens = cached, cache_write_tokens = written,
+        cache_write_1h_tokens = read.count(usage, "cache_creation", "ephemeral_1h_input_tokens"),
         implausible = tally.exceeds(usage) or nil,
     }
 end

@@ -37,6 +37,11 @@ chat.OPTIONS = {
     tools = { type = "table" },
     tool_choice = { type = { "string", "table" } },
     reasoning_effort = { type = "string" },
+    reasoning = { type = { "string", "table" },
+        fields = { max_output_tokens = { type = "integer", min = 1, required = true } } },
+    prefix = { type = "string" },
+    prompt_cache = { type = { "boolean", "string" }, enum = { true, false, "1h" } },
+    prefill = { type = "string" },
     strict_options = { type = "boolean" },
     on_delta = { type = "function" },
     timeout_ms = { type = "integer", min = 1 },
@@ -57,7 +62,7 @@ options.merge(CALL, chat.OPTIONS)
 -- The options that are sent to the model, and so checked by ponder.model.params.
 local SENT = { "n", "temperature", "top_p", "top_k", "min_p", "frequency_penalty",
     "presence_penalty", "max_output_tokens", "stop", "seed", "logprobs", "tools", "tool_choice",
-    "reasoning_effort" }
+    "reasoning_effort", "reasoning_tokens" }
 
 local SEED = { "seed" }
 
@@ -106,6 +111,32 @@ local function without_functions(tools)
     return out
 end
 
+-- The mark that has a service keep a part of a prompt in its cache; nil: it has no marks.
+local function mark_of(model, all)
+    local mark = model.target.provider.mark
+    return all.prompt_cache ~= false and mark
+        and mark(model.target, all.prompt_cache == "1h") or nil
+end
+
+-- The messages, the last one of the user with the prefix that siblings share.
+local function with_prefix(model, all)
+    local messages, at = table.move(all.messages, 1, #all.messages, 1, {}), #all.messages
+    while at > 0 and messages[at].role ~= "user" do at = at - 1 end
+    local last, mark = messages[at], mark_of(model, all)
+    if not last or type(last.content) ~= "string" then return all.messages end
+    messages[at] = options.merge({}, last)
+    messages[at].content = mark and {
+        options.merge({ type = "text", text = all.prefix }, mark),
+        { type = "text", text = last.content } } or all.prefix .. last.content
+    return messages
+end
+
+-- The system prompt, marked where that is wanted.
+local function mark_system(model, all)
+    local mark = all.prompt_cache and type(all.system) == "string" and mark_of(model, all)
+    return mark and { options.merge({ type = "text", text = all.system }, mark) } or all.system
+end
+
 -- The plan of a call: its options merged with those of the open model. `all` are all options,
 -- `kept` those that are sent. `level` is the error level: 1 is this function.
 local function prepare(model, opts, level)
@@ -126,6 +157,11 @@ local function prepare(model, opts, level)
         end
     end
     if message then error(message, level) end
+    if type(all.reasoning) == "table" then
+        all.reasoning_tokens = all.reasoning.max_output_tokens
+    elseif all.reasoning then
+        all.reasoning_effort = all.reasoning
+    end
     if all.logprobs == false then all.logprobs = nil end
     if all.n == 1 then all.n = nil end -- the same request as without
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
@@ -133,7 +169,8 @@ local function prepare(model, opts, level)
     local kept, dropped, split = params.apply(model.target, all, SENT)
     kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
-        n = all.n or 1, first = all.sample or 1, messages = all.messages }
+        n = all.n or 1, first = all.sample or 1, system = mark_system(model, all),
+        messages = all.prefix and with_prefix(model, all) or all.messages }
 end
 
 -- Asks for `n` samples of a call, numbered on from `offset`.
@@ -146,10 +183,11 @@ local function ask(model, plan, n, offset)
     client.requests = client.requests + 1
     local one = request.new { number = client.requests, target = model.target,
         provider = model.provider, model = model.model, messages = plan.messages,
-        system = all.system, options = kept, format = plan.format, extra = all.extra, n = n,
+        system = plan.system, options = kept, format = plan.format, extra = all.extra, n = n,
         sample = sample, index_base = offset, limits = all, stream = all.on_delta ~= nil,
         on_delta = all.on_delta, metadata = all.metadata,
-        cache = all.cache == nil or all.cache, has_emitted = false, dropped = plan.dropped }
+        cache = all.cache == nil or all.cache, has_emitted = false, dropped = plan.dropped,
+        prefix = all.prefix, prefill = all.prefill }
     local here = places.here()
     if here then
         one.place = places.place(here, one)
@@ -164,6 +202,11 @@ local function ask(model, plan, n, offset)
     if not draft then
         return nil, message or model.target.label .. ": no reply and no reason", code or "SERVER",
             partial
+    end
+    if one.prefill then
+        for _, its in ipairs(draft.samples) do
+            its.text = one.prefill .. (its.text or "")
+        end
     end
     if one.stream and not one.has_emitted then one:emit_reply(draft) end -- from a log or a cache
     return draft
@@ -306,7 +349,7 @@ local function repair(model, plan, sample, problem)
     local quiet = options.merge({}, plan.all)
     quiet.on_delta = nil
     return ask(model, { all = quiet, kept = plan.kept, format = plan.format, first = plan.first,
-        messages = messages }, 1, 0)
+        system = plan.system, messages = messages }, 1, 0)
 end
 
 -- The value of one sample; updates the draft if the sample was repaired. A repair that was not
@@ -352,6 +395,12 @@ local function unusable_message(target, draft, message)
     return retry.explain(target, { message = message, status = 200 }, draft.attempts or 1)
 end
 
+local function can_prefill(target)
+    local prefills, row = target.provider.prefills, target.provider.row
+    if row then return row.prefill ~= nil end
+    return target.provider.call ~= nil or type(prefills) == "function" and prefills(target)
+end
+
 -- Says once for each option of a model that it is not sent; or returns why that is an error.
 local function tell_dropped(model, plan)
     for _, option in ipairs(options.names(plan.dropped)) do
@@ -370,6 +419,10 @@ end
 ---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
     local plan = prepare(model, opts, level + 1)
+    if plan.all.prefill and not can_prefill(model.target) then
+        return nil, model.target.label .. " cannot continue a reply (prefill); nothing was sent",
+            "UNSUPPORTED"
+    end
     if plan.dropped then
         local refused = tell_dropped(model, plan)
         if refused then return nil, refused, "BAD_REQUEST" end

@@ -108,7 +108,7 @@ function client.new(parts)
             return name.key(env(variable)) -- trims spaces
         end,
         config = parts.config, prices = parts.prices, providers = {}, observers = {},
-        middleware = {}, hosts = {}, gates = {}, requests = 0,
+        families = {}, middleware = {}, hosts = {}, gates = {}, requests = 0,
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())

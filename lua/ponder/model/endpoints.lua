@@ -13,6 +13,7 @@
 
 local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
+local options = require "ponder.options"
 
 local endpoints = {}
 
@@ -30,6 +31,7 @@ local endpoints = {}
 ---@field without string[]? fields of messages that it refuses
 ---@field effort (fun(body: table, effort: string))? sets the effort of reasoning in the body
 ---@field is_own boolean? of the user's config file: it may have any endpoint
+---@field prefill (fun(body: table, text: string))? has the model continue a text
 ---@field other_port integer? is tried if nothing listens at the port of `base_url`
 
 local NOT_THERE = "%s does not accept it"
@@ -50,6 +52,20 @@ local function by_template(body, effort)
         body.reasoning_effort = effort
     end
 end
+
+-- Adds the beginning of the reply as the last message.
+local function begin_reply(body, text, more)
+    local last = { role = "assistant", content = text }
+    body.messages[#body.messages + 1] = options.merge(last, more)
+    return body
+end
+
+local function continue_final(body, text)
+    begin_reply(body, text).continue_final_message = true
+    body.add_generation_prompt = false
+end
+
+local function mark_prefix(body, text) begin_reply(body, text, { prefix = true }) end
 
 ---@type table<string, ponder.model.EndpointRow>
 endpoints.LIST = {
@@ -85,13 +101,16 @@ endpoints.LIST = {
             end
         end },
     mistral = { base_url = "https://api.mistral.ai/v1", needs_key = true,
-        drops = drops("Mistral", "logprobs", "top_k", "min_p"),
+        drops = drops("Mistral", "logprobs", "top_k", "min_p"), prefill = mark_prefix,
         renames = { seed = "random_seed" }, without = { "reasoning_content" } },
     xai = { base_url = "https://api.x.ai/v1", needs_key = true,
         drops = drops("xAI", "presence_penalty", "frequency_penalty", "top_k", "min_p") },
-    together = { base_url = "https://api.together.ai/v1", needs_key = true },
-    vllm = { base_url = "http://localhost:8000/v1", effort = by_template },
-    llamacpp = { base_url = "http://localhost:8080/v1", other_port = 9931, effort = by_template },
+    together = { base_url = "https://api.together.ai/v1", needs_key = true,
+        prefill = begin_reply },
+    vllm = { base_url = "http://localhost:8000/v1", effort = by_template,
+        prefill = continue_final },
+    llamacpp = { base_url = "http://localhost:8080/v1", other_port = 9931, effort = by_template,
+        prefill = begin_reply },
     lmstudio = { base_url = "http://localhost:1234/v1", effort = by_template },
 }
 

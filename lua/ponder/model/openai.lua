@@ -40,6 +40,16 @@ end
 
 local NONE = {}
 
+--- The mark of a part that the cache of prompts keeps: from gpt-5.6 on only marked parts are kept.
+function openai.mark(target, is_long)
+    local version = tonumber(target.model:match "^gpt%-(%d+%.?%d*)")
+    if target.name ~= "openai" and target.name ~= "azure" or not version or version < 5.55
+        or target.name == "openai" and not target.base_url:find "^https://api%.openai%.com" then
+        return nil
+    end
+    return { prompt_cache_breakpoint = { mode = "explicit", ttl = is_long and "12h" or nil } }
+end
+
 local function build_message(message, row)
     local out = {}
     for field, value in pairs(message) do out[field] = value end
@@ -118,6 +128,8 @@ function openai.build(call)
         body.logprobs = true
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
     end
+    if call.prefill and row.prefill then row.prefill(body, call.prefill) end
+    if options.reasoning_tokens then body.reasoning = { max_tokens = options.reasoning_tokens } end
     body.tools = options.tools and schema.functions(options.tools)
     body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
     return body
@@ -169,6 +181,10 @@ local function sample_of(choice)
     local calls = read.tool_calls({}, message)
     local finish, logprobs = read.text(choice, "finish_reason"), read.at(choice, "logprobs")
     local sample = { text = content_of(message), finish_reason = FINISH[finish] or finish }
+    if type(choice) == "table" and choice.stop_reason ~= nil then
+        -- vLLM: which sequence stopped it, null if none
+        sample.stop_sequence = read.text(choice, "stop_reason") or false
+    end
     sample.reasoning, sample.refusal = reasoning_of(message), read.text(message, "refusal")
     sample.tool_calls = #calls > 0 and calls or nil
     sample.logprobs = logprobs and read.logprobs({}, logprobs, "content")

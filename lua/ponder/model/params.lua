@@ -137,7 +137,18 @@ for _, option in ipairs { "temperature", "top_p", "top_k" } do
             return options.reasoning_effort ~= nil and options.reasoning_effort ~= "none"
         end })
 end
+local NO_LIMIT = "it has no limit for tokens of thinking"
+table.insert(rules, { provider = "anthropic", option = "reasoning_tokens", action = "drop",
+    model = claude_from(4.6), why = "this model decides how long it thinks" })
+for _, known in ipairs { "openai", "ollama" } do
+    table.insert(rules, { provider = known, option = "reasoning_tokens", action = "drop",
+        why = NO_LIMIT, when = function(_, target) return target.name ~= "openrouter" end })
+end
 for known, row in pairs(endpoints.LIST) do
+    if known ~= "openrouter" then
+        table.insert(rules, { provider = known, option = "reasoning_tokens", action = "drop",
+            why = NO_LIMIT })
+    end
     for option, why in pairs(row.drops or {}) do
         table.insert(rules, { provider = known, option = option, action = "drop", why = why })
     end

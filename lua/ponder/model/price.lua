@@ -198,9 +198,11 @@ function price.cost(rates, usage)
     end
     local at = rates_for(rates, input)
     local read, written = count(usage.cache_read_tokens) or 0, count(usage.cache_write_tokens) or 0
-    local plain = math.max(0, input - read - written)
+    local plain, write = math.max(0, input - read - written), at.cache_write or at.input
+    local hours = math.min(count(usage.cache_write_1h_tokens) or 0, written)
     return tally.usd((plain * at.input + read * (at.cache_read or at.input)
-        + written * (at.cache_write or at.input) + output * at.output) / PER)
+        + (written - hours) * write + hours * (at.cache_write_1h or write)
+        + output * at.output) / PER)
 end
 
 ---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.

@@ -7,6 +7,7 @@ local read = require "ponder.model.read"
 local schema = require "ponder.model.schema"
 local tally = require "ponder.tally"
 
+---@type ponder.model.Provider
 local responses = { path = "/responses", api = "responses" }
 
 --- The providers that have it.
