@@ -56,8 +56,10 @@ describe("an invalid request", function()
         refused(400, "unsupported_content", "messages[0].content[0]", "POST", CHAT, {
             model = "echo",
             messages = { { role = "user", content = { { type = "image_url" } } } } })
-        refused(400, "unsupported_parameter", "tools", "POST", CHAT,
+        refused(400, "invalid_value", "tools[0]", "POST", CHAT,
             chat("echo", "x", { tools = { { type = "function" } } }))
+        refused(400, "unsupported_parameter", "functions", "POST", CHAT,
+            chat("echo", "x", { functions = { { name = "f" } } }))
         refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { n = "three" }))
         refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { seed = "x", n = {},
             stream = 1 })) -- the first by name

@@ -3,11 +3,12 @@
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local json = require "ponder.json"
+local tools = require "ponder.serve.tools"
 
 local chat = {}
 
-local SHAPE_FIELDS = { "tools", "tool_choice", "functions", "function_call", "logprobs",
-    "modalities", "audio", "previous_response_id" }
+local SHAPE_FIELDS = { "functions", "function_call", "logprobs", "modalities", "audio",
+    "previous_response_id" }
 local KNOWN = { model = "string", messages = "table", stream = "boolean", stream_options = "table",
     n = "number", stop = "any", seed = "number", max_tokens = "number",
     max_completion_tokens = "number", response_format = "table", stream_reasoning = "boolean" }
@@ -50,7 +51,8 @@ local function usage_of(spent)
 end
 
 local function finish_reason(result)
-    return result.truncated and not result.stopped and "length" or "stop"
+    return result.tool_calls and "tool_calls"
+        or result.truncated and not result.stopped and "length" or "stop"
 end
 
 local function frame(job, kind)
@@ -69,7 +71,9 @@ function chat.whole(job, results, spent)
     for i, result in ipairs(results) do
         body.choices[i] = { index = i - 1, finish_reason = finish_reason(result),
             logprobs = json.null,
-            message = { role = "assistant", content = result.answer,
+            message = { role = "assistant", content = result.tool_calls and result.answer == ""
+                and json.null or result.answer,
+                tool_calls = result.tool_calls and tools.openai(result.tool_calls),
                 reasoning_content = result.reasoning ~= "" and result.reasoning or nil } }
     end
     body.usage = usage_of(spent)
@@ -99,6 +103,13 @@ function chat.stream(job, send)
         think = function(_, i, text) send(chunk(job, i - 1, { reasoning_content = text })) end,
         write = function(_, i, text) send(chunk(job, i - 1, { content = text })) end,
         finish = function(_, i, result)
+            for at, call in ipairs(tools.openai(result.tool_calls or {})) do
+                local arguments = call["function"].arguments
+                call.index, call["function"].arguments = at - 1, ""
+                send(chunk(job, i - 1, { tool_calls = json.array { call } }))
+                send(chunk(job, i - 1, { tool_calls = json.array { { index = at - 1,
+                    ["function"] = { arguments = arguments } } } }))
+            end
             send(chunk(job, i - 1, json.object {}, finish_reason(result)))
         end,
         close = function(_, spent)

@@ -6,6 +6,7 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local schema = require "ponder.model.schema"
 local stops = require "ponder.serve.stops"
+local tools = require "ponder.serve.tools"
 
 local fields = {}
 
@@ -210,7 +211,7 @@ local ROLES = { system = "system", developer = "system", user = "user", assistan
 ---Reads the messages of a conversation; drops the reasoning of earlier answers.
 ---@param list any
 ---@param name string of the field
----@return {role: string, content: string}[]
+---@return ponder.model.Message[]
 function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
         fail(name, name .. " must be a non-empty list of messages", "invalid_type")
@@ -222,7 +223,9 @@ function fields.messages(list, name)
         local role = type(message) == "table" and ROLES[message.role]
         if role then
             messages[#messages + 1] = { role = role,
-                content = fields.text(message.content, where_content, i - 1) }
+                content = fields.text(message.content, where_content, i - 1),
+                tool_calls = role == "assistant" and tools.calls(message.tool_calls) or nil,
+                tool_call_id = role == "tool" and message.tool_call_id or nil }
         elseif type(message) ~= "table" or message.type ~= "reasoning" then
             local where = ("%s[%d].role"):format(name, i - 1)
             fail(where, where .. " must be system, developer, user or assistant")
@@ -244,6 +247,7 @@ function fields.prompt(messages)
 end
 
 local NOWHERE = stops.new {}
+local TOOLS = { "tools", "tool_choice" }
 
 local function changes_nothing(value)
     return value == false or value == "none"
@@ -280,10 +284,15 @@ function fields.job(body, known, shape_fields, server)
     local policy = server:find(fields.required(given, "model"))
     check_params(params)
     fields.refuse(params, shape_fields, policy)
+    if not policy.takes_tools then
+        fields.refuse(params, TOOLS, policy)
+    end
     -- The fields that are nil make room for those that are added.
     return given, { policy = policy, n = 1, stream = given.stream or false,
         reasoning = given.stream_reasoning ~= false, include_usage = true, stop = NOWHERE,
         fields = { model = policy.name, params = params, messages = nil, prompt = nil,
+            tools = not policy.accepts.tools and tools.read(params.tools) or nil,
+            tool_choice = tools.choice(params.tool_choice),
             max_output_tokens = nil, response_format = nil, seed = nil, sink = nil },
         id = nil, created = nil }
 end

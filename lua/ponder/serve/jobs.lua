@@ -70,7 +70,7 @@ local function choose(job, index, stream, opts)
         return nil, errors.of_policy(job.policy.name, failure), spent
     end
     if stream then
-        if not result.written then
+        if not result.written and not (result.tool_calls and result.answer == "") then
             sink:write(result.answer)
         end
         sink.cutter:finish()

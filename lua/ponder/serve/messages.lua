@@ -3,10 +3,11 @@
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local json = require "ponder.json"
+local tools = require "ponder.serve.tools"
 
 local messages = {}
 
-local SHAPE_FIELDS = { "tools", "tool_choice", "mcp_servers", "container" }
+local SHAPE_FIELDS = { "mcp_servers", "container" }
 local KNOWN = { model = "string", messages = "table", system = "any", stream = "boolean",
     max_tokens = "number", stop_sequences = "any", stream_reasoning = "boolean" }
 
@@ -16,7 +17,8 @@ local KNOWN = { model = "string", messages = "table", system = "any", stream = "
 ---@return ponder.serve.Job
 function messages.read(body, server)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
-    local list = fields.messages(fields.required(given, "messages"), "messages")
+    local list = fields.messages(tools.from_anthropic(fields.required(given, "messages")),
+        "messages")
     local system = fields.text(given.system, "system")
     fields.converse(job, list, system ~= "" and system or nil)
     job.stop = fields.stop(given, "stop_sequences")
@@ -33,8 +35,9 @@ end
 
 -- Why the answer ends: stop_reason and stop_sequence.
 local function ending(result)
-    return result.stopped and "stop_sequence" or result.truncated and "max_tokens" or "end_turn",
-        result.stopped or json.null
+    local reason = result.stopped and "stop_sequence" or result.tool_calls and "tool_use"
+        or result.truncated and "max_tokens" or "end_turn"
+    return reason, result.stopped or json.null
 end
 
 local function frame(job, spent)
@@ -49,7 +52,13 @@ function messages.whole(job, results, spent)
     if results[1].reasoning ~= "" then
         body.content[1] = { type = "thinking", thinking = results[1].reasoning, signature = "" }
     end
-    body.content[#body.content + 1] = { type = "text", text = results[1].answer }
+    if results[1].answer ~= "" or not results[1].tool_calls then
+        body.content[#body.content + 1] = { type = "text", text = results[1].answer }
+    end
+    for _, call in ipairs(results[1].tool_calls or {}) do
+        body.content[#body.content + 1] = { type = "tool_use", id = call.id, name = call.name,
+            input = call.arguments and next(call.arguments) and call.arguments or json.object {} }
+    end
     body.stop_reason, body.stop_sequence = ending(results[1])
     return body
 end
@@ -96,10 +105,18 @@ end
 
 function Stream:finish(_, result)
     self.result = result
-    if not self.kind then
+    if not self.kind and not result.tool_calls then
         self:block "text"
     end
     self:block(nil)
+    for _, call in ipairs(result.tool_calls or {}) do
+        self:event("content_block_start", { index = self.index, content_block = {
+            type = "tool_use", id = call.id, name = call.name, input = json.object {} } })
+        self:event("content_block_delta", { index = self.index,
+            delta = { type = "input_json_delta", partial_json = call.arguments_json } })
+        self:event("content_block_stop", { index = self.index })
+        self.index = self.index + 1
+    end
 end
 
 function Stream:close(spent)

@@ -7,6 +7,7 @@ local requests = require "ponder.serve.request"
 local run = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 local strategy = require "ponder.strategy"
+local tools = require "ponder.serve.tools"
 
 local policies = {}
 
@@ -16,6 +17,7 @@ local policies = {}
 ---@field parameters table? JSON schema of `request.arguments`
 ---@field returns table? JSON schema of the answer's table
 ---@field annotations table? of the MCP tool: readOnlyHint, destructiveHint, title...
+---@field takes_tools boolean tools reach it: it may answer with calls of them
 ---@field accepts table<string, true> fields that change the shape of a reply and that it handles
 ---@field run fun(request: ponder.serve.Request): any, string?, string?
 ---@field reload (fun(): ponder.serve.Policy?)? the policy as its file defines it now
@@ -92,6 +94,7 @@ function policies.new(name, value)
         accepts[field] = true
     end
     checked.name, checked.accepts = name, accepts
+    checked.takes_tools = not is_strategy(checked.run) -- which may answer with calls of them
     if is_strategy(checked.run) then
         checked.run = run_strategy(checked.run)
     elseif type(checked.run) ~= "function" then
@@ -148,6 +151,9 @@ local function answer_of(request, value, written)
     local answer, is_table = value, type(value) == "table"
     if is_table then
         answer = value.answer
+        if value.tool_calls ~= nil and answer == nil then
+            return written
+        end
     end
     local kind = type(answer)
     if answer == nil and written == "" and not (is_table and request.arguments) then
@@ -167,12 +173,16 @@ local function run_policy(policy, request)
         answer, message = answer_of(request, value, written)
         code = "BAD_ANSWER"
     end
+    local is_table, calls = type(value) == "table", nil
+    if answer and is_table and value.tool_calls ~= nil then
+        calls, message = tools.returned(value.tool_calls, request.id or "1")
+        answer, code = calls and answer, not calls and "BAD_ANSWER" or code
+    end
     if not answer then
         request.failure = message
         return nil, message, code or "POLICY_FAILED"
     end
-    local is_table = type(value) == "table"
-    return { answer = answer, value = is_table and value or nil,
+    return { answer = answer, tool_calls = calls, value = is_table and value or nil,
         written = written ~= "", truncated = is_table and value.truncated == true }
 end
 

@@ -7,10 +7,14 @@ local trees = require "ponder.log.trees"
 local request = {}
 
 ---@class ponder.serve.Request
----@field messages {role: string, content: string}[] the conversation
+---@field messages ponder.model.Message[] the conversation, with earlier calls of tools and their
+---  results, as m:chat takes it
 ---@field prompt string text of the last user message
 ---@field model string the policy's name, as the client gave it
 ---@field params table the other fields that the client sent: temperature...
+---@field tools {name: string, description: string?, parameters: table?}[]? that the client offers:
+---  a policy may return `{ tool_calls = { { name = "search", arguments = { ... } } } }`
+---@field tool_choice string|{name: string}|nil "auto", "none", "required" or one tool
 ---@field arguments table? of an MCP client's call
 ---@field response_format table? as the client sent it
 ---@field max_output_tokens integer? limit of the answer's length

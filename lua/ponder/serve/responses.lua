@@ -3,10 +3,11 @@
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local json = require "ponder.json"
+local tools = require "ponder.serve.tools"
 
 local responses = {}
 
-local SHAPE_FIELDS = { "tools", "tool_choice", "conversation", "background", "top_logprobs" }
+local SHAPE_FIELDS = { "conversation", "background", "top_logprobs" }
 local KNOWN = { model = "string", input = "any", instructions = "string", stream = "boolean",
     max_output_tokens = "number", text = "table", store = "boolean",
     previous_response_id = "string", stream_reasoning = "boolean" }
@@ -30,6 +31,8 @@ local function messages_of(list, find_item)
             item = find_item(id) or error(errors.new(404, "item_not_found",
                 ("input[%d]: the item %s %s"):format(i - 1, tostring(id), NOT_KEPT),
                 ("input[%d].id"):format(i - 1)), 0)
+        elseif tools.from_item(type(item) == "table" and item or {}) then
+            item = tools.from_item(item)
         elseif kind ~= nil and kind ~= "message" and kind ~= "reasoning" then
             error(fields.wrong(("input[%d].type"):format(i - 1),
                 ("input[%d]: items of type %s are not supported"):format(i - 1, tostring(kind)),
@@ -101,6 +104,11 @@ local function message_item(id, text)
             annotations = json.array {} } } or {}) }
 end
 
+local function call_item(id, i, call)
+    return { id = ("fc_%s_%d"):format(id, i), type = "function_call", status = "completed",
+        call_id = call.id, name = call.name, arguments = call.arguments_json }
+end
+
 -- The response with an answer: completed, or incomplete if the answer is cut.
 local function ended(job, output, result, spent)
     local body = frame(job, result.truncated and "incomplete" or "completed", output, spent)
@@ -115,12 +123,14 @@ end
 ---@param body table the response
 ---@return {role: string, content: string}[]? messages nil: it is not to be kept
 function responses.conversation(job, body)
-    local texts = {}
+    local texts, calls = {}, {}
     for _, item in ipairs(body.output) do
         texts[#texts + 1] = item.type == "message" and item.content[1].text or nil
+        calls[#calls + 1] = item.type == "function_call" and tools.from_item(item).tool_calls[1]
+            or nil
     end
     return job.store and append(job.conversation, { { role = "assistant",
-        content = table.concat(texts) } }) or nil
+        content = table.concat(texts), tool_calls = tools.calls(calls) } }) or nil
 end
 
 ---The body of a reply that is not a stream.
@@ -129,7 +139,12 @@ function responses.whole(job, results, spent)
     if results[1].reasoning ~= "" then
         output[1] = reasoning_item(job.id, results[1].reasoning)
     end
-    output[#output + 1] = message_item(job.id, results[1].answer)
+    if results[1].answer ~= "" or not results[1].tool_calls then
+        output[#output + 1] = message_item(job.id, results[1].answer)
+    end
+    for i, call in ipairs(results[1].tool_calls or {}) do
+        output[#output + 1] = call_item(job.id, i, call)
+    end
     return ended(job, output, results[1], spent)
 end
 
@@ -208,10 +223,23 @@ end
 
 function Stream:finish(_, result)
     self.result = result
-    if self.kind ~= "message" then
+    if self.kind ~= "message" and not result.tool_calls then
         self:begin "message"
     end
     self:close_item()
+    for i, call in ipairs(result.tool_calls or {}) do
+        local item = call_item(self.job.id, i, call)
+        local arguments, at = item.arguments, { item_id = item.id, output_index = #self.output }
+        item.arguments, item.status = "", "in_progress"
+        self:event("response.output_item.added", { output_index = #self.output, item = item })
+        self:event("response.function_call_arguments.delta", { item_id = at.item_id,
+            output_index = at.output_index, delta = arguments })
+        self:event("response.function_call_arguments.done", { item_id = at.item_id,
+            output_index = at.output_index, arguments = arguments })
+        item.arguments, item.status = arguments, "completed"
+        self:event("response.output_item.done", { output_index = #self.output, item = item })
+        self.output[#self.output + 1] = item
+    end
 end
 
 function Stream:close(spent)
