@@ -166,3 +166,35 @@ describe("POST /v1/responses with tools", function()
         end)
     end)
 end)
+
+describe("POST /v1/embeddings", function()
+    local MODEL = { name = "vllm:e", embed = function(_, texts, opts)
+        local vectors = {}
+        for i, text in ipairs(texts) do vectors[i] = { #text, opts.dimensions or 0.5 } end
+        return vectors
+    end }
+
+    it("is passed through to a model", function()
+        with_server({ policies = POLICIES.policies, embeddings = MODEL }, function(client)
+            local _, reply = client("POST", "/v1/embeddings", { model = "any", input = { "a",
+                "bcd" }, dimensions = 2 })
+            assert.same({ "list", "any", { 1, 2 }, { 3, 2 } }, { reply.object, reply.model,
+                reply.data[1].embedding, reply.data[2].embedding })
+            _, reply = client("POST", "/v1/embeddings", { model = "any", input = "abc",
+                encoding_format = "base64" })
+            local bytes = require("ponder.base64").decode(reply.data[1].embedding)
+            local first, second = string.unpack("<ff", bytes)
+            assert.same({ 3.0, 0.5 }, { first, second })
+            for _, input in ipairs { json.array {}, { "" }, 5 } do
+                local result = client("POST", "/v1/embeddings", { model = "x", input = input })
+                assert.equal(400, result.status)
+            end
+        end)
+    end)
+
+    it("is nowhere without one", function()
+        with_server(POLICIES, function(client)
+            assert.equal(404, client("POST", "/v1/embeddings", { model = "x", input = "y" }).status)
+        end)
+    end)
+end)

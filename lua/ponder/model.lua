@@ -331,7 +331,8 @@ function Model:list()
 end
 
 --- Iterates over the steps of one reply, each of which continues the steps before it (`prefill`):
---- `for step in m:steps(prompt, { stop = "\n\n", max_steps = 20 }) do`. Ends when the model has ended its reply, or after `max_steps`.
+--- `for step in m:steps(prompt, { stop = "\n\n", max_steps = 20 }) do`. Ends when the model has
+--- ended its reply, or after `max_steps`.
 ---@param prompt string
 ---@param opts ponder.model.StepsOptions
 ---@return fun(): string?, ponder.model.Reply? next a step and its reply; raises if a call fails

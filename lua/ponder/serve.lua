@@ -41,6 +41,7 @@ local OPTIONS = {
     keys = { type = "table" },
     cors = { type = "table" },
     gauges = { type = "function" },
+    embeddings = { type = "table" },
     prompts = { type = "table" },
     resources = { type = "table" },
     version = { type = "string" },
@@ -111,6 +112,7 @@ end
 ---@field keys? ponder.serve.Key[] allowed keys; needed unless `listen` is local
 ---@field cors? string[] origins of allowed web pages
 ---@field page? table with `handle`, which answers other requests (ponder.view)
+---@field embeddings? ponder.model.Model answers /v1/embeddings
 ---@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
 ---@field resources? ponder.mcp.Catalog likewise
 ---@field version? string of the program, for clients at /mcp

@@ -8,6 +8,7 @@ local host = require "ponder.core.host"
 local logged = require "ponder.log.command"
 local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.view.logs"
+local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
 local queues = require "ponder.queue.status"
@@ -56,6 +57,7 @@ local serve = cli.command({ parse = policies.parse, files = true, logs_requests 
     { title = "Policies",
         { "model", value = "NAME",
             help = "model of strategies and of chat (default: $PONDER_MODEL)" },
+        { "embeddings", value = "NAME", help = "model that answers /v1/embeddings" },
         { "reload", help = "reload changed policy files for new requests" },
         { "log", value = "FILE", files = true,
             help = "log each request as a run in FILE, new or from an earlier start" },
@@ -89,8 +91,9 @@ at most one key the runs are resources.
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
 --mcp and their own flags (ponder tot --help). A file returns function(request), a strategy
 (whose model is --model), or a table of these by name. `request` has messages, prompt, model,
-params, and the methods think(text) and write(text). The result is the answer: a text, or a table
-with `answer`, and `truncated = true` if it is cut at the length that the client allows; nothing if
+params, the client's tools, and the methods think(text) and write(text). The result is the answer: a
+text, or a table with `answer`, and `truncated = true` if it is cut at the length that the client
+allows, or with calls of the tools, tool_calls = { { name = "search", arguments = {} } }; nothing if
 write was called. Or it is nil, message, code: the client gets both, as an error. What the function
 raises is only logged:
 
@@ -129,6 +132,8 @@ local function server_options(given, list, keys)
     local opts = policies.limits(given)
     opts.policies, opts.keys, opts.listen, opts.cors = list, keys, given.listen, given.cors
     opts.prompts, opts.version = prompts.catalog, host.version
+    opts.embeddings = given.embeddings
+        and cli.expect_flag("--embeddings", model.try_open(given.embeddings)) or nil
     opts.resources = shows_runs and resources.of(given.log) or nil
     for _, section in ipairs { LIMITS, CONNECTIONS } do
         for _, rule in ipairs(section) do

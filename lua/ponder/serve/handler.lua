@@ -1,6 +1,7 @@
 --- One request to a server, from routing to the answer: methods of ponder.serve.Server.
 
 local budgets = require "ponder.task.budget"
+local embeddings = require "ponder.serve.embeddings"
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local guard = require "ponder.serve.guard"
@@ -362,6 +363,12 @@ function Server:dispatch(r)
         return self:refuse(r, denied)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
+    elseif r.path == "/v1/embeddings" and self.opts.embeddings then
+        err = self.check_head(r) or self:check_open()
+        if err then
+            return self:refuse(r, err)
+        end
+        return embeddings.answer(self, r, key)
     elseif endpoint then
         err = self.check_head(r) or self:check_open()
         if err then
