@@ -2,7 +2,8 @@
 --- Solving with Large Language Models".
 ---
 ---     ponder run scripts/game24_tot.lua --model openai:gpt-6-luna 4 9 10 13
----     ponder run scripts/game24_tot.lua --model openai:gpt-6.2-sol --puzzles 24.csv --index 900-999
+---     ponder run scripts/game24_tot.lua --model openai:gpt-6.2-sol --puzzles 24.csv \
+---         --index 900-999
 ---
 --- Breadth-first over four levels: three steps, each of which combines two numbers, and the answer.
 --- One call proposes several steps from the numbers that are left. The model then says three times

@@ -134,7 +134,7 @@ describe("ponder completion", function()
     -- A directory with a logged run and an alias; ponder is on the path there.
     local function home()
         local dir = shell.directory { ["config/ponder/config.lua"] =
-            'return { aliases = { fast = "openai:gpt-4o-mini" } }', ["policy.lua"] = "" }
+            'return { aliases = { fast = "openai:gpt-6-luna" } }', ["policy.lua"] = "" }
         local setup = ("cd %s; export PATH=%s:$PATH XDG_STATE_HOME=%s/state "
             .. "XDG_CONFIG_HOME=%s/config; "):format(dir.path, shell.executable:match("^(.*)/"),
             dir.path, dir.path)
@@ -197,8 +197,8 @@ describe("ponder completion", function()
                 ["ponder doc search.ru"] = "search.run",
                 ["ponder tot --max-depth "] = "", ["ponder script.lua --max"] = "",
                 ["ponder tot --model fa"] = "fast",
-                ["ponder tot --model openai:gpt-4o-m"] = "gpt-4o-mini",
-                ["ponder tot --model=openai:gpt-4o-m"] = "gpt-4o-mini",
+                ["ponder tot --model openai:gpt-6-lu"] = "gpt-6-luna",
+                ["ponder tot --model=openai:gpt-6-lu"] = "gpt-6-luna",
                 ["ponder tot --models "] = "evaluate=\ngenerate=\nrepair=",
                 ["ponder show " .. run:sub(1, 8)] = run,
                 ["ponder replay " .. run:sub(1, 8)] = run,
@@ -218,7 +218,7 @@ describe("ponder completion", function()
             for line, word in pairs {
                 ["ponder to"] = "tot", ["ponder tot --max-d"] = "--max-depth",
                 ["ponder tot --model fa"] = "fast",
-                ["ponder tot --model openai:gpt-4o-m"] = "openai" .. colon .. "gpt-4o-mini",
+                ["ponder tot --model openai:gpt-6-lu"] = "openai" .. colon .. "gpt-6-luna",
                 ["ponder tot --models e"] = "evaluate=", ["ponder help tut"] = "tutorial",
                 ["ponder show " .. run:sub(1, 8)] = run,
                 ["ponder run pol"] = name == "zsh" and "files" or "policy.lua",
