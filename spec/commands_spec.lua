@@ -149,27 +149,15 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
     end)
 end)
 
-describe("a command without a model", function()
-    it("fails at once and says in two lines how to name one", function()
-        for _, name in ipairs { "tot", "got", "trm", "cot" } do
-            local r = ponder { name, "Why?" }
-            local lines = shell.lines(r.err)
-            assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
-            assert.matches("ponder " .. name .. ": no model is named; ", lines[1], 1, true)
-            for _, word in ipairs { "--model openai:", "ollama:", "llama.cpp", "script:FILE" } do
-                assert.truthy(lines[2]:find(word, 1, true), word)
-            end
-        end
-    end)
-
-    it("says the same if no server answers", function()
+describe("a model that cannot be used", function()
+    it("is explained in two lines if no server answers", function()
         local r = ponder { "tot", "--model", "ollama:qwen3:8b", "--max-retries", "0", "Why?" }
         local lines = shell.lines(r.err)
         assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
         assert.truthy(lines[1]:find("127.0.0.1:1.*%[CONNECT%]$"))
     end)
 
-    it("reports a scripted model's errors with file and line", function()
+    it("is named with file and line if it is a script", function()
         local dir <close> = shell.directory { ["broken.lua"] = "return function(" }
         local r = ponder { "cot", "--model", "script:" .. dir.path .. "/broken.lua", "Why?" }
         assert.equal(1, r.status)

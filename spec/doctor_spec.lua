@@ -152,8 +152,11 @@ describe("a command without a model", function()
         for _, command in ipairs { "tot", "got", "trm", "cot", "chat" } do
             local r = ponder({ command, "--no-log", "Why?" },
                 { ANTHROPIC_API_KEY = "sk-ant-0123456789" })
-            assert.is_true(r.status ~= 0)
-            assert.equal("", r.out)
+            assert.same({ 1, "", command == "chat" and 1 or 2 },
+                { r.status, r.out, #shell.lines(r.err) }, r.err)
+            for _, word in ipairs { "--model openai:", "ollama:", "llama.cpp", "script:FILE" } do
+                assert.is_true(command == "chat" or has(r.err, word), word)
+            end
             local text = r.err:gsub("%s+", " ")
             assert.matches("no model is named; configured: anthropic:claude-haiku-4-5 "
                 .. "(ANTHROPIC_API_KEY). Name one: export PONDER_MODEL=anthropic:claude-haiku-4-5, "
