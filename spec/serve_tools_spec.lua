@@ -46,7 +46,7 @@ describe("POST /v1/chat/completions with tools", function()
                 choice.message.content })
             assert.same({ id = "c1", type = "function", ["function"] = { name = "weather",
                 arguments = '{"city":"Oslo"}' } }, choice.message.tool_calls[1])
-            assert.matches("^call_.*_2$", choice.message.tool_calls[2].id)
+            assert.matches("^call_%x+$", choice.message.tool_calls[2].id)
             _, reply = client("POST", served.CHAT, body { messages = { USER, choice.message,
                 { role = "tool", tool_call_id = "c1", content = "cold" } } })
             assert.same({ "stop", "It is cold" }, { reply.choices[1].finish_reason,

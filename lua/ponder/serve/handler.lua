@@ -363,8 +363,12 @@ function Server:dispatch(r)
         return self:refuse(r, denied)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
-    elseif r.path == "/v1/embeddings" and self.opts.embeddings then
+    elseif r.path == "/v1/embeddings" then
         err = self.check_head(r) or self:check_open()
+        if not err and not self.opts.embeddings then
+            err = errors.new(404, "model_not_found",
+                "there is no model for embeddings here (ponder serve --embeddings NAME)")
+        end
         if err then
             return self:refuse(r, err)
         end

@@ -175,7 +175,7 @@ local function run_policy(policy, request)
     end
     local is_table, calls = type(value) == "table", nil
     if answer and is_table and value.tool_calls ~= nil then
-        calls, message = tools.returned(value.tool_calls, request.id or "1")
+        calls, message = tools.returned(value.tool_calls)
         answer, code = calls and answer, not calls and "BAD_ANSWER" or code
     end
     if not answer then

@@ -4,6 +4,7 @@
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local random = require "ponder.core.random"
 
 local tools = {}
 
@@ -115,10 +116,9 @@ end
 
 ---The calls that a policy returned.
 ---@param list any {id?, name, arguments? or arguments_json?}
----@param request string id of the request, for calls without one
 ---@return ponder.model.ToolCall[]? calls
 ---@return string? message what is wrong
-function tools.returned(list, request)
+function tools.returned(list)
     if type(list) ~= "table" or #list == 0 then
         return nil, "its tool_calls must be a list of calls (got " .. options.show(list) .. ")"
     end
@@ -128,7 +128,7 @@ function tools.returned(list, request)
             return nil, ("its tool_calls[%d] must be a table with a name (got %s)"):format(i,
                 options.show(one))
         end
-        local ok, call = pcall(call_of, one.id or ("call_%s_%d"):format(request, i), one.name,
+        local ok, call = pcall(call_of, one.id or ("call_%016x"):format(random.draw()), one.name,
             one.arguments or one.arguments_json)
         if not ok then
             return nil, ("its tool_calls[%d].arguments cannot be JSON"):format(i)

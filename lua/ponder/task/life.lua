@@ -133,14 +133,6 @@ function life.stop(group)
     group.stopping, life.is_stopping = true, true
 end
 
----The deadline of the first timer of a group, on its clock.
----@param group ponder.task.Group
----@return number?
-function life.first_deadline(group)
-    local first = group.timers and group.timers.heap[1]
-    return first and first.deadline
-end
-
 ---Updates the place of a group in the heap `due`, after a change of its timers or clock.
 ---@param group ponder.task.Group
 function life.schedule(group)
@@ -347,8 +339,7 @@ end
 --- Suspends the current task until a time on the scheduler's clock, or until it is woken.
 ---@param deadline? number nil: until the other ready tasks have run
 function life.park_until(t, what, deadline)
-    t.waits, t.on_cancel, t.deadline = what, false, deadline or AT_ONCE
-    return resumed(core_park())
+    return life.park(t, what, nil, deadline or AT_ONCE)
 end
 
 --- Wakes `t` if it is parked in a wait of the kind `what`.
@@ -389,12 +380,10 @@ local function end_task(t, state)
     if t == group.main and state ~= "done" then
         life.stop(group)
     end
-    if waiters then
-        t.waiters = nil
-        for i = 1, waiters.n do
-            if waiters[i] then
-                life.wake(waiters[i], "handle:join")
-            end
+    t.waiters = nil
+    for i = 1, waiters and waiters.n or 0 do
+        if waiters[i] then
+            life.wake(waiters[i], "handle:join")
         end
     end
     if scope then
@@ -488,14 +477,13 @@ local function settle(t, ok, ...)
         end
         end_task(t, "done")
     elseif ok == nil then
-        local wake_at = t.deadline
         t.state = "parked"
         if t.cancel_wanted then
             close(t)
-        elseif wake_at == AT_ONCE then
+        elseif t.deadline == AT_ONCE then
             make_ready(t)
-        elseif wake_at then
-            add_timer(t, wake_at)
+        elseif t.deadline then
+            add_timer(t, t.deadline)
         end
     else
         local err, traceback, lacks_place = ...

@@ -255,7 +255,7 @@ end
 local function fire_due_timers()
     local now, group = clock(), life.due.heap[1]
     while group and group.deadline <= now do
-        scheduler.fire_timers(group, math.max(now + group.shift, life.first_deadline(group)))
+        scheduler.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
         life.schedule(group)
         group = life.due.heap[1]
     end

@@ -220,7 +220,8 @@ end
 
 -- Reports the running call: all its tasks wait or have ended.
 local function reply(call)
-    local first = scheduler.first_deadline(call.group)
+    local timers = call.group.timers
+    local first = timers and timers.heap[1] and timers.heap[1].deadline
     local message = call.outcome or {}
     message.requests, message.events = json.array(call.requests), json.array(call.events)
     message.output, message.done = take_output(call), call.outcome ~= nil
