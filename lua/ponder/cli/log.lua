@@ -78,15 +78,6 @@ local function is_wanted(opts, found, row)
         and (not opts.since or found.started_at >= opts.since)
 end
 
--- The run of a log and its row, or nil and what is wrong with the log.
-local function read(file)
-    local opened <close>, message = reader.open(file.path)
-    if not opened then
-        return nil, message
-    end
-    return describe(opened, file, opened:file_totals())
-end
-
 -- The runs of the state directory that match the filters.
 local function list_runs(files, opts)
     local list, number = {}, 0
@@ -97,7 +88,13 @@ local function list_runs(files, opts)
         local ok, found, row = true, nil, file.damage
         if not row then
             number = number + 1
-            ok, found, row = pcall(read, file)
+            ok, found, row = pcall(function()
+                local opened <close>, message = reader.open(file.path)
+                if not opened then
+                    return nil, message
+                end
+                return describe(opened, file, opened:file_totals())
+            end)
             failures.pass_stop(ok, found)
         end
         if not ok or not found then
@@ -172,20 +169,16 @@ local function time_of(when)
     return seconds and host.time() - seconds
 end
 
-local function list_file(operands, opts)
-    cli.expect(kept.find(operands[1]))
-    return opened_logs.run(1, operands, function(opened)
-        print_list(list_runs_of(opened, opts), opts)
-    end)
-end
-
 ---See ponder.cli.
 function log.run(opts, operands)
     opts.since = opts.since and cli.expect_flag("--since", time_of(opts.since),
         ("expected a date such as 2026-11-22, or a time such as 12h or 7d (got %s)"):format(
             options.show(opts.since)))
     if operands[1] then
-        return list_file(operands, opts)
+        cli.expect(kept.find(operands[1]))
+        return opened_logs.run(1, operands, function(opened)
+            print_list(list_runs_of(opened, opts), opts)
+        end)
     end
     local runs, problem = kept.list()
     cli.refuse(problem, 1)

@@ -32,17 +32,6 @@ local stdout = io.stdout
 
 local BUDGETS = { "max_calls", "max_total_tokens", "max_cost" }
 
-local function check_budget(given, budgets)
-    local flags = {}
-    for i, name in ipairs(budgets) do
-        if given[name] then
-            return
-        end
-        flags[i] = args.flag(name)
-    end
-    cli.refuse("--untrusted: --allow-model needs a budget: " .. options.alternatives(flags))
-end
-
 ---Ends the command if these flags are wrong or this kernel cannot confine a script.
 ---@param given table the flags
 ---@param budgets? string[] budget flags, one of which --allow-model needs
@@ -52,9 +41,14 @@ function confined.check(given, budgets)
             cli.refuse(given[option[1]] and args.flag(option[1]) .. " is for --untrusted")
         end
         return
-    elseif given.allow_model then
-        check_budget(given, budgets or BUDGETS)
     end
+    local flags, is_limited = {}, not given.allow_model
+    for i, name in ipairs(budgets or BUDGETS) do
+        flags[i] = args.flag(name)
+        is_limited = is_limited or given[name] ~= nil
+    end
+    cli.expect(is_limited, "--untrusted: --allow-model needs a budget: "
+        .. options.alternatives(flags))
     untrusted = require "ponder.untrusted"
     local missing = untrusted.missing()
     cli.expect(not missing[1] or given.weak_isolation, ("--untrusted: this kernel has no %s (see "

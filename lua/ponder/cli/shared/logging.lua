@@ -24,41 +24,32 @@ logging.OPTIONS = {
 }
 logging.RULES = args.collect(logging.OPTIONS)
 
--- Starts `ponder view`: its output, its process id and the URL of the page; nil if it fails.
-local function start(path)
-    local program = host.absolute "/proc/self/exe" or "ponder"
-    local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
-        quote.shell(path .. "#1")), "r")
-    local pid, url = pipe and pipe:read "l", pipe and pipe:read "l"
-    return url and pipe, pid, url
-end
-
--- Waits until the page is closed; ends its process at once if the run has no log.
-local function wait(pipe, pid, path)
-    io.stdout:flush()
-    if exists(path) then
-        io.stderr:write("ponder: waiting until the page is closed; Ctrl-C ends it\n")
-    else
-        io.stderr:write("ponder: the run called no model, so there is no log to show\n")
-        os.execute("kill " .. pid)
-    end
-    pipe:close()
-end
-
--- Opens the page of the run.
+-- Opens the page of the run with `ponder view`, for whose end the command then waits.
 local function show(run)
     local path, message = logged.planned_path(run)
-    if not path then
-        io.stderr:write("ponder: --view: ", quote.terminal(message), "\n")
-        return
+    local pipe, pid, url
+    if path then
+        local program = host.absolute "/proc/self/exe" or "ponder"
+        pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
+            quote.shell(path .. "#1")), "r")
+        pid, url = pipe and pipe:read "l", pipe and pipe:read "l"
     end
-    local pipe, pid, url = start(path)
-    if not pipe then
-        io.stderr:write("ponder: --view: cannot start ponder view\n")
+    if not url then
+        io.stderr:write("ponder: --view: ", quote.terminal(message or "cannot start ponder view"),
+            "\n")
         return
     end
     io.stderr:write(("ponder: the run's page is at %s\n"):format(quote.terminal(url)))
-    run.after = function() wait(pipe, pid, path) end
+    run.after = function()
+        io.stdout:flush()
+        if exists(path) then
+            io.stderr:write("ponder: waiting until the page is closed; Ctrl-C ends it\n")
+        else
+            io.stderr:write("ponder: the run called no model, so there is no log to show\n")
+            os.execute("kill " .. pid)
+        end
+        pipe:close()
+    end
 end
 
 ---The prompt of a command: standard input if it is not a terminal, then the operands. `-` alone
