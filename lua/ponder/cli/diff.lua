@@ -150,9 +150,8 @@ end
 
 local function node_lines(list, nodes, mark)
     for _, node in ipairs(nodes) do
-        list[#list + 1] = { mark, ("%s  %s%s  %s"):format(tostring(node.id), node.score
-            and ("%.2f"):format(node.score) or "-", node.best and "*" or " ",
-            text.line(node.text or "")) }
+        list[#list + 1] = { mark, ("%s  %s%s  %s"):format(tostring(node.id),
+            amount.score(node.score), node.best and "*" or " ", text.line(node.text or "")) }
     end
 end
 

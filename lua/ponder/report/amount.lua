@@ -73,6 +73,13 @@ function amount.cost(of)
     return of.calls == 0 and "-" or sum(amount.money, of.cost, of.estimated_cost, of.unpriced)
 end
 
+---A score: 0.80; "-" if there is none.
+---@param score number?
+---@return string
+function amount.score(score)
+    return score and ("%.2f"):format(score) or "-"
+end
+
 ---A number of things: "1 call", "3.4k calls".
 ---@param n integer
 ---@param one string

@@ -116,8 +116,7 @@ function calls.list_tools(log, style, write)
                 local value = type(effect.value) == "table" and effect.value[1]
                 write(g:line { table.unpack({ text.line(name), ("%d"):format(effect.id),
                     amount.after(effect.asked_at, start),
-                    effect.answered_at and ("%.2f"):format(effect.answered_at - effect.asked_at)
-                    or "-", { effect.status or "no answer", COLORS[effect.status] },
+                    seconds(effect), { effect.status or "no answer", COLORS[effect.status] },
                     text.line(tostring(effect.name)), text.line(json.encode(effect.key)),
                     text.line(effect.message and tostring(effect.message)
                         or type(value) == "string" and value or json.encode(value)) }, from) })

@@ -182,7 +182,7 @@ local function searches_table(log, style)
         has_name = has_name or search.name ~= nil
         rows[#rows + 1] = { ("%d"):format(search.id), search.kind,
             amount.count(log:node_count(search.id)),
-            search.score and ("%.2f"):format(search.score) or "-",
+            amount.score(search.score),
             text.line((search.reason or search.status or "-"):gsub("_", " ")),
             text.line(search.name or search.question or "") }
     end
