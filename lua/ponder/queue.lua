@@ -254,8 +254,8 @@ local function do_job(self, item, call, opts, index, cancels)
         return nil, ("%s: the item %s"):format(name, problem), code
     end
     budgets.name(self.map_id, number)
-    local run = runs.unchecked { name = name, labels = self.labels,
-        timeout_ms = (opts.budget or {}).timeout_ms }
+    local run = runs.new { name = name, labels = self.labels,
+        budget = { timeout_ms = (opts.budget or {}).timeout_ms } }
     local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, number, text)):sub(1, 32)
     local slot = { id = id, item = text, number = number, call = call, index = index,
         max_attempts = opts.max_attempts }

@@ -45,7 +45,6 @@ local run = {}
 local FIELD = "run" -- of a task's context
 local WAIT = "run:call" -- as ponder.log.playing has it
 local NOT_INHERITED = { asker = true, outside = true } -- context fields
-local NO_LIMITS = {}
 
 ---@class ponder.RunOptions
 ---@field name string? for people; runs of one name are told apart by an integer label `epoch`, and
@@ -110,28 +109,17 @@ function run.new(opts)
     if opts.labels then
         check_labels(opts.labels)
     end
-    local limits = opts.budget
-    if limits then
-        opts.timeout_ms, limits.timeout_ms = limits.timeout_ms, nil
-    end
-    return run.unchecked(opts, limits)
+    local limits = opts.budget or {}
+    opts.timeout_ms, limits.timeout_ms = limits.timeout_ms, nil
+    opts.seed, opts.labels = opts.seed or random.draw(), opts.labels or {}
+    opts.status, opts.budget = "new", budgets.new(limits)
+    return setmetatable(opts, Run)
 end
 
 ---@class ponder.Follower
 ---@field on_scored fun(self, event: table, label: function?) a search has scored a node
 ---@field on_call_failed fun(self, message: string) a model could not be opened, or a call failed
 ---@field on_rate_limited fun(self, wait_ms: number?) a model's server asks its clients to wait
-
----Like `new`, for options that need no check and whose table becomes the run.
----@param opts ponder.RunOptions also `follower`, `timeout_ms`; changed
----@param limits ponder.task.Limits? replaces `opts.budget`; without `timeout_ms`
----@return ponder.Run
----@package
-function run.unchecked(opts, limits)
-    opts.seed, opts.labels = opts.seed or random.draw(), opts.labels or {}
-    opts.status, opts.budget = "new", budgets.new(limits or NO_LIMITS)
-    return setmetatable(opts, Run)
-end
 
 ---The run of the current task; nil outside of tasks, and in a `task.run` of a stock lua5.4 without
 ---a run.

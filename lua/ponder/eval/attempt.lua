@@ -127,12 +127,8 @@ end
 
 local function new_run(job, limits)
     local name, id = job.policy.name, job.item.id
-    local budget = options.merge({}, limits.budget_per_item)
-    local timeout_ms = budget.timeout_ms
-    budget.timeout_ms = nil -- the run's own
-    local run = runs.unchecked({ name = name .. " " .. id, seed = seed_of(limits.seed, job),
-        labels = { policy = name, item = id, epoch = job.epoch },
-        timeout_ms = timeout_ms }, budget)
+    local run = runs.new { name = name .. " " .. id, seed = seed_of(limits.seed, job),
+        labels = { policy = name, item = id, epoch = job.epoch }, budget = limits.budget_per_item }
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, report_samples
     function run.on_samples(self, list, chosen, calls) -- called by an ensemble within the run

@@ -19,6 +19,7 @@ local journal = require "ponder.queue.journal"
 local json = require "ponder.json"
 local keeper = require "ponder.queue.keeper"
 local moves = require "ponder.queue.moves"
+local options = require "ponder.options"
 local payload = require "ponder.queue.payload"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
@@ -256,11 +257,11 @@ local function perform(self, job)
             return journal.read(book)
         end)
     end
-    job.run = runs.unchecked({ name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
+    job.run = runs.new { name = spec.name, seed = spec.seed,
         labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt },
-        watch = (job.spared or spec.max_attempts == 1) and not self.alone
-            and function(begins) watch(self, job, begins) end },
-        self.opts.budget)
+        budget = options.merge({ timeout_ms = spec.timeout_ms }, self.opts.budget) }
+    job.run.watch = (job.spared or spec.max_attempts == 1) and not self.alone
+        and function(begins) watch(self, job, begins) end or nil
     if job.lost then
         return nil, "lost", "CANCELLED"
     end

@@ -218,10 +218,10 @@ end
 function policies.call(policy, fields, sink, limits, seed, labels)
     local input = scheduler.tape() and json.encode(fields) or nil
     local request = requests.new(fields, sink)
-    local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms, seed = seed,
-        labels = labels, input = input, follower = request, status = nil, budget = nil,
-        group = nil }, -- more than 8 fields: room for 16
-        { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
+    local r = run.new { name = policy.name, seed = seed, labels = labels, input = input,
+        budget = { max_cost = limits.max_cost_per_request, timeout_ms = limits.timeout_ms,
+            max_calls = limits.max_calls_per_request } }
+    r.follower = request
     local result, message, code = r:call(run_policy, policy, request)
     return result, not result and failure_of(request, message, code) or nil, r:spent()
 end
