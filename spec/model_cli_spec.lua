@@ -60,7 +60,7 @@ describe("the command", function()
         local status, out, err = run("text=ok&deltas=1", { "chat", "--model", "openai:o3",
             "--temperature", "0", "Hello" })
         assert.same({ 0, "ok\n" }, { status, out })
-        assert.equal("ponder chat: --temperature was omitted: "
+        assert.equal("ponder: openai:o3: temperature is not sent: "
             .. "reasoning models do not accept temperature\n", err)
     end)
 

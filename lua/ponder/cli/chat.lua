@@ -1,6 +1,5 @@
 --- `ponder chat "..."`: asks a model, which may call tools, and streams its reply.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli"
 local base64 = require "ponder.base64"
 local closing = require "ponder.report.closing"
@@ -209,9 +208,6 @@ local function finish(opts, reply)
     end
     if reply.truncated or reply.finish_reason == "length" then
         io.stderr:write("ponder chat: the reply was truncated\n")
-    end
-    for option, why in pairs(reply.dropped or {}) do
-        io.stderr:write(("ponder chat: %s was omitted: %s\n"):format(args.flag(option), why))
     end
     return 0
 end
