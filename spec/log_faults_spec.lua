@@ -1,7 +1,6 @@
 -- Logs and disks that fail: a run stops before its next call and can be resumed; a file that is
 -- not a log, or cannot be used, is left alone.
 
-local disk = require "failing_disk"
 local help = require "log_help"
 local log_file = require "ponder.log.file"
 local server = require "server"
@@ -31,8 +30,7 @@ describe("a disk that fails", function()
 
     local function run(failing)
         w:begin(SCRIPT)
-        return disk.ponder({ "run", "--log", w.log, w.script }, failing,
-            { env = w:environment(), cwd = w.dir.path })
+        return w:with_failing_disk({ "run", "--log", w.log, w.script }, failing)
     end
 
     -- The log has each reply after which the script has printed a line.
@@ -89,8 +87,7 @@ describe("a disk that fails", function()
 
     it("stops even a script that catches every error", function()
         w:begin("pcall(function()\n" .. SCRIPT .. "end)\npcall(ask, 'more')\nsay 'the end'")
-        local first = disk.ponder({ "run", "--log", w.log, w.script }, { at = 130 },
-            { env = w:environment(), cwd = w.dir.path })
+        local first = w:with_failing_disk({ "run", "--log", w.log, w.script }, { at = 130 })
         assert.equal(1, first.status)
         assert.matches("^ponder: [^\n]*the disk is full[^\n]*\n$", first.err)
         check_seen(first.out)
@@ -131,11 +128,6 @@ describe("a process that is killed at a write", function()
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    local function run(failing, arguments)
-        return disk.ponder({ "run", table.unpack(arguments) }, failing,
-            { env = w:environment(), cwd = w.dir.path })
-    end
-
     it("leaves a log that opens, with or without a run", function()
         w:begin 'for i = 1, 4 do say(ask("item " .. i)) end'
         local killed, at = 0, 1
@@ -143,7 +135,8 @@ describe("a process that is killed at a write", function()
             for _, ending in ipairs { "", "-wal", "-shm" } do
                 os.remove(w.log .. ending)
             end
-            local r = run({ at = at, error = "KILL" }, { "--log", w.log, w.script })
+            local r = w:with_failing_disk({ "run", "--log", w.log, w.script },
+                { at = at, error = "KILL" })
             killed = killed + r.failures
             local file = io.open(w.log, "rb")
             local has_run = false

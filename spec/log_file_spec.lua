@@ -178,38 +178,6 @@ describe("the log of a run", function()
                 check(all_bytes { "script.lua" }, KEY)
             end
         end)
-
-        it("in a name, an event, a tool's arguments and results, or an error", function()
-            w:begin(([[
-                ask "what was asked"
-                log.event("an event", { key = %q })
-                log.record("outside", { key = %q }, function() return { key = %q } end)
-                pcall(log.tool, "tool", { %q }, error, "no %s")
-                ask("then", { metadata = { key = %q } })
-            ]]):gsub("%%[qs]", { ["%q"] = '"' .. KEY .. '"', ["%s"] = KEY }) .. KILL)
-            check(all_bytes { "script.lua" }, KEY)
-        end)
-
-        it("in the answer or the error of a run", function()
-            for _, code in ipairs { "return { key = os.getenv 'OPENAI_API_KEY' }",
-                "error('no ' .. os.getenv 'OPENAI_API_KEY')" } do
-                w:begin("ask 'what was asked'\n" .. code)
-                w:run()
-                check(w:bytes(), KEY)
-            end
-        end)
-
-        it("in a tree or its events", function()
-            w:begin([[
-                local search = require "ponder.search"
-                local key = os.getenv "OPENAI_API_KEY"
-                search.run { initial_state = key, search = "bfs", k = 1, max_depth = 2,
-                    expand = function(state) ask "what was asked"; return { state .. "x" } end,
-                    evaluate = function() return 1 end,
-                    is_terminal = function() return false end }
-            ]] .. KILL)
-            check(all_bytes { "script.lua" }, KEY)
-        end)
     end)
 
     describe("holds replies as the script gets them", function()
@@ -245,10 +213,7 @@ describe("the log of a run", function()
                 w.server:next("body=" .. server.encode(bytes))
                 local first = w:run()
                 assert.same({ 0, "" }, { first.status, first.err })
-                for _, again in ipairs { w:replay(), w:resume() } do
-                    assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-                end
-                assert.equal(1, w:requests())
+                w:repeats(first)
                 local db = assert(store.open(w.log, { mode = "read" }))
                 for reply, kind in db:rows "SELECT reply, typeof(reply) FROM calls" do
                     assert.equal("text", kind)

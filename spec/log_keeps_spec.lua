@@ -5,8 +5,8 @@ local help = require "log_help"
 local SECRET = "sk-secret-0123456789-abcdefghij"
 
 -- Puts the key of a model that a script opens wherever a script can put it.
-local EVERYWHERE = ([[
-    local KEY = "%s"
+local EVERYWHERE = [[
+    local KEY = %s
     local own = require("ponder.model").open("openai:m", { api_key = KEY })
     log.event("key", { key = KEY })
     say(log.record("echo", { key = KEY }, function() return "it is " .. KEY end))
@@ -21,7 +21,7 @@ local EVERYWHERE = ([[
     require("ponder.strategy.cot").new({ model = own }):run("what is " .. KEY)
     if arg[1] then error("died of " .. KEY) end
     return { key = KEY }
-]]):format(SECRET)
+]]
 
 describe("a log", function()
     local w
@@ -29,22 +29,28 @@ describe("a log", function()
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    it("has no key of a model, and replays without it", function()
-        w:begin(EVERYWHERE)
-        local first = w:run()
-        assert.equal(0, first.status, first.err)
-        assert.is_nil(first.err:find(SECRET, 1, true))
-        assert.is_nil(w:bytes():find(SECRET, 1, true))
-        assert.equal('{"key":"[redacted]"}', w:row "SELECT answer FROM runs")
-        assert.equal(("it is %s\n"):format(SECRET), first.out:match "^[^\n]*\n")
-        local again = w:replay()
-        assert.same({ 0, first.out:gsub(SECRET:gsub("%-", "%%-"), "[redacted]"), first.err },
-            { again.status, again.out, again.err })
-        w:begin(EVERYWHERE)
-        assert.equal(1, w:run("die").status)
-        assert.is_nil(w:bytes():find(SECRET, 1, true))
-        assert.truthy(w:row("SELECT error FROM runs"):find("died of [redacted]", 1, true))
-    end)
+    for from, case in pairs {
+        ["an option"] = { SECRET, ("%q"):format(SECRET) },
+        ["the environment"] = { help.KEY, "os.getenv 'OPENAI_API_KEY'" },
+    } do
+        it("has no key that is from " .. from .. ", and replays without it", function()
+            local secret, script = case[1], EVERYWHERE:format(case[2])
+            w:begin(script)
+            local first = w:run()
+            assert.equal(0, first.status, first.err)
+            assert.is_nil(first.err:find(secret, 1, true))
+            assert.is_nil(w:bytes():find(secret, 1, true))
+            assert.equal('{"key":"[redacted]"}', w:row "SELECT answer FROM runs")
+            assert.equal(("it is %s\n"):format(secret), first.out:match "^[^\n]*\n")
+            local again = w:replay()
+            assert.same({ 0, first.out:gsub(secret:gsub("%-", "%%-"), "[redacted]"), first.err },
+                { again.status, again.out, again.err })
+            w:begin(script)
+            assert.equal(1, w:run("die").status)
+            assert.is_nil(w:bytes():find(secret, 1, true))
+            assert.truthy(w:row("SELECT error FROM runs"):find("died of [redacted]", 1, true))
+        end)
+    end
 
     it("has no key of a script that is killed before it opens its model", function()
         w:begin(([[
@@ -83,16 +89,41 @@ describe("a log", function()
         assert.is_nil(w:bytes():find("me:pw", 1, true))
         assert.is_nil(w:bytes():find(SECRET, 1, true))
     end)
-end)
 
-it("a cache has no key", function()
-    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
-    w[1] = help.open()
-    w[1]:begin(EVERYWHERE)
-    local file = w[1].dir.path .. "/cache.db"
-    assert.equal(0, w[1]:ponder({ "run", "--cache", file, w[1].script }).status)
-    assert.is_true(w[1]:row("SELECT count(*) FROM replies", file) > 0)
-    assert.is_nil(w[1]:bytes(file):find(SECRET, 1, true))
+    it("beside a cache has no key there", function()
+        w:begin(EVERYWHERE:format(("%q"):format(SECRET)))
+        local file = w.dir.path .. "/cache.db"
+        assert.equal(0, w:ponder({ "run", "--cache", file, w.script }).status)
+        assert.is_true(w:row("SELECT count(*) FROM replies", file) > 0)
+        assert.is_nil(w:bytes(file):find(SECRET, 1, true))
+    end)
+
+    it("is forked and resumed from any directory", function()
+        w:begin 'say(ask "one")'
+        w.dir:write("other/x", "")
+        assert.equal(0, w:ponder({ "run", "--log", w.log, "script.lua" }).status)
+        local other = { cwd = w.dir.path .. "/other" }
+        assert.equal(0, w:ponder({ "resume", "../run.db" }, other).status)
+        local result = w:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
+        assert.equal(0, result.status)
+        assert.truthy(result.err:find("the log is " .. w.dir.path .. "/other/new.db", 1, true))
+    end)
+
+    it("of a fork that ends with os.exit has what it saved", function()
+        w:begin 'ask "one" os.exit(3)'
+        assert.equal(3, w:run().status)
+        local result = w:ponder { "fork", "--log", w.dir.path .. "/new.db", w.log }
+        assert.equal(3, result.status)
+        assert.truthy(result.err:find("1 of 1 call was answered from ", 1, true))
+    end)
+
+    it("has no other reason for the end of a search than the error that ended it", function()
+        w:begin [[require("ponder.search").run { initial_state = 1, is_terminal = function() end,
+            evaluate = function() return 1 end,
+            expand = function() ask "one" error "no more" end }]]
+        assert.equal(1, w:run().status)
+        assert.same({ "error" }, { w:row "SELECT status, reason FROM searches" })
+    end)
 end)
 
 describe("a run without --log", function()
@@ -198,36 +229,4 @@ describe("a value that JSON does not have", function()
         assert.equal("[null,false,1,null]", w:row "SELECT value FROM effects WHERE status = 'ok'")
         assert.equal(result.out, w:replay().out)
     end)
-end)
-
-it("a run is forked and resumed from any directory", function()
-    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
-    w[1] = help.open()
-    w[1]:begin 'say(ask "one")'
-    w[1].dir:write("other/x", "")
-    assert.equal(0, w[1]:ponder({ "run", "--log", w[1].log, "script.lua" }).status)
-    local other = { cwd = w[1].dir.path .. "/other" }
-    assert.equal(0, w[1]:ponder({ "resume", "../run.db" }, other).status)
-    local result = w[1]:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
-    assert.equal(0, result.status)
-    assert.truthy(result.err:find("the log is " .. w[1].dir.path .. "/other/new.db", 1, true))
-end)
-
-it("a fork that ends with os.exit reports what it saved", function()
-    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
-    w[1] = help.open()
-    w[1]:begin 'ask "one" os.exit(3)'
-    assert.equal(3, w[1]:run().status)
-    local result = w[1]:ponder { "fork", "--log", w[1].dir.path .. "/new.db", w[1].log }
-    assert.equal(3, result.status)
-    assert.truthy(result.err:find("1 of 1 call was answered from ", 1, true))
-end)
-
-it("a search that an error ends has no other reason", function()
-    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
-    w[1] = help.open()
-    w[1]:begin [[require("ponder.search").run { initial_state = 1, is_terminal = function() end,
-        expand = function() ask "one" error "no more" end, evaluate = function() return 1 end }]]
-    assert.equal(1, w[1]:run().status)
-    assert.same({ "error" }, { w[1]:row "SELECT status, reason FROM searches" })
 end)

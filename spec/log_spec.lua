@@ -1,6 +1,5 @@
 -- Logged runs, resumed and replayed: a script gets all its inputs again.
 
-local disk = require "failing_disk"
 local help = require "log_help"
 local server = require "server"
 
@@ -203,29 +202,14 @@ describe("a logged script", function()
     end)
     teardown(function() w:close() end)
 
-    for _, name in ipairs(NAMES) do
-        it("is replayed: " .. name, function()
-            w:begin(SCRIPTS[name])
-            local first = w:run()
-            assert.same({ 0, "" }, { first.status, first.err })
-            local requests = w:requests()
-            assert.is_true(requests > 0)
-            for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
-                assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-            end
-            assert.equal(requests, w:requests())
-        end)
-    end
-
     for i, name in ipairs(NAMES) do
-        it("continues where it was killed: " .. name, function()
+        it("is replayed, and continues where it was killed: " .. name, function()
             local at, result = 40 + i -- before that the file is made
             repeat
                 at = at + STRIDE
                 w:begin(SCRIPTS[name])
                 local arguments = { "run", "--log", w.log, w.script }
-                result = disk.ponder(arguments, { at = at, times = 1, error = "KILL" },
-                    { env = w:environment(), cwd = w.dir.path })
+                result = w:with_failing_disk(arguments, { at = at, times = 1, error = "KILL" })
                 if result.failures > 0 then
                     local resumed = w:resume()
                     if not resumed.err:find "it is empty"
@@ -239,7 +223,8 @@ describe("a logged script", function()
                     end
                 end
             until result.failures == 0
-            assert.equal(0, result.status)
+            assert.same({ 0, "" }, { result.status, result.err })
+            w:repeats(result)
         end)
     end
 end)

@@ -137,10 +137,7 @@ describe("runs within a logged run", function()
         w:begin(TOGETHER)
         local first = w:run()
         local requests = w:requests()
-        for _, again in ipairs { w:replay(), w:resume(), w:replay(), w:resume() } do
-            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-        end
-        assert.equal(requests, w:requests())
+        w:repeats(first)
         local answered = w:row "SELECT count(*) FROM calls WHERE status = 'ok'"
         local forked = w:sh "rm -f fork.db; $PONDER fork --log fork.db run.db"
         assert.equal(0, forked.status, forked.err)
@@ -186,11 +183,7 @@ describe("runs within a logged run", function()
         assert.is_truthy(first.out:find "^nil TIMEOUT cancelled %d")
         assert.equal(4,
             w:row "SELECT count(*) FROM runs WHERE parent = 1 AND status = 'cancelled'")
-        local requests = w:requests()
-        for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
-            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-        end
-        assert.equal(requests, w:requests())
+        w:repeats(first)
     end)
 
     it("are retried if they failed and so did the whole run", function()

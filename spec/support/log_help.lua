@@ -1,5 +1,7 @@
 --- Helpers for specs of the run log: scripts that call a local server, run by the executable.
 
+local assert = require "luassert"
+local disk = require "failing_disk"
 local server = require "server"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -140,6 +142,23 @@ function Workshop:resume()
     return result
 end
 function Workshop:replay() return self:ponder { "replay", self.log } end
+
+---Runs `ponder ARGUMENTS...` with a disk that fails.
+---@param arguments string[]
+---@param failing table as of disk.ponder
+function Workshop:with_failing_disk(arguments, failing)
+    return disk.ponder(arguments, failing, { env = self:environment(), cwd = self.dir.path })
+end
+
+---Fails unless the logged run, replayed and resumed, ends as it did, and calls nothing.
+---@param first {out: string, status: integer} what it did
+function Workshop:repeats(first)
+    local requests = self:requests()
+    for _, again in ipairs { self:replay(), self:resume(), self:replay() } do
+        assert.same({ first.out, first.status, "" }, { again.out, again.status, again.err })
+    end
+    assert.equal(requests, self:requests())
+end
 
 ---The values of the first row that a query of the log gives.
 ---@param sql string
