@@ -4,6 +4,7 @@ local fake = require "model_fake"
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
 local serve = require "ponder.serve"
+local served = require "served"
 local shell = require "shell"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
@@ -102,21 +103,19 @@ describe("the commands", function()
     end
 
     it("pass their flags on to a server", function()
-        for flags, expected in pairs { [""] = "3 0 9 ", ["--max-cost 5"] = "3 0 2 ",
-            ["--max-cost-per-request 2"] = "2 1 2 ", ["--max-calls-per-request 2"] = "2 1 2 " } do
+        for flags, expected in pairs { [""] = "3 0 9", ["--max-cost 5"] = "3 0 2",
+            ["--max-cost-per-request 2"] = "2 1 2", ["--max-calls-per-request 2"] = "2 1 2" } do
             local dir <close> = directory()
-            assert.equal(expected, shell.run(([[cd %s; exec >$OUT 2>$ERR
-                XDG_CONFIG_HOME=$PWD %s serve --key-file keys %s \
-                    --listen unix:$PWD/socket s.lua 2>log & pid=$!
-                for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-                for key in ann ann bob; do
-                    curl -s --unix-socket socket http://x/v1/chat/completions \
-                        -H 'content-type: application/json' -H "x-api-key: key-of-$key" -d '{
-                        "model":"buys","messages":[{"role":"user","content":"x"}]}' |
-                        sed 's/.*"\([0-9]*\) bought".*/\1 /' | tr -d '\n'
-                done
-                kill $pid; wait $pid; cat log >&2]]):format(dir.path,
-                shell.quote(shell.executable), flags)).out, flags)
+            local words = { "--key-file", "keys", "s.lua" }
+            for word in flags:gmatch "%S+" do
+                table.insert(words, word)
+            end
+            local _ <close>, ask = served.start(dir, words, { XDG_CONFIG_HOME = dir.path })
+            local got = {}
+            for i, name in ipairs { "ann", "ann", "bob" } do
+                got[i] = ask("buys", "x", nil, "key-of-" .. name):match "(%d+) bought"
+            end
+            assert.equal(expected, table.concat(got, " "), flags)
         end
     end)
 

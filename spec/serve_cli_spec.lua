@@ -1,6 +1,7 @@
 -- ponder serve: the command.
 
 local json = require "ponder.json"
+local served = require "served"
 local shell = require "shell"
 local upstreams = require "server"
 
@@ -59,21 +60,14 @@ describe("ponder serve", function()
                 local tools = request.options.tools
                 return tools and "I have " .. tools[1].name or "no tools"
             end]], ["t.lua"] = "return { { name = 'clock', run = function() end } }" }
-        local r = shell.run(([[
-            cd %s; exec >$OUT 2>$ERR
-            %s serve own.lua two.lua chat --model script:m.lua --tools t.lua --listen unix:s.sock &
-            pid=$!
-            until grep -q ' at unix' $ERR; do sleep 0.01; done
-            for model in own one up; do
-                curl -s --unix-socket s.sock -H 'Content-Type: application/json' \
-                    http://localhost%s -d '{"model":"'$model'","messages":[{"role":"user",
-                    "content":"x"}]}' | grep -o '"content":"[^"]*"'
-            done
-            kill -TERM $pid; wait $pid
-            %s serve two.lua; echo $?]]):format(dir.path, shell.quote(shell.executable), CHAT,
-            shell.quote(shell.executable)))
-        assert.equal(('"content":"I have clock"\n'):rep(2) .. '"content":"UP"\n1\n', r.out)
-        assert.matches("ponder serve: two.lua: policy one: no model is named", r.err, 1, true)
+        local server <close>, ask = served.start(dir, { "own.lua", "two.lua", "chat", "--model",
+            "script:m.lua", "--tools", "t.lua" })
+        assert.same({ "I have clock", "I have clock", "UP" },
+            { (ask("own", "x")), (ask("one", "x")), (ask("up", "x")) })
+        assert.equal(0, server:stop())
+        local r = dir:ponder { "serve", "two.lua" }
+        assert.same({ 1, "ponder serve: two.lua: policy one: no model is named" },
+            { r.status, r.err:match "^[^;\n]*" })
     end)
 
     it("gives the model of the policy chat the limit and the format of a request", function()
@@ -83,17 +77,12 @@ describe("ponder serve", function()
             finish_reason = "length" } } }
         upstream:next("type=text/event-stream&body=" .. upstreams.encode("data: " .. event
             .. "\n\ndata: [DONE]\n\n"))
-        local r = shell.run(([[
-            cd %s
-            OPENAI_API_KEY=none OPENAI_BASE_URL=%s/v1 %s serve chat --model openai:m \
-                --listen unix:s.sock 2>$ERR & pid=$!
-            until grep -q ' at unix' $ERR; do sleep 0.01; done
-            curl -s --unix-socket s.sock -H 'Content-Type: application/json' http://localhost%s \
-                -d '{"model":"chat","messages":[{"role":"user","content":"x"}],"max_tokens":7,
-                    "response_format":{"type":"json_object"}}' >$OUT
-            kill -TERM $pid; wait $pid]]):format(dir.path, upstream.url,
-            shell.quote(shell.executable), CHAT))
-        assert.equal("length", assert(json.decode(r.out)).choices[1].finish_reason)
+        local server <close>, ask = served.start(dir, { "chat", "--model", "openai:m" },
+            { OPENAI_API_KEY = "none", OPENAI_BASE_URL = upstream.url .. "/v1", no_proxy = "*" })
+        local _, reply = ask("chat", "x", { max_tokens = 7,
+            response_format = { type = "json_object" } })
+        assert.equal("length", reply.choices[1].finish_reason)
+        assert.equal(0, server:stop())
         local sent = json.decode(upstream:request():match "\n({.*})$")
         assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
     end)

@@ -2,6 +2,7 @@
 
 local json = require "ponder.json"
 local proxies = require "ponder.untrusted.proxies"
+local served = require "served"
 local shell = require "shell"
 
 local MODEL = [[return function(request)
@@ -154,20 +155,16 @@ describe("the process of several calls", function()
                 raised = function() error "a secret" end,
                 silent = function() end,
             }]] }
-        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
-            %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
-                --listen unix:$PWD/socket --log a.db s.lua 2>log & pid=$!
-            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-            for model in up ask out own raised silent; do
-                curl -s --unix-socket socket http://x/v1/chat/completions -H \
-                    'content-type: application/json' -d '{"model":"'$model'","messages":[
-                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"\|failed: [^"]*"'
-            done
-            kill $pid; wait $pid; echo $?; rm m.lua; %s replay a.db#3]]):format(dir.path,
-            shell.quote(shell.executable), shell.quote(shell.executable)))
-        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n'
-            .. 'failed: no such city"\nfailed: the server\'s log has the reason"\n'
-            .. 'failed: it returned nothing, and wrote nothing"\n0\na-hi\n', r.out, r.err)
+        local server <close>, ask = served.start(dir, { "--untrusted", "--allow-model",
+            "script:m.lua", "--max-calls-per-request", "2", "--log", "a.db", "s.lua" })
+        for _, case in ipairs { { "ask", "a-hi" }, { "up", "HI" }, { "out", "nilnil" },
+            { "own", "failed: no such city" }, { "raised", "the server's log has the reason" },
+            { "silent", "it returned nothing, and wrote nothing" } } do
+            assert.matches(case[2] .. "$", (ask(case[1], "hi")))
+        end
+        assert.equal(0, server:stop())
+        os.remove(dir.path .. "/m.lua")
+        assert.equal("a-hi\n", dir:ponder { "replay", "a.db#2" }.out)
     end)
 
     it("serves strategies, built in and of the file, with an allowed model", function()
@@ -183,23 +180,17 @@ describe("the process of several calls", function()
                     return text
                 end }
             return all]] }
-        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT; model=script:%s
-            %s serve --untrusted --allow-model $model --max-cost 1 --model $model \
-                --listen unix:$PWD/socket s.lua 2>log & pid=$!
-            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
-            for name in own cot tot got trm; do
-                curl -s --unix-socket socket http://x/v1/chat/completions -H \
-                    'content-type: application/json' -d '{"model":"'$name'","messages":[{"role":
-                    "user","content":"Use 4 4 6 8 to make 24"}]}' | grep -o '"content":"[(0-9]'
-            done | wc -l
-            kill $pid; wait $pid; echo $?; cat log >&2
-            %s serve --untrusted --model script:no.lua s.lua]]):format(dir.path,
-            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"),
-            shell.quote(shell.executable), shell.quote(shell.executable)))
-        assert.equal("5\n0\n", r.out)
-        assert.matches("^ponder serve: cot, got, own, tot, trm at unix:[^\n]*\nponder serve: "
-            .. 'policy cot: "script:no.lua" is not allowed here: name it in %-%-allow%-model',
-            r.err)
+        local model = "script:" .. shell.root .. "/scripts/models/arithmetic.lua"
+        local server <close>, ask = served.start(dir, { "--untrusted", "--allow-model", model,
+            "--max-cost", "1", "--model", model, "s.lua" })
+        assert.matches("^ponder serve: cot, got, own, tot, trm at unix:", server.line)
+        for _, name in ipairs { "own", "cot", "tot", "got", "trm" } do
+            assert.matches("^[(0-9]", (ask(name, "Use 4 4 6 8 to make 24")), name)
+        end
+        assert.equal(0, server:stop())
+        assert.matches('^ponder serve: policy cot: "script:no.lua" is not allowed here: name it in '
+            .. "%-%-allow%-model", dir:ponder({ "serve", "--untrusted", "--model", "script:no.lua",
+            "s.lua" }).err)
     end)
 
     it("needs a budget for each command that calls models", function()

@@ -6,6 +6,7 @@
 
 local json = require "ponder.json"
 local serve = require "ponder.serve"
+local shell = require "shell"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 local within = require "within"
@@ -81,6 +82,25 @@ function served.chat(model, text, more)
         body[name] = value
     end
     return body
+end
+
+---Starts `ponder serve ARGUMENTS...` in a directory, and waits until it listens.
+---@param dir table of shell.directory
+---@param arguments string[]
+---@param env? table<string, string>
+---@return table server of shell.start
+---@return fun(model: string, text: string, more: table?, key: string?): any ask what the model
+---  answers, or the error's message; and the body of the reply
+function served.start(dir, arguments, env)
+    local words = { "serve", "--listen", "unix:" .. dir.path .. "/socket" }
+    local server = shell.start(table.move(arguments, 1, #arguments, #words + 1, words), env,
+        dir.path)
+    return server, function(model, text, more, key)
+        local body = json.decode(shell.output(("curl -s --unix-socket %s/socket http://x%s "
+            .. "-H 'Content-Type: application/json' -H 'X-Api-Key: %s' -d %s"):format(dir.path,
+            served.CHAT, key or "", shell.quote(json.encode(served.chat(model, text, more))))))
+        return body.choices and body.choices[1].message.content or body.error.message, body
+    end
 end
 
 ---Asks for a stream.

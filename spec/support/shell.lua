@@ -217,12 +217,13 @@ end
 local Background = {}
 Background.__index = Background
 
----Ends it with a signal.
+---Ends it with a signal. `rest` is then what it has printed.
 ---@param signal? string default "TERM"
 ---@return integer status
 function Background:stop(signal)
     if self.pipe then
         os.execute(("kill -%s %d 2>/dev/null"):format(signal or "TERM", self.pid))
+        self.rest = self.pipe:read "a"
         local _, _, status = self.pipe:close()
         self.pipe, self.status = nil, status
     end
@@ -236,10 +237,11 @@ end
 ---Starts `ponder ARGUMENTS...`, and waits for its first line.
 ---@param arguments string[]
 ---@param env? table<string, string>
+---@param cwd? string
 ---@return {line: string, pid: integer, pipe: file*, stop: fun(self, signal: string?): integer}
-function shell.start(arguments, env)
-    local pipe = assert(io.popen(("echo $$; exec %s%s 2>&1"):format(
-        environment { env = env }, words(arguments)), "r"))
+function shell.start(arguments, env, cwd)
+    local pipe = assert(io.popen(("echo $$; cd %s && exec %s%s 2>&1"):format(
+        shell.quote(cwd or here), environment { env = env }, words(arguments)), "r"))
     local pid = math.tointeger(tonumber(pipe:read "l"))
     return setmetatable({ pid = pid, pipe = pipe, line = pipe:read "l" }, Background)
 end
