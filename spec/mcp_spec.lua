@@ -34,13 +34,17 @@ local POLICIES = assert(serve_policies.of("all", {
     end,
 }))
 
--- The messages that a server sends in reply, in order; waits for all.
-local function talk(messages)
+-- The messages that a server sends in reply, in order, as JSON has them; waits for all.
+local function talk(messages, opts)
     local sent = {}
     task.run(function()
-        local logged
-        local session = server.new { policies = POLICIES, log = function(text) logged = text end }
-            :session(function(message) sent[#sent + 1] = message end)
+        local all = { policies = POLICIES, log = function(text) sent.logged = text end }
+        for name, value in pairs(opts or {}) do
+            all[name] = value
+        end
+        local session = server.new(all):session(function(message)
+            sent[#sent + 1] = json.decode(json.encode(message))
+        end)
         for _, message in ipairs(messages) do
             session:receive(message)
             for _ = 1, 10 do
@@ -48,7 +52,6 @@ local function talk(messages)
             end
         end
         session:finish()
-        sent.logged = logged
     end)
     return sent
 end
@@ -109,15 +112,9 @@ describe("an MCP server", function()
                 required = { type = "boolean" }, properties = { type = "string" },
                 nested = { type = "object", properties = {}, required = {} } } } },
         }))
-        local sent = {}
-        task.run(function()
-            local session = server.new { policies = list, log = function() end }
-                :session(function(message) sent[#sent + 1] = json.decode(json.encode(message)) end)
-            session:receive(request(1, "tools/list")):join()
-            for i, name in ipairs { "list", "odd", "wrong" } do
-                session:receive(call(i + 1, name, { prompt = "" })):join()
-            end
-        end)
+        local sent = talk({ request(1, "tools/list"), call(2, "list", { prompt = "" }),
+            call(3, "odd", { prompt = "" }), call(4, "wrong", { prompt = "" }) },
+            { policies = list })
         local tools = sent[1].result.tools
         assert.is_nil(tools[1].outputSchema)
         assert.same({ openWorldHint = true, title = "Odd" }, tools[2].annotations)
@@ -179,42 +176,31 @@ describe("an MCP server", function()
         end
     end)
 
-    it("reports each node that a search has scored as progress", function()
-        local said = {}
-        task.run(function()
-            local list = assert(serve_policies.of("s", { s = function()
+    it("reports each node that a search has scored as progress, which may begin with 0", function()
+        local list = assert(serve_policies.of("all", {
+            s = function()
                 search.run { initial_state = "a", max_depth = 1, k = 2,
                     expand = function(state) return { state .. "b", state .. "c" } end,
                     evaluate = function(state) return #state end,
                     is_terminal = function() return false end }
                 return ""
-            end }))
-            local session = server.new { policies = list }:session(function(message)
-                said[#said + 1] = message.params and message.params.message
-            end)
-            session:receive(call(1, "s", { prompt = "" }, { progressToken = "t" }))
-            session:finish()
-        end)
-        assert.same({ "1.00  a", "2.00  ab", "2.00  ac" }, said)
-    end)
-
-    it("lets progress begin with 0", function()
-        local sent = {}
-        task.run(function()
-            local list = assert(serve_policies.of("p", { p = function(r)
+            end,
+            p = function(r)
                 r:progress(0, 2)
                 r:think "on"
                 r:progress(1, 2)
                 r:progress(2, 2)
                 return ""
             end }))
-            local session = server.new { policies = list }:session(function(message)
-                sent[#sent + 1] = message.params and message.params.progress
-            end)
-            session:receive(call(1, "p", { prompt = "" }, { progressToken = "t" }))
-            session:finish()
-        end)
-        assert.same({ 0, 1, 2 }, sent)
+        for name, case in pairs { s = { "message", { "1.00  a", "2.00  ab", "2.00  ac" } },
+            p = { "progress", { 0, 1, 2 } } } do
+            local said = {}
+            for _, message in ipairs(talk({ call(1, name, { prompt = "" },
+                { progressToken = "t" }) }, { policies = list })) do
+                said[#said + 1] = message.params and message.params[case[1]]
+            end
+            assert.same(case[2], said)
+        end
     end)
 
     it("cancels a call, and sends nothing more about it", function()
@@ -296,30 +282,25 @@ describe("what an MCP server offers besides tools", function()
                 if name == "u:x" or name == "x" then return { got = name } end
                 return nil, name == "u:bad" and "it is broken" or nil
             end }
-        local sent = {}
-        task.run(function()
-            local session = server.new { policies = POLICIES, prompts = catalog,
-                resources = catalog }:session(function(m) sent[#sent + 1] = m end)
-            for i, one in ipairs { { "prompts/list" }, { "prompts/get", { name = "x" } },
-                { "prompts/get", { name = "y" } }, { "resources/list" },
-                { "resources/read", { uri = "u:x" } }, { "resources/read", { uri = "u:y" } },
-                { "resources/read", { uri = "u:bad" } }, { "resources/templates/list" },
-                { "initialize", {} } } do
-                session:receive(request(i, one[1], one[2]))
-                session:finish()
-            end
-            for _, one in ipairs { { "server/discover" }, { "tools/list" }, { "prompts/list" },
-                { "resources/list" }, { "resources/templates/list" },
-                { "resources/read", { uri = "u:x" } } } do -- what clients of 2026-07-28 may keep
-                one[2] = one[2] or {}
-                one[2]._meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
-                    ["io.modelcontextprotocol/clientCapabilities"] = {} }
-                session:receive(request(10, one[1], one[2]))
-                session:finish()
-                local kept = sent[#sent].result
-                assert.same({ 0, "private" }, { kept.ttlMs, kept.cacheScope }, one[1])
-            end
-        end)
+        local messages, kept = {}, { "server/discover", "tools/list", "prompts/list",
+            "resources/list", "resources/templates/list", "resources/read" }
+        for i, one in ipairs { { "prompts/list" }, { "prompts/get", { name = "x" } },
+            { "prompts/get", { name = "y" } }, { "resources/list" },
+            { "resources/read", { uri = "u:x" } }, { "resources/read", { uri = "u:y" } },
+            { "resources/read", { uri = "u:bad" } }, { "resources/templates/list" },
+            { "initialize", {} } } do
+            messages[i] = request(i, one[1], one[2])
+        end
+        for i, method in ipairs(kept) do -- what clients of 2026-07-28 may keep
+            messages[9 + i] = request(9 + i, method, { uri = method == "resources/read" and "u:x"
+                or nil, _meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+                ["io.modelcontextprotocol/clientCapabilities"] = {} } })
+        end
+        local sent = talk(messages, { prompts = catalog, resources = catalog })
+        for i, method in ipairs(kept) do
+            local result = sent[9 + i].result
+            assert.same({ 0, "private" }, { result.ttlMs, result.cacheScope }, method)
+        end
         local function result(i) return sent[i].result or sent[i].error.code end
         assert.equal("x", result(1).prompts[1].name)
         assert.same({ got = "x" }, result(2))
@@ -360,14 +341,10 @@ describe("what an MCP server offers besides tools", function()
             return { content = { { type = "image", data = "", mimeType = "image/png" } } }
         end, other = function() return { content = { 1 } } end }))
         local sent = {}
-        task.run(function()
-            local session = server.new { policies = own }:session(function(m)
-                sent[m.id] = m.result
-            end)
-            session:receive(call(1, "own", { prompt = "" }))
-            session:receive(call(2, "other", { prompt = "" }))
-            session:finish()
-        end)
+        for _, message in ipairs(talk({ call(1, "own", { prompt = "" }),
+            call(2, "other", { prompt = "" }) }, { policies = own })) do
+            sent[message.id] = message.result
+        end
         assert.equal("image/png", sent[1].content[1].mimeType)
         assert.is_nil(sent[1].structuredContent)
         assert.same({ content = { 1 } }, sent[2].structuredContent)
