@@ -96,7 +96,6 @@ describe("ponder queue", function()
 
     it("retries for a coordinator that waits for others", function()
         os.remove(lab.dir.path .. "/ready")
-        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
         lab.dir:write("slow.lua", [[return {
             raise = dofile("job.lua").raise,
             slow = function() repeat require("ponder.task").sleep(0.02) until io.open "go" end,
@@ -112,7 +111,7 @@ describe("ponder queue", function()
         assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
         lab.dir:write("go", "")
         assert.equal("0", coordinator:wait())
-        assert.same({ "ready for 2" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        assert.same({ "ready for 2" }, coordinator:lines())
     end)
 
     it("is in /metrics of ponder serve, too", function()
@@ -224,8 +223,8 @@ end)
 
 describe("jobs for a version of the script that no worker has", function()
     it("are shown, and dropped with an error for those who wait", function()
-        local lab <close> = workers.lab { ["job.lua"] = JOB,
-            ["new.lua"] = "return { echo = print }" }
+        local lab <close> = workers.lab({ ["job.lua"] = JOB,
+            ["new.lua"] = "return { echo = print }" }, nil, "2s")
         lab:worker { "--script", "new.lua" }
         local coordinator = lab:begin [[
             local _, e = q:map({ 1, 2 }, "echo")
@@ -243,7 +242,7 @@ describe("jobs for a version of the script that no worker has", function()
         assert.equal("2 dropped\n", queue("--drop", version))
         assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "CANCELLED\tthe job was dropped, with all for its version of the script" },
-            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+            coordinator:lines())
         assert.same({}, json.decode(queue "--json").queues[1].versions)
         assert.equal("", queue("--drop", version))
     end)
@@ -263,7 +262,7 @@ describe("the rights of a user of Redis", function()
     -- A lab whose processes are the user "ponder", as ponder help machines makes it, with changes.
     local function lab_with(changes)
         local rights = shell.ponder({ "help", "machines" }).out:match "ACL SETUSER (.-)\n\n"
-        local lab = workers.lab(FILES)
+        local lab = workers.lab(FILES, nil, "2s")
         local command = rights:gsub("%s+", "' '"):gsub(">PASSWORD", ">pw")
         assert.equal("OK", lab.server:cli(("ACL SETUSER '%s' %s"):format(command, changes or "")))
         lab.server.url = lab.server.url:gsub("//", "//ponder:pw@", 1)
@@ -325,7 +324,8 @@ describe("ponder work", function()
 
     it("does not say that Redis is back when it stops without", function()
         local dir <close> = shell.directory { ["job.lua"] = JOB }
-        local r = shell.run(([[cd %s; %s work redis://127.0.0.1:1 --script job.lua 2>$ERR & pid=$!
+        local r = shell.run(([[cd %s
+            %s work redis://127.0.0.1:1?timeout=1s --script job.lua 2>$ERR & pid=$!
             until grep -q "waiting for it" $ERR; do sleep 0.1; done
             kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable)))
         assert.equal(0, r.status)

@@ -276,8 +276,7 @@ describe("a queue", function()
                 lab:sql "SELECT name FROM runs WHERE parent = 1 ORDER BY id")
             assert.equal("3", lab:sql("SELECT count(*) FROM runs AS inside JOIN runs AS outer "
                 .. "ON inside.parent = outer.id WHERE inside.name = 'inner' AND outer.parent = 1"))
-            local replay = lab:ponder { "replay", "main.db" }
-            assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+            lab:replays(out)
             assert.equal(3, #lab:lines "calls")
         end)
 
@@ -306,8 +305,7 @@ describe("a queue", function()
                 q:cancel()
                 _, e = t:join()
                 print(e[1].message, e[1].code, e[2].code)]]
-            local replay = lab:ponder { "replay", "main.db" }
-            assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+            lab:replays(out)
         end)
     end)
 end)
@@ -343,7 +341,7 @@ describe("a worker that is killed", function()
             keep_working()
             return not coordinator:runs()
         end)
-        assert.same({ "a\tb\tDEAD\tc\td" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        assert.same({ "a\tb\tDEAD\tc\td" }, coordinator:lines())
         assert.equal("a\tb\tDEAD\tc\td\n", lab:ponder({ "replay", "main.db" }).out)
         local died, together = 0, 0
         for _, line in ipairs(lab:lines "ran") do
@@ -352,7 +350,6 @@ describe("a worker that is killed", function()
         end
         assert.same({ 3, 4 }, { died, crew })
         assert.equal(4, together) -- the third time it ran alone, after the others
-        os.execute(("rm %s/main.db*"):format(lab.dir.path))
         coordinator = lab:begin [[
             print(q:map({ "die" }, "nap_or_die", { max_attempts = 1 })[1])]]
         eventually("it is over", function()
@@ -372,7 +369,7 @@ describe("a worker that is killed", function()
             end
             return not coordinator:runs()
         end)
-        assert.matches("DEAD", lab:lines(coordinator.err:match "[^/]+$" .. ".out")[1])
+        assert.matches("DEAD", coordinator:lines()[1])
         local deaths = #lab:lines "ran"
         assert.is_true(deaths >= 6 and deaths <= 8, deaths)
     end)
@@ -393,7 +390,7 @@ describe("a worker that is killed", function()
         lab.dir:write("go", "")
         lab:worker()
         assert.equal("0", coordinator:wait(), coordinator:output())
-        assert.same({ "1\t2\t3" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        assert.same({ "1\t2\t3" }, coordinator:lines())
     end)
 
     it("returns or finishes its jobs when it is asked to stop", function()
@@ -406,7 +403,6 @@ describe("a worker that is killed", function()
         assert.equal("0", coordinator:wait())
         assert.equal(2, #lab:lines "ran")
 
-        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
         local second = lab:worker()
         coordinator = lab:begin [[print(q:map({ 5 }, "nap")[1])]]
         eventually("it has begun", function() return lab:lines "ran"[3] end)
@@ -431,7 +427,7 @@ describe("a lease", function()
         os.execute "sleep 1.5"
         lab:worker(flags)
         eventually("another one has it", function() return lab:lines "ran"[2] end)
-        os.execute "sleep 0.5"
+        os.execute "sleep 0.3"
         assert.equal(2, #lab:lines "ran")
         first:kill "TERM"
         first:kill "CONT"
@@ -440,11 +436,10 @@ describe("a lease", function()
     end)
 
     it("that cannot be renewed in time cancels the job", function()
-        local lab <close> = workers.lab(FILES)
+        local lab <close> = workers.lab(FILES, nil, "2s")
         local worker = lab:worker { "--lease", "2s" }
         local coordinator = lab:begin [[q:map({ 30 }, "nap")]]
         eventually("it has begun", function() return lab:lines "ran"[1] end)
-        os.execute "sleep 0.6"
         shell.output("kill -STOP " .. lab.server.pid)
         eventually("it is cancelled", function()
             return worker:output():find("1 job was cancelled: the lease could not be renewed for",
@@ -460,7 +455,7 @@ end)
 
 describe("a worker with another version of the script", function()
     it("says so, as does the coordinator, and takes no jobs", function()
-        local lab <close> = workers.lab(FILES)
+        local lab <close> = workers.lab(FILES, nil, "2s")
         lab.dir:write("old.lua", "return { echo = function() return 'old' end }")
         local old = lab:worker { "--script", "old.lua", "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 1 }, "echo")[1])]]
@@ -493,7 +488,7 @@ describe("Redis", function()
         lab.server:again()
         assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "40\tre: question 1\tre: question 40" },
-            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+            coordinator:lines())
     end)
 end)
 
@@ -541,13 +536,15 @@ describe("a worker without Redis", function()
     end)
 
     it("ends when it is asked to stop", function()
-        local lab <close> = workers.lab(FILES)
+        local lab <close> = workers.lab(FILES, nil, "2s")
         local worker = lab:worker()
         eventually("it works", function()
             return lab.server:cli "EXISTS 'ponder:1:{t}:workers'" == "1"
         end)
         lab.server:kill()
-        os.execute "sleep 1" -- it waits for Redis to come back
+        eventually("it waits for Redis to come back", function()
+            return worker:output():find "waiting for it"
+        end)
         worker:kill "TERM"
         assert.equal("0", worker:wait(), worker:output())
     end)
@@ -555,7 +552,7 @@ end)
 
 describe("jobs that somebody deletes", function()
     it("are enqueued again, or cancelled where the queue is purged", function()
-        local lab <close> = workers.lab(FILES)
+        local lab <close> = workers.lab(FILES, nil, "2s")
         lab:worker { "--concurrency", "2", "--lease", "2s" }
         local coordinator = lab:begin [[
             local r, e = q:map({ 0.5, 900, 0.5, 0.5, 0.5 }, "nap",
@@ -565,8 +562,8 @@ describe("jobs that somebody deletes", function()
         lab.server:cli "FLUSHALL"
         assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "slept\tTIMEOUT\tslept" },
-            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
-        os.execute("rm -f " .. lab.dir.path .. "/main.db* " .. lab.dir.path .. "/ran")
+            coordinator:lines())
+        os.remove(lab.dir.path .. "/ran")
         coordinator = lab:begin [[
             local _, e = q:map({ 0, 900, 900, 900 }, "nap")
             print(e[2].code, e[4].code, e[4].message)]]
@@ -574,7 +571,7 @@ describe("jobs that somebody deletes", function()
         assert.equal(0, lab:ponder({ "queue", lab.server.url, "--queue", "t", "--purge" }).status)
         assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "CANCELLED\tCANCELLED\tthe job was cancelled" },
-            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+            coordinator:lines())
     end)
 end)
 
@@ -613,8 +610,7 @@ describe("a budget around a map", function()
         assert.same({ 0, "ok\tok" .. spent:rep(3) .. "\n0\n" }, { r.status, r.out }, r.err)
         assert.equal(4, #lab:lines "calls")
         assert.is_true(#lab:lines "ran" < 60)
-        local replay = lab:ponder { "replay", "main.db" }
-        assert.same({ 0, r.out, "" }, { replay.status, replay.out, replay.err })
+        lab:replays(r.out)
     end)
 
     it("cancels calls in flight on other machines when a budget is spent", function()
@@ -630,8 +626,7 @@ describe("a budget around a map", function()
                 end)
             print(errors[1].code, errors[2].code, results[3], errors[4].code)]]
         assert.same({ 0, "BUDGET\tBUDGET\tre: question x\tBUDGET\n" }, { r.status, r.out }, r.err)
-        local replay = lab:ponder { "replay", "main.db" }
-        assert.same({ 0, r.out, "" }, { replay.status, replay.out, replay.err })
+        lab:replays(r.out)
     end)
 end)
 

@@ -29,6 +29,10 @@ describe("the URL of a Redis", function()
             { place "redis://:secret@[::1]" })
     end)
 
+    it("limits the wait for a reply", function()
+        assert.equal(1500, assert(urls.parse "redis://h?timeout=1500ms").timeout_ms)
+    end)
+
     it("names a socket", function()
         local p = assert(urls.parse "redis+unix://:pw1234@/run/a%20b.sock?db=2")
         assert.same({ "/run/a b.sock", 2, "pw1234", "redis+unix:///run/a%20b.sock?db=2" },
@@ -46,8 +50,8 @@ describe("the URL of a Redis", function()
 
     it("is not shown when it is refused", function()
         for _, text in ipairs { "redis:/h", "http://:hunter22@h", "redis://:hunter22@h:0",
-            "redis://:hunter22@h/x", "redis://:hunter22@h?nonsense=1", "redis+unix://h/p",
-            "redis://:hunter22@", "" } do
+            "redis://:hunter22@h/x", "redis://:hunter22@h?nonsense=1",
+            "redis://:hunter22@h?timeout=0", "redis+unix://h/p", "redis://:hunter22@", "" } do
             local p, message = urls.parse(text)
             assert.is_nil(p, text)
             assert.is_nil(message:find("hunter22", 1, true), message)

@@ -354,19 +354,26 @@ function Client:close()
     self.closed = true
 end
 
+---Half of the time for a reply: how long trouble lasts before it is worth a word.
+---@return number
+---@package
+function Client:patience_s()
+    return self.timeout_ms / 2000
+end
+
 Client.__close = Client.close
 
 options.methods(Client, "client", "a client")
 
 local OPEN = {
-    timeout_ms = { type = "integer", min = 1, default = 10000 },
+    timeout_ms = { type = "integer", min = 1 },
     connect_timeout_ms = { type = "integer", min = 1, default = 5000 },
 }
 
 ---Returns a client for a URL (ponder.redis.url). The first call connects.
 ---@param url string? nil: $PONDER_REDIS_URL
 ---@param opts? {timeout_ms: integer?, connect_timeout_ms: integer?} timeout_ms: for each reply,
----  default 10000; connect_timeout_ms: default 5000
+---  default that of the URL, or 10000; connect_timeout_ms: default 5000
 ---@return ponder.redis.Client?
 ---@return string? message the URL is wrong, or its password file cannot be read
 ---@return string? code "BAD_URL"
@@ -376,10 +383,10 @@ function redis.open(url, opts)
     if not place then
         return nil, message, "BAD_URL"
     end
-    return setmetatable({ place = place, name = place.name, timeout_ms = opts.timeout_ms,
+    return setmetatable({ place = place, name = place.name,
+        timeout_ms = opts.timeout_ms or place.timeout_ms or 10000,
         connect_timeout_ms = opts.connect_timeout_ms, connections = 0, ready = false,
-        unsent = {}, slots = {},
-        first = 1, last = 0, waiting = 0 }, Client)
+        unsent = {}, slots = {}, first = 1, last = 0, waiting = 0 }, Client)
 end
 
 ---@package
@@ -419,21 +426,22 @@ function redis.persist(on_trouble, f)
     return table.unpack(results, 1, results.n)
 end
 
-local FIRST_NOTICE_S, NEXT_NOTICE_S = 5, 30
+local NEXT_NOTICE_S = 30
 
----An `on_trouble` for `persist`, shared by any number of tasks: reports a failure that has lasted 5
----s, then every 30 s, and when it has passed.
+---An `on_trouble` for `persist`, shared by any number of tasks: reports a failure that has lasted
+---for `patience_s`, then every 30 s, and when it has passed.
 ---@param say fun(line: string)
+---@param patience_s number
 ---@return fun(message: string?, waited_s: number)
 ---@package
-function redis.announcer(say)
+function redis.announcer(say, patience_s)
     local last_notice
     return function(message, waited_s)
         local now = scheduler.clock()
         if not message and last_notice then
             last_notice = nil
             say "Redis is back"
-        elseif message and waited_s >= FIRST_NOTICE_S
+        elseif message and waited_s >= patience_s
             and not (last_notice and now - last_notice < NEXT_NOTICE_S) then
             last_notice = now
             say(message .. "; waiting for it")

@@ -5,6 +5,7 @@
 ---     local run = lab:coordinate [[ local r = q:map({ 1, 2 }, "f") print(r[1], r[2]) ]]
 ---     w:kill()
 
+local assert = require "luassert"
 local redis_server = require "redis_server"
 local shell = require "shell"
 
@@ -47,9 +48,14 @@ function Process:wait(limit_s)
     error "the process did not end"
 end
 
----@return string
+---@return string what it says
 function Process:output()
     return shell.output("cat " .. self.err)
+end
+
+---@return string[] the lines that it prints
+function Process:lines()
+    return shell.lines(shell.read(self.err .. ".out"))
 end
 
 -- Starts ponder; `pid` is its own, not that of a shell.
@@ -94,6 +100,7 @@ local q <close> = assert(queue.open(%q, { name = "t", script = "job.lua" }))
 ---@param code string
 ---@return spec.Worker
 function Lab:begin(code)
+    os.execute(("rm -f %s/main.db*"):format(self.dir.path))
     self.dir:write("main.lua", MAIN:format(self.server.url, code))
     return self:run { "run", "--log", "main.db", "main.lua" }
 end
@@ -121,6 +128,13 @@ function Lab:coordinate(code, limit_s)
     self.dir:write("main.lua", MAIN:format(self.server.url, code))
     os.execute(("rm -f %s/main.db*"):format(self.dir.path))
     return self:ponder({ "run", "--log", "main.db", "main.lua" }, limit_s)
+end
+
+---Fails unless a replay of main.db prints this, and nothing else.
+---@param out string
+function Lab:replays(out)
+    local replay = self:ponder { "replay", "main.db" }
+    assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
 end
 
 ---@param sql string
@@ -170,10 +184,13 @@ end
 
 ---@param files table<string, string>
 ---@param arguments? string[] of redis-server
+---@param timeout? string for each reply of Redis; half of it is what all wait before they complain
 ---@return spec.Lab
-function workers.lab(files, arguments)
-    return setmetatable({ dir = shell.directory(files), server = redis_server.start(arguments),
-        processes = {}, count = 0 }, Lab)
+function workers.lab(files, arguments, timeout)
+    local self = setmetatable({ dir = shell.directory(files), processes = {}, count = 0,
+        server = redis_server.start(arguments) }, Lab)
+    self.server.url = self.server.url .. (timeout and "?timeout=" .. timeout or "")
+    return self
 end
 
 return workers

@@ -54,7 +54,8 @@ ponder work [URL] --script FILE [OPTION...]
 Runs jobs that ponder.queue has put into Redis, on any number of machines. URL is
 redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N; it
 defaults to $PONDER_REDIS_URL. ?password_file=FILE reads the password from a file, ?ca_file=FILE
-names CA certificates to trust. FILE returns a table of functions:
+names CA certificates to trust, ?timeout=10s limits the wait for a reply. FILE returns a table of
+functions:
 
   return { solve = function(item, index) return answer end }
 

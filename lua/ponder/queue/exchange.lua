@@ -15,7 +15,6 @@ local exchange = {}
 
 local WAIT = "a worker"
 local BLOCK_MS = 1000
-local PATIENCE_S = 5 -- before it looks for the reason why no result arrives
 local BUDGET_RENEWAL_S = 1
 local MAX_JOBS_PER_SCRIPT = 200
 local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more job
@@ -63,7 +62,7 @@ function exchange.new(of)
     self.say = function(line)
         io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, quote.terminal(line)))
     end
-    self.on_trouble = redis.announcer(self.say)
+    self.on_trouble = redis.announcer(self.say, self.client:patience_s())
     local function on_denied(message)
         if not self.denied then
             self.denied = message
@@ -387,7 +386,7 @@ local function lead(self, slot)
             return nil, message, code
         elseif ok then
             since = scheduler.clock()
-        elseif scheduler.clock() - since > PATIENCE_S then
+        elseif scheduler.clock() - since > self.reader:patience_s() then -- is there a reason?
             look_for_workers(self)
             look_for_jobs(self)
             since = scheduler.clock()

@@ -89,7 +89,7 @@ function worker.new(opts)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
-    local announce = redis.announcer(opts.say)
+    local announce = redis.announcer(opts.say, opts.client:patience_s())
     self.on_trouble = function(message, waited_s)
         if message or not self.stopping then -- what is given up has not succeeded
             announce(message, waited_s)

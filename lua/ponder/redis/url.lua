@@ -3,10 +3,12 @@
 ---     redis[s]://[[user]:password@]host[:port][/db]         rediss: TLS
 ---     redis+unix://[[user]:password@]/path/of/the.sock
 ---
---- with ?db=N, ?password_file=FILE (its first line), ?ca_file=FILE (PEM, trusted authorities).
+--- with ?db=N, ?password_file=FILE (its first line), ?ca_file=FILE (PEM, trusted authorities) and
+--- ?timeout=10s (for each reply).
 --- Parts are percent-decoded. A URL without a password takes that of $PONDER_REDIS_URL if that
 --- names the same place.
 
+local args = require "ponder.args"
 local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 
@@ -19,18 +21,19 @@ local url = {}
 ---@field user string?
 ---@field password string? never shown
 ---@field ca_file string?
+---@field timeout_ms integer?
 ---@field db integer
 
 local FORMS = "redis://[user:password@]host[:port][/db], rediss://... or redis+unix:///path?db=N"
-local FIELDS = { db = true, password_file = true, ca_file = true }
+local FIELDS = { db = true, password_file = true, ca_file = true, timeout = true }
 
 -- Parses "a=1&b=2"; nil and a message for an unknown field.
 local function fields_of(query)
     local fields = {}
     for name, value in query:gmatch "([^&=]+)=?([^&]*)" do
         if not FIELDS[name] then
-            return nil, ("the Redis URL has ?%s=; it may have db, password_file and ca_file")
-                :format(name)
+            return nil, ("the Redis URL has ?%s=; it may have db, password_file, ca_file and "
+                .. "timeout"):format(name)
         end
         fields[name] = quote.percent_decode(value)
     end
@@ -86,6 +89,12 @@ local function parse(text)
         return nil, problem
     end
     local place = { ca_file = fields.ca_file, password_file = fields.password_file }
+    if fields.timeout then
+        place.timeout_ms = math.ceil((args.duration(fields.timeout) or 0) * 1000)
+        if place.timeout_ms < 1 then
+            return nil, "the Redis URL must give ?timeout= as a time such as 10s"
+        end
+    end
     if userinfo then
         local user, password = userinfo:match "^([^:]*):?(.*)$"
         place.user = user ~= "" and quote.percent_decode(user) or nil
