@@ -589,8 +589,8 @@ end)
 describe("a script that requires nothing", function()
     it("starts without loading other modules, which take most of the start-up", function()
         local loaded = out { "-e", "for name in pairs(package.loaded) do print(name) end" }
-        for _, name in ipairs { "model", "redact", "process", "search", "log.session", "log.effect",
-            "log.trees", "report.amount", "report.text", "cli.shared.examples" } do
+        for _, name in ipairs { "model", "redact", "process", "search", "log.rows", "log.effect",
+            "search.tree", "report.amount", "report.text", "cli.shared.examples" } do
             assert.is_nil(loaded:find(("ponder.%s\n"):format(name), 1, true), name)
         end
     end)

@@ -33,8 +33,10 @@ end
 
 -- Loads ponder.log.effect on demand: most of the start-up time is loading.
 local function perform(kind, name, key, f, ...)
+    local tape = scheduler.tape()
+    tape.prepare()
     local what = require("ponder.log.effect").new(kind, name, key)
-    local results = table.pack(scheduler.tape():perform(what, pcall, f, ...))
+    local results = table.pack(tape:perform(what, pcall, f, ...))
     if not results[1] then
         error(results[2], 0)
     end

@@ -283,7 +283,7 @@ local function drive_logged(core, opts)
     if not scheduler.tape() or not task.current() or task.context "is_drawn" then
         return drive(core, opts)
     end
-    local tree <close> = require("ponder.log.trees").of_search(core, opts)
+    local tree <close> = require("ponder.search.tree").of(core, opts)
     opts.tree = tree
     local ok, message, code = task.with_context("asker", { tree = tree }, drive, core, opts)
     tree.outcome = core:outcome()

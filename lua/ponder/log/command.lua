@@ -13,7 +13,6 @@ local log_file = require "ponder.log.file"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
 local retention = require "ponder.log.retention"
-local rows = require "ponder.log.rows"
 local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
@@ -171,7 +170,6 @@ function command.begin(about, opts)
     owner.before_exit = function(status)
         return command.finish(owner, status)
     end
-    rows.note_environment_keys()
     math.randomseed(owner.seed)
     install_clocks()
     files.follow_modules()
@@ -179,6 +177,8 @@ function command.begin(about, opts)
     if kind == "run" and not opts.path and not opts.at_once then
         return self -- the file is created with the first call
     end
+    self.tape.prepare()
+    local rows = require "ponder.log.rows"
     if kind == "resume" and not play.request then
         rows.resume(self.tape)
     end
@@ -355,7 +355,7 @@ function command.finish(owner, status)
     if to.db and tape.inner_writer then
         problem = select(2, to:commit())
     elseif to.db then
-        problem = rows.finish(tape, word, status)
+        problem = require("ponder.log.rows").finish(tape, word, status)
     end
     if REMARK[self.kind] and word ~= "interrupted" then
         remark = REMARK[self.kind](self)

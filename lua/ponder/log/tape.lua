@@ -31,12 +31,9 @@
 ---
 --- A script that diverges (it iterates with `pairs`, or was changed) still gets the recorded
 --- answers to equal requests: an entry that nobody asks for is skipped once no task can continue.
---- `left` counts the answers left unused.
 
-local calls = require "ponder.log.call"
 local playing = require "ponder.log.playing"
 local quote = require "ponder.quote"
-local rows = require "ponder.log.rows"
 local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -48,6 +45,8 @@ local pack, unpack = table.pack, table.unpack
 local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
 local A_ROW = 200 -- readings
+
+local calls, rows -- ponder.log.call, ponder.log.rows: loaded by `prepare`
 
 ---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
@@ -129,6 +128,15 @@ function Tape:attach(group, unordered)
     end
     scheduler.set_plays(group, self.playing)
     scheduler.set_tape(group, self)
+end
+
+---Loads what operations need: most of the start-up time is loading. Has the keys in the environment
+---redacted from now on.
+function Tape.prepare()
+    if not rows then
+        calls, rows = require "ponder.log.call", require "ponder.log.rows"
+        rows.note_environment_keys()
+    end
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -361,10 +369,8 @@ local function look_up(self, what)
         return -- only a recording tells inner runs of one name apart
     end
     what.occurrence = times_asked(self, what)
-    if past == NOTHING then
-        return
-    elseif not past.ordered then
-        what.known = past:find_next(what)
+    if not past.ordered then
+        what.known = past ~= NOTHING and past:find_next(what) or nil
     elseif what.within_id or type(within) ~= "table" then -- inside a call they have no place
         what.known = past:find(what, what.within_id, what.occurrence)
     end
@@ -470,6 +476,7 @@ end
 ---@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function Tape:begin_call(asked)
+    self.prepare()
     local root = self.root
     if root.wanted then
         rows.open_late(root)
@@ -484,22 +491,17 @@ function Tape:begin_call(asked)
     return what
 end
 
--- Gives the asker the id of the call and the path of the log.
-local function label_asker(self, what, ...)
-    local asker = scheduler.context("asker")
-    if asker then
-        asker.call, asker.log = what.id, self.command.opts.path
-    end
-    return ...
-end
-
 ---Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
 ---@param what ponder.log.Call
 ---@param f function
 ---@param ... any
 ---@return any ... what `f` returned
 function Tape:finish_call(what, f, ...)
-    return label_asker(self, what, answer(self, what, f, ...))
+    local results, asker = pack(answer(self, what, f, ...)), scheduler.context "asker"
+    if asker then
+        asker.call, asker.log = what.id, self.command.opts.path -- for messages
+    end
+    return unpack(results, 1, results.n)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -510,6 +512,7 @@ end
 ---@param run ponder.Run
 ---@return ponder.log.Tape
 function Tape:within_run(run)
+    self.prepare()
     local past, root = self.past, self.root
     local inner = tape.new { run = run, command = self.command, outer = self, root = root,
         writer = self.inner_writer or self.writer, offline = self.offline,

@@ -4,12 +4,7 @@
 --- whose score arrives later is written twice.
 
 local json = require "ponder.json"
-local notice = require "ponder.notice"
-local options = require "ponder.options"
-local quote = require "ponder.quote"
-local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
-local searches = require "ponder.searches"
 
 local trees = {}
 
@@ -196,28 +191,6 @@ function trees.new(fields)
     return setmetatable(fields, Tree)
 end
 
----------------------------------------------------------------------------------------------------
--- Searches
-
-local OPTIONS = { "name", "k", "beam_width", "max_depth", "max_nodes", "max_iterations",
-    "concurrency", "batch", "seed", "actions" }
-local DEFAULTS = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
-for name, rule in pairs(searches.RULES) do
-    DEFAULTS[name] = rule.default or false
-end
-
--- Returns the options that describe a search: some always, others unless they are the default.
-local function options_of(opts)
-    local described = options.pick(opts, OPTIONS)
-    for name, default in pairs(DEFAULTS) do
-        if (opts[name] or false) ~= default then
-            described[name] = opts[name]
-        end
-    end
-    described.prior = type(opts.prior) == "string" and opts.prior or nil
-    return described
-end
-
 ---The ids of a node and its ancestors.
 ---@param id any nil: none
 ---@param parent_of fun(id: any): any
@@ -231,112 +204,11 @@ function trees.path(id, parent_of)
     return path
 end
 
----Returns a state as text: by the search's `label`, or itself, or as JSON.
+---Returns a state as text: itself, or as JSON.
 ---@param state any
----@param label? fun(state: any): string
 ---@return string
-function trees.text_of(state, label)
-    local ok, text
-    if label then
-        ok, text = pcall(label, state)
-    end
-    if ok and type(text) == "string" then
-        return text
-    elseif label then
-        notice.once(("search.run: label failed for a state, which is shown as it is: %s"):format(
-            ok and "it returned " .. options.show(text) or quote.line(tostring(text))), "label")
-    end
+function trees.text_of(state)
     return type(state) == "string" and state or encode(state) or tostring(state)
-end
-
-local function node_of(core, i, label)
-    local node = core:node(i - 1)
-    return node and { id = node.id, parent = node.parent_id, depth = node.depth,
-        score = node.score, terminal = node.terminal, status = searches.figures(node),
-        text = trees.text_of(node.state, label) }
-end
-
--- Searches that evaluate a node once. (Those that back up values may change its score.)
-local ONLY_GROW = { bfs = true, dfs = true, beam = true, best_first = true }
-
----Makes the tree of a search.
----@param core userdata of ponder.core.search
----@param opts table of search.run
----@return ponder.log.Tree tree; set `tree.outcome` when the search has ended
-function trees.of_search(core, opts)
-    local tree
-    tree = trees.new {
-        kind = opts.search, about = { options = options_of(opts) },
-        only_grows = ONLY_GROW[opts.search],
-        count = function() return core:count() end,
-        node = function(i) return node_of(core, i, opts.label) end,
-        place = function()
-            local callback, id = core:calling()
-            return id, callback and searches.callback_name(callback, opts)
-        end,
-        final = function()
-            local best, outcome = core:best(), tree.outcome
-            local expansions, duplicates, pruned = core:counts()
-            local found = best and core:node(best).terminal
-            local reason = outcome -- nil after an error or Ctrl-C
-            if outcome == "over" then
-                reason = found and "terminal" or "exhausted"
-            end
-            return { status = outcome and "completed" or "error", reason = reason, best = best,
-                score = best and core:node(best).score,
-                path = trees.path(best, function(id) return core:node(id).parent_id end),
-                answer = best and trees.text_of(core:state(best), opts.label),
-                stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
-                    pruned = pruned } }
-        end,
-    }
-    return tree
-end
-
----------------------------------------------------------------------------------------------------
--- Machines
-
--- Returns the options of a strategy that are text, numbers or switches, without its key.
-local function plain(opts)
-    local shown = {}
-    for name, value in pairs(opts) do
-        local kind = type(value)
-        if kind == "number" or kind == "boolean" then
-            shown[name] = value
-        elseif kind == "string" and name ~= "api_key" then
-            local is_address = value:find "^%a[%w+.-]*://%S+$"
-            shown[name] = (is_address and redact.address or redact.without_userinfo)(value)
-        end
-    end
-    return shown
-end
-
----Makes the tree of a strategy's run.
----@param s ponder.strategy.Strategy
----@param question string
----@param outcome fun(): ponder.strategy.Outcome
----@return ponder.log.Tree
-function trees.of_strategy(s, question, outcome)
-    local seen
-    return trees.new {
-        kind = s.kind.name,
-        about = { question = question, options = plain(s.opts),
-            model = s:model_name(s.kind.first_role) },
-        count = function()
-            seen = s:look() -- node() reads this state
-            return seen.count
-        end,
-        node = function(i) return seen.node(i) end,
-        final = function()
-            local now, result = s:look(), outcome()
-            local path = now.path and now.path() or {}
-            local best = path[#path]
-            return { status = result.status, reason = result.stop_reason, best = best,
-                score = result.score, path = path, edges = now.edges, answer = result.answer,
-                stats = { calls = result.spent.calls, usage = result.spent.usage,
-                    duration_ms = result.duration_ms } }
-        end,
-    }
 end
 
 return trees

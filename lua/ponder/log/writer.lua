@@ -9,12 +9,13 @@
 local file = require "ponder.log.file"
 local host = require "ponder.core.host"
 local quote = require "ponder.quote"
-local keep = require("ponder.redact").keep
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
 
 local writer = {}
+
+local keep -- ponder.redact: loaded with the first file
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
@@ -96,6 +97,7 @@ function Writer:create(path, sync, write_first)
         return nil, message, code
     end
     local queue = self.queue
+    keep = require("ponder.redact").keep
     self.db, self.path, self.queue = db, path, {}
     write_first()
     for _, row in ipairs(queue) do
@@ -124,6 +126,7 @@ end
 ---@return ponder.log.Writer
 function writer.continue(db, path, clock)
     local self = writer.new(clock)
+    keep = require("ponder.redact").keep
     self.db, self.path = db, path
     self.runs = db:row "SELECT max(id) FROM runs" or 0
     -- By key: the last row of each tape, and of the readings of each of its clocks.

@@ -2,7 +2,7 @@
 
 local options = require "ponder.options"
 local quote = require "ponder.quote"
-local trees = require "ponder.log.trees"
+local trees = require "ponder.search.tree"
 
 local request = {}
 

@@ -10,6 +10,7 @@ local failures = require "ponder.task.failures"
 local look = require "ponder.strategy.look"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
+local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local settings = require "ponder.strategy.settings"
 local thinker = require "ponder.strategy.thinker"
@@ -153,6 +154,45 @@ local function drive(run, question)
     run.phase = run.result and "completed" or "error"
 end
 
+-- Returns the options of a strategy that are text, numbers or switches, without its key.
+local function plain(opts)
+    local shown = {}
+    for name, value in pairs(opts) do
+        local kind = type(value)
+        if kind == "number" or kind == "boolean" then
+            shown[name] = value
+        elseif kind == "string" and name ~= "api_key" then
+            local is_address = value:find "^%a[%w+.-]*://%S+$"
+            shown[name] = (is_address and redact.address or redact.without_userinfo)(value)
+        end
+    end
+    return shown
+end
+
+-- The tree of the run in the log.
+local function tree_of(run, question)
+    local seen
+    return trees.new {
+        kind = run.kind.name,
+        about = { question = question, options = plain(run.opts),
+            model = run:model_name(run.kind.first_role) },
+        count = function()
+            seen = run:look() -- node() reads this state
+            return seen.count
+        end,
+        node = function(i) return seen.node(i) end,
+        final = function()
+            local now, result = run:look(), run:outcome()
+            local path = now.path and now.path() or {}
+            local best = path[#path]
+            return { status = result.status, reason = result.stop_reason, best = best,
+                score = result.score, path = path, edges = now.edges, answer = result.answer,
+                stats = { calls = result.spent.calls, usage = result.spent.usage,
+                    duration_ms = result.duration_ms } }
+        end,
+    }
+end
+
 -- The command that shows a logged call.
 local function where_to_look(asked)
     return asked and asked.call and (" (ponder show %s--call %d)"):format(
@@ -206,9 +246,7 @@ function Strategy:run(question, how)
         on_event = how.on_event, on_delta = how.on_delta, started = scheduler.now() }, Run)
     run.nodes[1] = { id = 1, depth = 0, text = question }
     self.last = run
-    local tree <close> = scheduler.tape() and trees.of_strategy(run, question, function()
-        return run:outcome()
-    end) or nil
+    local tree <close> = scheduler.tape() and tree_of(run, question) or nil
     run.tree = tree
     run.prompts, message, code = settings.load_prompts(self.kind, self.opts)
     if not run.prompts then
