@@ -20,9 +20,17 @@ enum {
     CHECKED_BYTES = 64 << 20 /* larger files are not checked for damage at opening */
 };
 
-enum { SUFFIXES = 3, NAME_SIZE = PATH_MAX + 16 };
+enum { FILES = 4, NAME_SIZE = PATH_MAX + 16 };
 
-static const char *const suffixes[SUFFIXES] = {"-wal", "-shm", "-journal"};
+static const char *const suffixes[FILES] = {"", "-wal", "-shm", "-journal"};
+
+/* The name of one of a database's files, until the next call. */
+static const char *file_name(const char *path, int file)
+{
+    static char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s%s", path, suffixes[file]);
+    return name;
+}
 
 /* ---- claims: a descriptor and a lock on a store's file, beside SQLite's own ----
  *
@@ -122,12 +130,6 @@ StoreStatus store_in_use(const char *path, bool *used, StoreError *e)
 
 /* ---- queries ---- */
 
-static StoreStatus run(Store *s, const char *sql, StoreError *e)
-{
-    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? STORE_OK : store_fail_sqlite(e, s->db, rc);
-}
-
 /* Copies the first column of the first row as text. */
 static StoreStatus query_text(Store *s, const char *sql, char *answer, size_t size, StoreError *e)
 {
@@ -166,29 +168,14 @@ static StoreStatus check_writable(const char *path, const char *real_path, int f
         return store_fail(e, STORE_READ_ONLY, "cannot be written: %s", strerror(errno));
     if (faccessat(AT_FDCWD, directory, W_OK, AT_EACCESS) != 0)
         return store_fail(e, STORE_READ_ONLY, "its directory cannot be written");
-    const char *refusal = private_refusal(path, fd);
-    if (refusal != NULL)
-        return store_fail(e, STORE_READ_ONLY, "cannot be written: it %s", refusal);
-    for (int i = 0; i < SUFFIXES; i++) {
-        char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s", real_path, suffixes[i]);
-        refusal = private_refusal(name, -1);
+    for (int i = 0; i < FILES; i++) {
+        const char *refusal =
+            i == 0 ? private_refusal(path, fd) : private_refusal(file_name(real_path, i), -1);
         if (refusal != NULL)
-            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", suffixes[i],
-                              refusal);
+            return store_fail(e, STORE_READ_ONLY, "cannot be written: it%s%s %s", i > 0 ? "s " : "",
+                              suffixes[i], refusal);
     }
     return STORE_OK;
-}
-
-/* Makes private what an earlier version left readable. */
-static void tighten(const char *real_path)
-{
-    private_tighten(real_path);
-    for (int i = 0; i < SUFFIXES; i++) {
-        char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s", real_path, suffixes[i]);
-        private_tighten(name);
-    }
 }
 
 /* Whether the database is of this kind; *empty: nothing has been written to it. */
@@ -268,11 +255,11 @@ static StoreStatus connect(Store *s, const char *path, StoreError *e)
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL); /* until begin_wal */
     /* What a reader sorts or compares may be large: it goes to a file without a name. */
-    return run(s,
-               s->writable ? "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON"
-                           : "PRAGMA temp_store=FILE; PRAGMA cell_size_check=ON; "
-                             "PRAGMA query_only=ON",
-               e);
+    return store_script(s,
+                        s->writable ? "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON"
+                                    : "PRAGMA temp_store=FILE; PRAGMA cell_size_check=ON; "
+                                      "PRAGMA query_only=ON",
+                        e);
 }
 
 static StoreStatus begin_wal(Store *s, bool full_sync, StoreError *e)
@@ -280,7 +267,7 @@ static StoreStatus begin_wal(Store *s, bool full_sync, StoreError *e)
     char answer[32], sql[200];
     StoreStatus status = query_text(s, "PRAGMA journal_mode", answer, sizeof answer, e);
     if (status == STORE_OK && strcmp(answer, "wal") != 0) /* see leave_wal */
-        status = run(s, "PRAGMA journal_mode=MEMORY", e);
+        status = store_script(s, "PRAGMA journal_mode=MEMORY", e);
     if (status == STORE_OK)
         status = query_text(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
     if (status == STORE_LOCKED && s->locked) /* in WAL mode it could read on: see leave_wal */
@@ -294,25 +281,26 @@ static StoreStatus begin_wal(Store *s, bool full_sync, StoreError *e)
              "PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d; PRAGMA wal_autocheckpoint=%d; "
              "PRAGMA secure_delete=ON",
              full_sync ? "FULL" : "NORMAL", WAL_BYTES, STORE_WAL_PAGES);
-    return run(s, sql, e);
+    return store_script(s, sql, e);
 }
 
 /* Makes an empty database one of this kind, unless another process has just done so. */
 static StoreStatus write_schema(Store *s, const StoreOptions *o, StoreError *e)
 {
     bool empty;
-    StoreStatus status = run(s, "BEGIN IMMEDIATE", e);
+    StoreStatus status = store_script(s, "BEGIN IMMEDIATE", e);
     if (status == STORE_OK)
         status = check_kind(s, o, &empty, e);
     if (status != STORE_OK || !empty) {
-        run(s, "ROLLBACK", NULL);
+        store_script(s, "ROLLBACK", NULL);
         return status;
     }
     char *sql = sqlite3_mprintf(
         "PRAGMA application_id=%lld; PRAGMA user_version=%lld;\n%s\n; COMMIT",
         o->application_id >= 0 ? o->application_id : (int64_t)0,
         o->version >= 0 ? o->version : (int64_t)0, o->schema != NULL ? o->schema : "");
-    status = sql != NULL ? run(s, sql, e) : store_fail(e, STORE_MEMORY, "not enough memory");
+    status =
+        sql != NULL ? store_script(s, sql, e) : store_fail(e, STORE_MEMORY, "not enough memory");
     sqlite3_free(sql);
     return status;
 }
@@ -345,17 +333,18 @@ static StoreStatus open_claimed(Store *s, const char *path, const StoreOptions *
     if (status == STORE_OK)
         status = connect(s, real_path, e);
     if (status == STORE_OK)
-        status = run(s, "BEGIN", e); /* one view, while another process may write the schema */
+        status = store_script(s, "BEGIN", e); /* one view, even if another writes the schema */
     if (status == STORE_OK) {
         status = check_kind(s, o, &empty, e);
         if (status == STORE_OK)
             status = check_size(s, e);
-        run(s, "ROLLBACK", NULL);
+        store_script(s, "ROLLBACK", NULL);
     }
     if (status == STORE_OK && (s->writable || o->check))
         status = check_content(s, e);
     if (status == STORE_OK && s->writable) {
-        tighten(real_path);
+        for (int i = 0; i < FILES; i++) /* an earlier version left them readable */
+            private_tighten(file_name(real_path, i));
         status = begin_wal(s, o->full_sync != 0, e);
     }
     if (status == STORE_OK && empty)
@@ -385,14 +374,9 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
     if (status == STORE_OK)
         return STORE_OK;
     disconnect(s);
-    if (o->mode == STORE_CREATE && s->locked) { /* else others may have opened it */
-        unlink(path);
-        for (int i = 0; i < SUFFIXES; i++) {
-            char name[NAME_SIZE];
-            snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-            unlink(name);
-        }
-    }
+    if (o->mode == STORE_CREATE && s->locked) /* else others may have opened it */
+        for (int i = 0; i < FILES; i++)
+            unlink(file_name(path, i));
     claim_close(s->claim, s->locked);
     return status;
 }
@@ -417,11 +401,9 @@ static StoreStatus leave_wal(Store *s, StoreError *e)
  * closes last does. */
 static void remove_empty_wal(const char *real_path)
 {
-    char name[NAME_SIZE];
     struct stat file;
     sqlite3 *db = NULL;
-    snprintf(name, sizeof name, "%s-wal", real_path);
-    if (stat(name, &file) != 0 || file.st_size > 0)
+    if (stat(file_name(real_path, 1), &file) != 0 || file.st_size > 0)
         return;
     if (sqlite3_open_v2(real_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
         sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
@@ -437,8 +419,7 @@ StoreStatus store_close(Store *s, StoreError *e)
     sqlite3_stmt *statement = NULL;
     while ((statement = sqlite3_next_stmt(s->db, statement)) != NULL)
         sqlite3_reset(statement);
-    if (!sqlite3_get_autocommit(s->db))
-        run(s, "ROLLBACK", NULL);
+    store_rollback(s, NULL);
     StoreStatus status = s->writable ? leave_wal(s, e) : STORE_OK;
     disconnect(s);
     if (!s->writable && *real_path != '\0')

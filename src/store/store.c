@@ -152,8 +152,7 @@ StoreStatus store_begin(Store *s, StoreError *e)
 StoreStatus store_rollback(Store *s, StoreError *e)
 {
     s->in_transaction = false;
-    StoreStatus status = sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
-    return status;
+    return sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
 }
 
 StoreStatus store_commit(Store *s, StoreError *e)
