@@ -26,6 +26,64 @@ local DECODE = { max_depth = DEPTH, max_bytes = SIZE, max_memory_bytes = SIZE,
 ---JSON null: a light userdata, so `value == json.null` tests for it. It is not false.
 json.null = core.null
 
+-- Of a path: how many steps an error shows at either end, and bytes of a key.
+local ENDS, NAME_BYTES = 10, 48
+
+-- A step of a path: [1], .name or ["text"].
+local function show_step(key)
+    if type(key) ~= "string" then
+        local is_plain = key == nil or type(key) == "boolean" or type(key) == "number"
+        return ("[%s]"):format(is_plain and tostring(key) or "a " .. type(key))
+    elseif #key < NAME_BYTES and key:find "^[A-Za-z_][A-Za-z0-9_]*$" then
+        return "." .. key
+    end
+    local last = math.min(#key, NAME_BYTES)
+    local text = core.encode(key:sub(1, last))
+    while last > 0
+        and (#text > NAME_BYTES + 2 or last < #key and key:byte(last + 1) & 0xC0 == 0x80) do
+        last = last - 1
+        text = core.encode(key:sub(1, last))
+    end
+    return last == #key and "[" .. text .. "]" or "[" .. text:sub(1, -2) .. '..."]'
+end
+
+local REFUSALS = {
+    value = function(value)
+        if value ~= value then
+            return "NaN"
+        elseif type(value) == "number" then
+            return value > 0 and "infinity" or "-infinity"
+        end
+        return value == nil and "nil" or "a " .. type(value)
+    end,
+    key = function(key) return "the key " .. show_step(key) end,
+    mixed = function(key) return "a table with both list items and the key " .. show_step(key) end,
+    hole = function(list)
+        local i = 1
+        while rawget(list, i) ~= nil do
+            i = i + 1
+        end
+        return ("a list with a hole at [%d]"):format(i)
+    end,
+    cycle = function() return "a table that contains itself" end,
+    depth = function(_, max) return ("nesting deeper than %d tables"):format(max) end,
+    length = function() return "a value whose __len does not return a length" end,
+}
+
+-- Raises an error of core.encode, in the name of the caller of json.encode.
+function core.refuse(problem, subject, path, max_depth)
+    local steps = {}
+    for i, key in ipairs(path) do
+        if i <= ENDS or i > #path - ENDS or #path <= 2 * ENDS then
+            steps[#steps + 1] = show_step(key)
+        elseif i == ENDS + 1 then
+            steps[#steps + 1] = " ... "
+        end
+    end
+    error(("json.encode: value%s: %s cannot be JSON"):format(table.concat(steps),
+        REFUSALS[problem](subject, max_depth)), 4)
+end
+
 ---@class JsonEncodeOptions
 ---@field indent? integer spaces a level, 0 to 16; 0, the default, writes one line
 ---@field max_depth? integer nesting depth, 1 to 10000; default 1000

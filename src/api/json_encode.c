@@ -25,9 +25,7 @@ enum {
     KEYS,
     SMALL_TEXT = 1024,
     SMALL_FRAMES = 16,
-    SMALL_KEYS = 32,
-    PATH_ENDS = 10, /* frames that an error shows at either end of a long path */
-    NAME_SIZE = 48  /* bytes of a key that an error shows */
+    SMALL_KEYS = 32
 };
 
 typedef enum FrameKind {
@@ -127,71 +125,28 @@ static void put_line(Encoder *e, size_t depth)
 
 /* ---- errors ---- */
 
-static bool is_name(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && (i == 0 || c < '0' || c > '9'))
-            return false;
-    }
-    return length > 0 && length < NAME_SIZE;
-}
-
-/* A key as an error shows it: .name or ["text"]. */
-static void add_key_name(luaL_Buffer *out, const char *text, size_t length)
-{
-    if (is_name(text, length)) {
-        luaL_addchar(out, '.');
-        luaL_addlstring(out, text, length);
-    } else {
-        char shown[NAME_SIZE];
-        const char *end = text + length;
-        size_t n = json_escape(shown, sizeof shown, &text, end);
-        luaL_addstring(out, "[\"");
-        luaL_addlstring(out, shown, n);
-        luaL_addstring(out, text < end ? "...\"]" : "\"]");
-    }
-}
-
-static void add_step(Encoder *e, luaL_Buffer *out, const Frame *f)
-{
-    if (f->kind == OBJECT) {
-        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
-        add_key_name(out, key->text, key->length);
-    } else {
-        lua_pushfstring(e->L, "[%I]", (LUAI_UACINT)f->at);
-        luaL_addvalue(out);
-    }
-}
-
-/* Raises "json.encode: value.a[3].f: WHAT cannot be JSON", WHAT being on top of the stack. */
-static int fail_with_top(Encoder *e)
+/* Has ponder.json raise an error about the value or key on top of the stack, inside of
+ * the open containers. `problem` is one of its REFUSALS. */
+static int refuse(Encoder *e, const char *problem)
 {
     lua_State *L = e->L;
-    int what = lua_gettop(L);
-    luaL_Buffer out;
+    int subject = lua_gettop(L);
     luaL_checkstack(L, LUA_MINSTACK, NULL);
-    luaL_buffinit(L, &out);
-    luaL_addstring(&out, "value");
+    lua_getfield(L, JSON_MODULE, "refuse");
+    lua_pushstring(L, problem);
+    lua_pushvalue(L, subject);
+    lua_createtable(L, (int)e->depth, 0);
     for (size_t i = 0; i < e->depth; i++) {
-        if (i == PATH_ENDS && e->depth > 2 * PATH_ENDS) {
-            luaL_addstring(&out, " ... ");
-            i = e->depth - PATH_ENDS;
-        }
-        add_step(e, &out, &e->frames[i]);
+        const Frame *f = &e->frames[i];
+        if (f->kind == OBJECT)
+            lua_pushvalue(L, e->keys[f->first_key + (size_t)f->at - 1].slot);
+        else
+            lua_pushinteger(L, f->at);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    luaL_pushresult(&out);
-    luaL_where(L, 2); /* the caller of ponder.json's function */
-    lua_pushfstring(L, "%sjson.encode: %s: %s cannot be JSON", lua_tostring(L, -1),
-                    lua_tostring(L, -2), lua_tostring(L, what));
-    return lua_error(L);
-}
-
-static int refuse(Encoder *e, const char *what)
-{
-    lua_pushstring(e->L, what);
-    return fail_with_top(e);
+    lua_pushinteger(L, (lua_Integer)e->max_depth);
+    lua_call(L, 4, 0);
+    return luaL_error(L, "json.encode: this value cannot be JSON"); /* not reached */
 }
 
 /* ---- the keys of an object ---- */
@@ -254,35 +209,6 @@ typedef struct Shape {
     size_t names;         /* string keys */
 } Shape;
 
-/* Pushes the value on top of the stack as an error names it: 1.5, true, a table. */
-static void describe_top(lua_State *L)
-{
-    if (lua_type(L, -1) == LUA_TNIL || lua_type(L, -1) == LUA_TBOOLEAN || lua_isnumber(L, -1))
-        luaL_tolstring(L, -1, NULL);
-    else
-        lua_pushfstring(L, "a %s", luaL_typename(L, -1));
-}
-
-static int fail_key_name(Encoder *e, const char *what, const char *key, size_t length)
-{
-    luaL_Buffer out;
-    luaL_buffinit(e->L, &out);
-    luaL_addstring(&out, what);
-    add_key_name(&out, key, length);
-    luaL_pushresult(&out);
-    return fail_with_top(e);
-}
-
-/* The key on top of the stack. */
-static int fail_key(Encoder *e)
-{
-    if (lua_type(e->L, -1) == LUA_TSTRING)
-        return fail_key_name(e, "the key ", lua_tostring(e->L, -1), lua_rawlen(e->L, -1));
-    describe_top(e->L);
-    lua_pushfstring(e->L, "the key [%s]", lua_tostring(e->L, -1));
-    return fail_with_top(e);
-}
-
 /* Traverses all keys; string keys stay on the stack. */
 static Shape walk(Encoder *e, int slot, Mark mark)
 {
@@ -299,35 +225,24 @@ static Shape walk(Encoder *e, int slot, Mark mark)
             shape.items++;
             shape.greatest = i > shape.greatest ? i : shape.greatest;
         } else {
-            fail_key(e);
+            refuse(e, "key");
         }
     }
     return shape;
-}
-
-static int fail_hole(Encoder *e, int slot)
-{
-    lua_Integer i = 1;
-    for (; lua_rawgeti(e->L, slot, i) != LUA_TNIL; i++)
-        lua_pop(e->L, 1);
-    lua_pushfstring(e->L, "a list with a hole at [%I]", (LUAI_UACINT)i);
-    return fail_with_top(e);
-}
-
-static int fail_mixed(Encoder *e, const Frame *f)
-{
-    const Key *key = &e->keys[f->first_key];
-    return fail_key_name(e, "a table with both list items and the key ", key->text, key->length);
 }
 
 /* Fills in the frame of the table at f->slot. */
 static void examine(Encoder *e, Frame *f, Mark mark)
 {
     Shape shape = walk(e, f->slot, mark);
-    if (shape.items > 0 && shape.names > 0)
-        fail_mixed(e, f);
-    if (shape.items != shape.greatest)
-        fail_hole(e, f->slot);
+    if (shape.items > 0 && shape.names > 0) {
+        lua_pushvalue(e->L, e->keys[f->first_key].slot);
+        refuse(e, "mixed");
+    }
+    if (shape.items != shape.greatest) {
+        lua_pushvalue(e->L, f->slot);
+        refuse(e, "hole");
+    }
     f->kind = mark == MARKED_LIST || shape.items > 0 ? LIST : OBJECT;
     f->count = f->kind == LIST ? shape.items : (lua_Integer)shape.names;
     if (f->kind == OBJECT)
@@ -343,7 +258,7 @@ static void measure(Encoder *e, Frame *f)
     f->count = lua_tointegerx(e->L, -1, &is_integer);
     lua_pop(e->L, 1);
     if (!is_integer || f->count < 0)
-        refuse(e, "a value whose __len does not return a length");
+        refuse(e, "length");
 }
 
 /* ---- values ---- */
@@ -352,11 +267,9 @@ static void check_nesting(Encoder *e, const void *identity)
 {
     for (size_t i = 0; i < e->depth; i++)
         if (e->frames[i].identity == identity)
-            refuse(e, "a table that contains itself");
-    if (e->depth == e->max_depth) {
-        lua_pushfstring(e->L, "nesting deeper than %I tables", (LUAI_UACINT)e->max_depth);
-        fail_with_top(e);
-    }
+            refuse(e, "cycle");
+    if (e->depth == e->max_depth)
+        refuse(e, "depth");
 }
 
 static void reserve_frame(Encoder *e)
@@ -402,15 +315,9 @@ static void put_number(Encoder *e)
     } else {
         lua_Number value = lua_tonumber(L, -1);
         if (!isfinite(value))
-            refuse(e, isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity");
+            refuse(e, "value");
         e->used += json_write_double(reserve(e, JSON_NUMBER_ROOM), value);
     }
-}
-
-static void fail_type(Encoder *e)
-{
-    describe_top(e->L);
-    fail_with_top(e);
 }
 
 /* Writes the scalar on top of the stack and pops it, or begins the container there. */
@@ -436,18 +343,18 @@ static void put_value(Encoder *e)
     case LUA_TLIGHTUSERDATA:
         /* A nil item was removed by a metamethod, or never existed. */
         if (type == LUA_TNIL ? e->depth > 0 : lua_touserdata(L, -1) != NULL)
-            fail_type(e);
+            refuse(e, "value");
         put(e, "null", 4);
         break;
     case LUA_TTABLE:
     case LUA_TUSERDATA: {
         Mark mark = mark_of(L, lua_gettop(L));
         if (type == LUA_TUSERDATA && mark != READ_THROUGH)
-            fail_type(e);
+            refuse(e, "value");
         open_frame(e, mark);
         return;
     }
-    default: fail_type(e);
+    default: refuse(e, "value");
     }
     lua_pop(L, 1);
 }

@@ -163,50 +163,30 @@ static int json_decode(lua_State *L)
     return 1;
 }
 
-/* Whether the string is the one at `arg`. */
-static bool is_string(lua_State *L, const JsonString *s, int arg)
-{
-    size_t length;
-    const char *text = lua_tolstring(L, arg, &length);
-    if (s->plain)
-        return s->length == length && memcmp(s->text, text, length) == 0;
-    push_string(L, s);
-    bool same = lua_rawequal(L, -1, arg);
-    lua_pop(L, 1);
-    return same;
-}
-
-/* Goes to the value of the key; false if there is none or the reader has a fault. */
-static bool enter_object(JsonReader *r, lua_State *L, int arg)
-{
-    if (json_next(r) != JSON_OPEN_OBJECT)
-        return false;
-    while (json_next(r) == JSON_KEY) {
-        if (is_string(L, &r->string, arg))
-            return true;
-        if (!json_skip(r))
-            return false;
-    }
-    return false;
-}
-
-static bool enter_list(JsonReader *r, lua_Integer index)
-{
-    if (json_next(r) != JSON_OPEN_LIST)
-        return false;
-    for (lua_Integer i = 1; json_item(r); i++) {
-        if (i == index)
-            return true;
-        if (!json_skip(r))
-            return false;
-    }
-    return false;
-}
-
+/* Goes to the value of the key, or of the index, at `arg`; false if there is none or the reader has
+ * a fault. */
 static bool enter(JsonReader *r, lua_State *L, int arg)
 {
-    return lua_type(L, arg) == LUA_TSTRING ? enter_object(r, L, arg)
-                                           : enter_list(r, lua_tointeger(L, arg));
+    size_t length;
+    const char *key = lua_type(L, arg) == LUA_TSTRING ? lua_tolstring(L, arg, &length) : NULL;
+    if (json_next(r) != (key != NULL ? JSON_OPEN_OBJECT : JSON_OPEN_LIST))
+        return false;
+    for (lua_Integer i = 1; key != NULL ? json_next(r) == JSON_KEY : json_item(r); i++) {
+        bool found = key == NULL && i == lua_tointeger(L, arg);
+        const JsonString *s = &r->string;
+        if (key != NULL && s->plain) {
+            found = s->length == length && memcmp(s->text, key, length) == 0;
+        } else if (key != NULL) {
+            push_string(L, s);
+            found = lua_rawequal(L, -1, arg);
+            lua_pop(L, 1);
+        }
+        if (found)
+            return true;
+        if (!json_skip(r))
+            return false;
+    }
+    return false;
 }
 
 static void check_path(lua_State *L, int last)
@@ -257,7 +237,8 @@ PONDER_MODULE(luaopen_ponder_core_json)
     luaL_newmetatable(L, "ponder.json.object");
     lua_pushvalue(L, -1);
     lua_setfield(L, -4, "OBJECT");
-    luaL_setfuncs(L, FUNCTIONS, 2);
+    lua_pushvalue(L, -3);
+    luaL_setfuncs(L, FUNCTIONS, 3);
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
     return 1;
