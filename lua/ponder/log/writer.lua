@@ -15,7 +15,7 @@ local trust = require "ponder.log.trust"
 
 local writer = {}
 
-local keep -- ponder.redact: loaded with the first file
+local redact -- loaded with the first file
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
@@ -97,7 +97,7 @@ function Writer:create(path, sync, write_first)
         return nil, message, code
     end
     local queue = self.queue
-    keep = require("ponder.redact").keep
+    redact = require "ponder.redact"
     self.db, self.path, self.queue = db, path, {}
     write_first()
     for _, row in ipairs(queue) do
@@ -126,7 +126,7 @@ end
 ---@return ponder.log.Writer
 function writer.continue(db, path, clock)
     local self = writer.new(clock)
-    keep = require("ponder.redact").keep
+    redact = require "ponder.redact"
     self.db, self.path = db, path
     self.runs = db:row "SELECT max(id) FROM runs" or 0
     -- By key: the last row of each tape, and of the readings of each of its clocks.
@@ -148,10 +148,11 @@ function Writer:write(sql, ...)
         return
     end
     local values, bytes = table.pack(...), BYTES_A_STATEMENT
+    local masks = db and redact.count_keys() > 0 -- known by now
     for i = 1, values.n do
         local value = values[i]
         if type(value) == "string" then
-            values[i], bytes = db and keep(value) or value, bytes + #value -- keys known by now
+            values[i], bytes = masks and redact.keep(value) or value, bytes + #value
         end
     end
     if not db then -- until there is a file
