@@ -15,23 +15,10 @@ typedef struct LuaNode {
     uint32_t barren : 1;   /* an expansion returned nothing */
 } LuaNode;
 
-static bool back_up_nothing(Search *s)
-{
-    (void)s;
-    return true;
-}
-
-static SearchStatus select_nothing(Search *s)
-{
-    (void)s; /* its tickets are there */
-    return SEARCH_OK;
-}
-
+/* Its functions are Lua's: see core_select_in_lua. */
 const SearchPolicy search_lua = {
     .name = "lua",
     .extra_size = sizeof(LuaNode),
-    .back_up = back_up_nothing,
-    .select = select_nothing,
     .counts_iterations = true,
 };
 

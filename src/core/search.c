@@ -183,7 +183,7 @@ SearchStatus search_next_round(Search *s)
     if (s->rounds == 0)
         status = search_select(s, SEARCH_NO_NODE) != NULL ? SEARCH_OK : SEARCH_NO_MEMORY;
     else
-        status = s->policy->select(s);
+        status = s->policy->select != NULL ? s->policy->select(s) : SEARCH_OK;
     if (status == SEARCH_OK && s->tickets.count == 0)
         status = SEARCH_OVER;
     s->rounds++;
@@ -234,7 +234,7 @@ void search_commit(Search *s)
 bool search_back_up(Search *s)
 {
     s->pruned.count = 0;
-    if (!s->policy->back_up(s))
+    if (s->policy->back_up != NULL && !s->policy->back_up(s))
         return false;
     s->pruned_total += s->pruned.count;
     if (s->policy->counts_iterations && s->rounds > 1)

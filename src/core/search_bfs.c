@@ -11,12 +11,6 @@ typedef struct Bfs {
     uint32_t next;
 } Bfs;
 
-static bool back_up(Search *s)
-{
-    (void)s;
-    return true;
-}
-
 static bool extend(Search *s, uint32_t max)
 {
     Bfs *bfs = s->data;
@@ -53,7 +47,6 @@ static bool extend_running(Search *s, uint32_t max)
 const SearchPolicy search_bfs = {
     .name = "bfs",
     .data_size = sizeof(Bfs),
-    .back_up = back_up,
     .select = select_next,
     .extend = extend_running,
 };

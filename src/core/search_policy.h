@@ -13,15 +13,15 @@ typedef struct SearchPolicy {
     size_t more_size;  /* of what follows it, with priors of the nodes' own or `guide` */
     size_t data_size;  /* of its struct for the search */
 
-    /* Backs up the round: the children of each ticket, in order. The first round has one ticket
-     * without a node, whose child is the root. False: no memory. */
+    /* Any of these functions may be NULL. This backs up the round: the children of each ticket, in
+     * order. The first round has one ticket without a node, whose child is the root. False: no
+     * memory. */
     bool (*back_up)(Search *s);
 
     /* Adds the tickets of the next round (search_select): OK, OVER, LIMIT or NO_MEMORY. */
     SearchStatus (*select)(Search *s);
 
-    /* Takes a node's score where that is not the result of `evaluate` itself. May be NULL, like all
-     * that follow. */
+    /* Takes a node's score where that is not the result of `evaluate` itself. */
     void (*score)(Search *s, uint32_t id, double x);
 
     /* Whether the ticket's next child, whose key node `holder` has, is made all the same. */
