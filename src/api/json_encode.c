@@ -25,7 +25,7 @@ enum {
     KEYS,
     SMALL_TEXT = 1024,
     SMALL_FRAMES = 16,
-    SMALL_KEYS = 32
+    SMALL_KEYS = 32,
 };
 
 typedef enum FrameKind {

@@ -15,7 +15,12 @@
  */
 #include "core/json.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static JsonToken fail_at(JsonReader *r, const char *at, const char *problem)
@@ -180,30 +185,43 @@ static bool at_word(const JsonReader *r, const char *word, size_t length)
     return (size_t)(r->end - r->at) >= length && memcmp(r->at, word, length) == 0;
 }
 
+/* The locale of scripts may have another decimal point. 0 if memory is short, which means the
+ * scripts' locale. */
+static locale_t plain_locale(void)
+{
+    static locale_t plain;
+    if (plain == (locale_t)0)
+        plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return plain;
+}
+
+/* Integers beyond 64 bits become doubles. After a number comes a character that cannot continue it,
+ * such as NUL. */
 static JsonToken read_number(JsonReader *r)
 {
-    const char *wrong, *end;
-    JsonToken token;
-    int64_t integer;
-    double number;
+    const char *text = r->at, *wrong, *end;
     if (at_word(r, "-Infinity", 9)) {
         r->at += 9;
         r->number = -(double)INFINITY;
         return JSON_DOUBLE;
     }
-    end = number_end(r->at, r->end, &wrong);
+    end = number_end(text, r->end, &wrong);
     if (end == NULL) {
         bool leading_zero = wrong < r->end && *wrong == '0';
         r->at = wrong;
         return fail(r, leading_zero ? "a number must not begin with 0" : "expected a digit");
     }
-    token = json_read_number(r->at, end, &integer, &number);
-    if (token == JSON_INTEGER)
-        r->integer = integer;
-    else
-        r->number = number;
     r->at = end;
-    return token;
+    if (text + strspn(text, "-0123456789") == end) {
+        errno = 0;
+        r->integer = strtoll(text, NULL, 10);
+        if (errno == 0)
+            return JSON_INTEGER;
+    }
+    locale_t scripts = uselocale(plain_locale());
+    r->number = strtod(text, NULL);
+    uselocale(scripts);
+    return JSON_DOUBLE;
 }
 
 static JsonToken read_word(JsonReader *r)
@@ -329,4 +347,26 @@ JsonPlace json_place(const JsonReader *r)
         }
     }
     return place;
+}
+
+/* ---- writing numbers ---- */
+
+size_t json_write_integer(char *out, int64_t value)
+{
+    return (size_t)snprintf(out, JSON_NUMBER_ROOM, "%" PRId64, value);
+}
+
+size_t json_write_double(char *out, double value)
+{
+    int n;
+    locale_t scripts = uselocale(plain_locale());
+    for (int precision = 15; precision <= 17; precision++) {
+        n = snprintf(out, JSON_NUMBER_ROOM, "%.*g", precision, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    uselocale(scripts);
+    if (strpbrk(out, ".e") == NULL)
+        n += snprintf(out + n, 3, ".0");
+    return (size_t)n;
 }

@@ -112,14 +112,9 @@ size_t json_escape(char *out, size_t room, const char **at, const char *end);
 
 bool json_is_utf8(const char *text, size_t length);
 
-/* Text that reads back as the same number; that of a double always has a fraction or an exponent.
- */
+/* Text that reads back as the same number, in any locale; that of a double has the fewest of 15, 16
+ * or 17 digits that do, and always a fraction or an exponent. */
 size_t json_write_integer(char *out, int64_t value);
 size_t json_write_double(char *out, double value); /* finite */
-
-/* Reads the text of a number, already checked against JSON's grammar; at `end` there is a character
- * that cannot continue it, such as NUL. Returns JSON_INTEGER or JSON_DOUBLE, correctly rounded in
- * any locale. */
-JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
 
 #endif
