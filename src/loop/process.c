@@ -36,10 +36,10 @@ struct Process {
     enum { NEW, RUNNING, ENDED } state;
     int64_t status;
     int signal;
-    struct Process *next, **link; /* while it runs: the next one, and what points to this one */
+    LIST_ENTRY(Process) link; /* while it runs */
 };
 
-static Process *running;
+static LIST_HEAD(, Process) running;
 static pid_t forking_from; /* our pid while process_start forks, else 0 */
 
 static void *libc_resize(void *ud, void *block, size_t old_size, size_t new_size)
@@ -157,15 +157,16 @@ static void on_input(void *arg, int fd, int events)
 
 void process_kill_all(void)
 {
-    for (const Process *p = running; p != NULL; p = p->next)
-        kill(-p->uv.pid, SIGKILL);
+    const Process *p;
+    LIST_FOREACH(p, &running, link)
+    kill(-p->uv.pid, SIGKILL);
 }
 
 /* Runs in every forked child: our children are not its own. A child of process_start gets SIGKILL
  * when we end, and inherits no file that a script has open. */
 static void after_fork(void)
 {
-    running = NULL;
+    LIST_INIT(&running);
     if (forking_from == 0)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -174,22 +175,11 @@ static void after_fork(void)
         _exit(127);
 }
 
-static void add_running(Process *p)
-{
-    p->next = running;
-    p->link = &running;
-    if (running != NULL)
-        running->link = &p->next;
-    running = p;
-}
-
 /* Kills the group of a process, or what is left of it. */
 static void end_group(Process *p)
 {
     kill(-p->uv.pid, SIGKILL);
-    *p->link = p->next;
-    if (p->next != NULL)
-        p->next->link = p->link;
+    LIST_REMOVE(p, link);
 }
 
 /* ---- starting ---- */
@@ -223,14 +213,6 @@ static bool open_pipe(Process *p, Pipe *pipe, bool is_input, int *theirs)
     return pipe->watch != NULL;
 }
 
-static bool open_pipes(Process *p, int theirs[3])
-{
-    theirs[0] = theirs[1] = theirs[2] = -1;
-    return open_pipe(p, &p->input, true, &theirs[0]) &&
-           open_pipe(p, &p->outputs[PROCESS_STDOUT], false, &theirs[1]) &&
-           open_pipe(p, &p->outputs[PROCESS_STDERR], false, &theirs[2]);
-}
-
 static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
 {
     uv_stdio_container_t streams[3];
@@ -254,14 +236,14 @@ static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
     loop_count_handle(1);
     p->state = error == 0 ? RUNNING : ENDED; /* libuv knows the handle even if there is no child */
     if (error == 0)
-        add_running(p);
+        LIST_INSERT_HEAD(&running, p, link);
     return -error;
 }
 
 Process *process_start(const ProcessOptions *o)
 {
     static bool registered;
-    int theirs[3];
+    int theirs[3] = {-1, -1, -1};
     if (!registered)
         registered = pthread_atfork(NULL, NULL, after_fork) == 0 && atexit(process_kill_all) == 0;
     Process *p = loop_get() != NULL ? calloc(1, sizeof *p) : NULL;
@@ -271,7 +253,10 @@ Process *process_start(const ProcessOptions *o)
     p->uv.data = p;
     p->input.fd = p->outputs[0].fd = p->outputs[1].fd = -1;
     loop_port_open(&p->port);
-    int error = open_pipes(p, theirs) ? spawn(p, o, theirs) : errno;
+    bool opened = open_pipe(p, &p->input, true, &theirs[0]) &&
+                  open_pipe(p, &p->outputs[PROCESS_STDOUT], false, &theirs[1]) &&
+                  open_pipe(p, &p->outputs[PROCESS_STDERR], false, &theirs[2]);
+    int error = opened ? spawn(p, o, theirs) : errno;
     for (int i = 0; i < 3; i++)
         if (theirs[i] >= 0)
             close(theirs[i]);
