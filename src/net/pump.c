@@ -111,16 +111,6 @@ static void take_ended(Pump *p)
     }
 }
 
-static void expire(Transfer *t, double now)
-{
-    transfer_measure(t, now);
-    if (t->reader.done)
-        return;
-    t->result.timeout = "idle";
-    reply_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
-               (long long)t->call->limits.idle_timeout_ms);
-}
-
 /* Checks the time limits that libcurl does not have. A paused transfer is not idle. */
 static void check_times(Pump *p)
 {
@@ -133,10 +123,15 @@ static void check_times(Pump *p)
         double due = t->paused ? INFINITY : transfer_due(t);
         if (due > now) {
             p->next_check = fmin(p->next_check, due);
-        } else {
-            expire(t, now);
-            end(p, t);
+            continue;
         }
+        transfer_measure(t, now);
+        if (!t->reader.done) {
+            t->result.timeout = "idle";
+            reply_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
+                       (long long)t->call->limits.idle_timeout_ms);
+        }
+        end(p, t);
     }
 }
 
@@ -164,24 +159,16 @@ static void settle(Pump *p, CURLMcode code)
     schedule(p);
 }
 
-static void serve_timer(Pump *p, CURLMcode *code)
-{
-    int running;
-    if (loop_now_ms() < p->curl_due)
-        return;
-    p->curl_due = INFINITY;
-    *code = curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    take_ended(p);
-}
-
 /* Sends requests before it reads replies. */
 static void on_due(void *pump)
 {
     Pump *p = pump;
-    CURLMcode code = CURLM_OUT_OF_MEMORY;
-    if (start_calls(p)) {
-        code = CURLM_OK;
-        serve_timer(p, &code);
+    int running;
+    CURLMcode code = start_calls(p) ? CURLM_OK : CURLM_OUT_OF_MEMORY;
+    if (code == CURLM_OK && loop_now_ms() >= p->curl_due) {
+        p->curl_due = INFINITY;
+        code = curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        take_ended(p);
     }
     check_times(p);
     settle(p, code);

@@ -72,12 +72,6 @@ static bool set_method(CURL *e, const Call *c)
            (strcmp(c->method, "POST") == 0 || set_pointer(e, CURLOPT_CUSTOMREQUEST, c->method));
 }
 
-/* Compression would delay the words of a stream. */
-static const char *accepted_encoding(const Call *c)
-{
-    return c->stream == SSE_NONE ? "gzip" : "identity";
-}
-
 static bool set_protocol(CURL *e)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -145,26 +139,23 @@ static bool set_constants(Transfer *t)
            set_callbacks(t);
 }
 
-static bool set_limits(Transfer *t, double now)
-{
-    CURL *e = t->easy;
-    const CallLimits *l = &t->call->limits;
-    double left = fmax(1, (double)l->timeout_ms - (now - t->started));
-    return set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
-           set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
-           curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
-               CURLE_OK;
-}
-
-/* CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities. */
+/* CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities. Compression
+ * would delay the words of a stream. */
 static bool set_options(Transfer *t, const char *url, double now)
 {
     CURL *e = t->easy;
     const Call *c = t->call;
+    const CallLimits *l = &c->limits;
+    const char *encoding = c->stream == SSE_NONE ? "gzip" : "identity";
+    double left = fmax(1, (double)l->timeout_ms - (now - t->started));
     bool tls = strncmp(t->origin, "https:", 6) == 0;
-    return set_constants(t) && set_pointer(e, CURLOPT_URL, url) && set_limits(t, now) &&
+    return set_constants(t) && set_pointer(e, CURLOPT_URL, url) &&
+           set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
+           set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
+           curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
+               CURLE_OK &&
            set_long(e, CURLOPT_PIPEWAIT, tls) && set_pointer(e, CURLOPT_HTTPHEADER, c->headers) &&
-           set_method(e, c) && set_pointer(e, CURLOPT_ACCEPT_ENCODING, accepted_encoding(c)) &&
+           set_method(e, c) && set_pointer(e, CURLOPT_ACCEPT_ENCODING, encoding) &&
            (c->ca_file == NULL || set_pointer(e, CURLOPT_CAINFO, c->ca_file)) &&
            set_pointer(e, CURLOPT_PROXY, c->proxy);
 }
@@ -297,15 +288,10 @@ static bool is_tls_abort(CURLcode code, const char *text)
             strstr(text, "Send failure") != NULL);
 }
 
-/* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
-static bool lacks_descriptor(const Transfer *t)
-{
-    return !t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS);
-}
-
 static void fail_curl(Transfer *t, CURLcode code)
 {
-    if (lacks_descriptor(t))
+    /* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
+    if (!t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS))
         reply_fail(t, "CONNECT", "too many open files%s", loop_descriptor_hint(EMFILE));
     if (code == CURLE_OPERATION_TIMEDOUT) {
         fail_timeout(t);
