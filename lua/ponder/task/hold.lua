@@ -273,6 +273,7 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
         share[1]:settle(share[2], tokens, paid or 0)
     end
     self.shares = nil
+    local adds_total = usage and not usage.total_tokens and tally.total(usage) ~= nil
     local reserved, is_claim = self.reserved, self.reserved and tally.exceeds(usage)
     local one = self.innermost
     while one do
@@ -299,7 +300,7 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
         one.unpriced = one.unpriced + (paid and 0 or 1)
         if usage then
             one.usage = tally.add(one.usage or {}, usage)
-            if not usage.total_tokens and tally.total(usage) then
+            if adds_total then
                 one.usage.total_tokens = tally.plus(one.usage.total_tokens or 0, tokens)
             end
         end
