@@ -305,18 +305,6 @@ static StoreStatus write_schema(Store *s, const StoreOptions *o, StoreError *e)
     return status;
 }
 
-/* Presents a file with nothing in it as one that has its tables. */
-static StoreStatus present_schema(Store *s, const StoreOptions *o, StoreError *e)
-{
-    sqlite3_close(s->db);
-    s->writable = true;
-    StoreStatus status = connect(s, ":memory:", e);
-    if (status == STORE_OK)
-        status = write_schema(s, o, e);
-    s->writable = false;
-    return status;
-}
-
 static StoreStatus open_claimed(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
     bool empty = false;
@@ -347,8 +335,15 @@ static StoreStatus open_claimed(Store *s, const char *path, const StoreOptions *
             private_tighten(file_name(real_path, i));
         status = begin_wal(s, o->full_sync != 0, e);
     }
+    bool was_writable = s->writable;
+    if (status == STORE_OK && empty && !was_writable) { /* present it as one that has its tables */
+        sqlite3_close(s->db);
+        s->writable = true;
+        status = connect(s, ":memory:", e);
+    }
     if (status == STORE_OK && empty)
-        status = s->writable ? write_schema(s, o, e) : present_schema(s, o, e);
+        status = write_schema(s, o, e);
+    s->writable = was_writable;
     return status;
 }
 
