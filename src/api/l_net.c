@@ -105,12 +105,6 @@ static void read_open_options(lua_State *L, int arg, NetOptions *o)
     read_limits(L, arg, &o->request.limits);
 }
 
-static bool is_method(const char *s)
-{
-    size_t n = strlen(s);
-    return n <= 16 && is_token(s, n);
-}
-
 /* Options of a call, over the defaults in `o`. */
 static void read_call_options(lua_State *L, int arg, NetOptions *o)
 {
@@ -120,7 +114,7 @@ static void read_call_options(lua_State *L, int arg, NetOptions *o)
     if (r->url == NULL)
         luaL_error(L, "net.submit: url must be a string (got nil)");
     api_read_string(L, arg, "method", &r->method);
-    if (r->method != NULL && !is_method(r->method))
+    if (r->method != NULL && (strlen(r->method) > 16 || !is_token(r->method, strlen(r->method))))
         luaL_error(L, "net.submit: method is not the name of a method");
     api_read_string(L, arg, "ca_file", &r->ca_file);
     api_read_string(L, arg, "proxy", &r->proxy);

@@ -232,19 +232,10 @@ static bool open_multi(Pump *p)
 
 /* ---- opening and closing ---- */
 
-/* Once per process and never undone: all pumps share libcurl's global state. */
-static bool start_libcurl(void)
-{
-    static bool started;
-    if (!started)
-        started = curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK;
-    return started;
-}
-
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
 {
     *out = NULL;
-    if (!start_libcurl())
+    if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK) /* may be called more than once */
         return PUMP_CURL;
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)

@@ -109,21 +109,16 @@ static bool read_header(Transfer *t, const char *line, size_t n)
     return true;
 }
 
-static void start_headers(Transfer *t)
-{
-    t->in_headers = true;
-    t->result.header_count = 0;
-    t->header_bytes = 0;
-    t->stream_type = t->json_type = t->html_type = t->has_location = false;
-    t->result.headers.size = 0;
-}
-
 size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
 {
     Transfer *t = arg;
     size_t n = unit * count;
     if (n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
-        start_headers(t); /* also after a 100 Continue */
+        t->in_headers = true; /* also after a 100 Continue */
+        t->result.header_count = 0;
+        t->header_bytes = 0;
+        t->stream_type = t->json_type = t->html_type = t->has_location = false;
+        t->result.headers.size = 0;
         return n;
     }
     if (!t->in_headers)
@@ -142,14 +137,6 @@ size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
 }
 
 /* ---- body ---- */
-
-static bool keep_bytes(Transfer *t, const char *bytes, size_t n)
-{
-    if (buffer_append(&t->result.body, &t->pump->alloc, bytes, n))
-        return true;
-    reply_fail(t, "NO_MEMORY", "not enough memory for the reply");
-    return false;
-}
 
 static void explain_stream_failure(Transfer *t, SseStatus status)
 {
@@ -239,7 +226,10 @@ static bool read_body(Transfer *t, const char *bytes, size_t n)
     }
     if (t->mode == BODY_STREAM)
         return read_stream(t, bytes, n);
-    return t->mode == BODY_SKIP || keep_bytes(t, bytes, n);
+    if (t->mode == BODY_SKIP || buffer_append(&t->result.body, &t->pump->alloc, bytes, n))
+        return true;
+    reply_fail(t, "NO_MEMORY", "not enough memory for the reply");
+    return false;
 }
 
 size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)

@@ -72,8 +72,11 @@ static bool set_method(CURL *e, const Call *c)
            (strcmp(c->method, "POST") == 0 || set_pointer(e, CURLOPT_CUSTOMREQUEST, c->method));
 }
 
-static bool set_protocol(CURL *e)
+/* Options that are the same for every call. NOSIGNAL: the threaded resolver needs no signals, and
+ * libcurl writes with MSG_NOSIGNAL. */
+static bool set_constants(CURL *e)
 {
+    curl_easy_reset(e);
 #if LIBCURL_VERSION_NUM >= 0x075500
     bool ok = set_pointer(e, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
@@ -82,7 +85,10 @@ static bool set_protocol(CURL *e)
 #if LIBCURL_VERSION_NUM >= 0x075700
     ok = ok && set_long(e, CURLOPT_QUICK_EXIT, 1); /* do not wait for a name lookup when dropped */
 #endif
-    return ok && set_long(e, CURLOPT_SSL_VERIFYPEER, 1) && set_long(e, CURLOPT_SSL_VERIFYHOST, 2) &&
+    return ok && set_long(e, CURLOPT_NOSIGNAL, 1) && set_long(e, CURLOPT_TCP_KEEPALIVE, 1) &&
+           set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
+           set_pointer(e, CURLOPT_USERAGENT, "ponder/" PONDER_VERSION) &&
+           set_long(e, CURLOPT_SSL_VERIFYPEER, 1) && set_long(e, CURLOPT_SSL_VERIFYHOST, 2) &&
            set_long(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS) &&
            set_long(e, CURLOPT_FOLLOWLOCATION, 0);
 }
@@ -127,18 +133,6 @@ static bool set_callbacks(Transfer *t)
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
 }
 
-/* Options that are the same for every call. NOSIGNAL: the threaded resolver needs no signals, and
- * libcurl writes with MSG_NOSIGNAL. */
-static bool set_constants(Transfer *t)
-{
-    CURL *e = t->easy;
-    curl_easy_reset(e);
-    return set_long(e, CURLOPT_NOSIGNAL, 1) && set_long(e, CURLOPT_TCP_KEEPALIVE, 1) &&
-           set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
-           set_pointer(e, CURLOPT_USERAGENT, "ponder/" PONDER_VERSION) && set_protocol(e) &&
-           set_callbacks(t);
-}
-
 /* CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities. Compression
  * would delay the words of a stream. */
 static bool set_options(Transfer *t, const char *url, double now)
@@ -149,7 +143,7 @@ static bool set_options(Transfer *t, const char *url, double now)
     const char *encoding = c->stream == SSE_NONE ? "gzip" : "identity";
     double left = fmax(1, (double)l->timeout_ms - (now - t->started));
     bool tls = strncmp(t->origin, "https:", 6) == 0;
-    return set_constants(t) && set_pointer(e, CURLOPT_URL, url) &&
+    return set_constants(e) && set_callbacks(t) && set_pointer(e, CURLOPT_URL, url) &&
            set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
            set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
            curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
@@ -280,14 +274,6 @@ static void fail_timeout(Transfer *t)
     }
 }
 
-/* A connection that broke during the TLS handshake: libcurl has a text for it, but no code. */
-static bool is_tls_abort(CURLcode code, const char *text)
-{
-    return code == CURLE_SSL_CONNECT_ERROR &&
-           (strstr(text, "SSL_ERROR_SYSCALL") != NULL || strstr(text, "Recv failure") != NULL ||
-            strstr(text, "Send failure") != NULL);
-}
-
 static void fail_curl(Transfer *t, CURLcode code)
 {
     /* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
@@ -303,17 +289,14 @@ static void fail_curl(Transfer *t, CURLcode code)
         reply_fail(t, "TOO_LARGE", "a line of the reply's headers is too long for libcurl");
     if (code == CURLE_ABORTED_BY_CALLBACK)
         reply_fail(t, "CONNECT", "the connection closed before a reply");
+    /* For a connection that broke during the TLS handshake libcurl has a text, but no code. */
     const char *text = t->curl_error;
-    const char *name = is_tls_abort(code, text) ? "CONNECT" : code_of(code);
+    bool broke = strstr(text, "SSL_ERROR_SYSCALL") != NULL ||
+                 strstr(text, "Recv failure") != NULL || strstr(text, "Send failure") != NULL;
+    const char *name = code == CURLE_SSL_CONNECT_ERROR && broke ? "CONNECT" : code_of(code);
     if (*text == '\0' || strchr(text, '@') != NULL) /* it may quote a URL with a password */
         text = curl_easy_strerror(code);
     reply_fail(t, name, "%s", text);
-}
-
-static bool becomes_get(long status, const char *method)
-{
-    return (status == 303 && strcmp(method, "HEAD") != 0) ||
-           ((status == 301 || status == 302) && strcmp(method, "POST") == 0);
 }
 
 /* The same origin, or its TLS: http://host:80 and https://host:443. */
@@ -347,7 +330,9 @@ static bool follow(Transfer *t, const char *location, double now)
     } else {
         if (strcmp(origin, t->origin) != 0)
             call_drop_secret_headers(c);
-        if (becomes_get((long)t->result.status, c->method))
+        int64_t status = t->result.status;
+        if ((status == 303 && strcmp(c->method, "HEAD") != 0) ||
+            ((status == 301 || status == 302) && strcmp(c->method, "POST") == 0))
             call_become_get(c);
         memcpy(t->origin, origin, sizeof origin);
         t->result.redirects++;
