@@ -114,24 +114,6 @@ static bool read_string(JsonReader *r)
     return true;
 }
 
-static JsonToken read_key(JsonReader *r)
-{
-    JsonString key;
-    skip_space(r);
-    if (r->at == r->end || *r->at != '"')
-        return fail(r, "expected a key in double quotes");
-    if (!read_string(r))
-        return JSON_ERROR;
-    key = r->string;
-    skip_space(r);
-    if (r->at == r->end || *r->at != ':')
-        return fail(r, "expected ':' after the key");
-    r->at++;
-    r->expect = JSON_EXPECT_VALUE;
-    r->string = key;
-    return JSON_KEY;
-}
-
 /* ---- other scalars ---- */
 
 static bool is_digit(char c)
@@ -306,8 +288,18 @@ static JsonToken next_key(JsonReader *r)
         if (r->at == r->end || *r->at != ',')
             return fail(r, "expected ',' or '}'");
         r->at++;
+        skip_space(r);
     }
-    return read_key(r);
+    if (r->at == r->end || *r->at != '"')
+        return fail(r, "expected a key in double quotes");
+    if (!read_string(r))
+        return JSON_ERROR;
+    skip_space(r);
+    if (r->at == r->end || *r->at != ':')
+        return fail(r, "expected ':' after the key");
+    r->at++;
+    r->expect = JSON_EXPECT_VALUE;
+    return JSON_KEY;
 }
 
 JsonToken json_next(JsonReader *r)
