@@ -119,14 +119,6 @@ static int map_directory(void)
     return tree;
 }
 
-/* Keys of the session, and what is searched for through it, stay outside. */
-static void leave_keyring(void)
-{
-    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
-        errno != EPERM) /* EPERM: a container forbids the program keyctl, too */
-        refuse("keyring");
-}
-
 /* ---- the file system ---- */
 
 /* `path` in the new root, whose parent directories are created. */
@@ -380,6 +372,9 @@ int isolate_main(int argc, char **argv)
         }
         p.tree = is_root ? map_directory() : -1;
     }
-    leave_keyring();
+    /* Keys of the session, and what is searched for through it, stay outside. */
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
+        errno != EPERM) /* EPERM: a container forbids the program keyctl, too */
+        refuse("keyring");
     return run(&p, is_root);
 }

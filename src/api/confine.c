@@ -109,26 +109,19 @@ static const int allowed_calls[] = {
     SCMP_SYS(exit_group),
 };
 
-/* Allows the call for memory that is not executable. */
-static int allow_memory(scmp_filter_ctx filter, int call)
-{
-    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
-                            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-}
-
 static int fill_filter(scmp_filter_ctx filter)
 {
     static const int fatal_calls[] = {SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace),
                                       SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev)};
+    static const int memory_calls[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
     int error = 0;
     for (size_t i = 0; error == 0 && i < sizeof allowed_calls / sizeof *allowed_calls; i++)
         error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
     for (size_t i = 0; error == 0 && i < sizeof fatal_calls / sizeof *fatal_calls; i++)
         error = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal_calls[i], 0);
-    if (error == 0)
-        error = allow_memory(filter, SCMP_SYS(mmap));
-    if (error == 0)
-        error = allow_memory(filter, SCMP_SYS(mprotect));
+    for (size_t i = 0; error == 0 && i < 2; i++) /* no memory is made executable */
+        error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, memory_calls[i], 1,
+                                 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
     return error;
 }
 

@@ -85,19 +85,14 @@ static double deadline_in(lua_State *L, int index)
     return seconds > 0 ? loop_now() + seconds : 0;
 }
 
-static int send(lua_State *L)
-{
-    size_t size;
-    const Child *child = api_held(L);
-    const char *text = luaL_checklstring(L, 2, &size);
-    return end_message(L, send_message(child->fd, text, size, deadline_in(L, 3)), true);
-}
-
 /* child:send(message, [seconds]) -> true | nil, "TIMEOUT" or another message */
 static int child_send(lua_State *L)
 {
-    api_check_box(L, CLASS, "process");
-    return api_use_box(L, 1, send);
+    size_t size;
+    const char *text = luaL_checklstring(L, 2, &size);
+    double deadline = deadline_in(L, 3);
+    const Child *child = api_check_box(L, CLASS, "process");
+    return end_message(L, send_message(child->fd, text, size, deadline), true);
 }
 
 static int receive(lua_State *L)
