@@ -22,20 +22,13 @@ static int loop_l_now(lua_State *L)
     return 1;
 }
 
-/* Argument 1, in seconds, as milliseconds; < 0: no limit. */
-static double wait_time(lua_State *L)
-{
-    double seconds = luaL_optnumber(L, 1, HUGE_VAL);
-    if (!(seconds > 0) || task_stop_is_pending()) /* NaN too */
-        return 0;
-    return seconds < HUGE_VAL ? seconds * 1e3 : -1;
-}
-
 static int loop_l_wait(lua_State *L)
 {
     int64_t numbers[BATCH];
-    double ms = wait_time(L);
-    int error = loop_wait(ms);
+    double seconds = luaL_optnumber(L, 1, HUGE_VAL);
+    if (!(seconds > 0) || task_stop_is_pending()) /* NaN too */
+        seconds = 0;
+    int error = loop_wait(seconds < HUGE_VAL ? seconds * 1e3 : -1);
     if (error != 0)
         return luaL_error(L, "cannot open the event loop: %s%s", strerror(error),
                           loop_descriptor_hint(error));

@@ -405,8 +405,9 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_IS_TERMINAL:
             if (asks[CALL_IS_TERMINAL]) {
                 AWAIT(call_with_state(L, core, p, CALL_IS_TERMINAL, p->child));
-                if (program_take_boolean(L, p))
-                    search_node(s, p->child)->terminal = true;
+                if (!lua_isboolean(L, RESULT))
+                    program_refuse(L, p, "a boolean", RESULT);
+                search_node(s, p->child)->terminal |= lua_toboolean(L, RESULT);
             }
             p->step = STEP_SIMULATE;
             /* fall through */

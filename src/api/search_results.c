@@ -32,13 +32,6 @@ double program_take_score(lua_State *L, const Core *core, Program *p, int index)
     return score;
 }
 
-bool program_take_boolean(lua_State *L, Program *p)
-{
-    if (!lua_isboolean(L, RESULT))
-        program_refuse(L, p, "a boolean", RESULT);
-    return lua_toboolean(L, RESULT);
-}
-
 /* The length of a list of states at `index`, which is checked for holes where that matters. */
 static lua_Integer take_length(lua_State *L, Program *p, int index, lua_Integer used)
 {

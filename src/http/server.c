@@ -23,8 +23,9 @@ enum {
 
 /* ---- running ---- */
 
-static void run(HttpServer *s)
+static void run(void *server)
 {
+    HttpServer *s = server;
     MHD_UNSIGNED_LONG_LONG timeout;
     MHD_run(s->daemon);
     loop_timer_set(s->run_timer,
@@ -34,11 +35,6 @@ static void run(HttpServer *s)
 static void on_ready(void *server, int fd, int events)
 {
     (void)fd, (void)events;
-    run(server);
-}
-
-static void on_run_due(void *server)
-{
     run(server);
 }
 
@@ -105,22 +101,18 @@ static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **co
     s->stats.connections++;
 }
 
-static void drop_peer(HttpServer *s, Peer *p)
-{
-    if (p == NULL)
-        return;
-    LIST_REMOVE(p, link);
-    alloc_free(&s->alloc, p, sizeof *p);
-    s->stats.connections--;
-}
-
 static void on_connection(void *server, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        add_peer(server, connection, context);
-    else
-        drop_peer(server, *context);
+    HttpServer *s = server;
+    Peer *p = *context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        add_peer(s, connection, context);
+    } else if (p != NULL) {
+        LIST_REMOVE(p, link);
+        alloc_free(&s->alloc, p, sizeof *p);
+        s->stats.connections--;
+    }
 }
 
 /* Called when the first line of a request has arrived. */
@@ -175,7 +167,7 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     }
     *s = (HttpServer){.alloc = *alloc, .options = *options};
     loop_port_open(&s->port);
-    s->run_timer = loop_timer(on_run_due, s);
+    s->run_timer = loop_timer(run, s);
     s->deadline_timer = loop_timer(on_deadlines_due, s);
     if (options->keys != NULL)
         s->keys = alloc_copy(alloc, options->keys, strlen(options->keys) + 1);

@@ -80,13 +80,6 @@ static bool keep_reply(Redis *r, redisReply *reply)
     return true;
 }
 
-/* hiredis searches the whole line again for its end whenever more arrives. */
-static bool is_in_long_line(const redisReader *reader)
-{
-    return reader->len - reader->pos > MAX_LINE &&
-           memchr(reader->buf + reader->pos, '\n', MAX_LINE) == NULL;
-}
-
 /* Parses received bytes into replies. */
 static void parse(Redis *r, const char *bytes, size_t n)
 {
@@ -96,9 +89,11 @@ static void parse(Redis *r, const char *bytes, size_t n)
     while (status == REDIS_OK) {
         status = redisReaderGetReply(r->reader, &reply);
         if (status == REDIS_OK && reply == NULL) {
-            if (r->reader->len - r->reader->pos > MAX_REPLY)
+            const char *rest = r->reader->buf + r->reader->pos;
+            size_t size = r->reader->len - r->reader->pos;
+            if (size > MAX_REPLY)
                 fail(r, "PROTOCOL", "a reply exceeds 256 MiB");
-            else if (is_in_long_line(r->reader))
+            else if (size > MAX_LINE && memchr(rest, '\n', MAX_LINE) == NULL) /* searched again */
                 fail(r, "PROTOCOL", "a line of a reply exceeds 64 KiB");
             return;
         }
