@@ -200,26 +200,6 @@ local function printer()
     end
 end
 
-local function finish(opts, reply)
-    if opts.json then
-        cli.print_json(reply)
-    elseif opts.schema then
-        cli.print_json(reply.json)
-    end
-    if reply.truncated or reply.finish_reason == "length" then
-        io.stderr:write("ponder chat: the reply was truncated\n")
-    end
-    return 0
-end
-
--- Logs the reply, with the conversation so far for -c.
-local function log_answer(conversation, call, reply)
-    local messages = table.move(call.messages, 1, #call.messages, 1, {})
-    messages[#messages + 1] = reply.message
-    conversation.system, conversation.messages = call.system, messages
-    logged.answer(options.merge({ conversation = conversation }, reply))
-end
-
 -- Asks, and prints the reply as it arrives.
 local function ask(opts, m, conversation, call, box)
     local end_line = function() end
@@ -238,8 +218,17 @@ local function ask(opts, m, conversation, call, box)
         end })
     end_line()
     if reply then
-        log_answer(conversation, call, reply)
-        return finish(opts, reply)
+        local messages = table.move(call.messages, 1, #call.messages, 1, {})
+        messages[#messages + 1] = reply.message
+        conversation.system, conversation.messages = call.system, messages -- for -c
+        logged.answer(options.merge({ conversation = conversation }, reply))
+        if opts.json or opts.schema then
+            cli.print_json(opts.json and reply or reply.json)
+        end
+        if reply.truncated or reply.finish_reason == "length" then
+            io.stderr:write("ponder chat: the reply was truncated\n")
+        end
+        return 0
     end
     logged.failure(("%s [%s]"):format(message, code))
     return 1, ("%s [%s]"):format(message, code)

@@ -118,14 +118,6 @@ status: 0 when all requests were answered, 143 (130 after Ctrl-C) when some were
 
 local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- short, since a scraper waits
 
--- A function that returns the gauges of a Redis for /metrics; or nil, message if the URL is wrong.
-local function queue_gauges(url)
-    local client, message = redis.open(url, REDIS)
-    return client and function()
-        return task.with_context("outside", true, queues.gauges, client)
-    end, message
-end
-
 local function server_options(given, list, keys)
     -- With several keys, each would see the runs of the others.
     local shows_runs = given.log and (not keys or #keys == 1)
@@ -149,15 +141,6 @@ end
 
 local BUDGETS = { "max_cost", "max_cost_per_request", "max_calls_per_request" }
 
--- What is wrong with a combination of flags and operands.
-local function misuse(given, operands)
-    if #operands == 0 then
-        return "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
-    elseif given.untrusted and given.reload then
-        return "--reload cannot be combined with --untrusted"
-    end
-end
-
 -- A message of the server, with its options as flags.
 local function explain(message)
     return message and message:gsub("^.-serve%.new: ", ""):gsub("^opts%.policies: ", "")
@@ -171,9 +154,11 @@ local function prepare(given, operands, page)
         local text = cli.expect_flag("--key-file", read_file(given.key_file))
         keys = cli.expect_flag("--key-file: " .. given.key_file, guard.read_keys(text))
     end
-    local gauges = given.queues and cli.expect_flag("--queues", queue_gauges(given.queues)) or nil
+    local client = given.queues and cli.expect_flag("--queues", redis.open(given.queues, REDIS))
     local opts = server_options(given, policies.load(operands, given), keys)
-    opts.page, opts.gauges = page, gauges
+    opts.page, opts.gauges = page, client and function()
+        return task.with_context("outside", true, queues.gauges, client)
+    end or nil
     local ok, made = pcall(server.new, opts)
     cli.expect(ok, not ok and explain(made))
     return made
@@ -181,7 +166,9 @@ end
 
 ---See ponder.cli.
 function serve.run(given, operands, arguments)
-    cli.refuse(not logged.is_played() and misuse(given, operands))
+    cli.refuse(not logged.is_played() and (#operands == 0
+        and "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
+        or given.untrusted and given.reload and "--reload cannot be combined with --untrusted"))
     confined.check(given, BUDGETS)
     local status = policies.begin("serve", given, operands, arguments)
     if status then

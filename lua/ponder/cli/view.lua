@@ -63,19 +63,11 @@ local PAGE = [[<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" conten
 <meta http-equiv="refresh" content="0; url=%s"><title>ponder</title>
 ]]
 
-local function program()
-    local browser = os.getenv "BROWSER"
-    if browser and browser ~= "" then
-        return browser:match "^[^:]+"
-    end
-    local has_display = os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY"
-    return has_display and "xdg-open" or nil
-end
-
 -- Opens a browser with $BROWSER or xdg-open, without waiting for it. Returns what is to be closed
 -- when the page has ended; nil: there is no display.
 local function open_browser(url)
-    local command = program()
+    local command = (os.getenv "BROWSER" or ""):match "^[^:]+"
+        or (os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY") and "xdg-open"
     if not command then
         return nil
     end
@@ -90,41 +82,31 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
--- Ends the command if the page could not show one of the named files or runs; a file that does not
--- exist may still begin.
-local function check_logs(named, operands)
-    for i, log in ipairs(named or {}) do
-        local opened <close>, message, code = reader.open(log.path)
-        cli.need(opened or code == "NOT_FOUND", message, code)
-        local number = opened and math.tointeger(tonumber(operands[i]:match "#(%d+)$"))
-        cli.expect(not number or options.has(opened:numbers(), number),
-            ("%s: holds no run %d"):format(log.path, number or 0))
-    end
-end
-
--- Ends the command unless only this machine can reach the address.
-local function check_listen(address)
-    local is_local = guard.is_local(address)
+---See ponder.cli.
+function view.run(opts, operands)
+    local address, is_local = opts.listen, guard.is_local(opts.listen)
     cli.expect_flag("--listen", is_local ~= nil and not address:find "^unix:",
         ("expected HOST:PORT of this machine, such as 127.0.0.1:8080 (got %s)"):format(
         options.show(address)))
     cli.expect_flag("--listen", is_local, ("other machines could reach %s, and only this one may: "
         .. "127.0.0.1:PORT; ponder serve --log FILE --key-file FILE shows runs to others"):format(
         address))
-end
-
----See ponder.cli.
-function view.run(opts, operands)
-    check_listen(opts.listen)
     local shown_logs, _, named = cli.expect(logs.new(operands[1] and operands or nil,
         host.absolute))
-    check_logs(shown_logs.named, operands)
+    for i, log in ipairs(shown_logs.named or {}) do -- a file that does not exist may still begin
+        local opened <close>, message, code = reader.open(log.path)
+        cli.need(opened or code == "NOT_FOUND", message, code)
+        local number = opened and math.tointeger(tonumber(operands[i]:match "#(%d+)$"))
+        cli.expect(not number or options.has(opened:numbers(), number),
+            ("%s: holds no run %d"):format(log.path, number or 0))
+    end
     local shown <close> = page.new { logs = shown_logs, alone = true }
     local serving = server.new { policies = {}, page = shown, listen = opts.listen, drain_ms = 0,
         log = function(text)
             io.stderr:write("ponder view: ", quote.terminal(text), "\n")
         end }
-    local address, problem = serving:start()
+    local problem
+    address, problem = serving:start()
     cli.need(address, problem and problem:gsub("opts%.", "--"))
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))
