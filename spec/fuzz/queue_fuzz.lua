@@ -47,21 +47,18 @@ local KINDS = { call = "string", name = "string", seed = "integer", max_attempts
 local path = os.tmpname()
 local db
 
--- A session whose rows go into a log, and are gone afterwards.
-local function new_session()
+-- A tape whose rows go into a log, and are gone afterwards.
+local function new_tape()
     if not db then
         os.remove(path)
         sample_log.write(path)
         db = assert(store.open(path, { mode = "write" }))
     end
     local last_run, last_seq = 100, 1000
-    local recorder = { run = 50, session = 1, calls = 0 }
-    recorder.writer = { calls = 0,
+    return { id = 50, session = 1, calls = 0, root = {}, writer = { calls = 0,
         next_run = function() last_run = last_run + 1 return last_run end,
-        next_seq = function() last_seq = last_seq + 1 return last_seq end }
-    function recorder.write(_, sql, ...) assert(db:execute(sql, ...)) end
-    function recorder.count_spent() end
-    return { recorder = recorder, prepare_call = function() end, what = {} }
+        next_seq = function() last_seq = last_seq + 1 return last_seq end },
+        write = function(_, sql, ...) assert(db:execute(sql, ...)) end }
 end
 
 -- The fields of a decoded object as Redis sends them.
@@ -115,16 +112,17 @@ local TRY = {
         end }
         local nothing = function() return {} end
         local one = exchange.new { name = "q", map = MAP, script = { path = "x.lua", code = "c" },
-            reader = reader, client = { eval = nothing, call = nothing } }
+            reader = reader, client = { eval = nothing, call = nothing,
+                patience_s = function() return 1 end } }
         local slot = { id = ID, item = "1", spec = {}, backings = {} }
         one:await(slot)
         assert(({ ok = 1, failed = 1, dead = 1, cancelled = 1 })[slot.status], slot.status)
         assert(slot.value == nil or payload.read(slot.value) ~= nil)
     end,
     c = function(input)
-        local session = new_session()
+        local tape = new_tape()
         db:execute "BEGIN"
-        local stored, message = carry.unpack(session, zlib.compress("3\n" .. input))
+        local stored, message = carry.unpack(tape, zlib.compress("3\n" .. input))
         assert(stored or is_one_line(message))
         for name in pairs { calls = 1, events = 1, tape = 1, nodes = 1, effects = 1 } do
             for row in db:columns(("SELECT * FROM %s WHERE run >= 50"):format(name)) do
