@@ -449,9 +449,7 @@ describe("the samples of an evaluation", function()
             } }]])
     end)
 
-    after_each(function()
-        dir:__close()
-    end)
+    after_each(function() dir:__close() end)
 
     -- The answers by policy, item and epoch, and the number of requests so far.
     local function play(arguments, env)

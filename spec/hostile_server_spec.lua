@@ -100,9 +100,7 @@ describe("a hostile server", function()
         s = server.start()
         client = s:client()
     end)
-    teardown(function()
-        s:stop()
-    end)
+    teardown(function() s:stop() end)
 
     local function check(what, reply, message, code)
         if reply ~= nil then

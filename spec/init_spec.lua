@@ -7,13 +7,8 @@ local environment = evaluation.environment
 describe("ponder init", function()
     local dir
 
-    before_each(function()
-        dir = shell.directory()
-    end)
-
-    after_each(function()
-        dir:__close()
-    end)
+    before_each(function() dir = shell.directory() end)
+    after_each(function() dir:__close() end)
 
     local function ponder(...)
         return shell.ponder({ ... }, { cwd = dir.path, env = environment {

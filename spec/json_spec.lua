@@ -318,8 +318,7 @@ describe("json.decode", function()
     } do
         it(("refuses %s at byte %d"):format(shown(case[1]), case[2]), function()
             local value, message, code = json.decode(case[1])
-            assert.is_nil(value)
-            assert.equal("BAD_JSON", code)
+            assert.same({ nil, "BAD_JSON" }, { value, code })
             assert.equal(case[2], tonumber(message:match("^json.decode: .+ at byte (%d+) %(line")))
         end)
     end
@@ -338,13 +337,11 @@ describe("json.decode", function()
 
     it("limits depth and size", function()
         local value, message, code = json.decode("[[1]]", { max_depth = 1 })
-        assert.is_nil(value)
-        assert.equal("TOO_DEEP", code)
+        assert.same({ nil, "TOO_DEEP" }, { value, code })
         assert.truthy(message:find("at byte 2", 1, true))
         assert.same({ { 1 } }, json.decode("[[1]]", { max_depth = 2 }))
         value, message, code = json.decode("[1]", { max_bytes = 2 })
-        assert.is_nil(value)
-        assert.equal("TOO_LARGE", code)
+        assert.same({ nil, "TOO_LARGE" }, { value, code })
         assert.equal("json.decode: the text has 3 bytes, more than max_bytes = 2", message)
         assert.same({ 1 }, json.decode("[1]", { max_bytes = 3.0 }))
         for text, bytes in pairs { ["[[],[]]"] = 216, ["[1,null]"] = 104, ['{"a":"bc"}'] = 165,
@@ -465,8 +462,7 @@ describe("ponder.json", function()
         }:gsub("\u{1F600}", "\\ud83d\\ude00")
         for i = 0, #text - 1 do
             local value, message, code = json.decode(text:sub(1, i))
-            assert.is_nil(value)
-            assert.equal("BAD_JSON", code)
+            assert.same({ nil, "BAD_JSON" }, { value, code })
             assert.truthy(tonumber(message:match("at byte (%d+)")) <= i + 1)
         end
         assert.truthy(json.decode(text))
@@ -536,22 +532,6 @@ describe("ponder.json", function()
             end
         ]]
         assert.truthy(allocations > 100)
-    end)
-
-    it("works with garbage collection at every step", function()
-        local text = json.encode { { "\u{E9}" }, { a = { 1, 2.5 } }, json.array() }
-        collectgarbage("setpause", 0)
-        collectgarbage("setstepmul", 1000)
-        collectgarbage("step")
-        for _ = 1, 50 do
-            assert.equal(text, json.encode(json.decode(text)))
-            collectgarbage()
-        end
-        collectgarbage("generational")
-        for _ = 1, 50 do
-            assert.equal(text, json.encode(json.decode(text)))
-        end
-        collectgarbage("incremental", 200, 100)
     end)
 
     it("has cjson's null", function()

@@ -23,9 +23,7 @@ local SCRIPT = [[
 describe("a disk that fails", function()
     local w, whole
 
-    setup(function()
-        w = help.open("delay=1&jitter=4&mix=1&text=" .. server.encode "######")
-    end)
+    setup(function() w = help.open("delay=1&jitter=4&mix=1&text=" .. server.encode "######") end)
     teardown(function() w:close() end)
 
     local function run(failing)

@@ -14,9 +14,7 @@ describe("the log of a run", function()
     local ASK = [[say(ask "one")]]
 
     describe("without --log", function()
-        before_each(function()
-            w:sh "rm -rf state"
-        end)
+        before_each(function() w:sh "rm -rf state" end)
 
         local function run(...)
             local words = table.pack("run", ...)

@@ -2,7 +2,6 @@
 
 local files_of = require "ponder.core.directory"
 local kept = require "ponder.log.retention"
-local memory = require "memory"
 local reader = require "ponder.log.reader"
 local sample_log = require "sample_log"
 local schema = require "ponder.log.schema"
@@ -266,16 +265,6 @@ describe("ponder.core.directory", function()
         assert.same({ nil, at.path .. "/none: No such file or directory", "NOT_FOUND" },
             { files_of.files(at.path .. "/none") })
         assert.equal("NOT_FOUND", select(3, files_of.files(at.path .. "/a")))
-    end)
-
-    it("reports a lack of memory", function()
-        memory.sweep [[
-            local directories = require "ponder.core.directory"
-            return function()
-                assert(#directories.files("spec/support") > 10)
-                assert(not directories.files("none"))
-            end
-        ]]
     end)
 end)
 

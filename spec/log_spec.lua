@@ -197,9 +197,7 @@ end
 describe("a logged script", function()
     local w
 
-    setup(function()
-        w = help.open("delay=2&jitter=6&mix=1&text=" .. server.encode "######")
-    end)
+    setup(function() w = help.open("delay=2&jitter=6&mix=1&text=" .. server.encode "######") end)
     teardown(function() w:close() end)
 
     for i, name in ipairs(NAMES) do

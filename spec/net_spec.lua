@@ -13,22 +13,14 @@ local encode = server.encode
 describe("ponder.core.net", function()
     local s, pump
 
-    setup(function()
-        s = server.start { tls = true }
-    end)
-
-    teardown(function()
-        s:stop()
-    end)
-
+    setup(function() s = server.start { tls = true } end)
+    teardown(function() s:stop() end)
     before_each(function()
         s:reset()
         pump = assert(net.open { proxy = "", timeout_ms = 5000 })
     end)
 
-    after_each(function()
-        pump:close()
-    end)
+    after_each(function() pump:close() end)
 
     local function finish(from)
         return calls.finish(from or pump)

@@ -12,22 +12,14 @@ local CHUNKED_STREAM = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 describe("ponder.core.net, reading", function()
     local s, pump
 
-    setup(function()
-        s = server.start()
-    end)
-
-    teardown(function()
-        s:stop()
-    end)
-
+    setup(function() s = server.start() end)
+    teardown(function() s:stop() end)
     before_each(function()
         s:reset()
         pump = assert(net.open { proxy = "", timeout_ms = 5000 })
     end)
 
-    after_each(function()
-        pump:close()
-    end)
+    after_each(function() pump:close() end)
 
     local function finish(from)
         return calls.finish(from or pump)

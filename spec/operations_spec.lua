@@ -121,8 +121,7 @@ describe("a graph", function()
                     asked = asked + 1
                     return ask()
                 end }
-                assert.is_nil(result)
-                assert.equal("BAD_GRAPH", code)
+                assert.same({ nil, "BAD_GRAPH" }, { result, code })
                 return message
             end)
         end

@@ -94,9 +94,7 @@ local function picture(canvas)
 end
 
 describe("the page of a run", function()
-    setup(function()
-        b = browser.start { width = 1280, height = 800 }
-    end)
+    setup(function() b = browser.start { width = 1280, height = 800 } end)
     teardown(function()
         b:close()
         getmetatable(dir).__close(dir)

@@ -23,9 +23,7 @@ describe("ponder queue", function()
         lab = workers.lab { ["job.lua"] = JOB }
         lab:worker { "--lease", "4s" }
     end)
-    teardown(function()
-        lab:__close()
-    end)
+    teardown(function() lab:__close() end)
 
     local function queue(...)
         return lab:ponder { "queue", lab.server.url, ... }

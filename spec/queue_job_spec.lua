@@ -46,9 +46,7 @@ describe("a job", function()
             ["model.lua"] = "return function() return 'yes' end" }
         worker = lab:worker()
     end)
-    teardown(function()
-        lab:__close()
-    end)
+    teardown(function() lab:__close() end)
 
     local function run(code)
         local done = lab:coordinate(code)

@@ -74,9 +74,7 @@ describe("runs within a logged run", function()
         return list
     end
 
-    setup(function()
-        w = help.open("delay=2&jitter=6&mix=1&text=" .. server.encode "######")
-    end)
+    setup(function() w = help.open("delay=2&jitter=6&mix=1&text=" .. server.encode "######") end)
     teardown(function() w:close() end)
 
     it("have their own rows, numbered from 1", function()

@@ -170,16 +170,12 @@ describe("a server handles", function()
     it("more bodies at once than it may keep", function()
         with_server({ max_total_body_bytes = #BODY * 3 // 2 }, function(send, server)
             local running = task.spawn(send, http(POST, (BODY:gsub("echo", "wait"))))
-            repeat
-                task.sleep(0.001)
-            until server.in_flight == 1
+            repeat task.sleep(0.001) until server.in_flight == 1
             assert.equal(#BODY, server.http:stats().body_bytes)
             assert.matches("^HTTP/1.1 429 .*Retry%-After: 1\r\n.*overloaded",
                 send(http(POST, BODY)))
             running:cancel()
-            repeat
-                task.sleep(0.001)
-            until server.in_flight == 0
+            repeat task.sleep(0.001) until server.in_flight == 0
             assert.matches(OK, send(http(POST, BODY, CLOSE)))
         end)
     end)
@@ -329,9 +325,7 @@ describe("a server handles", function()
         local client = task.spawn(function()
             got = send(http(POST, (BODY:gsub("echo", "brief"))) .. http(POST, BODY, CLOSE))
         end)
-        repeat
-            task.sleep(0.001)
-        until server.in_flight == 1
+        repeat task.sleep(0.001) until server.in_flight == 1
         server:drain()
         client:join()
         assert.matches('^HTTP/1.1 200 .*"done".*HTTP/1.1 503 .*"draining"', got)
@@ -340,14 +334,10 @@ describe("a server handles", function()
 
     it("requests whose clients disconnect early", on_server({}, function(send, server)
         local gone = task.spawn(send, http(POST, (BODY:gsub("echo", "wait"))))
-        repeat
-            task.sleep(0.001)
-        until server.in_flight == 1
+        repeat task.sleep(0.001) until server.in_flight == 1
         gone:cancel()
         local half = task.spawn(send, http(POST, BODY):sub(1, -5))
-        repeat
-            task.sleep(0.001)
-        until server.http:stats().requests == 2
+        repeat task.sleep(0.001) until server.http:stats().requests == 2
         half:cancel()
     end))
 end)

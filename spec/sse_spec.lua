@@ -169,8 +169,7 @@ describe("the readers' limits", function()
         assert.equal(2, #reader:feed("data: a\n\n"))
         for _ = 1, 3 do
             local events, code = reader:feed("data: 0123456789\n\n")
-            assert.is_nil(events)
-            assert.equal("TOO_LARGE", code)
+            assert.same({ nil, "TOO_LARGE" }, { events, code })
         end
         assert.is_nil((reader:finish()))
     end)

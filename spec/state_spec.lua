@@ -144,8 +144,7 @@ describe("a database", function()
 
         local function refusal()
             local db, message, code = store.open(path, { mode = "write" })
-            assert.is_nil(db)
-            assert.equal("READ_ONLY", code)
+            assert.same({ nil, "READ_ONLY" }, { db, code })
             return (message:gsub("^.*: cannot be written: ", ""))
         end
 
@@ -175,8 +174,7 @@ describe("a database", function()
         it("is not created through a link", function()
             sh("ln -s %s/own/victim %s", dir.path, path)
             local db, _, code = store.open(path, { mode = "create" })
-            assert.is_nil(db)
-            assert.equal("EXISTS", code)
+            assert.same({ nil, "EXISTS" }, { db, code })
             assert.is_nil(private.about(dir.path .. "/own/victim"))
         end)
 
@@ -215,8 +213,7 @@ describe("a file that ponder writes", function()
             dir.path, dir.path, dir.path, dir.path, dir.path)
         for _, name in ipairs { "a", "b" } do
             local file, _, code = private.open(dir.path .. "/shared/" .. name)
-            assert.is_nil(file)
-            assert.equal("NOT_PRIVATE", code)
+            assert.same({ nil, "NOT_PRIVATE" }, { file, code })
         end
         assert.equal("before", dir:read("own/victim"))
     end)

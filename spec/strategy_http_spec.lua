@@ -46,9 +46,7 @@ describe("over HTTP", function()
         s = server.start()
         client = s:client()
     end)
-    teardown(function()
-        s:stop()
-    end)
+    teardown(function() s:stop() end)
     before_each(function() s:reset() end)
 
     local function open(steer, provider)
@@ -131,8 +129,7 @@ describe("over HTTP", function()
             asked = asked + 1
             return asked == 2 and "status=500&delay=50" or "delay=5000"
         end) })
-        assert.is_nil(outcome)
-        assert.equal("SERVER", code)
+        assert.same({ nil, "SERVER" }, { outcome, code })
         for _ = 1, 100 do -- the server notices within its own time
             if s:counters().in_flight == 0 then
                 break
@@ -191,8 +188,7 @@ describe("over HTTP", function()
             local outcome, message, code, partial = run(name, {
                 model = steered(function() return "cut=300&deltas=3" end) },
                 { on_delta = function() heard = heard + 1 end })
-            assert.is_nil(outcome)
-            assert.equal("CONNECT", code, message)
+            assert.same({ nil, "CONNECT" }, { outcome, code }, message)
             assert.equal("error", partial.status)
             assert.is_true(heard > 0)
             -- got has several in flight, and cancelled ones may not have arrived

@@ -261,8 +261,7 @@ describe("a failure", function()
 
     it("of a call ends the run with its code, and the best so far", function()
         local outcome, message, code, partial = run(tot, { model = failing(4, "RATE_LIMITED") })
-        assert.is_nil(outcome)
-        assert.equal("RATE_LIMITED", code)
+        assert.same({ nil, "RATE_LIMITED" }, { outcome, code })
         assert.truthy(message:find("no more", 1, true))
         assert.same({ "error", "error", 4 }, { partial.status, partial.stop_reason,
             partial.spent.calls })
@@ -273,8 +272,7 @@ describe("a failure", function()
     it("of the first call leaves no answer", function()
         for _, strategy in ipairs { tot, got, trm, cot } do
             local outcome, _, code, partial = run(strategy, { model = failing(1) })
-            assert.is_nil(outcome)
-            assert.equal("SERVER", code)
+            assert.same({ nil, "SERVER" }, { outcome, code })
             assert.is_nil(partial.answer)
             assert.equal(1, partial.spent.calls > 0 and 1)
         end
@@ -613,8 +611,7 @@ describe("prompt files", function()
         } do
             write(text)
             local outcome, message, code = go()
-            assert.is_nil(outcome)
-            assert.equal("BAD_PROMPT", code)
+            assert.same({ nil, "BAD_PROMPT" }, { outcome, code })
             assert.truthy(message:find(problem, 1, true), message)
             assert.truthy(message:find(path, 1, true), message)
         end
