@@ -164,14 +164,13 @@ it("--cache takes the URL of a Redis", function()
         ["p.lua"] = [[
             local m = require "ponder.model".open "script:m.lua"
             print(m:chat({ messages = { { role = "user", content = "Hello" } } }).cached)]] }
-    local function ponder(words)
-        return shell.run(("cd %s && %s %s >$OUT"):format(dir.path, shell.quote(shell.executable),
-            words)).out
+    local function run(log)
+        return dir:ponder({ "run", "--log", log, "--cache", server.url, "p.lua" }).out
     end
-    assert.equal("nil\n", ponder("run --log a.db --cache " .. server.url .. " p.lua"))
-    assert.equal("true\n", ponder("run --log b.db --cache " .. server.url .. " p.lua"))
+    assert.equal("nil\n", run "a.db")
+    assert.equal("true\n", run "b.db")
     server:kill()
-    assert.equal("true\n", ponder "replay b.db")
+    assert.equal("true\n", dir:ponder({ "replay", "b.db" }).out)
 end)
 
 it("a script that opens it has the tape of one that does not, since a replay opens none", function()

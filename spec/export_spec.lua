@@ -12,9 +12,7 @@ local function ponder(...)
 end
 
 local function export(...)
-    local r = ponder(...)
-    assert.same({ 0, "" }, { r.status, r.err })
-    return r.out
+    return shell.printed { "export", ... }
 end
 
 -- A text without differences in line breaks and spaces.

@@ -8,11 +8,9 @@ describe("ponder log", function()
     local dir
 
     local function list(...)
-        local result = dir:ponder({ "log", "--json", ... },
-            { env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
-        assert.same({ 0, "" }, { result.status, result.err })
         local names = {}
-        for line in result.out:gmatch "[^\n]+" do
+        for line in dir:printed({ "log", "--json", ... }, { env = {
+            XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } }):gmatch "[^\n]+" do
             local run = json.decode(line)
             names[#names + 1] = ("%s %d"):format(run.run_name or run.name, run.number)
         end

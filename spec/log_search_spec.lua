@@ -110,21 +110,19 @@ describe("a logged search", function()
                 is_terminal = function(s) return s.n == 9 end,
                 evaluate = function(s) return s.n end,
                 label = function(s) return s.n ~= 4 and "n is " .. s.n end }]]) }
-        local function ponder(...)
-            return own:ponder { ... }
-        end
-        local r = ponder("run", "--log", "run.db", "policy.lua")
+        local r = own:ponder { "run", "--log", "run.db", "policy.lua" }
         assert.equal(0, r.status)
         assert.matches("^ponder: search.run: label failed for a state, which is shown as it is: it "
             .. "returned false\n", r.err)
-        local tree = ponder("show", "--tree", "run.db").out
+        local tree = own:ponder { "show", "--tree", "run.db" }.out
         assert.matches("^search 1: best_first, doubling, 7 nodes, .* n is 1\n.* n is 9\n", tree)
         assert.matches('4.00  #%d {"n":4}\n.*\n> n is 9\n$', tree)
         assert.matches("ENDED +NAME\n +1 +best_first +7 +9%.00 +terminal +doubling\n",
-            ponder("show", "run.db").out)
-        local run = json.decode(ponder("export", "--format", "json", "run.db").out)
+            own:ponder { "show", "run.db" }.out)
+        local run = json.decode(own:ponder { "export", "--format", "json", "run.db" }.out)
         assert.equal("doubling", run.searches[1].name)
-        assert.matches('"name":"doubling"', ponder("export", "--format", "html", "run.db").out)
+        assert.matches('"name":"doubling"',
+            own:ponder { "export", "--format", "html", "run.db" }.out)
     end)
 
     for wrong, message in pairs {

@@ -16,9 +16,7 @@ end
 local function printed(arguments, code)
     arguments[#arguments + 1] = "-e"
     arguments[#arguments + 1] = STATUS .. code
-    local r = shell.ponder(arguments)
-    assert.same({ 0, "" }, { r.status, r.err })
-    return r.out
+    return shell.printed(arguments)
 end
 
 describe("--max-memory-mb", function()

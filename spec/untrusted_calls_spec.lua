@@ -37,9 +37,7 @@ describe("the process of several calls", function()
             local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
                 name = "@s.lua", form = "functions" }, { models = { "script:m.lua" },
                 ]] .. (opts or "") .. " }))\n" .. code }
-        local r = dir:ponder { "run", "--no-log", "p.lua" }
-        assert.same({ 0, "" }, { r.status, r.err })
-        return r.out
+        return dir:printed { "run", "--no-log", "p.lua" }
     end
 
     it("runs many calls, each as if it were alone", function()
@@ -126,9 +124,7 @@ describe("the process of several calls", function()
                     return item.question * 2, math.random()
                 end } }]] }
         local function accuracy(...)
-            local r = dir:ponder { ... }
-            assert.same({ 0, "" }, { r.status, r.err })
-            local result = json.decode(r.out)
+            local result = json.decode(dir:printed { ... })
             local policies = result.policies
             assert.equal("all", result.meta.against) -- none is named as the baseline
             return { policies[1].accuracy.value, policies[2].accuracy.value, policies[2].name }

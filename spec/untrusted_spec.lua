@@ -473,11 +473,7 @@ describe("ponder run --untrusted", function()
                 return (assert(m:complete("q" .. i)))
             end)
             return { out[1], out[2], out[3], math.random(1 << 40), os.time(), task.now() }]] }
-        local function ponder(...)
-            local r = dir:ponder { ... }
-            assert.same({ 0, "" }, { r.status, r.err })
-            return json.decode(r.out)
-        end
+        local function ponder(...) return json.decode(dir:printed { ... }) end
         local first = ponder("run", "--json", "--log", "a.db", "--untrusted", "--allow-model",
             "script:m.lua", "--max-calls", "5", "p.lua")
         assert.equal("a-q2", first[2])

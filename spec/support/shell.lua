@@ -7,6 +7,8 @@
 ---
 --- Nothing hangs: after LIMIT seconds a run is killed, and its status is 137.
 
+local assert = require "luassert"
+
 local shell = {}
 
 local LIMIT = 60
@@ -100,6 +102,11 @@ end
 ---@param opts? table of shell.ponder
 function Directory:ponder(arguments, opts)
     return shell.ponder(arguments, setmetatable({ cwd = self.path }, { __index = opts }))
+end
+
+---The same, which must succeed: see shell.printed.
+function Directory:printed(arguments, opts)
+    return shell.printed(arguments, setmetatable({ cwd = self.path }, { __index = opts }))
 end
 
 ---A new directory with these files, removed at the end of its `<close>` scope.
@@ -196,6 +203,16 @@ function shell.ponder(arguments, opts)
     opts = opts or {}
     return shell.run(("cd %s && exec %s%s <$IN >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
         environment(opts), words(arguments), opts.to or "$OUT"), opts.input, opts.limit_s)
+end
+
+---Runs `ponder ARGUMENTS...`, which must succeed, with nothing on standard error.
+---@param arguments string[]
+---@param opts? table of shell.ponder
+---@return string out
+function shell.printed(arguments, opts)
+    local r = shell.ponder(arguments, opts)
+    assert.same({ 0, "" }, { r.status, r.err }, r.out)
+    return r.out
 end
 
 ---Runs `ponder ARGUMENTS...` until it has printed `ready` and interrupts it, as Ctrl-C does. Its
