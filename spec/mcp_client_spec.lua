@@ -435,6 +435,18 @@ end
 
 local TEXT = { content = { { type = "text", text = "ok" } } }
 
+-- The same, for a client that has been told the version: without what opens and ends a session.
+local function with_calls(answer, f)
+    with_answers(function(r)
+        if r.message and r.message.method == "initialize" then
+            return initialized(r)
+        elseif r.method == "DELETE" or r.message and not r.message.id then
+            return 202
+        end
+        return answer(r)
+    end, f)
+end
+
 describe("a session with a server over HTTP", function()
     it("works with ponder serve: sessions, progress, cancellation", in_task(function()
         local server = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
@@ -484,16 +496,12 @@ describe("a session with a server over HTTP", function()
 
     it("fetches the rest of an answer whose stream ended after an id", function()
         local SSE, asked = { "Content-Type", "text/event-stream" }, nil
-        with_answers(function(r)
+        with_calls(function(r)
             if not r.message then
                 local step = r.headers["last-event-id"]
                 local answer = json.encode { jsonrpc = "2.0", id = asked, result = TEXT }
                 return 200, SSE, step == "1" and "id: 2\nretry: 1\ndata:\n\nid: 3\n"
                     or step == "2" and "id: 4\ndata: " .. answer .. "\n\n" or "data: lost\n\n"
-            elseif r.message.method == "initialize" then
-                return initialized(r)
-            elseif not r.message.id then
-                return 202
             end
             asked = r.message.id
             return 200, SSE, r.message.params.name == "never" and "retry: 1\ndata:\n\n"
@@ -510,12 +518,8 @@ describe("a session with a server over HTTP", function()
 
     it("answers no more than 100 requests of the server during a call", function()
         local answers = 0
-        with_answers(function(r)
-            if r.method == "DELETE" or not r.message.id then
-                return 202
-            elseif r.message.method == "initialize" then
-                return initialized(r)
-            elseif not r.message.method then
+        with_calls(function(r)
+            if not r.message.method then
                 answers = answers + 1
                 return 202
             end

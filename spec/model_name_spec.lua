@@ -20,6 +20,13 @@ local function opens(text, opts, env, config)
     return pcall(open, text, opts, env, config)
 end
 
+-- Fails unless opening a model so raises an error with this text.
+local function refuses(wanted, ...)
+    local ok, message = opens(...)
+    assert.is_false(ok)
+    assert.truthy(message:find(wanted, 1, true), message)
+end
+
 local KEY = { OPENAI_API_KEY = "sk-1234567890abcdef" }
 
 describe("names", function()
@@ -69,16 +76,12 @@ describe("names", function()
         local config = { default_model = "ollama:b" }
         assert.equal("ollama:a", open(nil, nil, { PONDER_MODEL = "ollama:a" }, config).name)
         assert.equal("ollama:b", open(nil, nil, { PONDER_MODEL = "" }, config).name)
-        local ok, message = opens(nil, nil, {})
-        assert.is_false(ok)
-        assert.truthy(message:find("PONDER_MODEL", 1, true))
+        refuses("PONDER_MODEL", nil, nil, {})
     end)
 
     it("must be strings", function()
         for _, bad in ipairs { {}, true, print } do assert.is_false((opens(bad))) end
-        local ok, message = opens(5)
-        assert.is_false(ok)
-        assert.truthy(message:find("name must be a string (got 5)", 1, true))
+        refuses("name must be a string (got 5)", 5)
     end)
 end)
 
@@ -143,20 +146,14 @@ describe("the environment", function()
             OPENAI_ORG_ID = "the header openai-organization" } do
             local env = { OPENAI_API_KEY = "sk-env" }
             env[variable] = "k\r\nX-Evil: 1"
-            local ok, message = opens("openai:m", nil, env)
-            assert.is_false(ok)
-            assert.truthy(message:find(from .. " has a line break or NUL within", 1, true), message)
+            refuses(from .. " has a line break or NUL within", "openai:m", nil, env)
         end
     end)
 
     it("is named if a key is missing, unless for another server", function()
-        local ok, message = opens("openai:m")
-        assert.is_false(ok)
-        assert.truthy(message:find("OPENAI_API_KEY is not set", 1, true))
+        refuses("OPENAI_API_KEY is not set", "openai:m")
         assert.is_false((opens("openai:m", { api_key = "" }, KEY)))
-        ok, message = opens("anthropic:m", nil, { ANTHROPIC_API_KEY = "" })
-        assert.is_false(ok)
-        assert.truthy(message:find("ANTHROPIC_API_KEY is not set", 1, true))
+        refuses("ANTHROPIC_API_KEY is not set", "anthropic:m", nil, { ANTHROPIC_API_KEY = "" })
         assert.is_true(opens("openai:m", { base_url = "http://127.0.0.1:1/v1" }))
         assert.is_true(opens("openai:m", nil, { OPENAI_BASE_URL = "http://127.0.0.1:1/v1" }))
         assert.is_true(opens("anthropic:m", { base_url = "http://127.0.0.1:1" }))
@@ -206,9 +203,8 @@ describe("options", function()
     end)
 
     it("of the config file are in tables", function()
-        local ok, message = opens("ollama:m", nil, {}, { providers = { ollama = "http://x" } })
-        assert.is_false(ok)
-        assert.truthy(message:find("the config file's providers.ollama must be a table", 1, true))
+        refuses("the config file's providers.ollama must be a table",
+            "ollama:m", nil, {}, { providers = { ollama = "http://x" } })
     end)
 
     it("add, replace and remove headers", function()
@@ -230,9 +226,7 @@ describe("options", function()
     it("allow only http and https, with a host", function()
         for _, url in ipairs { "file:///etc/passwd", "ftp://x/", "127.0.0.1:80", "http://",
             "http:///x", "http://a b/", "gopher://x", "http://x\n/" } do
-            local ok, message = opens("openai:m", { base_url = url })
-            assert.is_false(ok, url)
-            assert.truthy(message:find("base_url", 1, true), message)
+            refuses("base_url", "openai:m", { base_url = url })
         end
     end)
 
@@ -268,9 +262,7 @@ describe("options", function()
             { { headers = { a = "x\r\nb: y" } }, "is not a header" },
         }
         for _, case in ipairs(cases) do
-            local ok, message = opens("ollama:m", case[1])
-            assert.is_false(ok)
-            assert.truthy(message:find(case[2], 1, true), message)
+            refuses(case[2], "ollama:m", case[1])
         end
     end)
 end)
@@ -359,9 +351,7 @@ describe("the config file", function()
             assert.is_nil(text)
             assert.truthy(message:find("alias", 1, true))
         end
-        local ok, message = opens("a", nil, KEY, { aliases = aliases })
-        assert.is_false(ok)
-        assert.truthy(message:find("is part of a cycle", 1, true))
+        refuses("is part of a cycle", "a", nil, KEY, { aliases = aliases })
     end)
 end)
 
