@@ -64,10 +64,18 @@ describe("a failure has one status in all commands:", function()
         dir = shell.directory { ["ok.lua"] = "return 1", ["syntax.lua"] = "return (",
             ["raise.lua"] = "error 'boom'", ["dir/x"] = "",
             ["model.lua"] = "return function() return 'yes' end" }
+        ends(0, shell.ponder({ "chat", "--model", "script:model.lua", "--log", "run.db", "?" },
+            { cwd = dir.path }))
     end)
     teardown(function() dir:__close() end)
 
     for _, case in ipairs {
+        { 2, "a run that its log lacks", LOGS, "run.db#9" },
+        { 2, "a file that cannot be written", "run --log %s ok.lua|run --cache %s ok.lua|"
+            .. "chat --log %s ?|tot --log %s ?|chat --cache %s ?|serve --log %s chat|"
+            .. "mcp --log %s chat|eval --log %s ok.lua|eval --html %s ok.lua|"
+            .. "eval --csv %s ok.lua|eval --junit %s ok.lua|fork --log %s run.db|"
+            .. "export --format html --output %s run.db", "gone/x" },
         { 2, "a missing script", SCRIPTS, "gone.lua" }, { 2, "a directory", SCRIPTS, "dir" },
         { 1, "a script that cannot be compiled", SCRIPTS, "syntax.lua" },
         { 1, "a script that raises", SCRIPTS, "raise.lua" },
