@@ -241,6 +241,7 @@ describe("a prefix that siblings share", function()
             assert.same({ 0, 1, 1, 1 }, transport.times)
             task.map(list, function(i) m:complete("Q" .. i) end)
             assert.same({ 2, 2, 2, 2 }, table.move(transport.times, 5, 8, 1, {}))
+            assert.same({}, c.state.families) -- nothing is kept of them
         end)
     end)
 
