@@ -73,26 +73,27 @@ static void check_string(const JsonString *s)
 static void check_double(double value)
 {
     char text[JSON_NUMBER_ROOM + 1];
-    int64_t integer;
-    double back;
+    JsonReader r;
     if (value - value != 0) /* NaN or infinite */
         return;
     size_t n = json_write_double(text, value);
     CHECK(n <= JSON_NUMBER_ROOM);
     text[n] = '\0';
-    CHECK(json_read_number(text, text + n, &integer, &back) == JSON_DOUBLE);
-    CHECK(memcmp(&value, &back, sizeof value) == 0);
+    json_open(&r, text, n, 1);
+    CHECK(json_next(&r) == JSON_DOUBLE);
+    CHECK(memcmp(&value, &r.number, sizeof value) == 0);
 }
 
 static void check_integer(int64_t value)
 {
-    char text[JSON_NUMBER_ROOM];
-    int64_t back;
-    double number;
+    char text[JSON_NUMBER_ROOM + 1];
+    JsonReader r;
     size_t n = json_write_integer(text, value);
-    CHECK(n <= sizeof text);
-    CHECK(json_read_number(text, text + n, &back, &number) == JSON_INTEGER);
-    CHECK(value == back);
+    CHECK(n <= JSON_NUMBER_ROOM);
+    text[n] = '\0';
+    json_open(&r, text, n, 1);
+    CHECK(json_next(&r) == JSON_INTEGER);
+    CHECK(value == r.integer);
 }
 
 static void check_text(const char *text, size_t length)
