@@ -227,14 +227,14 @@ bench: run-packages test-packages
 	    case " $(EXECUTABLE_BENCHES) " in \
 	    *" $$bench "*) PONDER_BUILD=$B BENCH=$$bench $B/ponder run --no-log $$bench;; \
 	    *) PONDER_BUILD=$B BENCH=$$bench LUA_CPATH="./$B/?.so" \
-	        LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" lua5.4 $$bench;; \
+	        LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua;;" lua5.4 $$bench;; \
 	    esac || echo "$$bench: failed" >>$B/missed; done; \
 	    [ ! -s $B/missed ] || { echo; echo "== missed"; cat $B/missed; exit 1; }
 
 # Minutes to hours: see spec/support/soak.lua. An interrupted soak continues where it was.
 soak: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/server
-	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua" LUA_CPATH="./$B/?.so" \
+	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua;;" LUA_CPATH="./$B/?.so" \
 	    lua5.4 spec/support/soak.lua $(SOAK)
 
 clean:
