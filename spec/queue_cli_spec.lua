@@ -21,7 +21,7 @@ describe("ponder queue", function()
 
     setup(function()
         lab = workers.lab { ["job.lua"] = JOB }
-        lab:worker { "--lease", "4s" }
+        lab:worker { "--lease", "1s" }
     end)
     teardown(function() lab:__close() end)
 

@@ -328,7 +328,7 @@ describe("a worker that is killed", function()
         local stop
         local function keep_working() -- as an init system does
             if not stop or not stop:runs() then
-                stop, crew = lab:worker { "--lease", "2s" }, crew + 1
+                stop, crew = lab:worker { "--lease", "1s" }, crew + 1
             end
         end
         local coordinator = lab:begin [[

@@ -102,15 +102,4 @@ describe("a disk that fails", function()
             end
         end)
     end
-
-    it("keeps what was committed when the process is killed in the middle of a write", function()
-        for at = 1, writes, STEP do
-            local dir <close> = shell.directory()
-            local r = write(dir, { at = at, error = "KILL" })
-            assert.equal(137, r.status)
-            if r.out:find "committed" then
-                check(dir, r.out)
-            end
-        end
-    end)
 end)
