@@ -8,6 +8,7 @@
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local net = require "ponder.core.net"
 local random = require "ponder.core.random"
 local redact = require "ponder.redact"
 local retention = require "ponder.log.retention"
@@ -130,7 +131,7 @@ local function begin(tape)
     local command, run = tape.command, tape.run
     local of = command.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
-        curl = require("ponder.core.net").curl_version }
+        curl = net.curl_version }
     tape.writer:write_signed(tape.id, [[INSERT INTO runs (id, uid, command,
         arguments, script, directory, input, seed, options, versions, started_at, source)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], tape.id, tape.uid, of.command,
