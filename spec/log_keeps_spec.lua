@@ -1,6 +1,7 @@
 -- What a log has and must not have: no keys, in any way; events before the first call; values that
 -- JSON does not have; runs that are too long to replay.
 local help = require "log_help"
+local shell = require "shell"
 
 local SECRET = "sk-secret-0123456789-abcdefghij"
 
@@ -209,10 +210,7 @@ describe("a value that JSON does not have", function()
             say(ask "one" ~= nil)
         ]]
         local result = w:run()
-        local lines = {}
-        for line in result.out:gmatch "[^\n]+" do
-            lines[#lines + 1] = line
-        end
+        local lines = shell.lines(result.out)
         assert.same({
             "false\tlog.event: data: value.loop: a table that contains itself cannot be JSON",
             "false\tlog.event: data: value[1]: NaN cannot be JSON",

@@ -73,23 +73,6 @@ describe("a run", function()
         end)
     end)
 
-    it("numbers its tasks from 1, whatever others begin", in_task(function()
-        local ids = {}
-        task.map({ "a", "b", "c" }, function(name)
-            run.new():call(function()
-                ids[name] = { task.current().id }
-                for i = 1, 3 do
-                    task.sleep(0)
-                    local t = task.spawn(noop)
-                    ids[name][i + 1] = t.id
-                end
-            end)
-        end)
-        assert.same({ 1, 2, 3, 4 }, ids.a)
-        assert.same(ids.a, ids.b)
-        assert.same(ids.a, ids.c)
-    end))
-
     it("ends with its last task", in_task(function()
         run.new():call(function()
             task.spawn(task.sleep, 3)

@@ -57,33 +57,6 @@ describe("task.run", function()
         end))
     end)
 
-    it("waits for spawned tasks after main has returned", function()
-        local done
-        assert.equal("early", run(function()
-            task.spawn(function()
-                task.sleep(5)
-                done = task.now()
-            end)
-            return "early"
-        end))
-        assert.equal(5, done)
-    end)
-
-    it("cancels spawned tasks, in order, when main raises", function()
-        local log = {}
-        error_of(function()
-            for i = 1, 3 do
-                task.spawn(function()
-                    local _ <close> = closing(log, i)
-                    task.sleep(10)
-                end)
-            end
-            task.sleep(1)
-            error("boo")
-        end)
-        assert.same({ 1, 2, 3 }, log)
-    end)
-
     it("starts none of the tasks that clean-up spawns while the run is being ended", function()
         local started
         error_of(function()

@@ -90,42 +90,6 @@ describe("task.semaphore", function()
         assert.equal("1@0 2@0 3@1 4@1 5@2 6@2", table.concat(log, " "))
     end))
 
-    it("skips cancelled tasks, even one that has been given the permit", in_task(function()
-        local semaphore = task.semaphore(1)
-        semaphore:acquire()
-        local handles, log = {}, {}
-        for i = 1, 4 do
-            handles[i] = task.spawn(function()
-                semaphore:acquire()
-                log[#log + 1] = i
-                semaphore:release()
-            end)
-        end
-        task.sleep(0)
-        handles[2]:cancel()
-        semaphore:release() -- 1 has the permit, but has not run
-        handles[1]:cancel()
-        task.sleep(0)
-        task.sleep(0)
-        assert.same({ 3, 4 }, log)
-        semaphore:acquire()
-    end))
-
-    it("releases at the end of a block, however that ends", in_task(function()
-        local semaphore = task.semaphore(1)
-        pcall(function()
-            local _ <close> = semaphore:acquire()
-            error("boo")
-        end)
-        local h = task.spawn(function()
-            local _ <close> = semaphore:acquire()
-            task.sleep(100)
-        end)
-        task.sleep(0)
-        h:cancel()
-        semaphore:acquire()
-    end))
-
     it("can be acquired outside a run while it is free, and checks its use", function()
         local semaphore = task.semaphore(1)
         semaphore:acquire()

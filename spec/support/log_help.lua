@@ -33,10 +33,7 @@ end
 ---@param text string
 ---@return string[]
 function help.sorted_lines(text)
-    local lines = {}
-    for line in text:gmatch "[^\n]+" do
-        lines[#lines + 1] = line
-    end
+    local lines = shell.lines(text)
     table.sort(lines)
     return lines
 end

@@ -101,12 +101,16 @@ end
 ---@param arguments string[]
 ---@param opts? table of shell.ponder
 function Directory:ponder(arguments, opts)
-    return shell.ponder(arguments, setmetatable({ cwd = self.path }, { __index = opts }))
+    opts = opts or {}
+    opts.cwd = self.path
+    return shell.ponder(arguments, opts)
 end
 
 ---The same, which must succeed: see shell.printed.
 function Directory:printed(arguments, opts)
-    return shell.printed(arguments, setmetatable({ cwd = self.path }, { __index = opts }))
+    opts = opts or {}
+    opts.cwd = self.path
+    return shell.printed(arguments, opts)
 end
 
 ---A new directory with these files, removed at the end of its `<close>` scope.
