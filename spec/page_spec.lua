@@ -59,10 +59,6 @@ local function title()
     return b:text "#details-title"
 end
 
-local function focus(selector)
-    b:run("document.querySelector(arguments[0]).focus()", selector)
-end
-
 -- How many pixels of a canvas have a colour that the style sheet names.
 local function pixels(canvas, name)
     return b:run_async([[
@@ -193,7 +189,7 @@ describe("the page of a run", function()
         assert.equal("of 17 (", b:text "#outline mark")
         b:press "Enter"
         assert.equal("Node 29", title())
-        focus "#outline"
+        b:focus "#outline"
         b:press "n"
         assert.equal("Node 30", title())
         b:press "n"
@@ -211,14 +207,14 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
         b:click "#tab-calls"
         assert.equal(1, #rows "calls")
-        focus "#calls"
+        b:focus "#calls"
         b:press "n"
         assert.equal("Call 12 evaluate", title())
     end)
 
     it("can be used with the keyboard alone", function()
         b:open(page_of "sample")
-        focus "#outline"
+        b:focus "#outline"
         b:press "ArrowDown"
         assert.equal("Root 1", title())
         b:press("ArrowDown", "ArrowDown", "ArrowUp")
@@ -231,7 +227,7 @@ describe("the page of a run", function()
         assert.is_true(#rows "outline" < 15)
         b:press("ArrowRight", "ArrowRight")
         assert.equal("Node 5", title())
-        focus "#tree"
+        b:focus "#tree"
         b:press("ArrowLeft", "ArrowLeft")
         assert.equal("Root 1", title())
         b:press("ArrowRight", "ArrowDown")
@@ -267,7 +263,7 @@ describe("the page of a run", function()
     it("can be dragged, zoomed with the wheel and pinched", function()
         b:open(page_of "sample")
         for _, canvas in ipairs { "tree", "time" } do
-            focus("#" .. canvas)
+            b:focus("#" .. canvas)
             local before = picture(canvas)
             for _, gesture in ipairs {
                 { { "wheel", 150, 60, { deltaY = -900 } } },
@@ -301,7 +297,7 @@ describe("the page of a run", function()
             b:run(GESTURE, "time", { gesture })
             assert.is_true(b:run "return document.getElementById('tip').hidden")
         end
-        focus "#time"
+        b:focus "#time"
         b:press "0"
         point()
         b:press "+"
@@ -463,7 +459,7 @@ describe("the page of a run", function()
         end
         b:click "#tabs [data-view=lists]"
         b:click "#call-2"
-        focus "#calls"
+        b:focus "#calls"
         b:press "Enter"
         assert.equal("details", b:run "return document.getElementById('main').dataset.view")
         assert.same({}, b:errors())
@@ -474,7 +470,7 @@ describe("the page of a run", function()
         assert.equal("Tree5,000", b:text "#tab-outline")
         local count = #rows "outline"
         assert.is_true(count > 10 and count < 100)
-        focus "#outline"
+        b:focus "#outline"
         b:press "End"
         assert.equal("Node 3280", title()) -- the last of the last branch
         b:press "/"
@@ -496,7 +492,7 @@ describe("the page of a run", function()
         end))
         b:press("]", "]", "]")
         assert.equal("Tree3,000", b:text "#tab-outline")
-        focus "#tree"
+        b:focus "#tree"
         b:press("ArrowRight", "ArrowRight", "ArrowRight")
         assert.equal("Node 3", title())
         assert.same({}, b:errors())
@@ -585,7 +581,7 @@ describe("the page of a run", function()
     it("keeps the number of a folded node inside its card", function()
         b:open(page_of "sample")
         b:press "]"
-        focus "#tree"
+        b:focus "#tree"
         b:run [[const { roundRect, fillText } = CanvasRenderingContext2D.prototype;
             let boxes = [];
             Object.assign(CanvasRenderingContext2D.prototype, {
@@ -622,7 +618,7 @@ describe("the page of a run", function()
         assert.is_true(details:find("Reply", 1, true) < details:find("Prompt", 1, true))
         assert.equal("Copy: Reply",
             b:run "return document.querySelector('#details .copy').getAttribute('aria-label')")
-        focus "#details .copy"
+        b:focus "#details .copy"
         b:press "Enter"
         b:wait "return /Copied|Cannot/.test(document.querySelector('#details .copy').textContent)"
     end)
@@ -631,9 +627,7 @@ describe("the page of a run", function()
         b:open(page_of "sample")
         b:click "#tab-calls"
         local function filter(by, value)
-            b:run([[const choice = document.querySelector(`#filter [aria-label=${arguments[0]}]`);
-                choice.value = arguments[1];
-                choice.dispatchEvent(new Event('input'));]], by, value)
+            b:fill(("#filter [aria-label=%s]"):format(by), value)
         end
         local whole = pixels("time", "bad")
         filter("status", "error")

@@ -71,15 +71,12 @@ describe("the served page", function()
         b:wait "return document.getElementById('count').textContent === '2 runs'"
         b:type " nowhere"
         b:wait "return document.getElementById('count').textContent === '0 of 2 runs'"
-        b:run [[const query = document.getElementById('query'); query.value = '';
-            query.dispatchEvent(new Event('input'));]]
+        b:fill("#query", "")
         b:press "Enter"
         assert.is_true(is_focused "runs")
-        b:run [[const status = document.getElementById('status'); status.value = 'failed';
-            status.dispatchEvent(new Event('input'));]]
+        b:fill("#status", "failed")
         assert.equal("1 of 2 runs", b:text "#count")
-        b:run [[const status = document.getElementById('status'); status.value = '';
-            status.dispatchEvent(new Event('input'));]]
+        b:fill("#status", "")
         b:press("ArrowDown", "ArrowDown")
         assert.is_truthy(rows("runs")[2]:find("first.db#1", 1, true))
         b:press "Enter"
@@ -105,14 +102,13 @@ describe("the served page", function()
         assert.is_true(#rows "runs" < 100)
         assert.is_truthy(rows("runs")[1]:find("many.db#1", 1, true)) -- the outermost run
         assert.matches("policy request=r10000%s+forty", rows("runs")[2])
-        b:run "document.getElementById('runs').focus()"
+        b:focus "#runs"
         b:press "End"
         assert.is_truthy(b:text(".row.active"):find("many.db#2", 1, true))
         b:press "/"
         b:type "r777"
         b:wait "return document.getElementById('count').textContent === '11 of 10,000 runs'"
-        b:run [[const cost = document.getElementById('cost'); cost.value = '7.77';
-            cost.dispatchEvent(new Event('input'));]]
+        b:fill("#cost", "7.77")
         assert.equal("10 of 10,000 runs", b:text "#count")
         b:run "document.querySelector('.head .cost button').click()"
         assert.is_truthy(rows("runs")[1]:find("r7779", 1, true))
@@ -128,12 +124,12 @@ describe("the served page", function()
         assert.equal(0, done.status, done.err)
         b:open(serve(dir.path .. "/e.db")())
         b:wait "return document.querySelectorAll('#runs .row').length === 2"
-        b:run "document.getElementById('runs').focus()"
+        b:focus "#runs"
         b:press("ArrowDown", "Enter") -- the outermost run is the evaluation
         b:wait "return document.querySelector('#list .cell') !== null"
         b:click "#list .cell"
         assert.matches("Open its run", b:text "#details")
-        b:run "document.getElementById('list').focus()"
+        b:focus "#list"
         b:press "Enter"
         b:wait "return document.getElementById('tab-calls')?.textContent === 'Calls1'"
         assert.same({}, b:errors())
@@ -173,7 +169,7 @@ describe("the served page", function()
         b:wait "return document.getElementById('details-title').textContent !== 'Call 7 expand'"
         b:press "Escape"
         b:wait "return location.hash === ''"
-        b:run "document.getElementById('calls').focus()"
+        b:focus "#calls"
         b:press "ArrowDown"
         b:wait "return location.hash.startsWith('#call=')"
     end)
@@ -190,7 +186,7 @@ describe("the served page", function()
         b:open(url("&run=" .. path .. "%231#search=2&node=n3"))
         assert.equal("running", b:text "#status")
         b:run "document.querySelector('#details details.call').open = false"
-        b:run "document.getElementById('tree').focus()"
+        b:focus "#tree"
         b:press("+", "+")
         local function colours()
             return b:run([[return Object.fromEntries([...document.querySelectorAll('#keys li')].map(
@@ -255,9 +251,9 @@ describe("the served page", function()
         local url = serve(first, second)
         b:open(url())
         b:wait "return document.querySelectorAll('.row').length === 2"
-        b:run "document.getElementById('runs').focus()"
+        b:focus "#runs"
         b:press("ArrowDown", "Space", "ArrowDown", "Space")
-        b:run "document.getElementById('compare').focus()"
+        b:focus "#compare"
         b:press "Enter"
         b:wait "return document.getElementById('verdict') !== null"
         for _, width in ipairs { 390, 1280, 1920 } do
@@ -272,14 +268,14 @@ describe("the served page", function()
         assert.equal(3, #list)
         assert.is_truthy(list[1]:find(mark, 1, true) and list[2]:find("+", 1, true)
             and list[3]:find("~", 1, true))
-        b:run "document.getElementById('nodes').focus()"
+        b:focus "#nodes"
         b:press("ArrowDown", "ArrowDown", "ArrowDown")
         local details = b:text "#details"
         assert.is_truthy(details:find("Run Anode 3, score", 1, true)
             and details:find("Run Bnode 3, score 0.55", 1, true), details)
         b:press "ArrowUp"
         assert.is_truthy(b:text("#details"):find("<b>bold</b>", 1, true))
-        b:run "document.getElementById('tree-a').focus()"
+        b:focus "#tree-a"
         b:press("Escape", "ArrowRight", "ArrowRight") -- the root, then its first child: in both
         assert.is_truthy(b:text("#details"):find("Run Anode 2, score .*Run Bnode 2, score "))
         assert.same({}, b:errors())

@@ -188,6 +188,21 @@ function Browser:click(selector)
     self:click_at(place[1], place[2])
 end
 
+---Gives the focus to the element that a selector finds first.
+---@param selector string
+function Browser:focus(selector)
+    self:run("document.querySelector(arguments[0]).focus()", selector)
+end
+
+---Sets the value of a field, as if a person had.
+---@param selector string
+---@param value string
+function Browser:fill(selector, value)
+    self:run([[const field = document.querySelector(arguments[0]);
+        field.value = arguments[1];
+        field.dispatchEvent(new Event('input', { bubbles: true }));]], selector, value)
+end
+
 ---The text of the element that a selector finds first; nil: there is none.
 ---@param selector string
 ---@return string?
