@@ -7,6 +7,7 @@ local notice = require "ponder.notice"
 local options = require "ponder.options"
 local task = require "ponder.task"
 
+local in_task = fake.in_task
 local KEY = "key-0123456789abcdef"
 local USER = { { role = "user", content = "Hi" } }
 
@@ -228,36 +229,32 @@ describe("a prefix that siblings share", function()
             body.system)
     end)
 
-    it("has one call go first, and the others once it is answered", function()
-        fake.run(function()
-            local c, transport = client({}, { function()
-                return options.merge({ delay = 1 }, fake.reply "x")
-            end })
-            local m = c.open "vllm:m"
-            local list = { 1, 2, 3, 4 }
-            task.map(list, function(i)
-                m:complete("Q" .. i, { prefix = "Book. " })
-            end)
-            assert.same({ 0, 1, 1, 1 }, transport.times)
-            task.map(list, function(i) m:complete("Q" .. i) end)
-            assert.same({ 2, 2, 2, 2 }, table.move(transport.times, 5, 8, 1, {}))
-            assert.same({}, c.state.families) -- nothing is kept of them
+    it("has one call go first, and the others once it is answered", in_task(function()
+        local c, transport = client({}, { function()
+            return options.merge({ delay = 1 }, fake.reply "x")
+        end })
+        local m = c.open "vllm:m"
+        local list = { 1, 2, 3, 4 }
+        task.map(list, function(i)
+            m:complete("Q" .. i, { prefix = "Book. " })
         end)
-    end)
+        assert.same({ 0, 1, 1, 1 }, transport.times)
+        task.map(list, function(i) m:complete("Q" .. i) end)
+        assert.same({ 2, 2, 2, 2 }, table.move(transport.times, 5, 8, 1, {}))
+        assert.same({}, c.state.families) -- nothing is kept of them
+    end))
 
-    it("has the next one go first if the first one fails", function()
-        fake.run(function()
-            local n = 0
-            local c, transport = client({}, { function()
-                n = n + 1
-                return options.merge({ delay = 1 }, n == 1 and { status = 400, body = "{}" }
-                    or fake.reply "x")
-            end })
-            local m = c.open "vllm:m"
-            task.map({ 1, 2, 3 }, function(i) m:complete("Q" .. i, { prefix = "Book. " }) end)
-            assert.same({ 0, 1, 2 }, transport.times)
-        end)
-    end)
+    it("has the next one go first if the first one fails", in_task(function()
+        local n = 0
+        local c, transport = client({}, { function()
+            n = n + 1
+            return options.merge({ delay = 1 }, n == 1 and { status = 400, body = "{}" }
+                or fake.reply "x")
+        end })
+        local m = c.open "vllm:m"
+        task.map({ 1, 2, 3 }, function(i) m:complete("Q" .. i, { prefix = "Book. " }) end)
+        assert.same({ 0, 1, 2 }, transport.times)
+    end))
 end)
 
 describe("a reply that is continued", function()
@@ -277,21 +274,19 @@ describe("a reply that is continued", function()
         end
     end)
 
-    it("is iterated by m:steps", function()
-        fake.run(function()
-            local c, transport = client({}, {
-                { body = [[{"choices":[{"message":{"content":"one"},"finish_reason":"stop",
-                    "stop_reason":"\\n\\n"}]}]] },
-                { body = [[{"choices":[{"message":{"content":"two"},"finish_reason":"stop",
-                    "stop_reason":null}]}]] } })
-            local steps = {}
-            for step in c.open("vllm:m"):steps("Q", { stop = "\n\n" }) do
-                steps[#steps + 1] = step
-            end
-            assert.same({ { "one", "two" }, 2 }, { steps, #transport.sent })
-            assert.equal("one\n\n", json.decode(transport.sent[2].body).messages[2].content)
-        end)
-    end)
+    it("is iterated by m:steps", in_task(function()
+        local c, transport = client({}, {
+            { body = [[{"choices":[{"message":{"content":"one"},"finish_reason":"stop",
+                "stop_reason":"\\n\\n"}]}]] },
+            { body = [[{"choices":[{"message":{"content":"two"},"finish_reason":"stop",
+                "stop_reason":null}]}]] } })
+        local steps = {}
+        for step in c.open("vllm:m"):steps("Q", { stop = "\n\n" }) do
+            steps[#steps + 1] = step
+        end
+        assert.same({ { "one", "two" }, 2 }, { steps, #transport.sent })
+        assert.equal("one\n\n", json.decode(transport.sent[2].body).messages[2].content)
+    end))
 end)
 
 describe("a model that is shut down soon", function()

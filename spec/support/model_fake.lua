@@ -9,6 +9,7 @@
 local model = require "ponder.model"
 local shell = require "shell"
 local task = require "ponder.task"
+local within = require "within"
 
 shell.build "streams.so"
 local streams = require "streams"
@@ -73,6 +74,9 @@ function fake.run(f)
     return task.run_with({ clock = function() return fake.now end,
         wait = function(seconds) fake.now = fake.now + (seconds or 0) end }, f)
 end
+
+--- A spec within `fake.run`.
+fake.in_task = within(fake.run)
 
 --- An OpenAI reply with these texts.
 function fake.reply(...)
