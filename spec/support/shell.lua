@@ -7,8 +7,6 @@
 ---
 --- Nothing hangs: after LIMIT seconds a run is killed, and its status is 137.
 
-local assert = require "luassert"
-
 local shell = {}
 
 local LIMIT = 60
@@ -215,7 +213,7 @@ end
 ---@return string out
 function shell.printed(arguments, opts)
     local r = shell.ponder(arguments, opts)
-    assert.same({ 0, "" }, { r.status, r.err }, r.out)
+    require("luassert").same({ 0, "" }, { r.status, r.err }, r.out) -- of busted
     return r.out
 end
 
