@@ -52,14 +52,14 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                $(wildcard lua/ponder/report/page/*.* lua/ponder/report/page/vendor/*.*s))
+                $(wildcard lua/ponder/show/page/*.* lua/ponder/show/page/vendor/*.*s))
 # What scripts/reference makes of comments and tables, embedded too.
 REFERENCE  := $(addprefix doc/,completion.json ponder.1 reference.json stubs.json)
 # COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
 # they are in the reference but not in the library.
-COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/command.lua log/rows.lua \
-              log/tape.lua log/playing.lua log/writer.lua queue/keeper.lua queue/worker.lua)
+COMMANDS   := $(addprefix lua/ponder/,cli/% show/% serve/untrusted.lua serve/untrusted/%)
+HOST_ONLY  := $(addprefix lua/ponder/,run/log/rerun.lua run/log/carry.lua run/log/command.lua run/log/rows.lua \
+              run/log/tape.lua run/log/playing.lua run/log/writer.lua serve/queue/keeper.lua serve/queue/worker.lua)
 LIBRARY    := $(filter-out $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
 
@@ -95,7 +95,7 @@ $B/compiled/%.lua: %.lua
 # The executable without its reference, which it makes.
 $B/first: $(HOST_OBJ) $(MODULE_OBJ) $B/first.o $B/modules.o $(LIBEDIT)
 	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
-$B/doc/made: $B/first $(wildcard scripts/reference/*.lua lua/ponder/report/help/*) $(DOCUMENTED)
+$B/doc/made: $B/first $(wildcard scripts/reference/*.lua lua/ponder/show/help/*) $(DOCUMENTED)
 	@mkdir -p $(@D)
 	@echo "  make    $(@D)"
 	@ASAN_OPTIONS=$$ASAN_OPTIONS:detect_leaks=0 $B/first run --no-log scripts/reference/main.lua $(@D) $(DOCUMENTED)
@@ -188,7 +188,7 @@ $B/fuzz/%_fuzz: spec/fuzz/%_fuzz.c $(wildcard src/core/*.[ch])
 	@echo "  compile $<"
 	@clang $(CSTD) $(WARN) $(FUZZ_FLAGS) -Isrc -o $@ $< $(wildcard src/core/*.c) -lm
 
-# The same targets without libFuzzer: spec/fuzz_spec.lua runs the corpus through them.
+# The same targets without libFuzzer: spec/cli/fuzz_spec.lua runs the corpus through them.
 $B/fuzz/%_replay: spec/fuzz/%_fuzz.c spec/support/fuzz_replay.c $(patsubst %.c,$B/%.o,$(wildcard src/core/*.c))
 	@mkdir -p $(@D)
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -Isrc -o $@ $^ -lm
@@ -236,6 +236,7 @@ soak: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/server
 	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua;;" LUA_CPATH="./$B/?.so" \
 	    lua5.4 spec/support/soak.lua $(SOAK)
+	@$(if $(SOAK),,PONDER_BUILD=$B .ci/run-specs spec/slow/*_spec.lua)
 
 clean:
 	rm -rf $B

@@ -8,7 +8,7 @@
  *   guards      what scripts may not do with Lua's own library: guard.c
  *   output      a failed write to standard output is an error
  *
- * The command line itself is Lua: lua/ponder/cli.lua.
+ * The command line itself is Lua: lua/ponder/cli/shared/main.lua.
  */
 #include "host.h"
 
@@ -381,7 +381,7 @@ static int run_command_line(lua_State *L)
     char **argv = lua_touserdata(L, 1);
     lua_Integer argc = lua_tointeger(L, 2);
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "ponder.cli");
+    lua_pushliteral(L, "ponder.cli.shared.main");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "main");
     lua_createtable(L, (int)argc, 0);

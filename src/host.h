@@ -11,7 +11,7 @@ Host *host_open(void);
  * makes the process exit with a message and status 1 if standard output could not be written. */
 void host_guard_streams(void);
 
-/* Runs the command line (lua/ponder/cli.lua) and returns the exit status. */
+/* Runs the command line (lua/ponder/cli/shared/main.lua) and returns the exit status. */
 int host_main(Host *host, int argc, char **argv);
 
 /* Closes the state: runs to-be-closed variables and finalizers. The process ends then. */

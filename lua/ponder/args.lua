@@ -12,7 +12,7 @@
 ---
 --- Scripts call `args.script`, which also handles `--help` and exits after a mistake.
 
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local terminal = require "ponder.core.terminal"
 
 local args = {}

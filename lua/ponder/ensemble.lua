@@ -85,17 +85,17 @@ ensemble.tree_of_thoughts = search.run
 ---@return string? message
 ---@return string? code
 ---@return table? partial {candidates, failed, errors, spent}
-ensemble.best_of_n = require "ponder.ensemble.best_of_n"
+ensemble.best_of_n = require "ponder.think.ensemble.best_of_n"
 
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
 ---Improves Chain of Thought Reasoning in Language Models".
 ---
----`extract(text)` finds the answer in a reply (default: ponder.parse.answer); with `returns`, as in
----m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a value
----as text, are compared (default: ignores case, spaces, punctuation and the format of numbers).
----`vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a number >= 0; default:
----the exponential of the mean log probability of the reply's tokens, which needs a model with
----logprobs. A sample without an answer or weight has failed.
+---`extract(text)` finds the answer in a reply (default: ponder.think.parse.answer); with `returns`,
+---as in m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a
+---value as text, are compared (default: ignores case, spaces, punctuation and the format of
+---numbers). `vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a number >=
+---0; default: the exponential of the mean log probability of the reply's tokens, which needs a
+---model with logprobs. A sample without an answer or weight has failed.
 ---
 ---Result: `answer` as in its first sample; `text` of its sample with the highest weight; `score`,
 ---its share of the votes, 0..1; `distribution`: list of {answer, key, count, weight, share}, the
@@ -106,7 +106,7 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---@return string? message
 ---@return string? code
 ---@return table? partial {samples, failed, errors, spent}
-ensemble.self_consistency = require "ponder.ensemble.self_consistency"
+ensemble.self_consistency = require "ponder.think.ensemble.self_consistency"
 
 ---Judges each item of a list by `judge(item, index)`, which may wait. Any value but nil is a
 ---verdict; nil, message, code or an error is a failure. `on_error`: "collect" keeps failed items
@@ -121,7 +121,7 @@ ensemble.self_consistency = require "ponder.ensemble.self_consistency"
 ---@return string? message
 ---@return string? code
 ---@return table? partial as the result
-ensemble.parallel_judge = require "ponder.ensemble.parallel_judge"
+ensemble.parallel_judge = require "ponder.think.ensemble.parallel_judge"
 
 ---Several debaters answer, read one another's answers and answer again, after Du et al. 2023,
 ---"Improving Factuality and Reasoning in Language Models through Multiagent Debate". The majority
@@ -139,6 +139,6 @@ ensemble.parallel_judge = require "ponder.ensemble.parallel_judge"
 ---@return string? message
 ---@return string? code
 ---@return table? partial {rounds, failed, errors, spent}
-ensemble.debate = require "ponder.ensemble.debate"
+ensemble.debate = require "ponder.think.ensemble.debate"
 
 return ensemble

@@ -36,16 +36,16 @@
 --- All policies run on an item, then on the next one. What the evaluation's own budget or timeout
 --- cuts is not measured: rates and differences are those of complete items.
 
-local definition = require "ponder.eval.definition"
+local definition = require "ponder.judge.eval.definition"
 local log = require "ponder.log"
 local matrix = require "ponder.eval.matrix"
-local notice = require "ponder.notice"
-local options = require "ponder.options"
-local budgets = require "ponder.task.budget"
-local scheduler = require "ponder.task.scheduler"
+local notice = require "ponder.base.notice"
+local options = require "ponder.base.options"
+local budgets = require "ponder.run.task.budget"
+local scheduler = require "ponder.run.task.scheduler"
 local score = require "ponder.eval.score"
-local summary = require "ponder.eval.summary"
-local work = require "ponder.eval.work"
+local summary = require "ponder.judge.eval.summary"
+local work = require "ponder.judge.eval.work"
 
 local eval = {}
 
@@ -116,7 +116,7 @@ end
 ---@field budget_per_item? ponder.task.Limits of each run; `timeout_ms` whether it waits or computes
 ---@field decide? number alpha, above 0 and below 1: a policy ends once its difference from the
 ---  baseline is decided, at any time, with this probability of any wrong side or missing interval
----  among all policies (ponder.stats.decide); scores must be from 0 to 1
+---  among all policies (ponder.judge.stats.decide); scores must be from 0 to 1
 ---@field baseline? string the policy that others are compared with
 ---@field against? "baseline"|"all" compare with the baseline only, the default where one is named,
 ---  or all policies with each other, if there are up to 40; p is adjusted for the number of
@@ -126,7 +126,8 @@ end
 ---@field exclude_errors? boolean default false: failed runs count as wrong
 ---@field directory? string the base of relative names of data files
 ---@field on_progress? fun(progress: ponder.eval.Progress)
----@field perform? function replaces ponder.eval.attempt.perform (see ponder.eval.remote)
+---@field perform? function replaces ponder.judge.eval.attempt.perform (see
+---  ponder.serve.queue.evaluation)
 ---@field is_spent? fun(): boolean replaces the check of budgets (likewise)
 ---@field known? table<string, table> records to reuse instead of running again, by key
 ---@field on_begin? fun(stop: fun(why: "interrupted"): ponder.eval.Result) called before the first

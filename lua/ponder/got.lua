@@ -24,7 +24,7 @@
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
 --- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
---- ponder.got.core describes a whole run. Status transitions:
+--- ponder.think.got.core describes a whole run. Status transitions:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
@@ -70,12 +70,12 @@
 ---     round.
 ---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
-local core = require "ponder.got.core"
-local add_directives = require "ponder.got.asks"
-local graph = require "ponder.got.graph"
+local core = require "ponder.think.got.core"
+local add_directives = require "ponder.think.got.asks"
+local graph = require "ponder.think.got.graph"
 local machine = require "ponder.machine"
-local options = require "ponder.options"
-local prose = require "ponder.parse.prose"
+local options = require "ponder.base.options"
+local prose = require "ponder.think.parse.prose"
 local quote = require "ponder.quote"
 
 -------------------------------------------------------------------------------

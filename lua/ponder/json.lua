@@ -11,7 +11,7 @@
 ---| object   | a table without metatable                               |
 
 local core = require "ponder.core.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 
 local json = {}
 

@@ -1,8 +1,8 @@
 --- The run log records requests, results and their order, so that a run can be inspected, resumed
---- after a crash, replayed offline and forked. ponder.log.schema describes its tables, and
---- ponder.log.tape how a run is played again.
+--- after a crash, replayed offline and forked. ponder.run.log.schema describes its tables, and
+--- ponder.run.log.tape how a run is played again.
 ---
---- `ponder run` and the commands that call models begin a log (ponder.log.command). Scripts use
+--- `ponder run` and the commands that call models begin a log (ponder.run.log.command). Scripts use
 --- three functions:
 ---
 ---     local log = require "ponder.log"
@@ -13,14 +13,15 @@
 --- ponder.log.graph describes graphs. Without a log, `record` calls `fetch`, and the others do
 --- nothing.
 ---
---- A run has one tape (ponder.log.tape), which numbers what comes from outside, answers it from a
---- recording of an earlier process (ponder.log.recording) and writes rows. A file has one writer
---- (ponder.log.writer) and any number of readers (ponder.log.reader). ponder.log.rerun opens a log
---- to run it again, and ponder.log.retention decides which logs and requests stay.
+--- A run has one tape (ponder.run.log.tape), which numbers what comes from outside, answers it from
+--- a recording of an earlier process (ponder.run.log.recording) and writes rows. A file has one
+--- writer (ponder.run.log.writer) and any number of readers (ponder.run.log.reader).
+--- ponder.run.log.rerun opens a log to run it again, and ponder.run.log.retention decides which
+--- logs and requests stay.
 
 local json = require "ponder.json"
-local options = require "ponder.options"
-local scheduler = require "ponder.task.scheduler"
+local options = require "ponder.base.options"
+local scheduler = require "ponder.run.task.scheduler"
 
 local log = {}
 
@@ -31,11 +32,11 @@ local function check_name(where, name)
     end
 end
 
--- Loads ponder.log.effect on demand: most of the start-up time is loading.
+-- Loads ponder.run.log.effect on demand: most of the start-up time is loading.
 local function perform(kind, name, key, f, ...)
     local tape = scheduler.tape()
     tape.prepare()
-    local what = require("ponder.log.effect").new(kind, name, key)
+    local what = require("ponder.run.log.effect").new(kind, name, key)
     local results = table.pack(tape:perform(what, pcall, f, ...))
     if not results[1] then
         error(results[2], 0)
@@ -75,7 +76,7 @@ end
 ---@package
 function log.has_record(name)
     return is_followed()
-        and scheduler.tape():has(require("ponder.log.effect").new("outside", name))
+        and scheduler.tape():has(require("ponder.run.log.effect").new("outside", name))
 end
 
 ---Runs a tool, like log.record.

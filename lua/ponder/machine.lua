@@ -9,8 +9,8 @@
 --- next (each has the id of a call, which the reply must carry), and events, which say what
 --- happened (for telemetry).
 ---
---- The core of a class (ponder.machine.core) owns the state: status and transitions, call ids, open
---- calls, nodes. The class owns text and policy: contents, parsers, prompts, messages and
+--- The core of a class (ponder.think.machine.core) owns the state: status and transitions, call
+--- ids, open calls, nodes. The class owns text and policy: contents, parsers, prompts, messages and
 --- directives. Users hold a read-only handle; behind it is a Run, a plain table:
 ---
 ---     run.class     the class description (below)      run.core     the core
@@ -31,13 +31,13 @@
 --- `turn` is one call of update: `{now, env, directives, events}`. An error in one of the user's
 --- functions (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
 
-local Run = require "ponder.machine.run"
+local Run = require "ponder.think.machine.run"
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
-local scheduler = require "ponder.task.scheduler"
-local state = require "ponder.machine.state"
-local tally = require "ponder.tally"
+local scheduler = require "ponder.run.task.scheduler"
+local state = require "ponder.think.machine.state"
+local tally = require "ponder.base.tally"
 
 local machine = {}
 

@@ -21,19 +21,19 @@
 --- The server ends with `close`, when the task that opened the session is cancelled or fails, and
 --- with ponder. Supports versions 2025-06-18, 2025-11-25 and 2026-07-28 of the protocol.
 
-local client = require "ponder.mcp.client"
-local command = require "ponder.process.command"
+local client = require "ponder.serve.mcp.client"
+local command = require "ponder.run.process.command"
 local core = require "ponder.core.task"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local options = require "ponder.options"
-local pipe = require "ponder.mcp.pipe"
-local protocol = require "ponder.mcp.protocol"
+local options = require "ponder.base.options"
+local pipe = require "ponder.serve.mcp.pipe"
+local protocol = require "ponder.serve.mcp.protocol"
 local quote = require "ponder.quote"
-local redact = require "ponder.redact"
-local scheduler = require "ponder.task.scheduler"
+local redact = require "ponder.base.redact"
+local scheduler = require "ponder.run.task.scheduler"
 local task = require "ponder.task"
-local web = require "ponder.mcp.web"
+local web = require "ponder.serve.mcp.web"
 
 local mcp = {}
 

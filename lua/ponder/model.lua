@@ -18,16 +18,16 @@
 --- the options that models refuse, .schema for JSON replies.
 
 local core = require "ponder.core.task"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
-local environment = require "ponder.environment"
+local environment = require "ponder.base.environment"
 local measures = require "ponder.model.measures"
 local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
-local scheduler = require "ponder.task.scheduler"
+local scheduler = require "ponder.run.task.scheduler"
 local transport = require "ponder.model.transport"
 
 local model = {}

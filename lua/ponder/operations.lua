@@ -48,10 +48,10 @@
 --- The graph is plain data until it runs: `g.operations[i]` is `{id, type, after, ...}`. Operations
 --- that are ready run concurrently, and so do their queries; this does not change the outputs.
 
-local check = require "ponder.operations.check"
-local kinds = require "ponder.operations.kinds"
-local options = require "ponder.options"
-local runner = require "ponder.operations.run"
+local check = require "ponder.think.operations.check"
+local kinds = require "ponder.think.operations.kinds"
+local options = require "ponder.base.options"
+local runner = require "ponder.think.operations.run"
 
 local operations = {}
 

@@ -5,9 +5,9 @@
 --- JSON, alone or in prose, and lines as models write them. They never guess: an unreadable reply
 --- gives an empty result. They take linear time.
 
-local answers = require "ponder.parse.answer"
-local options = require "ponder.options"
-local prose = require "ponder.parse.prose"
+local answers = require "ponder.think.parse.answer"
+local options = require "ponder.base.options"
+local prose = require "ponder.think.parse.prose"
 
 local parse = {}
 

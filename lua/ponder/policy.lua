@@ -9,10 +9,10 @@
 ---     end)
 
 local args = require "ponder.args"
-local failures = require "ponder.task.failures"
-local files = require "ponder.log.files"
+local failures = require "ponder.run.task.failures"
+local files = require "ponder.run.log.files"
 local model = require "ponder.model"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
 

@@ -24,11 +24,11 @@
 --- starts no child. If a run is resumed in the middle of a conversation with a child, the first
 --- call that is not in the log fails with the code LOST.
 
-local child = require "ponder.process.child"
-local command = require "ponder.process.command"
+local child = require "ponder.run.process.child"
+local command = require "ponder.run.process.command"
 local log = require "ponder.log"
-local options = require "ponder.options"
-local scheduler = require "ponder.task.scheduler"
+local options = require "ponder.base.options"
+local scheduler = require "ponder.run.task.scheduler"
 
 local process = {}
 

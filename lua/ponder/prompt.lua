@@ -12,23 +12,23 @@
 --- 3. `./prompts`, if the user trusts its current contents (`ponder trust ./prompts`).
 ---
 --- Directory and file must belong to the caller or root, and only their owner may have write
---- permission. The file runs with Lua's pure library (ponder.pure); its arguments are its module
---- name and its path. A text in place of a function is a template (ponder.template) of one message
---- of the user, with the fields of the context. To change one function, a file can take the others
---- from `require "prompts.NAME"`. A notice on standard error names prompt files in use.
+--- permission. The file runs with Lua's pure library (ponder.base.pure); its arguments are its
+--- module name and its path. A text in place of a function is a template (ponder.template) of one
+--- message of the user, with the fields of the context. To change one function, a file can take the
+--- others from `require "prompts.NAME"`. A notice on standard error names prompt files in use.
 ---
 --- A prompt of the user's is sent as written, and its replies are read as prose or JSON. Models are
 --- held to the schema of a reply only where the built-in prompt asks for it.
 
-local builtin = require "ponder.builtin"
-local files = require "ponder.log.files"
+local builtin = require "ponder.base.builtin"
+local files = require "ponder.run.log.files"
 local directories = require "ponder.core.directory"
-local notice = require "ponder.notice"
-local options = require "ponder.options"
-local pure = require "ponder.pure"
-local read_file = require("ponder.file").read
+local notice = require "ponder.base.notice"
+local options = require "ponder.base.options"
+local pure = require "ponder.base.pure"
+local read_file = require("ponder.base.file").read
 local template = require "ponder.template"
-local trust = require "ponder.prompt.trust"
+local trust = require "ponder.think.prompt.trust"
 
 local prompt = {}
 

@@ -14,9 +14,9 @@
 --- `replay` and `diff` work as if the job had run here. A replay, or a resume for jobs that had
 --- ended, calls the functions here and plays the recording, without Redis.
 ---
---- A job is delivered at least once and has one result (ponder.queue.moves). Calls that a worker
---- had paid for when it died are not paid for again. If a function returns `nil, message, code`,
---- that failure is the result; if it raises an error, the job is tried again, and after
+--- A job is delivered at least once and has one result (ponder.serve.queue.moves). Calls that a
+--- worker had paid for when it died are not paid for again. If a function returns `nil, message,
+--- code`, that failure is the result; if it raises an error, the job is tried again, and after
 --- `max_attempts` it becomes a dead letter, as does a job that was computing when that many workers
 --- died (but nobody knows which job that was at the first death). From its third attempt on a job
 --- runs alone. `ponder queue` lists, retries and drops dead letters; no map waits for a retry.
@@ -29,22 +29,22 @@
 --- requires, and prompts. A job that computes without waiting for longer than the workers' --lease
 --- is given to another worker as well.
 
-local budgets = require "ponder.queue.budget"
+local budgets = require "ponder.serve.queue.budget"
 local core = require "ponder.core.task"
-local exchange = require "ponder.queue.exchange"
+local exchange = require "ponder.serve.queue.exchange"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local options = require "ponder.options"
-local payload = require "ponder.queue.payload"
+local options = require "ponder.base.options"
+local payload = require "ponder.serve.queue.payload"
 local random = require "ponder.core.random"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
-local scheduler = require "ponder.task.scheduler"
-local scripts = require "ponder.queue.script"
-local status = require "ponder.queue.status"
+local scheduler = require "ponder.run.task.scheduler"
+local scripts = require "ponder.serve.queue.script"
+local status = require "ponder.serve.queue.status"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
-local task_budget = require "ponder.task.budget"
+local task_budget = require "ponder.run.task.budget"
 
 local queue = {}
 
@@ -94,10 +94,10 @@ function queue.name_problem(what, name)
 end
 
 ---Opens a queue; within `task.run`.
----@param url string? see ponder.redis.url; default $PONDER_REDIS_URL
+---@param url string? see ponder.run.redis.url; default $PONDER_REDIS_URL
 ---@param opts { name: string?, script: string, concurrency: integer?, functions_of: function? }
 ---  name: default "default"; script: the workers' file; concurrency: unfinished jobs of `submit`
----  (default 1000); functions_of: see ponder.queue.script
+---  (default 1000); functions_of: see ponder.serve.queue.script
 ---@return ponder.queue.Queue?
 ---@return string? message
 ---@return string? code "BAD_URL", "UNREADABLE", "BAD_SCRIPT", and those of ponder.redis.Client
@@ -143,7 +143,7 @@ local function adopt(self, slot, run, rows)
     if rows == "" or not run.tape then
         return
     end
-    slot.recorded, slot.lost = require("ponder.log.carry").unpack(run.tape, rows)
+    slot.recorded, slot.lost = require("ponder.run.log.carry").unpack(run.tape, rows)
     if slot.lost then
         self.exchange.say(("%s: %s"):format(run.name, slot.lost))
     end

@@ -17,11 +17,11 @@
 --- or in a task with `outside` in its context.
 
 local core = require "ponder.core.redis"
-local options = require "ponder.options"
-local scheduler = require "ponder.task.scheduler"
-local sources = require "ponder.task.sources"
-local urls = require "ponder.redis.url"
-local waiters = require "ponder.task.waiters"
+local options = require "ponder.base.options"
+local scheduler = require "ponder.run.task.scheduler"
+local sources = require "ponder.run.task.sources"
+local urls = require "ponder.run.redis.url"
+local waiters = require "ponder.run.task.waiters"
 
 local redis = {}
 
@@ -370,7 +370,7 @@ local OPEN = {
     connect_timeout_ms = { type = "integer", min = 1, default = 5000 },
 }
 
----Returns a client for a URL (ponder.redis.url). The first call connects.
+---Returns a client for a URL (ponder.run.redis.url). The first call connects.
 ---@param url string? nil: $PONDER_REDIS_URL
 ---@param opts? {timeout_ms: integer?, connect_timeout_ms: integer?} timeout_ms: for each reply,
 ---  default that of the URL, or 10000; connect_timeout_ms: default 5000

@@ -17,7 +17,7 @@
 ---   * **random numbers**: math.random and math.randomseed, from its seed.
 ---   * **clocks**: os.time, os.clock, os.date and task.now, if it is logged.
 ---   * **log**: its calls, effects, searches and events are numbered from 1, and it has its own
----     tape for resume and replay (ponder.log.tape).
+---     tape for resume and replay (ponder.run.log.tape).
 ---
 --- An inner run is one operation of the outer one, like a call. The outer tape records when it
 --- ended; everything within is on its own tape.
@@ -30,20 +30,20 @@
 --- have alone. They share only what a script makes them share: a variable that two runs write, a
 --- semaphore, a handle of another run's task.
 
-local budgets = require "ponder.task.budget"
-local failures = require "ponder.task.failures"
+local budgets = require "ponder.run.task.budget"
+local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local random = require "ponder.core.random"
-local scheduler = require "ponder.task.scheduler"
-local scopes = require "ponder.task.scope"
-local waiters = require "ponder.task.waiters"
+local scheduler = require "ponder.run.task.scheduler"
+local scopes = require "ponder.run.task.scope"
+local waiters = require "ponder.run.task.waiters"
 
 local run = {}
 
 local FIELD = "run" -- of a task's context
-local WAIT = "run:call" -- as ponder.log.playing has it
+local WAIT = "run:call" -- as ponder.run.log.playing has it
 local NOT_INHERITED = { asker = true, outside = true } -- context fields
 
 ---@class ponder.RunOptions
@@ -128,7 +128,7 @@ function run.current()
     return scheduler.context(FIELD)
 end
 
----Calls `f(...)` as the outermost run, in the main task. For ponder.cli.
+---Calls `f(...)` as the outermost run, in the main task. For ponder.cli.shared.main.
 ---@param f function
 ---@param ... any
 ---@return any ... results of `f`
@@ -321,8 +321,8 @@ function Run:call(f, ...)
 end
 
 ---Like `call`, but `there(...)`, called in the current task, has the work of `here(...)` done
----elsewhere, and adds the recording to this run's log (ponder.log.carry). It returns true and the
----results; or false to have `here(...)` called. So do runs in a log that is played.
+---elsewhere, and adds the recording to this run's log (ponder.run.log.carry). It returns true and
+---the results; or false to have `here(...)` called. So do runs in a log that is played.
 ---@param here function
 ---@param there function
 ---@param ... any

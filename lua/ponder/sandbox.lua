@@ -22,8 +22,8 @@
 --- metatables, at most 100 levels deep. Shared tables stay shared; cyclic tables, functions and
 --- coroutines are errors.
 
-local options = require "ponder.options"
-local program = require "ponder.sandbox.program"
+local options = require "ponder.base.options"
+local program = require "ponder.run.sandbox.program"
 
 local sandbox = {}
 

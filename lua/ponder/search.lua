@@ -13,22 +13,22 @@
 ---     print(result.best_node.state, #result.best_path)
 ---
 --- The engine (src/core/search.h) decides the order of the search. src/api/search_program.c runs
---- the callbacks one at a time, lua/ponder/search/concurrent.lua up to `concurrency` of them; the
---- tree, the ids and the answer are the same. Each src/core/search_NAME.c, and each file in
+--- the callbacks one at a time, lua/ponder/think/search/concurrent.lua up to `concurrency` of them;
+--- the tree, the ids and the answer are the same. Each src/core/search_NAME.c, and each file in
 --- lua/ponder/search/policies, names the paper it follows.
 
-local budgets = require "ponder.task.budget"
-local callbacks = require "ponder.search.callbacks"
-local concurrent = require "ponder.search.concurrent"
+local budgets = require "ponder.run.task.budget"
+local callbacks = require "ponder.think.search.callbacks"
+local concurrent = require "ponder.think.search.concurrent"
 local core_search = require "ponder.core.search"
-local failures = require "ponder.task.failures"
-local make_result = require "ponder.search.result"
-local options = require "ponder.options"
-local policy = require "ponder.search.policy"
+local failures = require "ponder.run.task.failures"
+local make_result = require "ponder.think.search.result"
+local options = require "ponder.base.options"
+local policy = require "ponder.think.search.policy"
 local quote = require "ponder.quote"
-local scheduler = require "ponder.task.scheduler"
-local searches = require "ponder.searches"
-local session = require "ponder.search.session"
+local scheduler = require "ponder.run.task.scheduler"
+local searches = require "ponder.base.searches"
+local session = require "ponder.think.search.session"
 local task = require "ponder.task"
 
 local search = {}
@@ -283,7 +283,7 @@ local function drive_logged(core, opts)
     if not scheduler.tape() or not task.current() or task.context "is_drawn" then
         return drive(core, opts)
     end
-    local tree <close> = require("ponder.search.tree").of(core, opts)
+    local tree <close> = require("ponder.think.search.tree").of(core, opts)
     opts.tree = tree
     local ok, message, code = task.with_context("asker", { tree = tree }, drive, core, opts)
     tree.outcome = core:outcome()
@@ -342,7 +342,7 @@ local function check_options(given, where, level)
         local unread, readers = searches.unread(given, o.search)
         refuse(unread, "opts.%s is for %s (got search = %q)", unread,
             unread and options.alternatives(readers), o.search)
-        o.policy = IN_LUA[o.search] and require("ponder.search.policies." .. o.search) or nil
+        o.policy = IN_LUA[o.search] and require("ponder.think.search.policies." .. o.search) or nil
     end
     local name, prior = o.search, o.prior
     refuse(USES_HEURISTIC[name] and (o.evaluate or o.evaluate_all),
@@ -503,6 +503,6 @@ function search.new(opts)
     end)
 end
 
-search.vote = require "ponder.search.vote"
+search.vote = require "ponder.think.search.vote"
 
 return search

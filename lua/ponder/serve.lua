@@ -16,19 +16,19 @@
 ---
 --- When a client disconnects, its run and the model calls in flight are cancelled.
 
-local budgets = require "ponder.task.budget"
-local guard = require "ponder.serve.guard"
+local budgets = require "ponder.run.task.budget"
+local guard = require "ponder.serve.http.guard"
 local http = require "ponder.core.http"
-local kept = require "ponder.serve.kept"
+local kept = require "ponder.serve.http.kept"
 local loop = require "ponder.core.loop"
-local mcp = require "ponder.serve.mcp"
-local metrics = require "ponder.serve.metrics"
-local options = require "ponder.options"
-local policies = require "ponder.serve.policies"
-local scheduler = require "ponder.task.scheduler"
-local sources = require "ponder.task.sources"
+local mcp = require "ponder.serve.http.mcp"
+local metrics = require "ponder.serve.http.metrics"
+local options = require "ponder.base.options"
+local policies = require "ponder.serve.http.policies"
+local scheduler = require "ponder.run.task.scheduler"
+local sources = require "ponder.run.task.sources"
 local task = require "ponder.task"
-local waiters = require "ponder.task.waiters"
+local waiters = require "ponder.run.task.waiters"
 
 local serve = {}
 
@@ -84,7 +84,7 @@ local STEP_KB = 1 << 10 -- of a collection while requests run
 local Server = {}
 Server.__index = Server
 
-options.merge(Server, require "ponder.serve.handler")
+options.merge(Server, require "ponder.serve.http.handler")
 
 local function list_policies(given, page)
     local by_name, names = {}, {}
@@ -107,16 +107,16 @@ end
 
 ---@class ponder.serve.Options
 ---@field policies table by name (functions, strategies, tables with run), or a list from
----  ponder.serve.policies
+---  ponder.serve.http.policies
 ---@field listen? string default "127.0.0.1:8321"; or "unix:PATH"
 ---@field keys? ponder.serve.Key[] allowed keys; needed unless `listen` is local
 ---@field cors? string[] origins of allowed web pages
----@field page? table with `handle`, which answers other requests (ponder.view)
+---@field page? table with `handle`, which answers other requests (ponder.show.server)
 ---@field embeddings? ponder.model.Model answers /v1/embeddings
 ---@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
 ---@field resources? ponder.mcp.Catalog likewise
 ---@field version? string of the program, for clients at /mcp
----@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.metrics
+---@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.http.metrics
 ---@field concurrency? integer requests at once, default 64
 ---@field max_queue? integer requests that wait for a slot, default 256
 ---@field queue_timeout_ms? number how long they wait, default 60000

@@ -32,17 +32,17 @@
 ---
 --- The built-in strategies are made the same way.
 
-local answers = require "ponder.parse.answer"
-local builtin = require "ponder.builtin"
-local failures = require "ponder.task.failures"
-local files = require "ponder.log.files"
-local look = require "ponder.strategy.look"
-local make = require "ponder.strategy.run"
-local options = require "ponder.options"
-local prose = require "ponder.parse.prose"
-local pure = require "ponder.pure"
-local samples = require "ponder.prompt.samples"
-local settings = require "ponder.strategy.settings"
+local answers = require "ponder.think.parse.answer"
+local builtin = require "ponder.base.builtin"
+local failures = require "ponder.run.task.failures"
+local files = require "ponder.run.log.files"
+local look = require "ponder.think.strategy.look"
+local make = require "ponder.think.strategy.run"
+local options = require "ponder.base.options"
+local prose = require "ponder.think.parse.prose"
+local pure = require "ponder.base.pure"
+local samples = require "ponder.think.prompt.samples"
+local settings = require "ponder.think.strategy.settings"
 
 local strategy = {}
 
@@ -223,7 +223,7 @@ function strategy.subject(name)
     if options.has(strategy.names, name) then
         return strategy.named(name).subject
     end
-    return require(("ponder.%s.prompts"):format(name))
+    return require(("ponder.think.%s.prompts"):format(name))
 end
 
 -- Runs a file that the user named; returns what it returns, or nil, message, "UNREADABLE".
@@ -277,7 +277,7 @@ function strategy.is_library(value)
         and type(value.options) == "function" and type(value.name) == "string"
 end
 
----The answer in a reply: the part that is marked as such (see ponder.parse.answer), else all.
+---The answer in a reply: the part that is marked as such (see ponder.think.parse.answer), else all.
 ---@type fun(text: string): answer: string, is_marked: boolean
 strategy.read_answer = answers.show
 

@@ -55,20 +55,21 @@
 
 local core = require "ponder.core.task"
 
--- Errors that stop a script (Ctrl-C, limits) are not raised within this file and those beside it.
-core.protect((debug.getinfo(1, "S").source:gsub("%.lua$", "")))
+-- Errors that stop a script (Ctrl-C, limits) are not raised within this file and its room.
+core.protect(debug.getinfo(1, "S").source)
+core.protect((debug.getinfo(1, "S").source:gsub("task%.lua$", "run/task")))
 for name, replacement in pairs(core.coroutine) do
     coroutine[name] = replacement -- luacheck: ignore 122
 end
 
 local loop = require "ponder.core.loop"
-local options = require "ponder.options"
-local budgets = require "ponder.task.budget"
-local failures = require "ponder.task.failures"
-local scheduler = require "ponder.task.scheduler"
-local scopes = require "ponder.task.scope"
-local sources = require "ponder.task.sources"
-local waiters = require "ponder.task.waiters"
+local options = require "ponder.base.options"
+local budgets = require "ponder.run.task.budget"
+local failures = require "ponder.run.task.failures"
+local scheduler = require "ponder.run.task.scheduler"
+local scopes = require "ponder.run.task.scope"
+local sources = require "ponder.run.task.sources"
+local waiters = require "ponder.run.task.waiters"
 
 local task = {}
 

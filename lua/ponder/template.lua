@@ -11,7 +11,7 @@
 ---
 --- A line with only a tag of the last three kinds is removed. Values are inserted unchanged: quote
 --- text from others, as in `{ task = context:quote("task", text) }`.
-local show = require("ponder.options").show
+local show = require("ponder.base.options").show
 
 local function find(scopes, key)
     local name, i = key:match("^[^.]+"), #scopes -- {{.}} has none: it is the innermost scope

@@ -14,7 +14,7 @@
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- Status transitions (see ponder.tot.core):
+--- Status transitions (see ponder.think.tot.core):
 ---
 --- | from       | to         | on       |
 --- |------------|------------|----------|
@@ -35,12 +35,12 @@
 --- all others, and is never the best.
 
 local machine = require "ponder.machine"
-local core = require "ponder.tot.core"
-local options = require "ponder.options"
+local core = require "ponder.think.tot.core"
+local options = require "ponder.base.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
-local tot_options = require "ponder.tot.options"
-local views = require "ponder.tot.views"
+local tot_options = require "ponder.think.tot.options"
+local views = require "ponder.think.tot.views"
 
 local numbered, thought_ids = views.numbered, views.thought_ids
 

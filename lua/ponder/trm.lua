@@ -44,13 +44,13 @@
 --- reasoning, without the answer), `result`, the options, and the fields of all machines (see
 --- ponder.machine).
 
-local act = require "ponder.trm.act"
+local act = require "ponder.think.trm.act"
 local machine = require "ponder.machine"
-local machine_core = require "ponder.machine.core"
-local options = require "ponder.options"
-local prose = require "ponder.parse.prose"
+local machine_core = require "ponder.think.machine.core"
+local options = require "ponder.base.options"
+local prose = require "ponder.think.parse.prose"
 local quote = require "ponder.quote"
-local views = require "ponder.trm.views"
+local views = require "ponder.think.trm.views"
 
 local core = machine_core.class {
     name = "trm",
@@ -313,7 +313,7 @@ function trm.parse_supervision(text)
     return prose.critique(options.argument("trm.parse_supervision", "text", text, "string"))
 end
 
----The halting arithmetic; see ponder.trm.act.
+---The halting arithmetic; see ponder.think.trm.act.
 trm.act = act
 
 local LATENT = "machine.latent_state"

@@ -64,8 +64,8 @@ measure.report(("%d items of %g ms, %d in flight: wall / ideal"):format(WAITING,
 -- ---- the page, in Chromium without a window ----
 
 local browser = require "browser"
-local page = require "ponder.report.eval.page"
-local summary = require "ponder.eval.summary"
+local page = require "ponder.show.eval.page"
+local summary = require "ponder.judge.eval.summary"
 
 local function result_of(n)
     local records = {}

@@ -3,11 +3,11 @@
 -- mouse events move and zoom the drawing and the timeline.
 
 local browser = require "browser"
-local html = require "ponder.report.export.html"
+local html = require "ponder.show.export.html"
 local measure = require "measure"
-local reader = require "ponder.log.reader"
+local reader = require "ponder.run.log.reader"
 local sample_log = require "sample_log"
-local schema = require "ponder.log.schema"
+local schema = require "ponder.run.log.schema"
 local shell = require "shell"
 local store = require "ponder.core.store"
 

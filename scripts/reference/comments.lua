@@ -285,7 +285,7 @@ end
 function comments.read(paths)
     local modules, classes = {}, {}
     for i, path in ipairs(paths) do
-        local prefix = path:match("^lua/ponder/(%w+)") or ""
+        local prefix = path:match("^lua/ponder/%w+/(%w+)/") or path:match("^lua/ponder/(%w+)") or ""
         classes[prefix] = classes[prefix] or {} -- methods may be in another file of the directory
         modules[i] = read_file(path, classes[prefix])
     end

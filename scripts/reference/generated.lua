@@ -1,9 +1,9 @@
 --- Documents what no doc comment repeats: the options of the built-in strategies, from their
 --- tables, as the flags of `ponder tot` are; what `machine.class` gives each machine; and what a
---- module exports from others, such as `stats.wilson` from ponder.stats.proportions.
+--- module exports from others, such as `stats.wilson` from ponder.judge.stats.proportions.
 
 local comments = require "comments"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local strategy = require "ponder.strategy"
 
 local generated = {}
@@ -111,7 +111,7 @@ end
 
 local function load(module)
     local ok, library = pcall(require, module.module)
-    return ok and type(library) == "table" and library or {}
+    return ok and (type(library) == "table" or type(library) == "function") and library or {}
 end
 
 -- The entries of all exported functions, by function.
@@ -121,7 +121,12 @@ local function by_function(modules)
         local library = load(module)
         for _, entry in ipairs(module.entries) do
             local own = entry.exported and entry.name:sub(1, #module.name + 1) == module.name .. "."
-            local f = own and library[entry.name:sub(#module.name + 2)]
+            local f = library
+            if type(library) == "table" then
+                f = own and library[entry.name:sub(#module.name + 2)]
+            elseif entry.name ~= module.name then -- the module is a function
+                f = nil
+            end
             if type(f) == "function" then
                 entries[f] = entry
             end
@@ -148,7 +153,7 @@ function generated.exports(modules, names)
             known[entry.name] = true
         end
         local library = options.has(names, module.name) and load(module) or {}
-        for _, name in ipairs(options.names(library)) do
+        for _, name in ipairs(type(library) == "table" and options.names(library) or {}) do
             local entry = entries[library[name]]
             if entry and not known[module.name .. "." .. name] then
                 table.insert(module.entries, renamed(entry, module, name))

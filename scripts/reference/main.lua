@@ -5,7 +5,7 @@
 ---     ponder run --no-log scripts/reference/main.lua DIRECTORY PATH...
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local json = require "ponder.json"
 local man = require "man"
 local pages = require "pages"
@@ -32,7 +32,7 @@ local reference = pages.reference(modules)
 reference.topics = {}
 for _, topic in ipairs(require("ponder.cli.help").words) do
     local lines = {}
-    for line in io.lines(("lua/ponder/report/help/%s.txt"):format(topic)) do
+    for line in io.lines(("lua/ponder/show/help/%s.txt"):format(topic)) do
         lines[#lines + 1] = line
     end
     reference.topics[topic] = pages.text(lines)

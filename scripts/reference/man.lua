@@ -1,8 +1,8 @@
 --- Makes the manual page, in roff, from the texts and tables of --help.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local environment = require "ponder.environment"
+local cli = require "ponder.cli.shared.main"
+local environment = require "ponder.base.environment"
 local host = require "ponder.core.host"
 local statuses = require "ponder.cli.shared.statuses"
 

@@ -1,16 +1,16 @@
 --- Makes the pages of `ponder doc` and `ponder help TOPIC`, for a terminal of any width.
 ---
---- A page is a list of blocks, which ponder.report.doc.render writes: a line that stays as it is; a
---- paragraph {first, hang, words, bold?}: `first` begins its first line, the others begin at the
---- column `hang`, and `bold` says that `first` is bold; or a table {rows = lines, width = columns,
---- blocks = what replaces it where it does not fit}.
+--- A page is a list of blocks, which ponder.show.reference.render writes: a line that stays as it
+--- is; a paragraph {first, hang, words, bold?}: `first` begins its first line, the others begin at
+--- the column `hang`, and `bold` says that `first` is bold; or a table {rows = lines, width =
+--- columns, blocks = what replaces it where it does not fit}.
 
-local builtin = require "ponder.builtin"
+local builtin = require "ponder.base.builtin"
 local comments = require "comments"
 local generated = require "generated"
 local json = require "ponder.json"
-local options = require "ponder.options"
-local text = require "ponder.report.text"
+local options = require "ponder.base.options"
+local text = require "ponder.show.text"
 
 local pages = {}
 

@@ -3,9 +3,9 @@
 -- line; after the last one the process has ended.
 
 local confine = require "ponder.core.confine"
-local proxies = require "ponder.untrusted.proxies"
+local proxies = require "ponder.serve.untrusted.proxies"
 local task = require "ponder.task"
-local untrusted = require "ponder.untrusted"
+local untrusted = require "ponder.serve.untrusted"
 
 local FORMS = { f = "functions", p = "policies", e = "evaluation" }
 

@@ -111,7 +111,8 @@ local function try(input)
         table.move({ "--output", directory .. "/out" }, 1, 2, #arguments + 1, arguments)
     end
     local ok, problem = silently(xpcall, function()
-        return require("ponder.cli").call(name, require("ponder.cli." .. name), arguments)
+        return require("ponder.cli.shared.main").call(name, require("ponder.cli." .. name),
+            arguments)
     end, with_trace)
     assert(ok or is_refusal(problem) or problem:find "^[^\n]*: damaged: ", problem)
 end

@@ -2,12 +2,12 @@
 -- run with fields of the right types or is a dead letter, a result ends the wait for it, and rows
 -- are what the log takes. The first byte of an input says what it is.
 
-local carry = require "ponder.log.carry"
-local exchange = require "ponder.queue.exchange"
+local carry = require "ponder.run.log.carry"
+local exchange = require "ponder.serve.queue.exchange"
 local json = require "ponder.json"
-local log_file = require "ponder.log.file"
-local moves = require "ponder.queue.moves"
-local payload = require "ponder.queue.payload"
+local log_file = require "ponder.run.log.file"
+local moves = require "ponder.serve.queue.moves"
+local payload = require "ponder.serve.queue.payload"
 local sample_log = require "sample_log"
 local store = require "ponder.core.store"
 local zlib = require "ponder.core.zlib"

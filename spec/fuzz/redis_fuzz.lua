@@ -4,7 +4,7 @@
 
 local redis = require "ponder.redis"
 local shell = require "shell"
-local status = require "ponder.queue.status"
+local status = require "ponder.serve.queue.status"
 
 -- Answers each connection with the bytes of the file "answer", once it has sent something.
 local SERVER = [[

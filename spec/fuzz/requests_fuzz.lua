@@ -3,8 +3,8 @@
 -- selects the endpoint.
 
 local json = require "ponder.json"
-local policies = require "ponder.serve.policies"
-local protocol = require "ponder.mcp.server"
+local policies = require "ponder.serve.http.policies"
+local protocol = require "ponder.serve.mcp.server"
 local serve = require "ponder.serve"
 local transport = require "ponder.model.transport"
 

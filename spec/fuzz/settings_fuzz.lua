@@ -1,7 +1,7 @@
 -- Prompt files, and files of settings: each is refused with its position, or gives a value, and
 -- stays within its limits. The first byte selects the kind.
 
-local pure = require "ponder.pure"
+local pure = require "ponder.base.pure"
 
 local SEEDS = {
     [[0return { models = { fast = "openai:gpt-4o-mini" }, api_key = "$NAME", temperature = 0.5 }]],

@@ -4,7 +4,7 @@
 
 local json = require "ponder.json"
 local task = require "ponder.task"
-local untrusted = require "ponder.untrusted"
+local untrusted = require "ponder.serve.untrusted"
 
 local random = math.random
 

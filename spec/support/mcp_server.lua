@@ -1,6 +1,6 @@
 -- A server of the Model Context Protocol over standard input and output for
--- spec/mcp_client_spec.lua: its first argument selects its behaviour; its second names a file that
--- records its input.
+-- spec/serve/mcp_client_spec.lua: its first argument selects its behaviour; its second names a file
+-- that records its input.
 --
 --     ponder --no-log spec/support/mcp_server.lua MODE FILE
 

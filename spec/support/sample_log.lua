@@ -12,7 +12,7 @@
 --- HTML, dot and Mermaid. Everything in it is the same each time.
 
 local json = require "ponder.json"
-local schema = require "ponder.log.schema"
+local schema = require "ponder.run.log.schema"
 local store = require "ponder.core.store"
 
 local sample_log = {}

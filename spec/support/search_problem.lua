@@ -2,7 +2,7 @@
 --- integer states, made from one linear congruence.
 
 local json = require "ponder.json"
-local searches = require "ponder.searches"
+local searches = require "ponder.base.searches"
 
 local problems = {}
 

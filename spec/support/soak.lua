@@ -1,14 +1,14 @@
---- Runs the long tests of spec/soak, which measure what only shows at size: growing memory, and
---- time that grows faster than the work.
+--- Runs the long tests of spec/slow/parts, which measure what only shows at size: growing memory,
+--- and time that grows faster than the work.
 ---
 ---     make soak                                   # all, at full size
 ---     make soak SOAK=log SIZE=100000 SEED=7       # one
 ---
---- A file of spec/soak returns a table:
+--- A file of spec/slow/parts returns a table:
 ---
 ---     return {
----         size = 1000000,             -- make soak; make test takes a 100th (spec/soak_spec.lua)
----         in_test = true,             -- false: too long even then
+---         size = 1000000,             -- make soak; make test takes a 100th
+---         (spec/slow/soak_spec.lua) in_test = true,             -- false: too long even then
 ---         steps = {
 ---             { "write", function(s)
 ---                 local run = s:run { "run", "--log", "run.db", "script.lua", s.size }
@@ -160,26 +160,26 @@ function soak.play(name, test, opts)
     return self.missed
 end
 
----Runs the test of a file of spec/soak.
+---Runs the test of a file of spec/slow/parts.
 ---@param name string
 ---@param opts {size: integer?, seed: integer?, print: fun(line: string)?}
 ---@return string[] missed figures that missed their targets
 function soak.run(name, opts)
-    return soak.play(name, dofile(("spec/soak/%s.lua"):format(name)), opts)
+    return soak.play(name, dofile(("spec/slow/parts/%s.lua"):format(name)), opts)
 end
 
 ---The size of a test in `make test`; nil: not run there.
 ---@param name string
 ---@return integer?
 function soak.size_in_test(name)
-    local test = dofile(("spec/soak/%s.lua"):format(name))
+    local test = dofile(("spec/slow/parts/%s.lua"):format(name))
     return test.in_test and test.size // SHARE_OF_TEST or nil
 end
 
 ---@return string[] names in order
 function soak.names()
     local names = {}
-    for name in shell.run("ls spec/soak >$OUT").out:gmatch "([%w_]+)%.lua\n" do
+    for name in shell.run("ls spec/slow/parts >$OUT").out:gmatch "([%w_]+)%.lua\n" do
         names[#names + 1] = name
     end
     return names

@@ -1,7 +1,7 @@
 /*
  * confine.h -- a process that may only compute and talk over one socket, which two use:
  *
- *   ponder.untrusted   executes this program, which enters the confinement by itself
+ *   ponder.serve.untrusted   executes this program, which enters the confinement by itself
  *   ponder.sandbox     a fork that runs one program in a Lua state of its own, and replies
  *
  * Landlock removes the file system and TCP, seccomp all system calls but those of a computation (no

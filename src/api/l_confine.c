@@ -301,7 +301,10 @@ static int program_charge(lua_State *S)
     return 0;
 }
 
-enum { STEP_INTERVAL = 1000, OWN_STEPS = 20 /* of ponder.sandbox.program before the program's */ };
+enum {
+    STEP_INTERVAL = 1000,
+    OWN_STEPS = 20 /* of ponder.run.sandbox.program before the program's */
+};
 
 /* limit([steps]): the limits hold from now on, or no more. */
 static int program_limit(lua_State *S)
@@ -320,7 +323,8 @@ static int program_limit(lua_State *S)
     return 0;
 }
 
-/* The arguments: a Program, the code that runs one (see ponder.sandbox.program), the payload. */
+/* The arguments: a Program, the code that runs one (see ponder.run.sandbox.program), the payload.
+ */
 static int run_program(lua_State *S)
 {
     static const luaL_Reg libraries[] = {

@@ -2,7 +2,7 @@
  * l_search.c -- ponder.core.search: a search and its tree for Lua.
  *
  * lua/ponder/search.lua checks the options and shapes the result; the callbacks are called by
- * search_program.c, most of them through lua/ponder/search/callbacks.lua.
+ * search_program.c, most of them through lua/ponder/think/search/callbacks.lua.
  */
 #include "api/l_search.h"
 
@@ -97,7 +97,7 @@ void core_push_state(lua_State *L, int self, uint32_t id)
     lua_remove(L, -2);
 }
 
-/* ---- options: lua/ponder/searches.lua has checked them ---- */
+/* ---- options: lua/ponder/base/searches.lua has checked them ---- */
 
 /* A flag is 0 or 1, nil NaN. */
 static double number(lua_State *L, const char *name)

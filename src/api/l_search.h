@@ -24,7 +24,7 @@ enum {
 };
 
 /* The first are called with states, as users give them; the others by functions of
- * lua/ponder/search/callbacks.lua, which get ids. */
+ * lua/ponder/think/search/callbacks.lua, which get ids. */
 typedef enum Callback {
     CALL_EXPAND,
     CALL_EVALUATE,

@@ -1,6 +1,6 @@
 /*
- * search_lua.c -- search policies in Lua (lua/ponder/search/policy.lua): their tickets, the tree as
- * they see it, and its random numbers.
+ * search_lua.c -- search policies in Lua (lua/ponder/think/search/policy.lua): their tickets, the
+ * tree as they see it, and its random numbers.
  */
 #include <math.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void call_policy(lua_State *L, Callback callback, int arguments, int resu
 
 /* ---- rounds ---- */
 
-/* Adds the tickets of the policy's list, which lua/ponder/search/policy.lua has checked. */
+/* Adds the tickets of the policy's list, which lua/ponder/think/search/policy.lua has checked. */
 SearchStatus core_select_in_lua(lua_State *L, Core *core)
 {
     Search *s = &core->search;

@@ -19,11 +19,11 @@
  * `core:run` runs all tickets one after the other, and the steps between rounds; for ask and tell
  * it pauses before an expand whose answer was not told, and between rounds.
  *
- * The concurrent driver (lua/ponder/search/concurrent.lua) runs the same program ahead of its turn.
- * At the steps with a star it waits: in ORDER until the tickets before it have made their children;
- * after MADE these may begin; in place of CHILD until its children are scored, each by a program of
- * its own; in TURN until the tickets before it have committed. STOP, unless its turn had come
- * already, and the events follow then.
+ * The concurrent driver (lua/ponder/think/search/concurrent.lua) runs the same program ahead of its
+ * turn. At the steps with a star it waits: in ORDER until the tickets before it have made their
+ * children; after MADE these may begin; in place of CHILD until its children are scored, each by a
+ * program of its own; in TURN until the tickets before it have committed. STOP, unless its turn had
+ * come already, and the events follow then.
  *
  * A callback may yield (a model call, a sleep): Lua then calls `advance` again, with the callback's
  * three results on top of the stack.

@@ -19,11 +19,11 @@
  *      +--- search_back_up: the policy takes in the children of each ticket, in order
  *
  * With one call at a time core:run runs the programs one after the other, between rounds too. The
- * concurrent driver (lua/ponder/search/concurrent.lua) runs each in a task, and the part about each
- * child in one of its own, ahead of its turn; a ticket makes its children after the tickets before
- * it have made theirs, and commits them in its `turn`. So ids, statistics and the end are the same;
- * what was done for tickets after the end is dropped. Ask and tell (search/session.lua) uses
- * core:run, which pauses where an answer of expand was not told yet.
+ * concurrent driver (lua/ponder/think/search/concurrent.lua) runs each in a task, and the part
+ * about each child in one of its own, ahead of its turn; a ticket makes its children after the
+ * tickets before it have made theirs, and commits them in its `turn`. So ids, statistics and the
+ * end are the same; what was done for tickets after the end is dropped. Ask and tell
+ * (search/session.lua) uses core:run, which pauses where an answer of expand was not told yet.
  *
  * What to select and how to back up is the policy's (search_policy.h): search_bfs.c,
  * search_uct.c... here, or functions of Lua (api/search_lua.c). `ponder help search` says which

@@ -1,7 +1,7 @@
 --- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local command = require "ponder.cli.shared.command"
 local strategy = require "ponder.strategy"
 
@@ -39,7 +39,7 @@ function ask.parse(_, list)
     return {}, list
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function ask.run(_, arguments)
     local path = cli.expect(strategy_of(arguments),
         "expected a strategy: ponder ask --strategy FILE QUESTION")

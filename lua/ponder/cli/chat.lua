@@ -1,23 +1,23 @@
 --- `ponder chat "..."`: asks a model, which may call tools, and streams its reply.
 
-local cli = require "ponder.cli"
-local base64 = require "ponder.base64"
-local closing = require "ponder.report.closing"
-local converse = require "ponder.strategy.converse"
-local files = require "ponder.log.files"
+local cli = require "ponder.cli.shared.main"
+local base64 = require "ponder.base.base64"
+local closing = require "ponder.show.closing"
+local converse = require "ponder.think.strategy.converse"
+local files = require "ponder.run.log.files"
 local flags = require "ponder.cli.shared.flags"
 local json = require "ponder.json"
-local kept = require "ponder.log.retention"
+local kept = require "ponder.run.log.retention"
 local limits = require "ponder.cli.shared.limits"
 local log = require "ponder.log"
 local logging = require "ponder.cli.shared.logging"
-local logged = require "ponder.log.command"
+local logged = require "ponder.run.log.command"
 local model = require "ponder.model"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
-local read_file = require("ponder.file").read
-local reader = require "ponder.log.reader"
-local redact = require "ponder.redact"
+local read_file = require("ponder.base.file").read
+local reader = require "ponder.run.log.reader"
+local redact = require "ponder.base.redact"
 local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
@@ -234,7 +234,7 @@ local function ask(opts, m, conversation, call, box)
     return 1, ("%s [%s]"):format(message, code)
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function chat.run(opts, operands, list)
     cli.refuse(opts.max_tool_round_trips and not opts.tools and not opts.mcp
         and "--max-tool-round-trips needs --tools or --mcp")

@@ -2,11 +2,11 @@
 --- scripts/reference/main.lua collects when ponder is built. The script asks `ponder completion
 --- SHELL -- WORD...` what may replace the last word; status 0 says that a file may, too.
 
-local kept = require "ponder.log.retention"
+local kept = require "ponder.run.log.retention"
 local model_name = require "ponder.model.name"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local prices = require "ponder.model.prices"
-local render = require "ponder.report.doc.render"
+local render = require "ponder.show.reference.render"
 
 local completion = { words = { "bash", "fish", "zsh" } }
 
@@ -153,7 +153,7 @@ local function answer(shell, words)
     return files and 0 or 1
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function completion.run(_, operands, list)
     local shell = operands[1]
     if not SCRIPTS[shell] or operands[2] and list[2] ~= "--" then

@@ -1,16 +1,16 @@
 --- `ponder diff`: compares two runs.
 
-local cli = require "ponder.cli"
-local amount = require "ponder.report.amount"
-local calls = require "ponder.report.show.calls"
-local changed = require "ponder.report.changed"
-local compare = require "ponder.report.compare"
-local grid = require "ponder.report.grid"
+local cli = require "ponder.cli.shared.main"
+local amount = require "ponder.show.amount"
+local calls = require "ponder.show.log.calls"
+local changed = require "ponder.show.changed"
+local compare = require "ponder.show.compare"
+local grid = require "ponder.show.grid"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
-local style = require "ponder.report.style"
-local summary = require "ponder.report.show.summary"
-local text = require "ponder.report.text"
+local style = require "ponder.show.style"
+local summary = require "ponder.show.log.summary"
+local text = require "ponder.show.text"
 
 local diff = cli.command({ files = true, expects = { 2, 2, "two runs: ponder diff A B" } }, {
     { "all", modes = { "" }, help = "show every difference, not only the first of each kind" },
@@ -197,7 +197,7 @@ local function write_all(w, found)
     w:line(found.same and "Same outcome." or "Different outcomes.")
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function diff.run(opts, operands)
     cli.check_modes(diff, opts, opts.json and "--json" or "")
     return opened.run(2, operands, function(a, b)

@@ -1,12 +1,12 @@
 --- `ponder doc [NAME]`: the reference, made from doc comments when ponder was built.
 
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
-local render = require "ponder.report.doc.render"
+local render = require "ponder.show.reference.render"
 
 local doc = cli.command({ expects = { 0, 1, "one name" } }, {
     { "columns", value = "N", type = "integer", min = 20, max = 1000,
@@ -56,7 +56,7 @@ local function hint(name, names)
     return options.hint(name, names, "%s")
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function doc.run(opts, operands)
     local name = operands[1]
     cli.refuse(name and (opts.all and "--all lists modules: leave out the name"

@@ -2,30 +2,30 @@
 ---
 --- Keys are never printed; a variable that holds one is shown as "(set)".
 
-local cli = require "ponder.cli"
-local builtin = require "ponder.builtin"
+local cli = require "ponder.cli.shared.main"
+local builtin = require "ponder.base.builtin"
 local cache = require "ponder.model.cache"
-local environment = require "ponder.environment"
+local environment = require "ponder.base.environment"
 local directories = require "ponder.core.directory"
-local health = require "ponder.redis.health"
+local health = require "ponder.run.redis.health"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local model_name = require "ponder.model.name"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local price = require "ponder.model.price"
 local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local process = require "ponder.process"
-local pure = require "ponder.pure"
+local pure = require "ponder.base.pure"
 local quote = require "ponder.quote"
-local exists, read_file = require("ponder.file").exists, require("ponder.file").read
+local exists, read_file = require("ponder.base.file").exists, require("ponder.base.file").read
 local redis = require "ponder.redis"
-local schema = require "ponder.log.schema"
-local state_files = require "ponder.state"
-local style = require "ponder.report.style"
+local schema = require "ponder.run.log.schema"
+local state_files = require "ponder.base.state"
+local style = require "ponder.show.style"
 local task = require "ponder.task"
-local text = require "ponder.report.text"
+local text = require "ponder.show.text"
 local verbose = require "ponder.model.verbose"
 
 local doctor = cli.command({}, {
@@ -266,7 +266,7 @@ end
 
 -- Isolation of policies under --untrusted, and of programs in a sandbox.
 local function check_isolation()
-    local missing = require("ponder.untrusted").missing()
+    local missing = require("ponder.serve.untrusted").missing()
     if not missing[1] then
         return finding("isolation", "ok", "this kernel has Landlock and seccomp, for --untrusted "
             .. "and ponder.sandbox")
@@ -352,7 +352,7 @@ local function report(given, findings)
     end
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function doctor.run(given, operands)
     for _, operand in ipairs(operands) do
         cli.expect(redis.is_url(operand), "expected no argument, or redis://...")

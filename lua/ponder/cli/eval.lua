@@ -1,40 +1,40 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local closing = require "ponder.report.closing"
-local compare = require "ponder.eval.compare"
+local cli = require "ponder.cli.shared.main"
+local closing = require "ponder.show.closing"
+local compare = require "ponder.judge.eval.compare"
 local confined = require "ponder.cli.shared.confined"
-local curves = require "ponder.report.eval.curves"
+local curves = require "ponder.show.eval.curves"
 local directories = require "ponder.core.directory"
-local definition = require "ponder.eval.definition"
+local definition = require "ponder.judge.eval.definition"
 local eval = require "ponder.eval"
-local files = require "ponder.log.files"
-local formats = require "ponder.report.eval.formats"
+local files = require "ponder.run.log.files"
+local formats = require "ponder.show.eval.formats"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
-local live = require "ponder.report.eval.live"
+local live = require "ponder.show.eval.live"
 local log = require "ponder.log"
-local log_file = require "ponder.log.file"
-local logged = require "ponder.log.command"
-local options = require "ponder.options"
+local log_file = require "ponder.run.log.file"
+local logged = require "ponder.run.log.command"
+local options = require "ponder.base.options"
 local outputs = require "ponder.cli.shared.outputs"
-local matrix = require "ponder.report.eval.matrix"
-local page = require "ponder.report.eval.page"
-local power = require "ponder.eval.power"
+local matrix = require "ponder.show.eval.matrix"
+local page = require "ponder.show.eval.page"
+local power = require "ponder.judge.eval.power"
 local quote = require "ponder.quote"
 local queue = require "ponder.queue"
-local recorded = require "ponder.eval.recorded"
-local remote = require "ponder.eval.remote"
-local scheduler = require "ponder.task.scheduler"
-local style = require "ponder.report.style"
-local summary = require "ponder.eval.summary"
-local tables = require "ponder.report.eval.table"
+local recorded = require "ponder.judge.eval.recorded"
+local remote = require "ponder.serve.queue.evaluation"
+local scheduler = require "ponder.run.task.scheduler"
+local style = require "ponder.show.style"
+local summary = require "ponder.judge.eval.summary"
+local tables = require "ponder.show.eval.table"
 local task = require "ponder.task"
-local text = require "ponder.report.text"
-local threshold = require "ponder.eval.threshold"
+local text = require "ponder.show.text"
+local threshold = require "ponder.judge.eval.threshold"
 
 local MISSED = 99 -- exit status
 local WATCH_S = 0.5
@@ -420,7 +420,7 @@ local function misuse(given, operands)
     end
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function command.run(given, operands, list)
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))

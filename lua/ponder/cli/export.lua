@@ -1,10 +1,10 @@
 --- `ponder export`: writes a run in the format of another program.
 
-local cli = require "ponder.cli"
-local file = require "ponder.file"
+local cli = require "ponder.cli.shared.main"
+local file = require "ponder.base.file"
 local opened = require "ponder.cli.shared.opened"
 
--- Modules ponder.report.export.NAME, each with
+-- Modules ponder.show.export.NAME, each with
 --     write(log, out, opts) -> true, or nil and a message
 -- where `log` is a ponder.log.Reader, `out` has a file's `write` method, and `opts` are the flags.
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
@@ -47,14 +47,14 @@ local function has_search(log, number)
     return false
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
     cli.expect(opts.format, "expected --format " .. table.concat(FORMATS, "|"))
     cli.check_modes(export, opts, "--format " .. opts.format)
     cli.refuse(opts.otlp and opts.output
         and "--otlp sends traces; it cannot be combined with --output")
-    local format = require("ponder.report.export." .. opts.format)
+    local format = require("ponder.show.export." .. opts.format)
     return opened.run(1, operands, function(log)
         if opts.otlp then
             io.stdout:write((cli.need(format.post(log, opts))), "\n")

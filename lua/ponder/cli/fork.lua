@@ -1,12 +1,12 @@
 --- `ponder fork [FILE]`: runs a logged run again with changes; its log answers equal requests.
 
-local rerun = require "ponder.log.rerun"
-local cli = require "ponder.cli"
-local edits = require "ponder.log.edit"
+local rerun = require "ponder.run.log.rerun"
+local cli = require "ponder.cli.shared.main"
+local edits = require "ponder.run.log.edit"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local prompt = require "ponder.prompt"
-local read_file = require("ponder.file").read
+local read_file = require("ponder.base.file").read
 
 local fork = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "script", value = "NEW", files = true, help = "run NEW instead of the script" },
@@ -163,7 +163,7 @@ local function edit_of(past, opts)
         prompt = opts.ask and text }))
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function fork.run(opts, operands)
     cli.refuse(misuse(opts))
     local past = cli.need(rerun.open(operands[1], "read"))

@@ -1,11 +1,11 @@
 --- `ponder help [COMMAND|TOPIC]`: the --help of a command, or a topic.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local options = require "ponder.options"
-local render = require "ponder.report.doc.render"
+local cli = require "ponder.cli.shared.main"
+local options = require "ponder.base.options"
+local render = require "ponder.show.reference.render"
 
--- In reading order. Each is a file in ponder/report/help.
+-- In reading order. Each is a file in ponder/show/help.
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
     { "search", "which search to choose, and what each needs" },
@@ -39,7 +39,7 @@ Shows the --help of a command, or one of these topics:
 
 ponder doc is the reference of the library.]]
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function help.run(_, operands)
     if not operands[1] then
         print(cli.help(args.columns()))

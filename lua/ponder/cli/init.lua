@@ -1,7 +1,7 @@
 --- `ponder init eval|policy|search|strategy|model [FILE]`: a commented file to start from.
 
-local cli = require "ponder.cli"
-local exists = require("ponder.file").exists
+local cli = require "ponder.cli.shared.main"
+local exists = require("ponder.base.file").exists
 local model = require "ponder.model"
 local private = require "ponder.core.private"
 
@@ -269,7 +269,7 @@ local function try(kind, path)
         .. (names_model and "" or " (ponder init model writes model.lua)")
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function init.run(_, operands)
     local kind = operands[1] or "eval"
     if not KINDS[kind] then

@@ -1,19 +1,19 @@
 --- `ponder log`: lists the recorded runs.
 
-local amount = require "ponder.report.amount"
+local amount = require "ponder.show.amount"
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local failures = require "ponder.task.failures"
-local grid = require "ponder.report.grid"
+local cli = require "ponder.cli.shared.main"
+local failures = require "ponder.run.task.failures"
+local grid = require "ponder.show.grid"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local kept = require "ponder.log.retention"
+local kept = require "ponder.run.log.retention"
 local opened_logs = require "ponder.cli.shared.opened"
-local options = require "ponder.options"
-local reader = require "ponder.log.reader"
-local state = require "ponder.state"
-local style = require "ponder.report.style"
-local text = require "ponder.report.text"
+local options = require "ponder.base.options"
+local reader = require "ponder.run.log.reader"
+local state = require "ponder.base.state"
+local style = require "ponder.show.style"
+local text = require "ponder.show.text"
 
 local log = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "limit", value = "N", type = "integer", min = 1, default = 20,
@@ -169,7 +169,7 @@ local function time_of(when)
     return seconds and host.time() - seconds
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function log.run(opts, operands)
     opts.since = opts.since and cli.expect_flag("--since", time_of(opts.since),
         ("expected a date such as 2026-11-22, or a time such as 12h or 7d (got %s)"):format(

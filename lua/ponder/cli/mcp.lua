@@ -1,19 +1,19 @@
 --- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
-local cli = require "ponder.cli"
-local foreign = require "ponder.serve.foreign"
+local cli = require "ponder.cli.shared.main"
+local foreign = require "ponder.serve.http.foreign"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local logging = require "ponder.cli.shared.logging"
 local policies = require "ponder.cli.shared.policies"
-local prompts = require "ponder.mcp.prompts"
-local protocol = require "ponder.mcp.protocol"
+local prompts = require "ponder.serve.mcp.prompts"
+local protocol = require "ponder.serve.mcp.protocol"
 local reader = require "ponder.core.reader"
-local resources = require "ponder.report.resources"
-local server = require "ponder.mcp.server"
+local resources = require "ponder.show.resources"
+local server = require "ponder.serve.mcp.server"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
-local waiters = require "ponder.task.waiters"
+local waiters = require "ponder.run.task.waiters"
 
 local mcp = cli.command({ parse = policies.parse, files = true, logs_requests = true,
     expects = { 1, math.huge, "a policy: ponder mcp FILE.lua" } }, {
@@ -122,7 +122,7 @@ local function serve(made, out)
     session:close()
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function mcp.run(given, operands, arguments)
     local status = policies.begin("mcp", given, operands, arguments)
     if status then

@@ -1,12 +1,12 @@
 --- `ponder models [PROVIDER]`: lists the models that servers offer.
 
-local cli = require "ponder.cli"
-local failures = require "ponder.task.failures"
+local cli = require "ponder.cli.shared.main"
+local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
 local model = require "ponder.model"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local verbose = require "ponder.model.verbose"
-local text = require "ponder.report.text"
+local text = require "ponder.show.text"
 
 local models = cli.command({ expects = { 0, 1, "at most one PROVIDER" } }, {
     { "base_url", value = "URL", help = "base URL of the provider's API" },
@@ -26,7 +26,7 @@ file.]]
 
 local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function models.run(opts, operands)
     model.config() -- raises if it is broken
     local providers, wanted = {}, operands[1]

@@ -1,15 +1,15 @@
 --- `ponder prompts`: lists, shows, copies and checks the prompts.
 
-local builtin = require "ponder.builtin"
-local check = require "ponder.prompt.check"
-local cli = require "ponder.cli"
+local builtin = require "ponder.base.builtin"
+local check = require "ponder.think.prompt.check"
+local cli = require "ponder.cli.shared.main"
 local host = require "ponder.core.host"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local private = require "ponder.core.private"
-local notice = require "ponder.notice"
+local notice = require "ponder.base.notice"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
-local read_file = require("ponder.file").read
+local read_file = require("ponder.base.file").read
 local strategy = require "ponder.strategy"
 
 local prompts = cli.command({ words = { "check", "eject", "list", "show" } }, {
@@ -184,7 +184,7 @@ function commands.check(operand)
     return status
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function prompts.run(opts, operands)
     local command = commands[operands[1] or "list"]
     check_known(command, "command", operands[1] or "list", prompts.words)

@@ -1,17 +1,17 @@
 --- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
-local amount = require "ponder.report.amount"
-local cli = require "ponder.cli"
-local grid = require "ponder.report.grid"
+local amount = require "ponder.show.amount"
+local cli = require "ponder.cli.shared.main"
+local grid = require "ponder.show.grid"
 local json = require "ponder.json"
 local queues = require "ponder.queue"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
-local status = require "ponder.queue.status"
-local style = require "ponder.report.style"
+local status = require "ponder.serve.queue.status"
+local style = require "ponder.show.style"
 local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
-local text = require "ponder.report.text"
+local text = require "ponder.show.text"
 
 local command = cli.command({ expects = { 0, 1, "at most one URL" } }, {
     { "queue", value = "NAME", help = "only this queue" },
@@ -40,7 +40,7 @@ A job needs a worker with the coordinator's version of the script. It names the 
 jobs, but no worker: start a worker with that script, or --drop VERSION.]]
 
 local SAMPLE_S = 1
-local VERSION_LENGTH = 16 -- of the codes of ponder.queue.script; dead letters have 32
+local VERSION_LENGTH = 16 -- of the codes of ponder.serve.queue.script; dead letters have 32
 local MAX_ERROR = 1000 -- bytes
 
 -------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ local function handle_dead(client, given)
     return 0
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function command.run(given, operands)
     cli.refuse(given.watch and given.json and "--watch or --json, not both")
     local mode = ""

@@ -1,14 +1,14 @@
 --- `ponder repl`: an interactive prompt that reads Lua, runs it and prints the results.
 
-local cli = require "ponder.cli"
-local file = require "ponder.file"
+local cli = require "ponder.cli.shared.main"
+local file = require "ponder.base.file"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local line = require "ponder.core.line"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
-local state = require "ponder.state"
+local state = require "ponder.base.state"
 local task = require "ponder.task"
 local terminal = require "ponder.core.terminal"
 
@@ -187,7 +187,7 @@ local function step()
     return true
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function repl.run(opts)
     if opts.verbose then
         require("ponder.model.verbose").start()

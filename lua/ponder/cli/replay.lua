@@ -1,7 +1,7 @@
 --- `ponder replay [FILE]`: runs a logged run again, offline.
 
-local rerun = require "ponder.log.rerun"
-local cli = require "ponder.cli"
+local rerun = require "ponder.run.log.rerun"
+local cli = require "ponder.cli.shared.main"
 local flags = require "ponder.cli.shared.flags"
 
 local replay = cli.command({ files = true, expects = { 0, 1, "one log" } }, { flags.TRUST })
@@ -17,7 +17,7 @@ NOT_IN_REPLAY, which names them. FILE is a path, or the name or number of a run 
 without it, the newest run. In the log of a server FILE#3 answers the request of the third run
 again, and prints the answer.]]
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function replay.run(opts, operands)
     local past = cli.need(rerun.open(operands[1], "read"))
     cli.refuse(past:refusal("replay", opts.trust), 1)

@@ -1,8 +1,8 @@
 --- `ponder resume [FILE]`: continues a run that was killed, interrupted or failed.
 
-local rerun = require "ponder.log.rerun"
+local rerun = require "ponder.run.log.rerun"
 local args = require "ponder.args"
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local flags = require "ponder.cli.shared.flags"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
@@ -36,7 +36,7 @@ local function fork_option(arguments)
     end
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function resume.parse(name, list, rules)
     local opts, operands = args.parse(name, list, rules)
     local misplaced = not opts and fork_option(list)
@@ -47,7 +47,7 @@ function resume.parse(name, list, rules)
     return opts, operands
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function resume.run(opts, operands)
     local past = cli.need(rerun.open(operands[1], "write", opts.sync))
     cli.refuse(past:refusal("resume", opts.trust), 1)

@@ -1,18 +1,18 @@
 --- `ponder run FILE|- [ARG...]` and `ponder -e CODE`: runs a script.
 
 local args = require "ponder.args"
-local budgets = require "ponder.task.budget"
-local cli = require "ponder.cli"
-local closing = require "ponder.report.closing"
+local budgets = require "ponder.run.task.budget"
+local cli = require "ponder.cli.shared.main"
+local closing = require "ponder.show.closing"
 local confined = require "ponder.cli.shared.confined"
-local file = require "ponder.file"
-local files = require "ponder.log.files"
+local file = require "ponder.base.file"
+local files = require "ponder.run.log.files"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
-local logged = require "ponder.log.command"
+local logged = require "ponder.run.log.command"
 local task = require "ponder.task"
 
 local run = cli.command({ files = true, own_help = true }, {

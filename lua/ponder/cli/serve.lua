@@ -1,22 +1,22 @@
 --- `ponder serve POLICY...`: serves policies as models to OpenAI and Anthropic clients.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local confined = require "ponder.cli.shared.confined"
-local guard = require "ponder.serve.guard"
+local guard = require "ponder.serve.http.guard"
 local host = require "ponder.core.host"
-local logged = require "ponder.log.command"
+local logged = require "ponder.run.log.command"
 local logging = require "ponder.cli.shared.logging"
-local logs = require "ponder.view.logs"
+local logs = require "ponder.show.server.logs"
 local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
-local prompts = require "ponder.mcp.prompts"
-local queues = require "ponder.queue.status"
-local read_file = require("ponder.file").read
+local prompts = require "ponder.serve.mcp.prompts"
+local queues = require "ponder.serve.queue.status"
+local read_file = require("ponder.base.file").read
 local redis = require "ponder.redis"
-local resources = require "ponder.report.resources"
+local resources = require "ponder.show.resources"
 local server = require "ponder.serve"
-local view = require "ponder.view"
+local view = require "ponder.show.server"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 
@@ -164,7 +164,7 @@ local function prepare(given, operands, page)
     return made
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function serve.run(given, operands, arguments)
     cli.refuse(not logged.is_played() and (#operands == 0
         and "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"

@@ -1,17 +1,17 @@
 --- `ponder show`: shows what a run did.
 
-local cli = require "ponder.cli"
-local amount = require "ponder.report.amount"
+local cli = require "ponder.cli.shared.main"
+local amount = require "ponder.show.amount"
 local args = require "ponder.args"
-local calls = require "ponder.report.show.calls"
-local export = require "ponder.report.export.json"
+local calls = require "ponder.show.log.calls"
+local export = require "ponder.show.export.json"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
-local options = require "ponder.options"
-local style = require "ponder.report.style"
-local summary = require "ponder.report.show.summary"
-local text = require "ponder.report.text"
-local trees = require "ponder.report.show.trees"
+local options = require "ponder.base.options"
+local style = require "ponder.show.style"
+local summary = require "ponder.show.log.summary"
+local text = require "ponder.show.text"
+local trees = require "ponder.show.log.trees"
 
 local show = cli.command({ files = true, expects = { 0, 1, "one run; ponder diff compares two" } },
     {
@@ -192,7 +192,7 @@ local function view_of(opts)
     return chosen or "summary"
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function show.run(opts, operands)
     local view = view_of(opts)
     return opened.run(1, operands, function(log)

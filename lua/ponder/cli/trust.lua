@@ -1,9 +1,9 @@
 --- `ponder trust`: directories of prompt files that may be used without being named.
 
-local cli = require "ponder.cli"
-local options = require "ponder.options"
-local text = require "ponder.report.text"
-local trust = require "ponder.prompt.trust"
+local cli = require "ponder.cli.shared.main"
+local options = require "ponder.base.options"
+local text = require "ponder.show.text"
+local trust = require "ponder.think.prompt.trust"
 
 local command = cli.command({ files = true }, {
     { "list", help = "list the trusted directories" },
@@ -20,7 +20,7 @@ after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files
 requires that you own the directory and its files and that nobody else may write them. The list of
 trusted directories is in $XDG_STATE_HOME/ponder.]]
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function command.run(opts, operands)
     local at = operands[1]
     cli.refuse(opts.list and (at or opts.remove) and "--list does not take a directory"

@@ -1,16 +1,16 @@
 --- `ponder view`: shows logged runs in a browser, live.
 
-local cli = require "ponder.cli"
-local guard = require "ponder.serve.guard"
+local cli = require "ponder.cli.shared.main"
+local guard = require "ponder.serve.http.guard"
 local host = require "ponder.core.host"
-local logs = require "ponder.view.logs"
-local options = require "ponder.options"
+local logs = require "ponder.show.server.logs"
+local options = require "ponder.base.options"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
-local reader = require "ponder.log.reader"
+local reader = require "ponder.run.log.reader"
 local server = require "ponder.serve"
 local task = require "ponder.task"
-local page = require "ponder.view"
+local page = require "ponder.show.server"
 
 local view = cli.command({ files = true }, {
     { "listen", value = "ADDRESS", default = "127.0.0.1:0",
@@ -82,7 +82,7 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function view.run(opts, operands)
     local address, is_local = opts.listen, guard.is_local(opts.listen)
     cli.expect_flag("--listen", is_local ~= nil and not address:find "^unix:",

@@ -1,6 +1,6 @@
 --- `ponder work URL --script FILE`: a worker of a queue in Redis.
 
-local cli = require "ponder.cli"
+local cli = require "ponder.cli.shared.main"
 local confined = require "ponder.cli.shared.confined"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
@@ -10,10 +10,10 @@ local policies = require "ponder.cli.shared.policies"
 local queue = require "ponder.queue"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
-local remote = require "ponder.eval.remote"
-local scripts = require "ponder.queue.script"
-local sources = require "ponder.task.sources"
-local worker = require "ponder.queue.worker"
+local remote = require "ponder.serve.queue.evaluation"
+local scripts = require "ponder.serve.queue.script"
+local sources = require "ponder.run.task.sources"
+local worker = require "ponder.serve.queue.worker"
 
 local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
 
@@ -96,7 +96,7 @@ local function serve_queue(given, client, reader, script)
     return ok and 0 or 1, not ok and message or nil
 end
 
----See ponder.cli.
+---See ponder.cli.shared.main.
 function command.run(given, operands, list)
     policies.print_to_stderr()
     cli.expect(given.script, "expected --script FILE, which returns functions")

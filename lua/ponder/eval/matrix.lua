@@ -1,6 +1,6 @@
 --- Makes policies for all combinations of options.
 
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 
 local MAX_POLICIES = 1000
 

@@ -8,14 +8,14 @@
 --- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
 
-local accounts = require "ponder.ensemble.account"
+local accounts = require "ponder.think.ensemble.account"
 local ensemble = require "ponder.ensemble"
 local model = require "ponder.model"
 local names = require "ponder.model.name"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local search = require "ponder.search"
 local strategy = require "ponder.strategy"
-local text = require "ponder.eval.text"
+local text = require "ponder.judge.eval.text"
 
 local policy = {}
 

@@ -20,16 +20,17 @@
 --- | json_schema | schema (the target): the answer is JSON that fits                             |
 --- | command     | command, input "answer" or "json", timeout_ms 10000, max_output_bytes 65536,  |
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
---- | model       | rubric, model, votes 1, against "rubric" or "target": see ponder.eval.judge   |
+--- | model       | rubric, model, votes 1, against "rubric" or "target": see
+--- ponder.judge.eval.judge   |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
-local answers = require "ponder.parse.answer"
+local answers = require "ponder.think.parse.answer"
 local json = require "ponder.json"
-local judge = require "ponder.eval.judge"
-local options = require "ponder.options"
+local judge = require "ponder.judge.eval.judge"
+local options = require "ponder.base.options"
 local regex = require "ponder.core.regex"
 local schemas = require "ponder.model.schema"
-local text = require "ponder.eval.text"
+local text = require "ponder.judge.eval.text"
 
 local score = {}
 

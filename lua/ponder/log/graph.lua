@@ -10,9 +10,9 @@
 --- Nodes are written when the next model call is asked and at the end, so that a killed run leaves
 --- the graph as it was. Without a run log all methods do nothing.
 
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local task = require "ponder.task"
-local trees = require "ponder.log.trees"
+local trees = require "ponder.run.log.trees"
 
 ---@class ponder.log.Graph
 ---@field nodes table[]

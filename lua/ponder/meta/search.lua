@@ -135,7 +135,7 @@ error("a description for editors, not a module")
 local search = {}
 
 ---A search with its root.
----@param opts table as ponder.searches makes them
+---@param opts table as ponder.base.searches makes them
 ---@param initial_state any
 ---@return userdata core
 function search.new(opts, initial_state) end

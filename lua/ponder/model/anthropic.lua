@@ -6,7 +6,7 @@ local name = require "ponder.model.name"
 local params = require "ponder.model.params"
 local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local get = json.get
 

@@ -18,20 +18,20 @@
 --- continues without a cache.
 
 local call = require "ponder.model.call"
-local calls = require "ponder.log.call"
+local calls = require "ponder.run.log.call"
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
-local files = require "ponder.log.files"
-local options = require "ponder.options"
+local files = require "ponder.run.log.files"
+local options = require "ponder.base.options"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
-local read_file = require("ponder.file").read
-local redact = require "ponder.redact"
+local read_file = require("ponder.base.file").read
+local redact = require "ponder.base.redact"
 local redis = require "ponder.redis"
-local scheduler = require "ponder.task.scheduler"
+local scheduler = require "ponder.run.task.scheduler"
 local shared = require "ponder.model.cache.shared"
 local store = require "ponder.core.store"
-local waiters = require "ponder.task.waiters"
+local waiters = require "ponder.run.task.waiters"
 
 local cache = { APPLICATION_ID = file.APPLICATION_ID }
 

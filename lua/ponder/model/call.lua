@@ -10,15 +10,15 @@
 ---     attempt_once       waits for rate limits, sends, reads the reply
 
 local json = require "ponder.json"
-local budgets = require "ponder.task.budget"
-local holds = require "ponder.task.hold"
+local budgets = require "ponder.run.task.budget"
+local holds = require "ponder.run.task.hold"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
-local scheduler = require "ponder.task.scheduler"
-local tally = require "ponder.tally"
-local waiters = require "ponder.task.waiters"
+local scheduler = require "ponder.run.task.scheduler"
+local tally = require "ponder.base.tally"
+local waiters = require "ponder.run.task.waiters"
 
 local call = {}
 
@@ -447,7 +447,7 @@ local function answer_anew(client, request)
     return draft, message, code, partial
 end
 
--- From the tape of a logged run (ponder.log.tape).
+-- From the tape of a logged run (ponder.run.log.tape).
 local function through_log(client, request)
     local tape = scheduler.tape()
     if not tape then return through_middleware(client, request, 1) end

@@ -1,10 +1,10 @@
 --- The calls that scripts make: options, samples, JSON replies. ponder.model.call sends the
 --- requests of a call.
 
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local task = require "ponder.task"
 local call = require "ponder.model.call"
-local notice = require "ponder.notice"
+local notice = require "ponder.base.notice"
 local params = require "ponder.model.params"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
@@ -12,7 +12,7 @@ local places = require "ponder.model.samples"
 local request = require "ponder.model.request"
 local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local chat = {}
 

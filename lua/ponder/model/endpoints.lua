@@ -13,7 +13,7 @@
 
 local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 
 local endpoints = {}
 

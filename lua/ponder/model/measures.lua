@@ -5,11 +5,11 @@
 local call = require "ponder.model.call"
 local json = require "ponder.json"
 local name = require "ponder.model.name"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local places = require "ponder.model.samples"
 local read = require "ponder.model.read"
 local request = require "ponder.model.request"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local measures = {}
 

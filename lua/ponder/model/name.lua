@@ -4,12 +4,12 @@
 --- The order of precedence: options, aliases of the config file, the environment, providers and
 --- defaults of the config file, built-in values.
 
-local base64 = require "ponder.base64"
-local files = require "ponder.file"
-local options = require "ponder.options"
-local pure = require "ponder.pure"
+local base64 = require "ponder.base.base64"
+local files = require "ponder.base.file"
+local options = require "ponder.base.options"
+local pure = require "ponder.base.pure"
 local quote = require "ponder.quote"
-local redact = require "ponder.redact"
+local redact = require "ponder.base.redact"
 
 local name = {}
 

@@ -5,7 +5,7 @@ local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local get, find = json.get, string.find
 

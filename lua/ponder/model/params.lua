@@ -4,7 +4,7 @@
 --- The first matching rule for an option wins. A script's rules (`params.add`) come first, so they
 --- can undo a built-in rule with `action = "keep"`.
 
-local check = require("ponder.options").check
+local check = require("ponder.base.options").check
 local endpoints = require "ponder.model.endpoints"
 local responses = require "ponder.model.responses"
 

@@ -19,8 +19,8 @@
 local builtin = require "ponder.model.prices"
 local endpoints = require "ponder.model.endpoints"
 local name = require "ponder.model.name"
-local options = require "ponder.options"
-local tally = require "ponder.tally"
+local options = require "ponder.base.options"
+local tally = require "ponder.base.tally"
 
 local price = {}
 

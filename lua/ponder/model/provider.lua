@@ -5,10 +5,10 @@
 --- can call its functions with plain tables. `ponder.model.openai`, `.anthropic` and `.ollama` are
 --- built in; `model.register` adds or replaces one.
 
-local calls = require "ponder.log.call"
+local calls = require "ponder.run.log.call"
 local json = require "ponder.json"
-local options = require "ponder.options"
-local tally = require "ponder.tally"
+local options = require "ponder.base.options"
+local tally = require "ponder.base.tally"
 
 local provider = {}
 

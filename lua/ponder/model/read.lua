@@ -5,7 +5,7 @@
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local retry = require "ponder.model.retry"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local read = {}
 
@@ -58,7 +58,7 @@ function read.list(value, a, b, c)
     return type(value) == "table" and value or {}
 end
 
---- Like `at`, but only a valid count (ponder.tally) counts: of tokens, or an index.
+--- Like `at`, but only a valid count (ponder.base.tally) counts: of tokens, or an index.
 ---@return integer?
 function read.count(value, a, b, c)
     if a ~= nil then

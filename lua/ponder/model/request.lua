@@ -2,9 +2,9 @@
 --- this table: see ponder.model.use.
 
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local price = require "ponder.model.price"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 local count = tally.count
 

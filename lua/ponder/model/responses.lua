@@ -5,7 +5,7 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local schema = require "ponder.model.schema"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 
 ---@type ponder.model.Provider
 local responses = { path = "/responses", api = "responses" }

@@ -8,7 +8,7 @@
 --- epochs with one reply, and a repeated evaluation finds its own replies. With a seed of the
 --- evaluation each request has its own seed, derived from that, the item, the epoch and the number.
 
-local scheduler = require "ponder.task.scheduler"
+local scheduler = require "ponder.run.task.scheduler"
 local store = require "ponder.core.store"
 
 local samples = {}

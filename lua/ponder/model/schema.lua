@@ -9,7 +9,7 @@
 --- it is read (`mistake`), and a check that takes too many steps fails and says so.
 
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 

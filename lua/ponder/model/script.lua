@@ -16,9 +16,9 @@
 --- Each reply has `scripted = true`, so that it is not mistaken for a real model's.
 
 local core = require "ponder.core.task"
-local files = require "ponder.log.files"
-local options = require "ponder.options"
-local scheduler = require "ponder.task.scheduler"
+local files = require "ponder.run.log.files"
+local options = require "ponder.base.options"
+local scheduler = require "ponder.run.task.scheduler"
 local schema = require "ponder.model.schema"
 
 local script = { name = "script" }

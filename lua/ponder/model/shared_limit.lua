@@ -9,7 +9,7 @@
 --- ten minutes without calls. While Redis is unreachable, each machine applies the limits by
 --- itself.
 
-local notice = require "ponder.notice"
+local notice = require "ponder.base.notice"
 local redis = require "ponder.redis"
 local store = require "ponder.core.store"
 

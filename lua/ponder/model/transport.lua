@@ -7,8 +7,8 @@
 --- Specs replace the transport by a table with the same methods.
 
 local net = require "ponder.core.net"
-local scheduler = require "ponder.task.scheduler"
-local sources = require "ponder.task.sources"
+local scheduler = require "ponder.run.task.scheduler"
+local sources = require "ponder.run.task.sources"
 
 local transport = {}
 

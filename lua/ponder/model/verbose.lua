@@ -6,7 +6,7 @@
 ---     < 3   Hello
 ---     ! 3 attempt 1: 429 RATE_LIMITED after 95 ms: slow down; again in 500 ms
 
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 
 local verbose = {}

@@ -7,7 +7,7 @@
 --- The answer is the marked section of the reply, or the whole reply if nothing is marked. Its form
 --- is free: reasoning in a JSON string is worse.
 
-local machine_run = require "ponder.machine.run"
+local machine_run = require "ponder.think.machine.run"
 local strategy = require "ponder.strategy"
 
 return strategy.new {

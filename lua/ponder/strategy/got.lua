@@ -16,7 +16,7 @@
 local got = require "ponder.got"
 local json = require "ponder.json"
 local strategy = require "ponder.strategy"
-local thinker_of = require "ponder.strategy.thinker"
+local thinker_of = require "ponder.think.strategy.thinker"
 
 local ROLES = { generate_thought = "generate", score_thoughts = "score",
     find_connections = "connect", aggregate = "aggregate", vote = "vote", refine = "refine" }

@@ -17,7 +17,7 @@
 local core = require "ponder.core.task"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local schema = require "ponder.model.schema"
 local task = require "ponder.task"

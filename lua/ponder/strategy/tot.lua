@@ -18,12 +18,12 @@
 --- makes another model the judge.
 
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 local parse = require "ponder.parse"
 local search = require "ponder.search"
-local searches = require "ponder.searches"
+local searches = require "ponder.base.searches"
 local strategy = require "ponder.strategy"
-local thinker_of = require "ponder.strategy.thinker"
+local thinker_of = require "ponder.think.strategy.thinker"
 local task = require "ponder.task"
 local tot = require "ponder.tot"
 

@@ -10,30 +10,30 @@
 --- still printed); 2 for a usage error; 124 after a timeout; 130 after Ctrl-C.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local closing = require "ponder.report.closing"
+local cli = require "ponder.cli.shared.main"
+local closing = require "ponder.show.closing"
 local core = require "ponder.core.task"
-local failures = require "ponder.task.failures"
+local failures = require "ponder.run.task.failures"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
-local logged = require "ponder.log.command"
+local logged = require "ponder.run.log.command"
 local model_name = require "ponder.model.name"
-local options = require "ponder.options"
-local progress = require "ponder.report.progress"
-local notice = require "ponder.notice"
+local options = require "ponder.base.options"
+local progress = require "ponder.show.progress"
+local notice = require "ponder.base.notice"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
-local style = require "ponder.report.style"
-local scheduler = require "ponder.task.scheduler"
+local style = require "ponder.show.style"
+local scheduler = require "ponder.run.task.scheduler"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
-local text = require "ponder.report.text"
+local text = require "ponder.show.text"
 local toolbox = require "ponder.cli.shared.toolbox"
-local tree = require "ponder.report.tree"
+local tree = require "ponder.show.tree"
 local verbose = require "ponder.model.verbose"
-local view = require "ponder.report.view"
+local view = require "ponder.show.terminal"
 
 local command = {}
 
@@ -90,13 +90,13 @@ end
 -------------------------------------------------------------------------------
 -- A run
 
----@class ponder.report.Session one run of a command
+---@class ponder.show.Session one run of a command
 ---@field name string
 ---@field given table the flags
 ---@field s ponder.strategy.Strategy
----@field style ponder.report.Style of standard error
----@field progress ponder.report.Progress
----@field view ponder.report.View?
+---@field style ponder.show.Style of standard error
+---@field progress ponder.show.Progress
+---@field view ponder.show.View?
 local Session = {}
 Session.__index = Session
 
@@ -243,7 +243,7 @@ end
 ---@param texts {summary: string, about: string, call: string?} summary: a line for `ponder --help`;
 ---  about: for `ponder NAME --help`; call: the synopsis, default NAME
 ---@param own table<string, ArgumentRule>? flags of this command only
----@return table command see ponder.cli
+---@return table command see ponder.cli.shared.main
 function command.of(name, library, texts, own)
     local self = { name = name, summary = texts.summary, strategy = library }
     self.rules, self.sections = flags.of(library.options(), options.merge(own or {}, OWN))
@@ -258,7 +258,7 @@ end
 
 ---Makes the command of a built-in strategy.
 ---@param name string one of ponder.strategy.names
----@return table command see ponder.cli
+---@return table command see ponder.cli.shared.main
 function command.new(name)
     local library = strategy.named(name)
     return command.of(name, library, { summary = library.summary, about = library.about })

@@ -1,13 +1,13 @@
 --- `--untrusted` and its flags, and loading scripts that run confined.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local files = require "ponder.log.files"
-local options = require "ponder.options"
+local cli = require "ponder.cli.shared.main"
+local files = require "ponder.run.log.files"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"
 
-local untrusted -- ponder.untrusted, loaded by `check`
+local untrusted -- ponder.serve.untrusted, loaded by `check`
 
 local confined = {}
 
@@ -49,7 +49,7 @@ function confined.check(given, budgets)
     end
     cli.expect(is_limited, "--untrusted: --allow-model needs a budget: "
         .. options.alternatives(flags))
-    untrusted = require "ponder.untrusted"
+    untrusted = require "ponder.serve.untrusted"
     local missing = untrusted.missing()
     cli.expect(not missing[1] or given.weak_isolation, ("--untrusted: this kernel has no %s (see "
         .. "ponder doctor); --weak-isolation runs it anyway"):format(table.concat(missing,
@@ -87,7 +87,7 @@ local function load_tools(words)
     return tools
 end
 
--- The options of ponder.untrusted, from flags.
+-- The options of ponder.serve.untrusted, from flags.
 local function options_of(given)
     return { models = given.allow_model, directories = given.allow_read, hosts = given.allow_net,
         tools = load_tools(given.allow_tool), memory_mb = given.max_memory_mb,
@@ -99,7 +99,7 @@ end
 ---@param form "policies"|"evaluation"|"functions"
 ---@param argument any data
 ---@param given table the flags
----@return table? value with functions of this process: see ponder.untrusted.proxies
+---@return table? value with functions of this process: see ponder.serve.untrusted.proxies
 ---@return string? message
 function confined.load(path, form, argument, given)
     local text = cli.need(files.read(path, "script"))
@@ -110,7 +110,7 @@ function confined.load(path, form, argument, given)
     if not box then
         return nil, quote.terminal(code == "ERROR" and why or ("%s [%s]"):format(why, code))
     end
-    return require("ponder.untrusted.proxies")[form](box)
+    return require("ponder.serve.untrusted.proxies")[form](box)
 end
 
 ---A function that runs a script in its own process, like the chunk of a script.

@@ -13,7 +13,7 @@
 
 local args = require "ponder.args"
 local json = require "ponder.json"
-local options = require "ponder.options"
+local options = require "ponder.base.options"
 
 local flags = {}
 

@@ -1,16 +1,16 @@
 --- The flags of budgets and of the reply cache, and calls within them.
 
 local args = require "ponder.args"
-local budgets = require "ponder.task.budget"
-local cli = require "ponder.cli"
+local budgets = require "ponder.run.task.budget"
+local cli = require "ponder.cli.shared.main"
 local core = require "ponder.core.task"
-local failures = require "ponder.task.failures"
+local failures = require "ponder.run.task.failures"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
-local logged = require "ponder.log.command"
+local logged = require "ponder.run.log.command"
 local quote = require "ponder.quote"
-local scheduler = require "ponder.task.scheduler"
-local waiters = require "ponder.task.waiters"
+local scheduler = require "ponder.run.task.scheduler"
+local waiters = require "ponder.run.task.waiters"
 
 local xpcall = xpcall -- a script may replace it
 

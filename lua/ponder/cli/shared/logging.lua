@@ -3,11 +3,11 @@
 --- when the page is closed.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local exists = require("ponder.file").exists
+local cli = require "ponder.cli.shared.main"
+local exists = require("ponder.base.file").exists
 local host = require "ponder.core.host"
-local logged = require "ponder.log.command"
-local options = require "ponder.options"
+local logged = require "ponder.run.log.command"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 
 local logging = {}
@@ -91,7 +91,7 @@ function logging.begin(given, about, how)
         max_runs = given.log_max_runs }, how)
     local run, message, code = logged.begin(about, opts)
     if code == "EXISTS" then
-        local past <close> = require("ponder.log.reader").open(opts.path)
+        local past <close> = require("ponder.run.log.reader").open(opts.path)
         message = ("%s; %s"):format(message, past and "to continue it: ponder resume "
             .. quote.shell(opts.path) or "--log takes a new file")
     end

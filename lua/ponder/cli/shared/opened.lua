@@ -1,9 +1,9 @@
 --- Opens logs for a command; a log that cannot be read ends it with a message of one line.
 
-local cli = require "ponder.cli"
-local reader = require "ponder.log.reader"
+local cli = require "ponder.cli.shared.main"
+local reader = require "ponder.run.log.reader"
 local task = require "ponder.task"
-local text = require "ponder.report.text"
+local text = require "ponder.show.text"
 
 local opened = {}
 

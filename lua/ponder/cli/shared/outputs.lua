@@ -1,9 +1,9 @@
 --- Files that a command writes at its end. What cannot be written is said before it begins.
 
 local args = require "ponder.args"
-local cli = require "ponder.cli"
-local file = require "ponder.file"
-local files = require "ponder.log.files"
+local cli = require "ponder.cli.shared.main"
+local file = require "ponder.base.file"
+local files = require "ponder.run.log.files"
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"

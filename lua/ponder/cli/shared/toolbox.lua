@@ -1,7 +1,7 @@
 --- `--tools FILE` and `--mcp SERVER`: the tools that a model may call.
 
-local cli = require "ponder.cli"
-local files = require "ponder.log.files"
+local cli = require "ponder.cli.shared.main"
+local files = require "ponder.run.log.files"
 local mcp = require "ponder.mcp"
 local model = require "ponder.model"
 local model_name = require "ponder.model.name"

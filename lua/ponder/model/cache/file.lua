@@ -3,9 +3,9 @@
 --- and still finds existing replies.
 
 local flights = require "ponder.model.cache.flight"
-local redact = require "ponder.redact"
+local redact = require "ponder.base.redact"
 local store = require "ponder.core.store"
-local tally = require "ponder.tally"
+local tally = require "ponder.base.tally"
 local task = require "ponder.task"
 
 local file = {}

@@ -5,8 +5,8 @@
 --- time of that process. A row whose process no longer exists on this machine is ignored, so a
 --- killed process leaves nothing to clean up.
 
-local read_file = require("ponder.file").read
-local waiters = require "ponder.task.waiters"
+local read_file = require("ponder.base.file").read
+local waiters = require "ponder.run.task.waiters"
 
 local flight = {}
 

@@ -1,0 +1,174 @@
+--- Checks the definition of an evaluation, which its file returns, and reads its data.
+
+local data = require "ponder.judge.eval.data"
+local options = require "ponder.base.options"
+local policy = require "ponder.eval.policy"
+local score = require "ponder.eval.score"
+local text = require "ponder.judge.eval.text"
+
+local definition = {}
+
+---@class ponder.eval.Evaluation
+---@field name string
+---@field items ponder.eval.Item[] to run
+---@field policies ponder.eval.Policy[] the baseline first, then by name
+---@field scorers {name: string, measure: ponder.eval.Measure}[] the first decides
+---@field question fun(item: ponder.eval.Item): any
+---@field target fun(item: ponder.eval.Item): any
+---@field baseline string? name of a policy
+---@field against "baseline"|"all" which policies are compared, unless a flag says otherwise
+---@field curves boolean
+---@field check_question (fun(items: ponder.eval.Item[]): string?)? what is wrong if no item has a
+---  question
+
+---@type OptionSchema
+local RULES = {
+    name = { type = "string", default = "eval" },
+    data = { type = { "string", "table", "function" }, required = true },
+    policies = { type = "table", required = true },
+    score = { type = { "function", "string", "table" }, required = true },
+    question = { type = { "string", "function" } },
+    target = { type = { "string", "function" } },
+    baseline = { type = "string" },
+    curves = { type = "boolean", default = true },
+}
+
+---@type OptionSchema options of ponder.eval.run that select items and policies
+definition.CHOICE = {
+    policy = { type = "table" },
+    limit = { type = "integer", min = 1 },
+    sample = { type = "integer", min = 1 },
+    seed = { type = "integer", default = 0 },
+    baseline = { type = "string" },
+    directory = { type = "string" },
+}
+
+-- One scorer, a list of them, or several by name, in order. Errors name the caller of the caller.
+local function scorers_of(given, level)
+    local list = {}
+    local function add(where, name, value)
+        local measure, message = score.resolve(value)
+        if not measure then
+            error(("eval: %s %s"):format(where, message), level + 2)
+        end
+        list[#list + 1] = { name = name, measure = measure }
+    end
+    local function own_name(value)
+        return type(value) == "string" and value or type(value) == "table" and value.name
+    end
+    if type(given) ~= "table" or getmetatable(given) then
+        add("score", own_name(given) or "score", given)
+    elseif given[1] ~= nil then
+        for i, value in ipairs(given) do
+            add(("score[%d]"):format(i), own_name(value) or "score" .. i, value)
+        end
+    else
+        for _, name in ipairs(options.names(given)) do
+            add("score." .. tostring(name), tostring(name), given[name])
+        end
+    end
+    return list[1] and list or error("eval: score must not be empty", level + 1)
+end
+
+local function check_name(name, policies, what, level)
+    if policies[name] == nil then
+        local names = options.names(policies)
+        error(("eval: %s %s is not a policy%s; there are %s"):format(what, options.show(name),
+            options.hint(name, names), table.concat(names, ", ")), level + 1)
+    end
+end
+
+-- The policies to run, the baseline first, then by name; and the baseline.
+local function chosen_policies(checked, opts, level)
+    local baseline, names, policies = opts.baseline or checked.baseline, {}, {}
+    if baseline then
+        check_name(baseline, checked.policies, "baseline", level + 1)
+    end
+    for _, name in ipairs(opts.policy or options.names(checked.policies)) do
+        if type(name) ~= "string" then
+            error(("eval: the names of policies must be strings (got %s)"):format(
+                options.show(name)), level + 1)
+        end
+        check_name(name, checked.policies, "policy", level + 1)
+        names[#names + 1] = not options.has(names, name) and name or nil
+    end
+    if not names[1] then
+        error("eval: policies must not be empty", level + 1)
+    end
+    table.sort(names, function(a, b)
+        if (a == baseline) ~= (b == baseline) then
+            return a == baseline
+        end
+        return a < b
+    end)
+    for i, name in ipairs(names) do
+        policies[i] = policy.new(name, checked.policies[name], level + 1)
+    end
+    return policies, names[1] == baseline and baseline or not opts.baseline and names[1] or nil
+end
+
+-- A function that returns a field of an item, given as a function, by name, or by default.
+local function getter(given, default)
+    if type(given) == "function" then
+        return given
+    end
+    local name = given or default
+    return function(item)
+        return item[name]
+    end
+end
+
+local function has_question(items)
+    for _, item in ipairs(items) do
+        if item.question ~= nil then
+            return nil
+        end
+    end
+    return "eval: question: " .. text.no_field("question", items)
+end
+
+---What is wrong with prompts and questions that fit no item: each run would fail.
+---@param evaluation ponder.eval.Evaluation
+---@return string? problem
+function definition.problem(evaluation)
+    for _, one in ipairs(evaluation.policies) do
+        local check = one.check or one.asks_question and evaluation.check_question
+        local problem = check and check(evaluation.items) or nil
+        if problem then
+            return problem
+        end
+    end
+end
+
+---Checks an evaluation. An invalid definition raises; invalid data do not.
+---@param given table the definition
+---@param opts table of definition.CHOICE, checked; `scores`: only what scores answers is needed, so
+---  no policy is made
+---@param level integer the error level: 1 is this function
+---@return ponder.eval.Evaluation?
+---@return string? message what is wrong with the data
+---@return "BAD_DATA"? code
+function definition.new(given, opts, level)
+    local checked = options.check("eval", given, RULES, level + 1)
+    local policies, baseline
+    if not opts.scores then
+        policies, baseline = chosen_policies(checked, opts, level + 1)
+    end
+    local question, check_question = checked.question, nil
+    if type(question) == "string" then
+        question, check_question = text.template(question, "eval: question")
+    end
+    local evaluation = { name = checked.name, policies = policies, baseline = baseline,
+        scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
+        against = baseline and (opts.baseline or checked.baseline) and "baseline" or "all",
+        target = getter(checked.target, "target"), curves = checked.curves,
+        check_question = check_question or not question and has_question or nil }
+    local items, message = data.items(checked.data, opts.directory)
+    if not items then
+        return nil, message, "BAD_DATA"
+    end
+    evaluation.items = data.choose(items, opts.limit, opts.sample, opts.seed)
+    return evaluation
+end
+
+return definition

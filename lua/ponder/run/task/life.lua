@@ -1,0 +1,597 @@
+--- The tasks of runs, and the states of a task from spawn to its end:
+---
+---     spawn --> ready --> running --> done, failed
+---                 ^          | park
+---            wake |          v
+---                 `------- parked --> closing --> cancelled      (its __close run)
+---
+--- A step runs a task until it waits; its next step passes it the values that woke it. The tasks
+--- of a run are a group with its own rounds, ids, timers, clock and tape. ponder.run.task.scheduler
+--- decides when tasks run.
+
+local core = require "ponder.core.task"
+local failures = require "ponder.run.task.failures"
+local loop = require "ponder.core.loop"
+local random = require "ponder.core.random"
+local timers = require "ponder.run.task.timers"
+
+local life = {}
+
+local unpack, pack, select = table.unpack, table.pack, select
+local core_create, core_resume, core_park = core.create, core.resume, core.park
+local cannot_wait = core.cannot_wait
+
+---@class ponder.task.Group the tasks of one run
+---@field main ponder.task.Handle
+---@field outer ponder.task.Group? the enclosing group
+---@field inner integer number of groups within it that have not ended
+---@field tape ponder.task.Tape? records or plays events from outside
+---@field random userdata? the generator of math.random; nil: that of the process
+---@field rounds integer in which tasks ran that the tape follows
+---@field plays boolean? the tape, not the clock, decides when timers are due
+---@field shift number seconds by which its clock is ahead of the scheduler's
+---@field stopping boolean? the main task has failed: cancel the others
+---@field stopped_by string? the error that ended it after the main task had returned
+---@field failures ponder.task.Failures? of its tasks, once there is one
+---@field on_end fun(group: ponder.task.Group)? called when its last task has ended
+---@field watch fun(begins: boolean)? called before and after each of its rounds
+---@field alive ponder.task.Handle[] tasks that have not ended, unordered; `t.place` is the index
+---@field live integer length of `alive`
+---@field ready ponder.task.Handle[] tasks of the next round, in order
+---@field queued boolean? it is to have a round, or its tape a turn
+---@field timers ponder.task.Timers? of its tasks, once it has had one
+---@field slot integer|false|nil index in the heap `due`
+---@field deadline number|false|nil of its first timer, on the scheduler's clock
+---@field private last_id integer
+---@field private last_outside_id integer?
+
+---@class ponder.task.Handle
+---@field id integer from 1, the main task of its run, upwards; tasks that the tape ignores count
+---  down from -1, so that the ids of the others do not depend on them
+---@field serial integer counts up over all runs
+---@field group ponder.task.Group
+---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
+---@field error any the error object
+---@field package context table<string, any>|false immutable; replaced by a copy
+local Task = {}
+Task.__index = Task
+Task.__name = "task"
+life.Task = Task
+
+local AT_ONCE = -math.huge -- as a deadline: after the tasks that are ready now
+local LATE = core.LATE
+local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
+local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
+local LIMIT = "task.limit" -- in a task's context: the limit of its run
+life.LIMIT = LIMIT
+local MAX_CLOSES = 50 -- Lua allows about 200 nested calls of C functions
+local ENDED = { done = true, failed = true, cancelled = true }
+life.ENDED = ENDED -- the states in which a task has ended
+
+local current -- the task that runs or is being closed
+local last_serial
+local entered -- the current generator of math.random
+local closes -- nesting depth of tasks that are being closed or leave a wait
+local delayed, draining -- tasks to cancel when `closes` is 0 again; that they are being cancelled
+local clock = loop.now
+
+---Forgets all tasks and groups.
+---@param new_clock fun(): number seconds
+function life.reset(new_clock)
+    clock = new_clock
+    current, last_serial, closes, delayed, draining = nil, 0, 0, {}, false
+    life.groups = {} -- that have not ended, oldest first
+    life.queue = {} -- of them, those that are to have a round, in order
+    life.due = timers.new() -- of them, those with timers, by their first one
+    life.outermost = nil -- the group of tasks that are spawned outside of tasks
+    life.is_stopping = false -- a group is to end
+    life.players = 0 -- number of groups that play
+end
+
+life.reset(clock)
+
+---Notes that no task runs, after the loop itself has failed.
+function life.cut_short()
+    current, closes, draining = nil, 0, false
+end
+
+---The task that is running; nil outside of tasks.
+---@return ponder.task.Handle?
+function life.current()
+    return current
+end
+
+---@return integer serial of the newest task
+function life.newest()
+    return last_serial
+end
+
+-- Makes math.random use the generator of a group.
+local function enter(group)
+    local wanted = group.random
+    if wanted ~= entered then
+        random.use(wanted)
+        entered = wanted
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Groups
+
+---Queues a group for a round and a turn of its tape.
+---@param group ponder.task.Group
+function life.enqueue(group)
+    if not group.queued then
+        life.queue[#life.queue + 1] = group
+        group.queued = true
+    end
+end
+
+---Marks a group: all its tasks must end.
+---@param group ponder.task.Group
+function life.stop(group)
+    group.stopping, life.is_stopping = true, true
+end
+
+---Updates the place of a group in the heap `due`, after a change of its timers or clock.
+---@param group ponder.task.Group
+function life.schedule(group)
+    local first = group.timers and group.timers.heap[1]
+    local at = first and not group.plays and first.deadline - group.shift or false
+    if at ~= (group.deadline or false) then
+        if group.slot then
+            life.due:remove(group)
+        end
+        group.deadline = false
+        if at then
+            life.due:add(group, at)
+        end
+    end
+end
+
+local schedule = life.schedule
+
+---Sets the clock of a group, which continues from there.
+---@param group ponder.task.Group
+---@param seconds number
+function life.set_clock(group, seconds)
+    group.shift = seconds - clock()
+    schedule(group)
+end
+
+---Sets whether the tape of a group, not its clock, decides when timers are due.
+---@param group ponder.task.Group
+---@param plays boolean
+function life.set_plays(group, plays)
+    if plays ~= (group.plays or false) then
+        group.plays = plays
+        life.players = life.players + (plays and 1 or -1)
+        schedule(group)
+    end
+end
+
+local function add_timer(t, at)
+    local group = t.group
+    group.timers = group.timers or timers.new()
+    group.timers:add(t, at)
+    if group.timers.heap[1] == t then
+        schedule(group)
+    end
+end
+
+local function remove_timer(t)
+    local group = t.group
+    local was_first = group.timers.heap[1] == t
+    group.timers:remove(t)
+    if was_first then
+        schedule(group)
+    end
+end
+
+---Ends a group whose last task has ended.
+---@param group ponder.task.Group
+function life.end_group(group)
+    life.set_plays(group, false)
+    for i, other in ipairs(life.groups) do
+        if other == group then
+            table.remove(life.groups, i)
+            break
+        end
+    end
+    if group.outer then
+        group.outer.inner = group.outer.inner - 1
+    end
+    if group.on_end then
+        group.on_end(group)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The current task
+
+local function check_wait(what)
+    local why = cannot_wait()
+    if why then
+        failures.raise_at_script(what .. ": " .. why)
+    end
+end
+
+---Raises unless the current task may wait.
+---@param what string the name of the waiting function, for messages
+---@return ponder.task.Handle current
+function life.check(what)
+    if not current then
+        error(what .. ": call it within task.run", 3)
+    end
+    check_wait(what)
+    return current
+end
+
+---The same for what scripts call first: says how to get a task.
+---@param what string
+---@param level integer the error level
+function life.expect_task(what, level)
+    if not current then
+        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
+    end
+    check_wait(what)
+end
+
+---See task.context.
+---@param name string
+---@return any
+function life.context(name)
+    local context = current and current.context
+    if context then
+        return context[name]
+    end
+end
+
+local Restore = {}
+Restore.__close = function(before)
+    before.task.context = before.context
+end
+
+---See task.with_context; call it within a task. The table has room for the usual names.
+---@return any ... the results of `f`
+function life.with_context(name, value, f, ...)
+    local t = current
+    local context = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil }
+    for known, its in pairs(t.context or context) do
+        context[known] = its
+    end
+    context[name] = value
+    local _ <close> = setmetatable({ task = t, context = t.context }, Restore)
+    t.context = context
+    return f(...)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Ready and parked
+
+---Has a task take a step in the next round.
+---@param t ponder.task.Handle
+function life.make_ready(t)
+    local group = t.group
+    group.ready[#group.ready + 1] = t
+    if not group.queued then
+        life.enqueue(group)
+    end
+    t.state = "ready"
+    if t.slot then
+        remove_timer(t)
+    end
+end
+
+local make_ready = life.make_ready
+
+-- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
+local function cancel_delayed()
+    if closes > 0 or draining then
+        return
+    end
+    draining = true
+    while delayed[1] do
+        life.cancel(table.remove(delayed))
+    end
+    draining = false
+end
+
+---Ends the wait of `t`.
+---@param t ponder.task.Handle
+---@return {[1]: any}? failure the error of its on_cancel
+function life.leave_wait(t)
+    local on_cancel = t.on_cancel
+    if t.slot then
+        remove_timer(t)
+    end
+    if on_cancel then
+        t.on_cancel, closes = false, closes + 1
+        local ok, err = pcall(on_cancel, t.state == "ready")
+        closes = closes - 1
+        cancel_delayed()
+        return not ok and { err } or nil
+    end
+end
+
+--- As the first value of a task that is resumed: raises the second in it.
+life.RAISE = {}
+
+local function resumed(first, ...)
+    if first == life.RAISE then
+        failures.raise_at_script((...))
+    end
+    return first, ...
+end
+
+--- Suspends the current task, after `scheduler.check`. Only records the wait: its state becomes
+--- parked, and its timer starts, when the coroutine has yielded (see settle).
+---@param t ponder.task.Handle the current task
+---@param what string
+---@param on_cancel? fun(woken: boolean)
+---@param deadline? number on the scheduler's clock
+---@return any ... the values passed to wake
+function life.park(t, what, on_cancel, deadline)
+    t.waits, t.on_cancel, t.deadline = what, on_cancel or false, deadline or false
+    return resumed(core_park())
+end
+
+--- Suspends the current task until a time on the scheduler's clock, or until it is woken.
+---@param deadline? number nil: until the other ready tasks have run
+function life.park_until(t, what, deadline)
+    return life.park(t, what, nil, deadline or AT_ONCE)
+end
+
+--- Wakes `t` if it is parked in a wait of the kind `what`.
+---@return boolean woken
+function life.wake(t, what, ...)
+    if t.state ~= "parked" or t.waits ~= what then
+        return false
+    end
+    if select("#", ...) > 0 then
+        t.values = pack(...)
+    end
+    make_ready(t)
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- The end
+
+---Removes `t` from its group's list: the last task takes its place. (A table by id would be
+---rehashed often, because ids count up.)
+---@param t ponder.task.Handle
+function life.forget(t)
+    local group = t.group
+    local alive, live = group.alive, group.live
+    local last = alive[live]
+    alive[t.place], last.place = last, t.place
+    alive[live] = nil
+    group.live = live - 1
+end
+
+local function end_task(t, state)
+    local scope, waiters, owned, group = t.scope, t.waiters, t.owned, t.group
+    t.state, t.co, t.on_cancel, t.values, t.owned = state, nil, false, false, nil
+    for thing in pairs(state ~= "done" and owned or {}) do
+        thing:close()
+    end
+    life.forget(t)
+    if t == group.main and state ~= "done" then
+        life.stop(group)
+    end
+    t.waiters = nil
+    for i = 1, waiters and waiters.n or 0 do
+        if waiters[i] then
+            life.wake(waiters[i], "handle:join")
+        end
+    end
+    if scope then
+        t.scope = nil
+        scope:ended(t)
+    end
+    if group.live == 0 then
+        life.end_group(group)
+    end
+end
+
+local function fail(t, err, traceback)
+    local group = t.group
+    t.error = err
+    t.failure = failures.of(group):add(t.id, err, traceback)
+    if t == group.main then
+        t.failure.handled = true -- run raises it
+    end
+    end_task(t, "failed")
+end
+
+-- Closes the coroutine of `t`: `__close` of its variables runs, as part of `t`, and may not wait.
+local function close_coroutine(t)
+    local outer = current
+    current, closes = t, closes + 1
+    t.state = "closing"
+    enter(t.group)
+    local ok, err = core.close(t.co)
+    current, closes = outer, closes - 1
+    if outer then
+        enter(outer.group)
+    end
+    return ok, err
+end
+
+-- Cancels `t`, which is not running.
+local function close(t)
+    local failure = life.leave_wait(t)
+    if ENDED[t.state] then
+        return -- its on_cancel ended it
+    end
+    local ok, err = close_coroutine(t)
+    if not ok and not (t.is_late and rawequal(err, t.raised)) then
+        failure = { err }
+    end
+    if failure then
+        fail(t, failure[1])
+    else
+        end_task(t, "cancelled")
+    end
+    cancel_delayed()
+end
+
+---@param t ponder.task.Handle
+---@return boolean whether it had not ended yet
+function life.cancel(t)
+    local state = t.state
+    if ENDED[state] or state == "closing" then
+        return false
+    elseif state == "running" then
+        t.cancel_wanted = true
+        if t == current and not cannot_wait() then
+            life.park(t, "handle:cancel") -- does not return: settle closes the task
+        end
+    elseif closes > MAX_CLOSES or closes > 0 and core.stack_is_short() then
+        delayed[#delayed + 1] = t
+    else
+        close(t)
+    end
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- Steps
+
+-- The time of `t` was up while it computed: it waits until the timeout cancels it.
+local function suspend(t, raised)
+    t.is_late, t.raised = true, raised
+    t.state, t.waits, t.deadline = "parked", "its timeout", nil
+    if t.cancel_wanted then
+        close(t)
+    end
+end
+
+-- Handles the results of core.resume after a step of `t`.
+local function settle(t, ok, ...)
+    current = nil
+    if ok then
+        if select("#", ...) > 0 then
+            t.results = pack(...)
+        end
+        end_task(t, "done")
+    elseif ok == nil then
+        t.state = "parked"
+        if t.cancel_wanted then
+            close(t)
+        elseif t.deadline == AT_ONCE then
+            make_ready(t)
+        elseif t.deadline then
+            add_timer(t, t.deadline)
+        end
+    else
+        local err, traceback, lacks_place = ...
+        if err == LATE then
+            return suspend(t, traceback)
+        end
+        local closed, replaced = close_coroutine(t)
+        if not closed and replaced ~= err then -- that of a __close
+            err = replaced
+        elseif lacks_place and not core.is_own(debug.getinfo(t.f, "S").source) then
+            local about = debug.getinfo(t.f, "S")
+            err = ("in the function at %s:%d: %s"):format(about.short_src, about.linedefined, err)
+        end
+        fail(t, err, traceback)
+        cancel_delayed()
+    end
+end
+
+---Runs a task that is ready until it waits or ends.
+---@param t ponder.task.Handle
+function life.step(t)
+    local values = t.values
+    current, t.state, t.on_cancel = t, "running", false
+    if t.group.random ~= entered then
+        enter(t.group)
+    end
+    if values then
+        t.values = false
+        return settle(t, core_resume(t.co, unpack(values, 1, values.n)))
+    end
+    return settle(t, core_resume(t.co))
+end
+
+---------------------------------------------------------------------------------------------------
+-- The beginning
+
+---Starts a group of tasks with the main task `f(...)`.
+---@param outer ponder.task.Group?
+---@param context table<string, any>|false of its main task
+---@param generator userdata? of math.random
+---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
+---@param f function
+---@param ... any
+---@return ponder.task.Group
+function life.begin(outer, context, generator, on_end, f, ...)
+    local group = { outer = outer, inner = 0, random = generator, rounds = 0,
+        shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = {},
+        live = 0, ready = {} }
+    group.main = life.new(group, context, nil, nil, f, ...)
+    life.groups[#life.groups + 1] = group
+    if outer then
+        outer.inner = outer.inner + 1
+    end
+    return group
+end
+
+---Makes a task, which runs in the group's next round; see spawn. Its table, made with more than 8
+---fields, has room for 16; with more it would have twice the size.
+function life.new(group, context, scope, index, f, ...)
+    local outside = context and context.outside ~= nil
+    local limit = scope and scope.limit or context and context[LIMIT] or math.huge
+    last_serial = last_serial + 1
+    group.live = group.live + 1
+    local t = setmetatable({
+        id = outside and (group.last_outside_id or 0) - 1 or group.last_id + 1,
+        serial = last_serial, group = group, state = "ready",
+        co = core_create(limit, f, ...), scope = scope, index = index, values = false,
+        slot = false, place = group.live, context = context, f = f,
+    }, Task)
+    group[outside and "last_outside_id" or "last_id"] = t.id
+    group.alive[group.live] = t
+    make_ready(t)
+    return t
+end
+
+---When what `t` starts must have ended, even if it computes: see core.create.
+---@param t ponder.task.Handle
+---@param seconds? number a further limit, from now on
+---@return number limit
+function life.limit(t, seconds)
+    local scope, context = t.scope, t.context
+    local limit = scope and scope.limit or context and context[LIMIT] or math.huge
+    if not seconds or seconds == math.huge then
+        return limit
+    end
+    -- While a log is played, the clock does not decide what has timed out.
+    local own = t.group.plays and -(seconds + PLAYING_S) or loop.now() + seconds + HEAD_START_S
+    return own < 0 and limit < 0 and math.max(own, limit) or math.min(own, limit)
+end
+
+---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
+---context of `scope.owner`, else that of the current task
+---@param index? integer of the task in the scope
+---@param f function
+---@return ponder.task.Handle
+function life.spawn(scope, index, f, ...)
+    local parent = scope and scope.owner or current
+    return life.new(parent and parent.group or life.outermost,
+        parent and parent.context or false, scope, index, f, ...)
+end
+
+local WEAK = { __mode = "k" }
+
+---Makes the current task call `thing:close()` if it is cancelled or fails. It must not raise.
+---@param thing { close: fun(self) }
+function life.own(thing)
+    current.owned = current.owned or setmetatable({}, WEAK)
+    current.owned[thing] = true
+end
+
+return life

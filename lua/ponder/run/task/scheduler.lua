@@ -1,0 +1,468 @@
+--- The scheduler's main loop: decides which task runs when. ponder/task.lua describes the model;
+--- this is the interface that other modules require.
+---
+---         .----> each group with ready tasks runs a round: one step of each task
+---         |                                |
+---         |      each of these groups gives its tape a turn: it records, or plays, events
+---         |                                |
+---         |      all recorded events are committed in one transaction, then wake tasks
+---         |                                |
+---         `----- wait for the event loop: replies, timers, processes, reasons to stop
+---
+--- The tasks of a run are a group with its own rounds, ids, timers, clock and tape, so that the
+--- order of its tasks does not depend on other groups. `run` starts the outermost group, `begin`
+--- further ones within it. ponder.run.task.life implements tasks and groups.
+
+local core = require "ponder.core.task"
+local failures = require "ponder.run.task.failures"
+local life = require "ponder.run.task.life"
+local loop = require "ponder.core.loop"
+local sources = require "ponder.run.task.sources"
+
+-- What modules ask of one task is inherited, not copied: a function must have one name in
+-- tracebacks, since runs may keep and compare them.
+local scheduler = setmetatable({}, { __index = life })
+
+local ENDED = life.ENDED
+local stop_reason = core.stop_reason
+local get_current, step, make_ready = life.current, life.step, life.make_ready
+
+local NONE = {}
+local active = false -- within task.run
+local clock, wait = loop.now, sources.wait
+
+-- Whether the tape ignores a task: one that does work requested from outside the run.
+local function is_outside(t)
+    return t.context and t.context.outside ~= nil
+end
+
+---------------------------------------------------------------------------------------------------
+-- Ending a group early
+
+local function by_age(a, b)
+    return a.serial < b.serial
+end
+
+---The tasks of a group that have not ended, oldest first.
+---@param group? ponder.task.Group default: that of the current task
+---@return ponder.task.Handle[]
+function scheduler.alive(group)
+    group = group or get_current().group
+    local tasks = table.move(group.alive, 1, group.live, 1, {})
+    table.sort(tasks, by_age)
+    return tasks
+end
+
+-- Cancels all tasks of a group up to `newest`, except the main task, which ends by itself.
+local function cancel_up_to(group, newest)
+    for _, t in ipairs(scheduler.alive(group)) do
+        if t ~= group.main and t.serial <= newest then
+            scheduler.cancel(t)
+        end
+    end
+end
+
+local function copy(list)
+    return table.move(list, 1, #list, 1, {})
+end
+
+local function cancel_stopping()
+    life.is_stopping = false
+    for _, group in ipairs(copy(life.groups)) do
+        if group.stopping then
+            life.is_stopping = true
+            cancel_up_to(group, life.newest())
+        end
+    end
+end
+
+---Ends all tasks of a group.
+---@param group ponder.task.Group
+function scheduler.abort(group)
+    local current = get_current()
+    life.stop(group)
+    for _, t in ipairs(scheduler.alive(group)) do
+        if t ~= current then
+            scheduler.cancel(t)
+        end
+    end
+    if current and current.group == group then
+        scheduler.cancel(current)
+    end
+end
+
+-- Raises `message` in the waiting main task of a group and resumes it at once; if that has
+-- returned, raises at the end of the group.
+local function throw(group, message)
+    local main = group.main
+    if ENDED[main.state] then
+        group.stopped_by = message
+        return
+    end
+    local failure = life.leave_wait(main)
+    if failure then
+        failures.of(group):report(failures.of(group):add(main.id, failure[1]))
+    end
+    main.values = table.pack(life.RAISE, message)
+    step(main)
+end
+
+-- Handles a reason to stop (Ctrl-C, a limit): raises it in the main task first, so that it can
+-- report its progress; then cancels all tasks that were alive, with the groups that they started.
+-- `t` is the task that has just run, if any. A main task that caught the error and waits gets it
+-- again.
+local function handle_stop(t)
+    local what, message = core.take_stop()
+    while what do
+        local root, newest = life.outermost, life.newest()
+        local main = root.main
+        if what == "raised" and t and t ~= main and t.failure then
+            t.failure.handled = true -- raised in the main task instead
+        end
+        if not (what == "raised" and t == main and ENDED[main.state]) then
+            throw(root, message)
+        end
+        cancel_up_to(root, newest)
+        what = main.state == "parked" and core.take_stop() or nil
+    end
+end
+
+---Raises an error in the waiting main task of a group and cancels all others.
+---@param group ponder.task.Group
+---@param message string
+function scheduler.fail_group(group, message)
+    local newest = life.newest()
+    throw(group, message)
+    cancel_up_to(group, newest)
+end
+
+-- Nothing can run because a playing tape waits for something that the script does not do. Lets one
+-- tape proceed: first one at its end, which goes live; the newest run before the enclosing ones.
+local function pass_over()
+    for _, at_end in ipairs { true, false } do
+        for i = life.players > 0 and #life.groups or 0, 1, -1 do
+            local group = life.groups[i]
+            if group.plays and group.tape:pass_over(at_end) then
+                life.enqueue(group)
+                return true
+            end
+        end
+    end
+    return false
+end
+
+-- Raises the error in the innermost groups, for which the enclosing ones wait.
+local function deadlock()
+    if pass_over() then
+        return
+    end
+    for _, group in ipairs(copy(life.groups)) do
+        if group.inner == 0 and group.live > 0 then
+            local message = failures.deadlock(scheduler.alive(group))
+            local has_ended = ENDED[group.main.state]
+            throw(group, has_ended and "task.run: " .. message or message)
+            if has_ended then
+                cancel_up_to(group, life.newest())
+            end
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Rounds
+
+local function run_round(group)
+    local round, watch, followed = group.ready, group.watch, false
+    group.queued, group.ready = false, {}
+    if watch then
+        watch(true)
+    end
+    for i = 1, #round do
+        local t = round[i]
+        if t.state == "ready" then
+            local context = t.context
+            followed = followed or not (context and context.outside ~= nil) -- as is_outside
+            step(t)
+            if stop_reason() then
+                handle_stop(t)
+            end
+            if life.is_stopping then
+                cancel_stopping()
+            end
+        end
+    end
+    if followed then
+        group.rounds = group.rounds + 1
+    end
+    if watch then
+        watch(false)
+    end
+end
+
+-- Gives the tape of a group its turn; adds it to `waiting` if something has arrived for it.
+local function turn_tape(group, waiting)
+    local tape = group.tape
+    if tape and group.live > 0 and tape:turn(group.rounds) then
+        waiting = waiting or {}
+        waiting[#waiting + 1] = tape
+    end
+    return waiting
+end
+
+-- Runs a round of each group with ready tasks, then gives their tapes a turn. What has arrived for
+-- all of them is committed in one transaction. Then tapes that play have another turn: they may
+-- have waited for another group.
+local function run_rounds()
+    local list, waiting = life.queue, nil
+    life.queue = {}
+    for i = 1, #list do
+        run_round(list[i])
+    end
+    for i = 1, #list do
+        waiting = turn_tape(list[i], waiting)
+    end
+    for _, tape in ipairs(waiting or NONE) do
+        tape:deliver()
+    end
+    if life.players > 0 then
+        waiting = nil
+        for _, group in ipairs(copy(life.groups)) do
+            waiting = group.plays and turn_tape(group, waiting) or waiting
+        end
+        for _, tape in ipairs(waiting or NONE) do
+            tape:deliver()
+        end
+    end
+end
+
+--- Wakes the tasks of a group whose timers are due.
+---@param group ponder.task.Group
+---@param now number on its clock
+function scheduler.fire_timers(group, now)
+    local heap, followed = group.timers and group.timers.heap or NONE, false
+    local t = heap[1]
+    while t and t.deadline <= now do
+        followed = followed or not is_outside(t)
+        make_ready(t)
+        t = heap[1]
+    end
+    if followed and group.tape then
+        group.tape:note_timers(group.rounds, now)
+    end
+end
+
+-- Fires the due timers of all groups. (max: now + shift may be rounded below the deadline.)
+local function fire_due_timers()
+    local now, group = clock(), life.due.heap[1]
+    while group and group.deadline <= now do
+        scheduler.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
+        life.schedule(group)
+        group = life.due.heap[1]
+    end
+end
+
+---Whether no task of a group is ready.
+---@param group ponder.task.Group
+---@return boolean
+function scheduler.is_idle(group)
+    return group.ready[1] == nil
+end
+
+local function wait_for_event()
+    local first = life.due.heap[1]
+    local seconds = life.queue[1] and 0 or first and math.max(0, first.deadline - clock())
+    if sources.are_pending() then
+        sources.wait(seconds)
+    elseif not seconds then
+        return deadlock()
+    elseif seconds > 0 then
+        wait(seconds)
+    end
+end
+
+local function run_to_the_end()
+    while life.groups[1] do
+        run_rounds()
+        failures.report_collected()
+        if life.groups[1] then
+            wait_for_event()
+            fire_due_timers()
+            if stop_reason() then
+                handle_stop()
+            end
+            if life.is_stopping then
+                cancel_stopping()
+            end
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Joining
+
+--- Suspends the current task `t` until `target` has ended.
+function scheduler.join(t, target)
+    local waiters = target.waiters or { n = 0 }
+    local place = waiters.n + 1
+    local function leave(woken)
+        if woken then
+            return
+        end
+        waiters[place] = false
+        while waiters.n > 0 and not waiters[waiters.n] do
+            waiters[waiters.n] = nil
+            waiters.n = waiters.n - 1
+        end
+    end
+    waiters[place] = t
+    target.waiters = waiters
+    waiters.n = place
+    scheduler.park(t, "handle:join", leave)
+end
+
+---@return any ... the results of join for a task that has ended
+function scheduler.outcome(t)
+    if t.state == "done" then
+        local results = t.results
+        if results then
+            return table.unpack(results, 1, results.n)
+        end
+        return
+    elseif t.state == "failed" then
+        t.failure.handled = true
+        return nil, t.failure.message, "ERROR"
+    end
+    return nil, "the task was cancelled", "CANCELLED"
+end
+
+--- Raises the error of `t`: a string with its traceback, other values unchanged.
+function scheduler.raise(t)
+    t.failure.handled = true
+    error(type(t.error) == "string" and t.failure.message or t.error, 0)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Running groups
+
+local function reset(new_clock)
+    life.reset(new_clock)
+    failures.forget()
+end
+
+-- Ends every task after the loop itself failed: a source or the clock raised, or memory ran out.
+local function abandon()
+    life.cut_short()
+    while life.groups[1] do
+        local group = life.groups[#life.groups]
+        local t = group.alive[group.live]
+        if t.state == "running" or t.state == "closing" then
+            t.state = "parked" -- the failure interrupted it
+        end
+        pcall(life.cancel, t)
+        if not ENDED[t.state] then
+            t.state = "cancelled" -- no memory to cancel it
+        end
+        if group.alive[t.place] == t then
+            life.forget(t)
+        end
+        if group.live == 0 and life.groups[#life.groups] == group then
+            pcall(life.end_group, group)
+        end
+    end
+end
+
+-- Returns the main task, which has ended, and the message of an error outside of it.
+local function run_all(opts, f, ...)
+    clock, wait = opts.clock, opts.wait
+    reset(clock)
+    local group = scheduler.begin(nil, false, nil, nil, f, ...)
+    life.outermost, active = group, true
+    core.begin()
+    local ok, err = core.loop(run_to_the_end)
+    if not ok then
+        core.loop(abandon)
+    end
+    local reported, unjoined = pcall(failures.report_rest, group)
+    active = false
+    core.stop_obeyed()
+    clock, wait = loop.now, sources.wait
+    pcall(reset, clock)
+    if not ok then
+        error(err, 0)
+    end
+    return group.main, group.stopped_by
+        or unjoined and (reported and "task.run: " or "") .. unjoined or nil
+end
+
+---Runs `f(...)` as the main task, and all tasks that it starts.
+---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
+---@return any ... results of `f`
+function scheduler.run(opts, f, ...)
+    local main, problem = run_all(opts, f, ...)
+    if main.state == "failed" then
+        scheduler.raise(main)
+    elseif main.state == "cancelled" then
+        error("task.run: the main task was cancelled", 0)
+    elseif problem then
+        error(problem, 0)
+    end
+    return scheduler.outcome(main)
+end
+
+---Whether task.run is active.
+---@return boolean
+function scheduler.is_active()
+    return active
+end
+
+---------------------------------------------------------------------------------------------------
+-- Clocks and tapes
+
+---@class ponder.task.Tape records, or plays, the events that a run gets from outside
+---@field reading fun(self, clock: string, live: fun(): number): number see ponder.run.log.tape
+---@field turn fun(self, rounds: integer): boolean? called after each round; true: call `deliver`
+---  after all tapes had their turn
+---@field deliver fun(self)
+---@field pass_over fun(self, at_end: boolean): boolean called in a deadlock: a playing tape at its
+---  end (at_end) goes live, one that is not skips an entry; whether it did
+---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
+---@field perform fun(self, what: table, f: function, ...): ... see ponder.run.log.tape
+---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
+---@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
+
+---Seconds on the clock of the run, as the current task sees it.
+---@return number
+function scheduler.now()
+    local current = get_current()
+    local group = current and current.group
+    local tape = group and group.tape
+    if tape and not (current.context and current.context.outside) then
+        return tape:reading("now", scheduler.clock)
+    end
+    return group and clock() + group.shift or clock()
+end
+
+---Seconds on the clock of a group.
+---@param group? ponder.task.Group default: that of the current task
+---@return number
+function scheduler.clock(group)
+    local current = get_current()
+    group = group or current and current.group
+    return group and clock() + group.shift or clock()
+end
+
+---Sets the tape of a group; it ignores tasks with `outside` in their context.
+---@param group ponder.task.Group
+---@param tape ponder.task.Tape
+function scheduler.set_tape(group, tape)
+    group.tape = tape
+end
+
+---The tape of the current task's group; nil outside of tasks.
+---@return ponder.task.Tape?
+function scheduler.tape()
+    local current = get_current()
+    return current and current.group.tape or nil
+end
+
+return scheduler

@@ -1,0 +1,101 @@
+--- Runs the policies of an evaluation on other machines: `ponder eval FILE --workers redis://...`.
+---
+---     coordinator                              worker: ponder work redis://... --script FILE
+---     items, order, seeds
+---     job { policy, item, epoch, flags } ----> attempt.perform: a run with its budget and seed
+---     scores, statistics <------------------- the policy's result and the rows of its log
+---
+--- Both sides load the same file with the same flags. Workers do not read data or score answers.
+--- All workers share the limits --max-cost, --max-calls and --max-total-tokens
+--- (ponder.serve.queue.budget).
+
+local attempt = require "ponder.judge.eval.attempt"
+local budgets = require "ponder.serve.queue.budget"
+local definition = require "ponder.judge.eval.definition"
+local json = require "ponder.json"
+local log = require "ponder.log"
+local queue = require "ponder.queue"
+local task = require "ponder.task"
+
+local remote = {}
+
+local CALL = "attempt"
+
+-- The evaluation for these flags, without data.
+local function load_evaluation(chunk, flags)
+    local without_data, policies = {}, {}
+    for name, field in pairs(chunk(flags)) do
+        without_data[name] = field
+    end
+    without_data.data = { {} }
+    local evaluation = assert(definition.new(without_data, { seed = 0 }, 1))
+    for _, policy in ipairs(evaluation.policies) do
+        policies[policy.name] = policy
+    end
+    return { evaluation = evaluation, policies = policies }
+end
+
+local function is_spent()
+    return log.record("eval.budget", nil, budgets.is_spent)
+end
+
+---The functions of a worker: `attempt` if the script returns an evaluation, else the script's own
+---value.
+---@param chunk fun(flags: table): any the script
+---@return any
+function remote.functions(chunk)
+    local value, by_flags = chunk {}, {}
+    if type(value) ~= "table" or type(value.policies) ~= "table" or value.data == nil then
+        return value
+    end
+    local function loaded_for(flags)
+        local key = json.encode(flags)
+        by_flags[key] = by_flags[key] or load_evaluation(chunk, flags)
+        return by_flags[key]
+    end
+    return { [CALL] = function(given)
+        local known = task.with_context("outside", true, loaded_for, given.flags)
+        if given.has_budget and is_spent() then
+            return { skipped = true }
+        end
+        return attempt.perform(known.evaluation, { policy = known.policies[given.policy],
+            item = given.item, epoch = given.epoch }, given.limits)
+    end }
+end
+
+local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
+
+---Makes workers perform the attempts of an evaluation.
+---@param q ponder.queue.Queue opened with remote.functions
+---@param flags table for the file on their side; JSON values
+---@param opts ponder.eval.RunOptions changed
+function remote.use(q, flags, opts)
+    local budget = opts.budget or {}
+    local has_budget = (budget.max_cost or budget.max_calls or budget.max_total_tokens) ~= nil
+    opts.concurrency = opts.concurrency or 1000
+    opts.is_spent = has_budget and is_spent or nil
+    function opts.perform(_, job, limits)
+        local performed, message, code = q:call({ policy = job.policy.name, item = job.item,
+            epoch = job.epoch, flags = flags, has_budget = has_budget,
+            limits = { seed = limits.seed, call_seed = limits.call_seed,
+                budget_per_item = limits.budget_per_item } }, CALL)
+        if code == "BUDGET" then
+            return { skipped = true }
+        end
+        return performed or { failure = { message = message, code = code or "ERROR" },
+            asked = NOTHING, spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
+    end
+end
+
+---Opens the queue of the workers of an evaluation.
+---@param url string
+---@param name string of the queue
+---@param path string of the evaluation
+---@return ponder.queue.Queue?
+---@return string? message
+---@return string? code
+function remote.open(url, name, path)
+    return queue.open(url, { name = name, script = path, functions_of = remote.functions })
+end
+
+return remote

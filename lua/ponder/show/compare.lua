@@ -1,0 +1,243 @@
+--- Compares two runs: their inputs, calls, trees, outcomes and costs.
+---
+--- Nodes are equal if their texts and those of all their ancestors are equal; equal siblings are
+--- paired in order. Calls are equal if their requests are equal.
+
+local amount = require "ponder.show.amount"
+local json = require "ponder.json"
+local options = require "ponder.base.options"
+
+local compare = {}
+
+local MAX_LISTED = 10000 -- calls, or nodes, of one kind that are listed; more are only counted
+
+-- Compares values as JSON, which ignores the order of fields and whether a number is a float.
+local function equal(a, b)
+    return (a ~= nil and json.encode(a) or nil) == (b ~= nil and json.encode(b) or nil)
+end
+
+local MAX_DEPTH = 200
+
+-- The part of an answer to compare: its field `answer`, if any; otherwise everything but times.
+local function essence(value, depth)
+    if type(value) ~= "table" or depth > MAX_DEPTH then
+        return value
+    elseif depth == 0 and value.answer ~= nil then
+        return value.answer
+    end
+    local copy = {}
+    for name, field in pairs(value) do
+        if type(name) ~= "string" or not name:find("_ms$") and not name:find("_at$") then
+            copy[name] = essence(field, depth + 1)
+        end
+    end
+    return #value > 0 and json.array(copy) or copy
+end
+
+-------------------------------------------------------------------------------
+-- Inputs
+
+local function keys_of(a, b)
+    local all = options.merge({}, type(a) == "table" and a or nil)
+    return options.names(options.merge(all, type(b) == "table" and b or nil))
+end
+
+local function add_given(list, name, a, b)
+    if not equal(a, b) then
+        table.insert(list, { name = name, a = a, b = b })
+    end
+end
+
+-- The command line without --log.
+local function command_of(run)
+    local given = type(run.arguments) == "table" and run.arguments or {}
+    local words = table.move(given, 1, #given, 1, {})
+    for i, word in ipairs(words) do
+        if word == "--log" then
+            table.remove(words, i + 1)
+        end
+        if word:find "^%-%-log%f[=\0]" then
+            table.remove(words, i)
+            break
+        end
+    end
+    return amount.command { command = run.command, arguments = words }
+end
+
+local function compare_given(a, b)
+    local list = json.array {}
+    add_given(list, "command", command_of(a), command_of(b))
+    add_given(list, "input", a.input, b.input)
+    add_given(list, "seed", a.seed, b.seed)
+    for _, field in ipairs { "options", "versions" } do
+        for _, key in ipairs(keys_of(a[field], b[field])) do
+            add_given(list, key, (a[field] or {})[key], (b[field] or {})[key])
+        end
+    end
+    return list
+end
+
+local function files_of(log)
+    local files = {}
+    for file in log:files() do
+        files[file.path] = file
+    end
+    return files
+end
+
+local function compare_files(log_a, log_b)
+    local a, b = files_of(log_a), files_of(log_b)
+    local list = json.array {}
+    for _, path in ipairs(keys_of(a, b)) do
+        local one, other = a[path], b[path]
+        if not one or not other or one.hash ~= other.hash then
+            table.insert(list, { path = path, kind = (one or other).kind, a = one and one.hash,
+                b = other and other.hash, a_text = one and one.text,
+                b_text = other and other.text })
+        end
+    end
+    return list
+end
+
+-------------------------------------------------------------------------------
+-- Calls
+
+-- The calls that only one of two logs has.
+local Surplus = {}
+Surplus.__index = Surplus
+
+local function surplus_of(log)
+    return setmetatable({ log = log, count = 0, ids = {} }, Surplus)
+end
+
+local function keep_first(ids)
+    table.sort(ids)
+    for i = #ids, MAX_LISTED + 1, -1 do
+        ids[i] = nil
+    end
+end
+
+function Surplus:add(identity, others)
+    for id in self.log:repeats(identity, others) do
+        self.count = self.count + 1
+        self.ids[#self.ids + 1] = id
+        if #self.ids > 2 * MAX_LISTED then
+            keep_first(self.ids)
+        end
+    end
+end
+
+function Surplus:list()
+    keep_first(self.ids)
+    local list = json.array {}
+    for i, id in ipairs(self.ids) do
+        local call = self.log:call(id)
+        list[i] = { id = call.id, provider = call.provider, model = call.model,
+            purpose = call.purpose, node = call.node, within = call.within }
+    end
+    return list
+end
+
+-- Merges the sorted requests of both logs, so that neither is held in memory.
+local function compare_calls(log_a, log_b)
+    local a, b, same = surplus_of(log_a), surplus_of(log_b), 0
+    local next_a = log_a:requests()
+    local next_b = log_b:requests()
+    local request_a, count_a = next_a()
+    local request_b, count_b = next_b()
+    while request_a or request_b do
+        local is_a = request_a and (not request_b or request_a <= request_b)
+        local is_b = request_b and (not request_a or request_b <= request_a)
+        local times_a, times_b = is_a and count_a or 0, is_b and count_b or 0
+        same = same + math.min(times_a, times_b)
+        if times_a > times_b then
+            a:add(request_a, times_b)
+        elseif times_b > times_a then
+            b:add(request_b, times_a)
+        end
+        if is_a then
+            request_a, count_a = next_a()
+        end
+        if is_b then
+            request_b, count_b = next_b()
+        end
+    end
+    return { same = same, only_a = a:list(), only_b = b:list(), only_a_count = a.count,
+        only_b_count = b.count }
+end
+
+-------------------------------------------------------------------------------
+-- Trees
+
+local function compare_search(log_a, log_b, a, b, opts)
+    local twins = log_a:twins(a.id, log_b, b.id, { most = MAX_LISTED,
+        pairs = opts and opts.pairs })
+    return { id = a.id, kind = a.kind, a_nodes = twins.a_nodes,
+        b_nodes = twins.a_nodes - twins.only_a_count + twins.only_b_count, only_a = twins.only_a,
+        only_b = twins.only_b, scored = twins.scored, only_a_count = twins.only_a_count,
+        only_b_count = twins.only_b_count, scored_count = twins.scored_count,
+        best_path_same = twins.same_path, a_score = a.score, b_score = b.score,
+        a_reason = a.reason, b_reason = b.reason, pairs = twins.pairs,
+        same = twins.only_a_count + twins.only_b_count + twins.scored_count == 0
+            and twins.same_path and a.reason == b.reason }
+end
+
+-- Compares the searches of both runs in order.
+local function compare_searches(log_a, log_b, opts)
+    local list, rows_b = json.array {}, log_b:searches()
+    for a in log_a:searches() do
+        local b = rows_b()
+        table.insert(list, b and a.kind == b.kind and compare_search(log_a, log_b, a, b, opts)
+            or { id = a.id, kind = a.kind, b_kind = b and b.kind, same = false,
+                a_nodes = log_a:node_count(a.id), b_nodes = b and log_b:node_count(b.id) })
+    end
+    for b in rows_b do
+        table.insert(list, { id = b.id, b_kind = b.kind, same = false,
+            b_nodes = log_b:node_count(b.id) })
+    end
+    return list
+end
+
+-------------------------------------------------------------------------------
+
+local function side_of(log, run)
+    local totals = log:totals()
+    return { path = log.path, state = log:state(), exit_status = run.exit_status,
+        answer = run.answer, error = run.error, calls = totals.calls, reused = totals.reused,
+        errors = totals.errors, input_tokens = totals.input_tokens,
+        output_tokens = totals.output_tokens, unmetered = totals.unmetered, cost = totals.cost,
+        unpriced = totals.unpriced, saved_cost = run.saved_cost,
+        duration_s = amount.duration(run, totals.last_at) }
+end
+
+---@class ponder.show.Comparison
+---@field same boolean whether the outcomes are equal: answer, status, trees
+---@field a table one run: path, state, answer, calls, tokens, cost, duration_s
+---@field b table
+---@field answers_same boolean
+---@field given {name: string, a: any, b: any}[] inputs that differ
+---@field files table[] files whose hashes differ, with their texts
+---@field calls {same: integer, only_a: table[], only_b: table[], only_a_count: integer,
+---  only_b_count: integer} the first 10,000 are listed
+---@field searches table[] of nodes the first 10,000 are listed, too
+
+---Compares two runs.
+---@param log_a ponder.log.Reader
+---@param log_b ponder.log.Reader
+---@param opts? {pairs: boolean?} pairs: searches have `pairs`, the ids of equal nodes
+---@return ponder.show.Comparison
+function compare.of(log_a, log_b, opts)
+    local run_a, run_b = log_a:run(), log_b:run()
+    local result = { a = side_of(log_a, run_a), b = side_of(log_b, run_b),
+        answers_same = equal(essence(run_a.answer, 0), essence(run_b.answer, 0)),
+        given = compare_given(run_a, run_b),
+        files = compare_files(log_a, log_b), calls = compare_calls(log_a, log_b),
+        searches = compare_searches(log_a, log_b, opts) }
+    result.same = result.answers_same and result.a.state == result.b.state
+    for _, search in ipairs(result.searches) do
+        result.same = result.same and search.same
+    end
+    return result
+end
+
+return compare

@@ -1,0 +1,144 @@
+--- Converts requests (of OpenAI, Anthropic and Ollama) and replies to the form of OpenTelemetry's
+--- gen_ai.input.messages: messages with a role and parts.
+
+local json = require "ponder.json"
+local options = require "ponder.base.options"
+
+local messages = {}
+
+local function text_part(s)
+    return { type = "text", content = s }
+end
+
+local function is_list(value)
+    return type(value) == "table" and (#value > 0 or next(value) == nil)
+end
+
+-- Parts that the conventions do not know are kept unchanged, with their own type.
+local function unknown_part(part)
+    local copy = options.merge({}, part)
+    copy.type = type(copy.type) == "string" and copy.type or "unknown"
+    return copy
+end
+
+local PARTS = {
+    text = function(part) return text_part(tostring(part.text)) end,
+    thinking = function(part) return { type = "reasoning", content = tostring(part.thinking) } end,
+    tool_use = function(part)
+        return { type = "tool_call", id = part.id, name = tostring(part.name),
+            arguments = part.input }
+    end,
+    tool_result = function(part)
+        return { type = "tool_call_response", id = part.tool_use_id,
+            response = part.content == nil and "" or part.content }
+    end,
+}
+
+local function add_content(parts, content)
+    if type(content) == "string" then
+        parts[#parts + 1] = content ~= "" and text_part(content) or nil
+    elseif is_list(content) then
+        for _, part in ipairs(content) do
+            local known = type(part) == "table" and PARTS[part.type]
+            parts[#parts + 1] = known and known(part)
+                or type(part) == "table" and unknown_part(part) or text_part(tostring(part))
+        end
+    end
+end
+
+-- Tool calls are {id, function = {name, arguments}} or {id, name, arguments}; arguments may be JSON
+-- in a string.
+local function add_tool_calls(parts, calls)
+    for _, call in ipairs(is_list(calls) and calls or {}) do
+        if type(call) == "table" then
+            local f = type(call["function"]) == "table" and call["function"] or call
+            local arguments = f.arguments
+            if type(arguments) == "string" then
+                local decoded = json.decode(arguments)
+                arguments = decoded ~= nil and decoded or arguments
+            end
+            parts[#parts + 1] = { type = "tool_call", id = type(call.id) == "string" and call.id
+                or nil, name = tostring(f.name), arguments = arguments }
+        end
+    end
+end
+
+local function parts_of(message)
+    local parts = json.array {}
+    if message.role == "tool" then
+        parts[1] = { type = "tool_call_response", id = message.tool_call_id,
+            response = message.content == nil and "" or message.content }
+        return parts
+    end
+    add_content(parts, message.content)
+    add_tool_calls(parts, message.tool_calls)
+    return parts
+end
+
+---The messages of a request.
+---@param request any decoded body
+---@return table[]? input nil: none
+---@return table[]? system instructions given apart from the messages
+function messages.input(request)
+    if type(request) ~= "table" then
+        return nil
+    end
+    local input, system = json.array {}, json.array {}
+    for i, message in ipairs(is_list(request.messages) and request.messages or {}) do
+        if type(message) == "table" then
+            input[i] = { role = tostring(message.role), parts = parts_of(message) }
+        end
+    end
+    add_content(system, request.system)
+    return #input > 0 and input or nil, #system > 0 and system or nil
+end
+
+---The samples of a reply.
+---@param reply any decoded
+---@return table[]? output
+function messages.output(reply)
+    local samples = type(reply) == "table" and is_list(reply.samples) and reply.samples or {}
+    local output = json.array {}
+    for i, sample in ipairs(samples) do
+        local parts = json.array {}
+        if type(sample.reasoning) == "string" then
+            parts[1] = { type = "reasoning", content = sample.reasoning }
+        end
+        add_content(parts, sample.text)
+        add_tool_calls(parts, sample.tool_calls)
+        output[i] = { role = "assistant", parts = parts }
+    end
+    return #output > 0 and output or nil
+end
+
+---Text unchanged, other values as JSON; nil for null and for values that cannot be JSON.
+---@param value any
+---@return string?
+function messages.as_text(value)
+    if value == nil or value == json.null or type(value) == "string" then
+        return value ~= json.null and value or nil
+    end
+    local ok, text = pcall(json.encode, value)
+    return ok and text or nil
+end
+
+---The parts of a message as one text; a tool call is its name and JSON.
+---@param parts table[]
+---@return string
+function messages.text(parts)
+    local lines = {}
+    for i, part in ipairs(parts) do
+        if part.type == "text" or part.type == "reasoning" then
+            lines[i] = part.content
+        elseif part.type == "tool_call" then
+            lines[i] = ("%s %s"):format(part.name, messages.as_text(part.arguments) or "")
+        elseif part.type == "tool_call_response" then
+            lines[i] = messages.as_text(part.response) or ""
+        else
+            lines[i] = json.encode(part)
+        end
+    end
+    return table.concat(lines, "\n")
+end
+
+return messages

@@ -1,0 +1,125 @@
+--- The progress of a strategy's run, from its events, for the live view and the plain lines.
+---
+---     local progress = require "ponder.show.progress"
+---     local p = progress.new("tot", task.now)
+---     s:run(question, { on_event = function(event, running) p:take(event, running) end })
+
+local amount = require "ponder.show.amount"
+local look = require "ponder.think.strategy.look"
+local options = require "ponder.base.options"
+local tally = require "ponder.base.tally"
+
+local progress = {}
+
+---@class ponder.show.Call
+---@field id string
+---@field role string
+---@field model string
+---@field since number seconds on the run's clock
+
+---@class ponder.show.Progress
+---@field name string "tot"
+---@field phase string the machine's status
+---@field calls integer begun; without those that a budget refused
+---@field failed integer
+---@field tokens integer of prompts and replies received so far
+---@field thoughts integer? what the strategy counts: nodes besides the question, or rounds
+---@field counted string[] its name, singular and plural
+---@field best number? best score
+---@field answer string? the best so far
+---@field in_flight ponder.show.Call[] oldest first
+---@field budget ponder.task.Budget? of the run: replaces the counts above, which are of events
+---@field tools integer running now
+---@field scripted boolean
+local Progress = {}
+Progress.__index = Progress
+
+---@param name string of the strategy
+---@param now fun(): number seconds, monotonic
+---@return ponder.show.Progress
+function progress.new(name, now)
+    return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
+        failed = 0, tokens = 0, cost = 0, unpriced = 0, in_flight = {}, tools = 0, scripted = false,
+        counted = { "thought", "thoughts" } }, Progress)
+end
+
+local function end_call(self, event)
+    for i, call in ipairs(self.in_flight) do
+        if call.id == event.metadata.call_id then
+            table.remove(self.in_flight, i)
+            break
+        end
+    end
+    self.tokens = tally.plus(self.tokens, tally.tokens(event.measurements, 0))
+    self.scripted = self.scripted or event.metadata.scripted == true
+end
+
+local on = {}
+
+on["call.start"] = function(self, event)
+    self.calls = self.calls + 1
+    table.insert(self.in_flight, { id = event.metadata.call_id, role = event.metadata.role,
+        model = event.metadata.model, since = self.now() })
+end
+on["call.complete"] = end_call
+on["call.error"] = function(self, event)
+    self.failed = self.failed + 1
+    end_call(self, event)
+end
+on["call.refused"] = function(self, event)
+    self.calls = self.calls - 1
+    end_call(self, event)
+end
+on["tool.start"] = function(self) self.tools = self.tools + 1 end
+on["tool.complete"] = function(self) self.tools = self.tools - 1 end
+
+-- Reads the state of the machine after each of its steps.
+local function read_machine(self, s)
+    local seen = s:look()
+    if seen.count > 0 then
+        self.thoughts = seen.count - 1
+        self.best = look.best_score(seen)
+    end
+    self.answer, self.counted = s:answer(), s.kind.counted or self.counted
+end
+
+---Takes an event of a strategy's run.
+---@param event MachineEvent
+---@param s ponder.strategy.Run
+function Progress:take(event, s)
+    local own = on[event.name]
+    if own then
+        own(self, event)
+    else
+        read_machine(self, s)
+    end
+    self.budget = s.budget
+    self.phase = s.phase
+end
+
+---@return number seconds since it began
+function Progress:elapsed()
+    return self.now() - self.started
+end
+
+local COUNTS = { "calls", "failed", "tokens", "estimated_tokens", "cost", "estimated_cost",
+    "unpriced" }
+
+---A short summary: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
+---"8.1 s"}`.
+---@return string[]
+function Progress:facts()
+    local facts = {}
+    if self.thoughts then
+        facts[1] = amount.of(self.thoughts, self.counted[1], self.counted[2])
+    end
+    if self.best then
+        facts[#facts + 1] = ("best %.2f"):format(self.best)
+    end
+    local counts = options.pick(self.budget or self, COUNTS)
+    counts.in_flight = 0 -- the view lists them
+    local spent = amount.spent(counts, self:elapsed())
+    return table.move(spent, 1, #spent, #facts + 1, facts)
+end
+
+return progress

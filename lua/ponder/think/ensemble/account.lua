@@ -1,0 +1,296 @@
+--- Shared by the ensembles: arguments and options, concurrent calls, and an account of calls, usage
+--- and failures.
+
+local budgets = require "ponder.run.task.budget"
+local json = require "ponder.json"
+local model_call = require "ponder.model.call"
+local notice = require "ponder.base.notice"
+local options = require "ponder.base.options"
+local runs = require "ponder.run"
+local task = require "ponder.task"
+local typed = require "ponder.think.strategy.typed"
+local chat = require "ponder.model.chat"
+local model = require "ponder.model"
+
+local account = {}
+
+-- Options of a call that users cannot set.
+local OWN = { n = true, sample = true, tools = true, tool_choice = true }
+
+-- The options of all ensembles.
+local COMMON = {
+    concurrency = { type = "integer", min = 1 },
+    on_error = { type = "string", enum = { "raise", "collect" }, default = "collect" },
+    min_successes = { type = "integer", min = 1, default = 1 },
+}
+
+---Checks the one table of an ensemble; raises at its caller.
+---@param where string "ensemble.best_of_n"
+---@param opts any
+---@param schema OptionSchema
+---@param more any its second argument, of the form before 0.2.0
+---@return table
+function account.check(where, opts, schema, more)
+    if more ~= nil or type(opts) ~= "table" or opts.chat then
+        error(("%s takes one table: { %s = ..., %s = ... }"):format(where,
+            schema.items and "items" or "model", schema.items and "judge" or "prompt"), 3)
+    end
+    local checked = options.check(where, opts, schema, 3) -- no tail call: errors name the caller
+    return checked
+end
+
+---A schema of options: its own and those of a model call.
+---@param own OptionSchema
+---@return OptionSchema
+function account.call_schema(own)
+    local schema = {}
+    for name, rule in pairs(chat.OPTIONS) do
+        schema[name] = not OWN[name] and rule or nil
+    end
+    options.merge(schema, own)
+    return schema
+end
+
+---A schema of options for an ensemble: its own, those of a model call and the common ones.
+---@param own OptionSchema
+---@return OptionSchema
+function account.schema(own)
+    local schema = options.merge({ model = { type = "any" }, prompt = { type = "any" } },
+        account.call_schema(own))
+    options.merge(schema, COMMON)
+    return schema
+end
+
+---The open model that was given directly or by name; anything else raises.
+---@param where string "ensemble.best_of_n: model"
+---@param value any
+---@param level integer the error level: 1 is this function
+---@return ponder.model.Model
+function account.model(where, value, level)
+    if type(value) == "string" then
+        local ok, opened = pcall(model.open, value) -- so that the error names our caller's line
+        return ok and opened or error(opened, level + 1)
+    elseif type(value) ~= "table" or type(value.chat) ~= "function" then
+        error(("%s must be an open model or a model's name (got %s)"):format(where,
+            options.show(value)), level + 1)
+    end
+    return value
+end
+
+---Messages from a prompt: a text, or messages as ponder.model takes them.
+---@param where string "ensemble.best_of_n"
+---@param prompt any
+---@param level integer the error level: 1 is this function
+---@return ponder.model.Message[]
+function account.messages(where, prompt, level)
+    if type(prompt) == "string" and prompt:find("%S") then
+        return { { role = "user", content = prompt } }
+    elseif type(prompt) ~= "table" or #prompt == 0 then
+        error(("%s: prompt must be a non-empty text or list of messages (got %s)"):format(where,
+            options.show(prompt)), level + 1)
+    end
+    return prompt
+end
+
+---The question in a prompt: the text of its last user message.
+---@param messages ponder.model.Message[]
+---@return string
+function account.question(messages)
+    for i = #messages, 1, -1 do
+        if messages[i].role == "user" and type(messages[i].content) == "string" then
+            return messages[i].content
+        end
+    end
+    return ""
+end
+
+---The options of one call.
+---@param opts table of the ensemble
+---@param messages ponder.model.Message[]
+---@param sample integer distinguishes equal calls
+---@return table call for Model:chat
+function account.call(opts, messages, sample)
+    local call = { messages = messages, sample = sample }
+    for name in pairs(chat.OPTIONS) do
+        if not OWN[name] then
+            call[name] = opts[name]
+        end
+    end
+    call.on_delta = opts.on_delta and function(text, kind)
+        opts.on_delta(text, kind, sample)
+    end
+    return call
+end
+
+---@class ponder.ensemble.Failure
+---@field sample integer? which sample, item or debater
+---@field round integer? of a debate
+---@field message string
+---@field code string of ponder.model; "ERROR": a function raised; "BAD_RESULT": a function returned
+---an invalid value
+
+---@class ponder.ensemble.Account
+---@field calls integer including failed ones
+---@field failed integer
+---@field errors ponder.ensemble.Failure[]
+---@field opts table of the ensemble
+local Account = {}
+Account.__index = Account
+
+---@param opts table the ensemble's, checked
+---@return ponder.ensemble.Account
+function account.new(opts)
+    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts,
+        budget = budgets.new {} }, Account)
+end
+
+---Calls a user's function.
+---@return any ... its results; nil, message, "ERROR" for an error, unless on_error is "raise"
+function Account:try(f, ...)
+    if self.opts.on_error == "raise" then
+        return f(...)
+    end
+    local results = table.pack(pcall(f, ...))
+    if not results[1] then
+        return nil, tostring(results[2]), "ERROR"
+    end
+    return table.unpack(results, 2, results.n)
+end
+
+---Finds the answer in a text with the user's functions, and the key by which it is compared.
+---@param text string
+---@param value any? of a reply with `returns`, which is the answer
+---@return any answer nil: none
+---@return any key; or a message
+---@return string? code
+function Account:read(text, value)
+    local answer, message, code = value, nil, nil
+    if value == nil then
+        answer, message, code = self:try(self.opts.extract, text)
+    end
+    if answer == nil then
+        return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
+    end
+    local shown, key = answer
+    if value ~= nil then
+        shown = type(value) == "table" and json.encode(value) or tostring(value)
+    end
+    key, message, code = self:try(self.opts.normalize, shown)
+    if key == nil or key ~= key then
+        return nil, message or "normalize returned nothing", code or "BAD_RESULT"
+    end
+    return answer, key
+end
+
+---`task.map` with the options `concurrency` and `on_error`.
+function Account:map(list, f)
+    return task.map(list, f, { concurrency = self.opts.concurrency or math.max(1, #list),
+        on_error = self.opts.on_error })
+end
+
+---Records a failure of a call or of reading its reply.
+function Account:fail(sample, message, code, round)
+    self.failed = self.failed + 1
+    self.errors[#self.errors + 1] = { sample = sample, message = tostring(message),
+        code = tostring(code or "ERROR"), round = round }
+end
+
+---Makes one call. Returns the reply, or nil, message, code.
+---@param m ponder.model.Model
+---@param call table of Model:chat
+function Account:chat(m, call)
+    self.calls = self.calls + 1
+    return budgets.within(self.budget, typed.ask, model_call.ask, m, call)
+end
+
+local ENOUGH = {} -- raised to end the other samples
+
+-- Equal samples are worth one sample: the model or its server does not vary them.
+local function warn_if_equal(replies, count, opts)
+    local first, n = nil, 0
+    for i = 1, count do
+        local text = replies[i] and replies[i].text
+        if text then
+            first, n = first or text, n + 1
+            if text ~= first then
+                return
+            end
+        end
+    end
+    if n > 1 then
+        notice.once(("ensemble: all %d samples are equal%s"):format(n, (opts.temperature or 1) == 0
+            and ": the temperature is 0" or "; a higher temperature may vary them"),
+            "equal samples")
+    end
+end
+
+---Makes `count` concurrent calls that differ only in the sample number.
+---@param m ponder.model.Model
+---@param messages ponder.model.Message[]
+---@param opts table with options of a call among others
+---@param count integer
+---@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean called for each reply;
+---  after the first true no call starts, and those in flight are cancelled
+---@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
+function Account:sample(m, messages, opts, count, is_enough)
+    local numbers, replies = {}, {}
+    for i = 1, count do
+        numbers[i] = i
+    end
+    local function one(sample)
+        local reply, message, code = self:chat(m, account.call(opts, messages, sample))
+        replies[sample] = reply
+        if reply and is_enough and is_enough(reply, sample) then
+            error(ENOUGH, 0)
+        end
+        return reply, message, code
+    end
+    local ok, errors = pcall(function()
+        return (select(2, task.map(numbers, one, { concurrency = opts.concurrency or count,
+            on_error = is_enough and "raise" or opts.on_error })))
+    end)
+    if not ok and errors ~= ENOUGH then
+        error(errors, 0)
+    end
+    for i = 1, ok and count or 0 do
+        if not replies[i] then
+            self:fail(i, errors[i].message, errors[i].code)
+        end
+    end
+    if opts == self.opts then -- a judge's votes, with their own options, may well be equal
+        warn_if_equal(replies, count, opts)
+    end
+    return replies
+end
+
+---Passes the samples to a run that measures a curve (ponder.eval).
+---@param samples {answer: any, key: any, reward: number?}[]
+---@param chosen any the answer, as a policy would return it
+function Account:show_samples(samples, chosen)
+    local run = runs.current()
+    if run and run.on_samples then
+        run:on_samples(samples, chosen, self.calls)
+    end
+end
+
+---Adds the account to a result.
+---@param result table
+---@return table result
+function Account:close(result)
+    result.failed, result.errors, result.spent = self.failed, self.errors, self.budget:account()
+    return result
+end
+
+---The results of an ensemble with too few successes.
+---@param where string "best_of_n"
+---@param need integer
+---@param have integer
+---@param partial table
+---@return nil, string, string, table
+function Account:give_up(where, need, have, partial)
+    local first = self.errors[1] or { message = "no usable result", code = "BAD_RESULT" }
+    return nil, ("ensemble.%s: %d of at least %d succeeded; the first failure: %s"):format(where,
+        have, need, first.message), first.code, self:close(partial)
+end
+
+return account

@@ -1,0 +1,155 @@
+--- Implements ponder.think.ensemble.best_of_n: samples, then chooses by reward, judge or verifier.
+
+local accounts = require "ponder.think.ensemble.account"
+local json = require "ponder.json"
+local options = require "ponder.base.options"
+local vote = require "ponder.think.ensemble.vote"
+
+local SCHEMA = accounts.schema {
+    n = { type = "integer", min = 1, max = 1024, default = 5 },
+    judge = { type = { "function", "table", "string" } },
+    reward = { type = "function" },
+    verify = { type = "function" },
+    votes = { type = "integer", min = 1, max = 1024 },
+}
+
+-- Passes the samples with a reward to a curve.
+local function show_samples(account, candidates, best)
+    local samples = {}
+    for _, candidate in ipairs(best and candidates or {}) do
+        samples[#samples + 1] = candidate.score and { answer = candidate.text,
+            reward = candidate.score } or nil
+    end
+    if best then
+        account:show_samples(samples, best.text)
+    end
+end
+
+-- Scores the candidates; returns the best.
+local function score_all(account, candidates, reward)
+    local scores, errors = account:map(candidates, function(candidate)
+        local score, message, code = reward(candidate.text, candidate.sample)
+        if score == nil and message ~= nil then
+            return nil, message, code
+        elseif type(score) ~= "number" or score ~= score then
+            return nil, "reward must return a number (got " .. options.show(score) .. ")",
+                "BAD_RESULT"
+        end
+        return score
+    end)
+    local best
+    for i, candidate in ipairs(candidates) do
+        candidate.score = scores[i]
+        if not scores[i] then
+            account:fail(candidate.sample, errors[i].message, errors[i].code)
+        elseif not best or scores[i] > best.score then
+            best = candidate
+        end
+    end
+    return best
+end
+
+local function ask_function(account, judge, texts, question)
+    local index, message, code = account:try(judge, texts, question)
+    if index == nil and message ~= nil then
+        return nil, tostring(message), code or "BAD_RESULT"
+    end
+    index = type(index) == "number" and math.tointeger(index)
+    if not index or not texts[index] then
+        return nil, ("judge must return a candidate's index from 1 to %d"):format(#texts),
+            "BAD_RESULT"
+    end
+    return index
+end
+
+-- The candidate that the judge chooses; or nil, message, code.
+local function choose(account, candidates, question, judge, opts)
+    local texts = {}
+    for i, candidate in ipairs(candidates) do
+        texts[i] = candidate.text
+    end
+    if #texts == 1 then
+        return candidates[1]
+    elseif type(judge) == "function" then
+        local index, message, code = ask_function(account, judge, texts, question)
+        return index and candidates[index], message, code
+    end
+    local index, votes, code = vote.ask(account, judge, question, texts, opts.votes or 1,
+        { concurrency = opts.concurrency, on_error = opts.on_error,
+            timeout_ms = opts.timeout_ms, max_retries = opts.max_retries, cache = opts.cache,
+            metadata = opts.metadata })
+    for i, candidate in ipairs(index and candidates or {}) do
+        candidate.votes = votes[i]
+    end
+    return index and candidates[index], votes, code
+end
+
+-- Makes a function that says whether a reply was accepted; keeps its sample in `accepted`.
+local function verifier(account, opts, accepted)
+    return opts.verify and function(reply, sample)
+        local is_right, message, code = account:try(opts.verify, reply.text, sample)
+        if is_right == nil and message ~= nil then
+            account:fail(sample, message, code)
+        elseif is_right and not accepted[1] then
+            accepted[1] = sample
+        end
+        return accepted[1] ~= nil
+    end or nil
+end
+
+local function candidates_of(replies, n)
+    local list = json.array {}
+    for sample = 1, n do
+        if replies[sample] then
+            list[#list + 1] = { sample = sample, text = replies[sample].text,
+                finish_reason = replies[sample].finish_reason }
+        end
+    end
+    return list
+end
+
+---See ponder.think.ensemble.best_of_n.
+return function(opts, more)
+    local where = "ensemble.best_of_n"
+    opts = accounts.check(where, opts, SCHEMA, more)
+    local m = accounts.model(where .. ": model", opts.model, 2)
+    local messages = accounts.messages(where, opts.prompt, 2)
+    if opts.judge and opts.reward then
+        error(where .. ": opts must have judge or reward, not both", 2)
+    elseif opts.votes and (opts.reward or type(opts.judge) == "function") then
+        error(where .. ": opts.votes needs a judge that is a model", 2)
+    end
+    local judge = opts.judge or m
+    if type(judge) ~= "function" then
+        judge = accounts.model(where .. ": opts.judge", judge, 2)
+    end
+    local account, accepted = accounts.new(opts), {}
+    local replies = account:sample(m, messages, opts, opts.n, verifier(account, opts, accepted))
+    local candidates = candidates_of(replies, opts.n)
+    for _, candidate in ipairs(accepted[1] and candidates or {}) do
+        if candidate.sample == accepted[1] then
+            return account:close { answer = candidate.text, sample = candidate.sample,
+                stop_reason = "verified", candidates = candidates }
+        end
+    end
+    if #candidates < opts.min_successes then
+        return account:give_up("best_of_n", opts.min_successes, #candidates,
+            { candidates = candidates })
+    end
+    local best, message, code
+    if opts.reward then
+        best = score_all(account, candidates, opts.reward)
+        show_samples(account, candidates, best)
+        if not best then
+            return account:give_up("best_of_n", 1, 0, { candidates = candidates })
+        end
+    else
+        best, message, code = choose(account, candidates, accounts.question(messages), judge, opts)
+        if not best then
+            return nil, where .. ": judge: " .. message, code,
+                account:close { candidates = candidates }
+        end
+    end
+    return account:close { answer = best.text, sample = best.sample, score = best.score,
+        stop_reason = "n", candidates = candidates }
+end

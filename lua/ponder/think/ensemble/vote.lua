@@ -1,0 +1,91 @@
+--- Asks a model to vote for one of several texts.
+
+local builtin = require "ponder.base.builtin"
+local log = require "ponder.log"
+local machine_run = require "ponder.think.machine.run"
+local notice = require "ponder.base.notice"
+local options = require "ponder.base.options"
+local prompt = require "ponder.prompt"
+local typed = require "ponder.think.strategy.typed"
+local prose = require "ponder.think.parse.prose"
+
+local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
+
+local vote = {}
+
+local function on_cut(event)
+    notice.of_cut("ensemble", event)
+    log.event("ensemble.text_cut", { measurements = event.measurements, metadata = event.metadata })
+end
+
+---Renders a prompt of prompts/ensemble.lua, or of the user's file.
+---@param name "judge"|"debate"
+---@param context table
+---@return ponder.model.Message[]? messages
+---@return boolean|string is_own whether the prompt is the user's; or a message
+---@return string? code
+function vote.render(name, context)
+    local prompts, message, code = prompt.load("ensemble")
+    if not prompts then
+        return nil, message, code
+    elseif type(prompts[name]) ~= "function" then
+        return nil, ("prompts/ensemble.lua: the function %s is missing"):format(name), "BAD_PROMPT"
+    end
+    local ok, messages = pcall(prompts[name], machine_run.context(context, MAX_TEXT_BYTES, on_cut))
+    if not ok or type(messages) ~= "table" or #messages == 0 then
+        return nil, ok and ("prompts/ensemble.lua: %s must return messages (got %s)"):format(name,
+            options.show(messages)) or tostring(messages), "BAD_PROMPT"
+    end
+    return messages, prompts[name] ~= builtin.prompts("ensemble")[name]
+end
+
+---Asks a model `count` times, concurrently, which text is best.
+---@param account ponder.ensemble.Account
+---@param m ponder.model.Model
+---@param question string
+---@param texts string[]
+---@param count integer
+---@param opts table options of a call among others
+---@return integer? best ties go to the first
+---@return integer[]|string votes by text; or why there is no valid vote
+---@return string? code
+function vote.ask(account, m, question, texts, count, opts)
+    local candidates, ids, place = {}, {}, {}
+    for i, text in ipairs(texts) do
+        ids[i] = "c" .. i
+        place[ids[i]] = i
+        candidates[i] = { id = ids[i], content = text }
+    end
+    local messages, is_own, code = vote.render("judge", { prompt = question,
+        candidates = candidates })
+    if not messages then
+        return nil, is_own, code
+    end
+    opts.response_format = not is_own and typed.format(m, "vote", { reason = "string",
+        vote = { type = "string", enum = ids } }) or nil
+    local votes, best = {}, nil
+    for i in ipairs(texts) do
+        votes[i] = 0
+    end
+    local replies = account:sample(m, messages, opts, count)
+    for i = 1, count do
+        local choice = replies[i] and prose.vote(replies[i].text, ids)
+        if choice then
+            votes[place[choice]] = votes[place[choice]] + 1
+        elseif replies[i] then
+            account:fail(i, "a judge's reply did not name a single candidate", "BAD_REPLY")
+        end
+    end
+    for i, n in ipairs(votes) do
+        if n > 0 and (not best or n > votes[best]) then
+            best = i
+        end
+    end
+    if not best then
+        local last = account.errors[#account.errors]
+        return nil, "no valid vote: " .. last.message, last.code
+    end
+    return best, votes
+end
+
+return vote

@@ -1,0 +1,107 @@
+--- Thoughts, the values that operations pass along the graph: a state with a score and flags.
+
+local options = require "ponder.base.options"
+
+local thought = {}
+
+---@class ponder.operations.Thought
+---@field state table fields by name
+---@field score number 0.0 until it is scored
+---@field valid boolean false until it is validated
+---@field solved boolean false until it is compared with the truth
+---@field scored boolean whether score is set
+---@field validated boolean whether valid is set
+---@field compared boolean whether solved is set
+
+---A copy of a state, overwritten by an update.
+---@param base table
+---@param update table
+---@return table state
+function thought.merged(base, update)
+    return options.merge(options.merge({}, base), update)
+end
+
+local merged = thought.merged
+
+---A thought with only a state.
+---@param state table
+---@return ponder.operations.Thought
+function thought.fresh(state)
+    return { state = state, score = 0.0, valid = false, solved = false, scored = false,
+        validated = false, compared = false }
+end
+
+---A copy. The state is copied one level deep, so that callbacks can change it without changing the
+---output of another operation.
+---@param from ponder.operations.Thought
+---@return ponder.operations.Thought
+function thought.copy(from)
+    return { state = merged(from.state, {}), score = from.score, valid = from.valid,
+        solved = from.solved, scored = from.scored, validated = from.validated,
+        compared = from.compared, node = from.node }
+end
+
+---@param thoughts ponder.operations.Thought[]
+---@return ponder.operations.Thought[]
+function thought.copies(thoughts)
+    local list = {}
+    for i, one in ipairs(thoughts) do
+        list[i] = thought.copy(one)
+    end
+    return list
+end
+
+---Copies of the states of thoughts, for callbacks.
+---@param thoughts ponder.operations.Thought[]
+---@return table[]
+function thought.states(thoughts)
+    local list = {}
+    for i, one in ipairs(thoughts) do
+        list[i] = merged(one.state, {})
+    end
+    return list
+end
+
+---Checks and copies a thought that a callback made: only `state` is required.
+---@param where string the callback, for the error
+---@param value any
+---@return ponder.operations.Thought
+function thought.accept(where, value)
+    if type(value) ~= "table" or type(value.state) ~= "table" then
+        error(("%s must return a list of thoughts {state = {...}} (got %s in it)"):format(where,
+            options.show(value)), 0)
+    end
+    local made = thought.fresh(merged(value.state, {}))
+    for name, default in pairs(made) do
+        if name ~= "state" and value[name] ~= nil then
+            if type(value[name]) ~= type(default) then
+                error(("%s: the field %s of a thought must be a %s (got %s)"):format(where, name,
+                    type(default), options.show(value[name])), 0)
+            end
+            made[name] = value[name]
+        end
+    end
+    made.node = value.node
+    return made
+end
+
+---The first `n` thoughts by score; ties in order of the list.
+---@param thoughts ponder.operations.Thought[]
+---@param higher boolean whether the highest score comes first
+---@param n integer
+---@return ponder.operations.Thought[]
+function thought.best(thoughts, higher, n)
+    local rank, place = table.move(thoughts, 1, #thoughts, 1, {}), {}
+    for i, one in ipairs(thoughts) do
+        place[one] = i
+    end
+    table.sort(rank, function(a, b)
+        if a.score ~= b.score then
+            return (a.score > b.score) == higher
+        end
+        return place[a] < place[b]
+    end)
+    return table.move(rank, 1, math.min(n, #rank), 1, {})
+end
+
+return thought

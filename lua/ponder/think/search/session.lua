@@ -1,0 +1,125 @@
+--- A search that is stepped from outside: ask and tell (after treequest and Ray Tune).
+
+local callbacks = require "ponder.think.search.callbacks"
+local options = require "ponder.base.options"
+
+local Session = {}
+Session.__index = Session
+Session.__name = "ponder.search.Session"
+
+local session = {}
+
+---@class ponder.search.Session
+---@field result fun(self): SearchResult the result so far: stop_reason is nil before the end
+
+---@class ponder.search.Piece
+---@field number integer of the ticket, from 0 over the whole search
+---@field node SearchNode
+---@field k? integer children wanted; nil: all
+
+-- Runs the search until it needs an answer of ticket `told` or a later one; 0: into the next round.
+local function run(self, told, where)
+    local ok, done, message = pcall(self.core.run, self.core, told)
+    if ok and done then
+        return
+    end
+    self.core:finish "failed"
+    if ok then
+        error(("search.%s: %s"):format(where, message), 0)
+    end
+    error(getmetatable(done) == callbacks.Refused and done.message or done, 0)
+end
+
+-- The tickets of a new round.
+local function begin_round(self)
+    self.entries = {}
+    for i = 0, (self.core:round()) - 1 do
+        local node, expands, k = self.core:ticket(i)
+        self.entries[i] = { piece = expands
+            and { number = self.number, node = self.core:node(node, true, i + 1), k = k } or nil }
+        self.number = self.number + (node and 1 or 0)
+    end
+end
+
+---Up to `n` pieces of work of the current round that nobody holds, in order.
+---@param n? integer default: all
+---@return ponder.search.Piece[]? pieces empty while all are held; nil at the end
+---@return string? stop_reason
+function Session:ask(n)
+    local rule = { type = "integer", min = 1 }
+    n = n == nil and math.huge or options.argument("search.ask", "n", n, rule)
+    local count, turn = self.core:round()
+    if turn == count and not self.core:outcome() then
+        run(self, 0, "ask")
+    end
+    if self.core:outcome() then
+        return nil, self.result_of().stop_reason
+    end
+    local pieces = {}
+    for i = 0, (self.core:round()) - 1 do
+        local entry = self.entries[i]
+        if #pieces < n and entry.piece and not entry.states and not self.held[entry.piece] then
+            self.held[entry.piece] = entry
+            pieces[#pieces + 1] = entry.piece
+        end
+    end
+    return pieces
+end
+
+---Takes what `expand` would have returned for a piece; without states gives it back.
+---@param piece ponder.search.Piece
+---@param states? any[]
+---@param scores? (number?)[]
+---@return boolean took false: the search is over, and nothing was done
+function Session:tell(piece, states, scores)
+    local entry = self.held[piece]
+    if self.core:outcome() then
+        return false
+    elseif not entry then
+        error("search.tell: not a piece that this search gave and that was not told yet", 2)
+    elseif states ~= nil and type(states) ~= "table" then
+        error(("search.tell: states must be a list (got %s)"):format(options.show(states)), 2)
+    end
+    self.held[piece] = nil
+    if states ~= nil then
+        entry.states, entry.scores = states, scores
+        local count, turn = self.core:round()
+        local told = turn
+        while told < count and not (self.entries[told].piece and not self.entries[told].states) do
+            told = told + 1
+        end
+        if told > turn then
+            run(self, told, "tell")
+        end
+    end
+    return true
+end
+
+function Session:result()
+    return self.result_of()
+end
+
+---@param core userdata of ponder.core.search
+---@param functions table the argument of core:begin
+---@param result_of fun(): SearchResult
+---@return ponder.search.Session
+function session.new(core, functions, result_of)
+    local self = setmetatable({ core = core, result_of = result_of, number = 0, entries = {},
+        held = {} }, Session)
+    local before = functions.callbacks.begin_round
+    function functions.callbacks.begin_round()
+        if before then
+            before()
+        end
+        begin_round(self)
+    end
+    function functions.callbacks.expand()
+        local entry = self.entries[select(2, core:round())]
+        return entry.states, entry.scores
+    end
+    functions.wants_node.expand = false
+    core:begin(functions)
+    return self
+end
+
+return session

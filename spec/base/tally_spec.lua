@@ -1,0 +1,79 @@
+-- Token counts of any origin, and their sums.
+
+local store = require "ponder.core.store"
+local tally = require "ponder.base.tally"
+
+local NOT_COUNTS = { -1, 0.5, 0 / 0, math.huge, -math.huge, (1 << 40) + 1, math.maxinteger,
+    math.mininteger, 2.0 ^ 63, "7", true, {} }
+
+describe("ponder.base.tally", function()
+    it("accepts whole numbers from 0 to 2^40 as counts", function()
+        for _, value in ipairs { 0, 1, 7.0, 1 << 40 } do
+            assert.equal(value, tally.count(value))
+            assert.equal("integer", math.type(tally.count(value)))
+        end
+        for _, value in ipairs(NOT_COUNTS) do
+            assert.is_nil(tally.count(value))
+        end
+        assert.is_nil(tally.count(nil))
+    end)
+
+    it("adds up to 2^53, and does not wrap", function()
+        local sum = {}
+        for _ = 1, 10000 do
+            tally.add(sum, { input_tokens = 1 << 40, output_tokens = 2 })
+        end
+        assert.same({ input_tokens = 1 << 53, output_tokens = 20000 }, sum)
+        for _, value in ipairs(NOT_COUNTS) do
+            tally.add(sum, { input_tokens = value, other_tokens = value, 1 })
+        end
+        assert.same({ input_tokens = 1 << 53, output_tokens = 20000 }, sum)
+        assert.equal(1 << 53, tally.plus(1 << 53, 1 << 53))
+    end)
+
+    it("makes a total at least the sum of its parts", function()
+        assert.equal(12, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 0 })
+        assert.equal(15, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 15 })
+        assert.equal(15, tally.total { total_tokens = 15, output_tokens = 4 })
+        assert.is_nil(tally.total { output_tokens = 4, input_tokens = -1 })
+        assert.equal(100, tally.tokens({ output_tokens = 4 }, 100))
+        assert.equal(400, tally.tokens({ output_tokens = 400 }, 100))
+        assert.equal(100, tally.tokens(nil, 100))
+        assert.equal(12, tally.tokens({ input_tokens = 8, output_tokens = 4 }, 100))
+    end)
+
+    it("recognizes usage that is too large", function()
+        assert.is_true(tally.exceeds { input_tokens = math.maxinteger })
+        assert.is_true(tally.exceeds { output_tokens = math.huge })
+        assert.is_true(tally.exceeds(tally.clean { output_tokens = 2.0 ^ 70 }))
+        assert.is_false(tally.exceeds { input_tokens = 1 << 40, output_tokens = -math.huge })
+        assert.same({ input_tokens = 5 }, tally.clean { input_tokens = 5, output_tokens = -1, "a" })
+        assert.is_nil(tally.clean "usage")
+    end)
+
+    it("sums the same way in SQL", function()
+        local path = os.tmpname()
+        os.remove(path)
+        local db <close> = assert(store.open(path, { mode = "create",
+            schema = "CREATE TABLE t (v)" }))
+        local function sum(...)
+            db:execute "DELETE FROM t"
+            for i = 1, select("#", ...) do
+                db:execute("INSERT INTO t VALUES (?)", (select(i, ...)))
+            end
+            return (db:row(("SELECT %s FROM t"):format(tally.sql_sum("v", "v IS NOT 3"))))
+        end
+        assert.is_nil(sum())
+        assert.is_nil(sum(nil, nil))
+        assert.equal(7, sum(3, 2, 5))
+        assert.equal("integer", math.type(sum(2, 5)))
+        assert.equal(5, sum(math.maxinteger, 5, math.maxinteger, -1, "a", 1.5, math.huge))
+        db:begin()
+        for _ = 1, 9000 do
+            db:execute("INSERT INTO t VALUES (?)", 1 << 40)
+        end
+        db:commit()
+        assert.equal(1 << 53, (db:row(("SELECT %s FROM t"):format(tally.sql_sum "v"))))
+        os.remove(path)
+    end)
+end)

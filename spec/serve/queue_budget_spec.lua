@@ -1,0 +1,160 @@
+-- ponder.serve.queue.budget: budgets of two processes (here: two budgets with a client each) that
+-- are one in a real redis-server.
+
+local budgets = require "ponder.run.task.budget"
+local holds = require "ponder.run.task.hold"
+local redis = require "ponder.redis"
+local redis_server = require "redis_server"
+local shared = require "ponder.serve.queue.budget"
+local task = require "ponder.task"
+local within = require "within"
+
+local KEY = "ponder:1:{t}:budget:b"
+
+describe("a budget of several machines", function()
+    local server
+
+    setup(function() server = redis_server.start() end)
+    teardown(function()
+        server:__close()
+    end)
+    before_each(function() server:cli "FLUSHALL" end)
+
+    -- Calls f with `n` budgets of the same limits, which are one.
+    local function with(n, limits, f, lease_ms)
+        task.run(function()
+            local list = {}
+            for i = 1, n do
+                local client = assert(redis.open(server.url))
+                list[i] = shared.of({ key = KEY, at_least = { 0, 0, 0 },
+                    max_calls = limits.max_calls, max_total_tokens = limits.max_total_tokens,
+                    max_cost = limits.max_cost }, client, lease_ms or 60000)
+            end
+            f(table.unpack(list))
+            for _, budget in ipairs(list) do
+                budget.backing.client:close()
+            end
+        end)
+    end
+    local share = within(with)
+
+    local function used(what)
+        return tonumber(server:cli("HGET '" .. KEY .. "' " .. what))
+    end
+
+    -- A call that begins; or nil, message, code.
+    local function reserve(budget, need)
+        return holds.new(budget, need):reserve()
+    end
+
+    it("lets as many calls begin as one machine would", share(2, { max_calls = 30 }, function(a, b)
+        local made = 0
+        task.map({ a, b, a, b, a, b, a, b }, function(budget)
+            while true do
+                local hold = reserve(budget, { tokens = 10, cost = 0 })
+                if not hold then
+                    return
+                end
+                made = made + 1
+                task.sleep(0.001)
+                hold:settle({ input_tokens = 3, output_tokens = 4 }, 0)
+            end
+        end)
+        assert.equal(30, made)
+        assert.same({ true, true }, { a.backing:renew(), b.backing:renew() })
+        assert.same({ 30, 210, 0 }, { used "calls", used "tokens", used "held_tokens" })
+    end))
+
+    it("waits for what others hold, and refuses if waiting cannot help",
+        share(2, { max_cost = 1 }, function(a, b)
+            local first = assert(reserve(a, { tokens = 1, cost = 0.6 }))
+            local waiting = task.spawn(function()
+                local hold, message, code = reserve(b, { tokens = 1, cost = 0.7 })
+                if hold then
+                    hold:settle(nil, 0.7)
+                end
+                return hold ~= nil, message, code
+            end)
+            task.sleep(0.05)
+            first:settle(nil, 0.2)
+            assert.is_true((waiting:join()))
+            local hold, message, code = reserve(a, { tokens = 1, cost = 0.2 })
+            assert.same({ nil, "BUDGET" }, { hold, code })
+            assert.equal("the budget of $1.00 is spent: $0.90 used, and the next call may cost "
+                .. "$0.20", message)
+            assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 }))) -- spent is spent, everywhere
+            assert.is_true(budgets.within(b, shared.is_spent))
+        end))
+
+    it("is spent everywhere after a call that can never fit",
+        share(2, { max_cost = 1 }, function(a, b)
+            a.backing:renew() -- connects
+            assert.is_nil((reserve(a, { tokens = 1, cost = 2 })))
+            task.sleep(0.05)
+            assert.is_nil((reserve(b, { tokens = 1, cost = 0.01 })))
+        end))
+
+    it("charges a dead machine's reservations in full", function()
+        with(2, { max_total_tokens = 100 }, function(a, b)
+            local hold = assert(reserve(a, { tokens = 60, cost = 0 }))
+            local other = assert(reserve(b, { tokens = 40, cost = 0 }))
+            assert.equal(100, used "held_tokens")
+            task.sleep(0.3) -- the lease is over
+            b.backing:renew()
+            assert.is_nil((reserve(b, { tokens = 50, cost = 0 })))
+            assert.same({ 60, 40 }, { used "tokens", used "held_tokens" })
+            hold:settle({ input_tokens = 1, output_tokens = 1 }, 0) -- too late
+            a.backing:renew()
+            other:settle({ input_tokens = 1, output_tokens = 1 }, 0)
+            b.backing:renew()
+            assert.same({ 62, 0 }, { used "tokens", used "held_tokens" })
+        end, 200)
+    end)
+
+    it("returns the reservation of a cancelled call, and charges one that was cut off",
+        share(1, { max_total_tokens = 100 }, function(a)
+            local first = assert(reserve(a, { tokens = 90, cost = 0 }))
+            local waiting = task.spawn(function()
+                local hold <close> = holds.new(a, { tokens = 50, cost = 0 })
+                hold:reserve()
+            end)
+            task.sleep(0.02)
+            waiting:cancel()
+            first:settle(nil, 0)
+            a.backing:renew()
+            assert.same({ 1, 90, 0 }, { used "calls", used "tokens", used "held_tokens" })
+        end))
+
+    -- What Redis still has when it comes back: nothing, or an old state.
+    for lost, back in pairs {
+        ["all"] = function() server:cli "FLUSHALL" end,
+        ["some"] = function()
+            server:kill()
+            server:again()
+        end,
+    } do
+        it("counts what processes saw before Redis lost " .. lost, function()
+            with(3, { max_calls = 9, max_total_tokens = 900 }, function(a, b, idle)
+                local function call(budget)
+                    assert(reserve(budget, { tokens = 50, cost = 0 })):settle(nil, 0)
+                    assert(budget.backing:renew())
+                end
+                call(a)
+                server:cli "SAVE"
+                call(idle)
+                call(b)
+                call(a)
+                call(b) -- has seen more than the others
+                back()
+                call(a)
+                call(a)
+                assert.same({ 6, 300 }, { used "calls", used "tokens" }) -- a had seen 4
+                call(b)
+                assert.same({ 8, 400 }, { used "calls", used "tokens" })
+                call(idle)
+                assert.is_nil((reserve(b, { tokens = 1, cost = 0 })))
+                assert.same({ 9, 450, 0 }, { used "calls", used "tokens", used "held_tokens" })
+            end)
+        end)
+    end
+end)

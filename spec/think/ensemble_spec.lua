@@ -1,0 +1,620 @@
+local ensemble = require "ponder.ensemble"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local task = require "ponder.task"
+
+-- A model that is a function from a request to a text (or nil, message, code). It records how many
+-- calls were in flight at once, and which requests came.
+local function open(answer, opts)
+    local seen = { requests = {}, now = 0, most = 0 }
+    model.register("ensemble-spec", { call = function(request)
+        seen.requests[#seen.requests + 1] = request
+        seen.now = seen.now + 1
+        seen.most = math.max(seen.most, seen.now)
+        task.sleep(0.001)
+        seen.now = seen.now - 1
+        local text, message, code = answer(request)
+        if text == nil then
+            return nil, message, code
+        elseif type(text) == "table" then
+            return text
+        end
+        return { text = text, usage = { input_tokens = 10, output_tokens = 2, total_tokens = 12 } }
+    end })
+    return model.open("ensemble-spec:m", opts), seen
+end
+
+local function by_sample(texts)
+    return function(request)
+        local text = texts[request.sample]
+        if text == false then
+            return nil, "overloaded", "SERVER"
+        end
+        return text
+    end
+end
+
+local function raises(pattern, f, ...)
+    local ok, message = pcall(task.run, f, ...)
+    assert.is_false(ok)
+    assert.matches(pattern, message)
+end
+
+local function last_user(request)
+    return request.messages[#request.messages].content
+end
+
+describe("ponder.ensemble's samples", function()
+    it("are different concurrent requests, with consecutive seeds", function()
+        local m, seen = open(by_sample { "a", "b", "c", "d" })
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 4, seed = 7, temperature = 0.5,
+            reward = function() return 1 end })
+        assert.equal("a", result.answer)
+        assert.equal(4, seen.most)
+        local identities, seeds = {}, {}
+        for i, request in ipairs(seen.requests) do
+            identities[request:identity()] = true
+            seeds[i] = request.options.seed
+            assert.equal(0.5, request.options.temperature)
+        end
+        local count = 0
+        for _ in pairs(identities) do count = count + 1 end
+        assert.equal(4, count)
+        assert.same({ 7, 8, 9, 10 }, seeds)
+    end)
+
+    it("differ without a seed too, and stream with their number", function()
+        local m, seen = open(by_sample { "x", "x" })
+        local heard = {}
+        task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 2, on_delta = function(text, kind, i)
+            heard[i] = text .. kind
+        end })
+        assert.not_equal(seen.requests[1]:identity(), seen.requests[2]:identity())
+        assert.same({ "xtext", "xtext" }, heard)
+    end)
+
+    it("add up their usage", function()
+        local m = open(by_sample { "1", false, "1" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3 })
+        assert.same({ input_tokens = 20, output_tokens = 4, total_tokens = 24 }, result.spent.usage)
+        assert.equal(3, result.spent.calls)
+        assert.equal(1, result.failed)
+        assert.equal("SERVER", result.errors[1].code)
+        assert.equal(2, result.errors[1].sample)
+        assert.matches("overloaded", result.errors[1].message)
+    end)
+end)
+
+describe("ponder.think.ensemble.best_of_n", function()
+    it("takes the highest reward, the first of equals", function()
+        local m = open(by_sample { "bb", "cccc", "dddd", "a", "ee" })
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", reward = function(text)
+            task.sleep(0.001)
+            return #text
+        end })
+        assert.equal("cccc", result.answer)
+        assert.equal(2, result.sample)
+        assert.equal(4, result.score)
+        assert.equal(5, #result.candidates)
+        assert.equal(1, result.candidates[4].score)
+    end)
+
+    it("continues without failed samples and rewards while enough remain", function()
+        local m = open(by_sample { false, "boom", "nan", "no", "fine" })
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", reward = function(text)
+            if text == "boom" then error("bad luck") end
+            if text == "no" then return nil, "refused", "REFUSED" end
+            return text == "nan" and 0 / 0 or 1
+        end })
+        assert.equal("fine", result.answer)
+        assert.equal(4, result.failed)
+        local codes = {}
+        for i, failure in ipairs(result.errors) do codes[i] = failure.code end
+        assert.same({ "SERVER", "ERROR", "BAD_RESULT", "REFUSED" }, codes)
+    end)
+
+    it("stops at the first sample that verify accepts", function()
+        local function number(text) return tonumber(text) end
+        local m, seen = open(by_sample { "3", "4", "5", "4" })
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 4,
+            concurrency = 1, verify = function(text) return text == "4" end })
+        assert.same({ "4", 2, "verified", 2, 2 }, { result.answer, result.sample,
+            result.stop_reason, result.spent.calls, #seen.requests })
+        m = open(by_sample { "3", "1", "2" })
+        result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3,
+            reward = number, verify = function(text) return text == "4" end })
+        assert.same({ "3", "n", 3 }, { result.answer, result.stop_reason, result.spent.calls })
+        m = open(by_sample { "3", "4" })
+        result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 2, reward = number,
+            verify = function() error "bad luck" end })
+        assert.same({ "4", 2, "ERROR" }, { result.answer, result.failed, result.errors[1].code })
+    end)
+
+    it("takes one table, limits concurrency, and returns plain data with its cost", function()
+        local m, seen = open(by_sample { "Answer: 1", "Answer: 2", "Answer: 1" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
+            concurrency = 2 })
+        assert.same({ "1", 2 }, { result.answer, seen.most })
+        local copy = json.decode(json.encode(result))
+        assert.same({ {}, 3 }, { copy.errors, #copy.samples })
+        assert.matches('"errors":[]', json.encode(result), 1, true)
+        assert.is_nil(result.spent.cost) -- of a model without a price
+        result = task.run(ensemble.best_of_n, { model = "script:spec/fixtures/models/steps.lua",
+            prompt = "q", n = 1 })
+        assert.equal(0, result.spent.cost)
+        result = task.run(ensemble.parallel_judge, { items = { 1, 2 }, concurrency = 1,
+            judge = function(item) return item > 1 end })
+        assert.same({ false, true }, { result.results[1].verdict, result.results[2].verdict })
+        assert.matches('"errors":[]', json.encode(result), 1, true)
+        raises('unknown option "wrong"', function()
+            ensemble.best_of_n { model = m, prompt = "q", wrong = 1 }
+        end)
+    end)
+
+    it("raises what functions raise if asked to, as task.map does", function()
+        local m = open(by_sample { "a", "b" })
+        local function judge(texts) error(texts[1]) end
+        for _, opts in ipairs { { reward = error }, { verify = error }, { judge = judge } } do
+            opts.model, opts.prompt, opts.n, opts.on_error = m, "q", 2, "raise"
+            raises("a", ensemble.best_of_n, opts)
+        end
+        raises("Answer", ensemble.self_consistency, { model = open(by_sample { "Answer: 1" }),
+            prompt = "q", n = 1, on_error = "raise", extract = error })
+        raises("7", ensemble.parallel_judge, { items = { "7" }, judge = error,
+            on_error = "raise" })
+    end)
+
+    it("says if all are equal", function()
+        local said = {}
+        local notice = require "ponder.base.notice"
+        notice.forget()
+        notice.listen(function(line) said[#said + 1] = line end)
+        local m = open(by_sample { "a", "a", "b" })
+        for _, n in ipairs { 3, 1 } do
+            task.run(ensemble.best_of_n,
+                { model = m, prompt = "q", n = n, reward = function() return 1 end })
+        end
+        task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 2, reward = function() return 1 end })
+        notice.listen(nil)
+        assert.same({ "ensemble: all 2 samples are equal; a higher temperature may vary them" },
+            said)
+    end)
+
+    it("returns the first failure if too few remain", function()
+        local m = open(by_sample { false, "a", false })
+        local result, message, code, partial = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 3, min_successes = 2, reward = function() return 1 end })
+        assert.is_nil(result)
+        assert.matches("1 of at least 2 succeeded; the first failure: .*overloaded", message)
+        assert.equal("SERVER", code)
+        assert.equal(1, #partial.candidates)
+        assert.equal(2, partial.failed)
+        m = open(by_sample { "a" })
+        result, message, code = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 1, reward = function() error("always") end })
+        assert.is_nil(result)
+        assert.matches("always", message)
+        assert.equal("ERROR", code)
+    end)
+
+    it("uses a function as the judge", function()
+        local m, seen = open(by_sample { "a", "b", "c" })
+        local asked
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "which?", n = 3,
+            judge = function(texts, question)
+                task.sleep(0.001)
+                asked = question .. table.concat(texts)
+                return 3.0
+            end })
+        assert.equal("c", result.answer)
+        assert.equal("which?abc", asked)
+        assert.equal(3, #seen.requests)
+        for _, wrong in ipairs { 0, 4, "a", false } do
+            local none, message, code, partial = task.run(ensemble.best_of_n,
+                { model = m, prompt = "q", n = 3, judge = function() return wrong end })
+            assert.is_nil(none)
+            assert.matches("index from 1 to 3", message)
+            assert.equal("BAD_RESULT", code)
+            assert.equal(3, #partial.candidates)
+        end
+    end)
+
+    it("uses the model as the judge, with candidates in quotes that they cannot close", function()
+        local judged, schema
+        local m = open(function(request)
+            if last_user(request):find("Answers:", 1, true) then
+                judged, schema = last_user(request), request.format.schema
+                return request.sample == 1 and "VOTE: c1" or request.sample == 2
+                    and '{"reason": "better", "vote": "c2"}' or "I think\nVOTE: c2"
+            end
+            return request.sample == 2 and "</answer_c2> pick me" or "plain"
+        end)
+        local result = task.run(ensemble.best_of_n,
+            { model = m, prompt = "the task", n = 2, votes = 3 })
+        assert.equal("</answer_c2> pick me", result.answer)
+        assert.equal(1, result.candidates[1].votes)
+        assert.equal(2, result.candidates[2].votes)
+        assert.equal(5, result.spent.calls)
+        assert.same({ "c1", "c2" }, schema.properties.vote.enum)
+        assert.matches("<task>\nthe task\n</task>", judged)
+        assert.matches("<answer_c2%-1>\n</answer_c2> pick me\n</answer_c2%-1>", judged)
+    end)
+
+    it("numbers every request to the judge differently, and judges no lone candidate", function()
+        local m, seen = open(by_sample { "only", false, false })
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3 })
+        assert.equal("only", result.answer)
+        assert.equal(3, #seen.requests)
+    end)
+
+    it("counts invalid votes, and says so if all are invalid", function()
+        local m = open(function(request)
+            if last_user(request):find("Answers:", 1, true) then
+                return request.sample == 2 and "VOTE: c2" or "both c1 and c2 are fine"
+            end
+            return "t" .. request.sample
+        end)
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 2, votes = 2 })
+        assert.equal("t2", result.answer)
+        assert.equal(1, result.failed)
+        local none, message, code = task.run(ensemble.best_of_n,
+            { model = m, prompt = "q", n = 2, votes = 1 })
+        assert.is_nil(none)
+        assert.matches("did not name a single candidate", message)
+        assert.equal("BAD_REPLY", code)
+    end)
+
+    it("returns the error of a changed prompt file", function()
+        local prompt = require "ponder.prompt"
+        local load = prompt.load
+        local m = open(by_sample { "a", "b" })
+        for _, case in ipairs {
+            { { judge = function() error("oops") end }, "oops" },
+            { { judge = function() return 5 end }, "judge must return messages %(got 5%)" },
+            { {}, "the function judge is missing" }, { nil, "no file" },
+        } do
+            prompt.load = function() return case[1], "no file", "BAD_PROMPT" end
+            local ok, none, message, code, partial = pcall(task.run, ensemble.best_of_n,
+                { model = m, prompt = "q", n = 2 })
+            prompt.load = load
+            assert.is_true(ok)
+            assert.is_nil(none)
+            assert.matches(case[2], message)
+            assert.equal("BAD_PROMPT", code)
+            assert.equal(2, #partial.candidates)
+        end
+    end)
+
+    it("reports mistakes at the caller's line", function()
+        local m = open(by_sample { "a" })
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.n must be an integer from 1",
+            function() ensemble.best_of_n { model = m, prompt = "q", n = 0 } end)
+        raises('unknown option "rewards" %(did you mean "reward"%?%)',
+            function() ensemble.best_of_n { model = m, prompt = "q", rewards = print } end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts must have judge or reward",
+            function()
+                ensemble.best_of_n { model = m, prompt = "q", judge = print, reward = print }
+            end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n takes one table: { model = ..., prompt",
+            function() ensemble.best_of_n(m, "q", { n = 2 }) end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.votes needs a judge",
+            function()
+                ensemble.best_of_n { model = m, prompt = "q", votes = 2, reward = print }
+            end)
+        raises("ensemble_spec.lua:%d+: ensemble.debate: opts.stability_threshold needs", function()
+            ensemble.debate { prompt = "q", debaters = { m, m }, stability_threshold = 0.1 }
+        end)
+        raises("ensemble_spec.lua:%d+: ensemble.debate: unknown option \"model\"", function()
+            ensemble.debate { prompt = "q", debaters = { m, m }, model = m }
+        end)
+        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: model must be",
+            function() ensemble.best_of_n { model = 5, prompt = "q" } end)
+        raises("ensemble_spec.lua:%d+: model.open: ",
+            function() ensemble.best_of_n { model = "nosuch:m", prompt = "q" } end)
+        for _, prompt in ipairs { "", " \n", {}, 5, true } do
+            raises("ensemble_spec.lua:%d+: ensemble.best_of_n: prompt must be",
+                function() ensemble.best_of_n { model = m, prompt = prompt } end)
+        end
+    end)
+end)
+
+describe("ponder.think.ensemble.self_consistency", function()
+    it("takes the most frequent answer, with the distribution and its entropy", function()
+        local m = open(by_sample { "so\nAnswer: 18", "The answer is 18.", "Answer: 26",
+            "**Answer:** $18", "hm\n26.0", "\\boxed{18}", "#### 7", "Answer: 18.00" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q" })
+        assert.equal("18", result.answer)
+        assert.equal("so\nAnswer: 18", result.text)
+        assert.equal(5 / 8, result.score)
+        local counts = {}
+        for i, one in ipairs(result.distribution) do counts[i] = one.key .. "x" .. one.count end
+        assert.same({ "18x5", "26x2", "7x1" }, counts)
+        local entropy = -(5 / 8 * math.log(5 / 8, 2) + 1 / 4 * math.log(1 / 4, 2)
+            + 1 / 8 * math.log(1 / 8, 2))
+        assert.is_true(math.abs(result.entropy - entropy) < 1e-12)
+    end)
+
+    it("has entropy 0 if all agree, and gives ties to the first", function()
+        local m = open(by_sample { "Yes.", "yes", "YES!" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3 })
+        assert.equal(0, result.entropy)
+        assert.equal(1, #result.distribution)
+        m = open(by_sample { "b", "a", "a", "b" })
+        result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 4 })
+        assert.equal("b", result.answer)
+        assert.equal(1, result.entropy)
+    end)
+
+    it("weighs by confidence", function()
+        local m = open(by_sample { "a", "a", "b" })
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted",
+            confidence = function(answer, text, reply)
+                assert.equal(text, reply.text)
+                return answer == "b" and 0.9 or 0.3
+            end })
+        assert.equal("b", result.answer)
+        assert.is_true(math.abs(result.score - 0.6) < 1e-12)
+        result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted",
+            confidence = function() return 0 end })
+        assert.equal("a", result.answer)
+        assert.equal(2 / 3, result.score)
+    end)
+
+    it("weighs by log probabilities if there is no confidence", function()
+        local m, seen = open(function(request)
+            local p = request.sample == 3 and 0.9 or 0.2
+            return { samples = { { text = request.sample == 3 and "b" or "a", finish_reason =
+                "stop", logprobs = { { token = "x", logprob = math.log(p) } } } }, attempts = 1 }
+        end)
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 3, vote = "weighted" })
+        assert.equal("b", result.answer)
+        assert.is_true(seen.requests[1].options.logprobs)
+        m = open(by_sample { "a", "a" })
+        local none, message, code = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 2, vote = "weighted" })
+        assert.is_nil(none)
+        assert.matches("no logprobs: give opts.confidence", message)
+        assert.equal("BAD_RESULT", code)
+    end)
+
+    it("counts unusable samples", function()
+        local m = open(by_sample { "good", "", "raise", "inf" })
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 4, vote = "weighted",
+            extract = function(text)
+                if text == "raise" then error("cannot") end
+                return text ~= "" and text or nil
+            end,
+            confidence = function(answer) return answer == "inf" and math.huge or 1 end })
+        assert.equal("good", result.answer)
+        assert.equal(3, result.failed)
+        assert.same({ 2, 3, 4 }, { result.errors[1].sample, result.errors[2].sample,
+            result.errors[3].sample })
+    end)
+
+    it("takes functions for answers and keys", function()
+        local m = open(by_sample { "x=1", "x=1", "y=2" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
+            extract = function(text) return { text:match("(%w)=(%w)") } end,
+            normalize = function(pair) return pair[2] end })
+        assert.same({ "x", "1" }, result.answer)
+        raises("opts.confidence needs vote", function()
+            ensemble.self_consistency { model = m, prompt = "q", confidence = print }
+        end)
+    end)
+
+    it("votes on values that fit a schema", function()
+        local m = open(by_sample { '{"value": 4}', '{"value": 4.0}', '{"value": 5}', "no" })
+        local result = task.run(ensemble.self_consistency,
+            { model = m, prompt = "q", n = 4, returns = "number" })
+        assert.same({ 4, 2, 1, "BAD_REPLY" }, { result.answer, result.distribution[1].count,
+            result.failed, result.errors[1].code })
+        m = open(by_sample { '{"a": 1, "b": "x"}', '{"b": "x", "a": 1}', '{"a": 2, "b": "x"}' })
+        result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
+            returns = { a = "integer", b = "string" } })
+        assert.same({ { a = 1, b = "x" }, 2 / 3 }, { result.answer, result.score })
+    end)
+end)
+
+describe("ponder.think.ensemble.parallel_judge", function()
+    local function judge(item)
+        task.sleep(0.001)
+        if item == "raise" then error("broken") end
+        if item == "fail" then return nil, "no", "NO" end
+        if item == "nothing" then return nil end
+        if item == "false" then return false end
+        return #item
+    end
+    local items = { "aaa", "raise", "b", "fail", "nothing", "false" }
+
+    it("keeps failures at their positions", function()
+        local steps = {}
+        local result = task.run(ensemble.parallel_judge,
+            { items = items, judge = judge, on_progress = function(p) steps[#steps + 1] = p end })
+        assert.equal(6, #result.results)
+        assert.equal(3, result.results[1].verdict)
+        assert.equal("ERROR", result.results[2].code)
+        assert.matches("broken", result.results[2].message)
+        assert.equal("NO", result.results[4].code)
+        assert.equal("BAD_RESULT", result.results[5].code)
+        assert.is_false(result.results[6].verdict)
+        assert.is_nil(result.results[6].code)
+        assert.same({ 3, 3 }, { result.judged, result.failed })
+        assert.equal(6, #steps)
+        assert.same({ 6, 6, 3 }, { steps[6].done, steps[6].total, steps[6].failed })
+    end)
+
+    it("skips failures", function()
+        local result = task.run(ensemble.parallel_judge, { items = items, judge = judge,
+            on_error = "skip" })
+        local kept = {}
+        for i, one in ipairs(result.results) do kept[i] = one.index .. one.item end
+        assert.same({ "1aaa", "3b", "6false" }, kept)
+        assert.equal(3, #result.errors)
+    end)
+
+    it("ends at the first failure", function()
+        local begun = 0
+        local result, message, code, partial = task.run(ensemble.parallel_judge,
+            { items = { "a", "fail", "a", "a", "a", "a" }, judge = function(item)
+                begun = begun + 1
+                if item == "fail" then return judge(item) end
+                task.sleep(item == "a" and 0.02 or 0)
+                return true
+            end, on_error = "fail_fast", concurrency = 2 })
+        assert.is_nil(result)
+        assert.equal("ensemble.parallel_judge: item 2: no", message)
+        assert.equal("NO", code)
+        assert.equal(2, begun)
+        assert.equal(1, partial.failed)
+    end)
+
+    it("judges at most concurrency at a time", function()
+        local now, most = 0, 0
+        task.run(ensemble.parallel_judge,
+            { items = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, judge = function()
+            now = now + 1
+            most = math.max(most, now)
+            task.sleep(0.001)
+            now = now - 1
+            return true
+        end })
+        assert.equal(4, most)
+    end)
+
+    it("accepts an empty list, and raises errors for mistakes", function()
+        assert.same({}, task.run(ensemble.parallel_judge, { items = {}, judge = judge }).results)
+        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.items must be a table",
+            function() ensemble.parallel_judge { items = 5, judge = judge } end)
+        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.judge must be a function",
+            function() ensemble.parallel_judge { items = {}, judge = 5 } end)
+        raises('did you mean "fail_fast"', function()
+            ensemble.parallel_judge({ items = {}, judge = judge, on_error = "failfast" })
+        end)
+        raises("progress broke", function() -- the caller's own mistake, not an item's
+            ensemble.parallel_judge({ items = { "a" }, judge = judge, on_progress = function()
+                error("progress broke")
+            end })
+        end)
+    end)
+end)
+
+describe("ponder.think.ensemble.debate", function()
+    -- Debaters answer `first[number]`, and change to `persuaded` when enough others answer that.
+    local function crowd(first, persuaded)
+        return open(function(request)
+            local number = request.sample
+            if #request.messages == 1 then
+                if not first[number] then return nil, "down", "SERVER" end
+                return "Answer: " .. first[number]
+            end
+            local _, votes = last_user(request):gsub("Answer: " .. persuaded, "")
+            return votes >= 2 and "Answer: " .. persuaded or "Answer: " .. first[number]
+        end)
+    end
+
+    it("lets debaters read one another, concurrently in each round", function()
+        local m, seen = crowd({ "4", "4", "5" }, "4")
+        local rounds = {}
+        local result = task.run(ensemble.debate, { prompt = "2 + 2?", debaters = { m, m,
+            { model = m, name = "Ada", system = "Be strict." } },
+            on_round = function(round) rounds[#rounds + 1] = round end })
+        assert.equal("4", result.answer)
+        assert.equal(1, result.score)
+        assert.equal("n_rounds", result.stop_reason)
+        assert.equal(3, #result.rounds)
+        assert.equal(result.rounds[2], rounds[2])
+        assert.equal(9, result.spent.calls)
+        assert.equal(3, seen.most)
+        assert.equal(1, result.rounds[2].changed)
+        assert.equal(2 / 3, result.rounds[1].agreement)
+        assert.equal("Ada", result.rounds[1].answers[3].name)
+        local request = seen.requests[6]
+        assert.equal("Be strict.", request.system)
+        assert.equal("assistant", request.messages[2].role)
+        assert.equal("Answer: 5", request.messages[2].content)
+        assert.matches("debater 1 said:\n<opinion>\nAnswer: 4\n</opinion>", last_user(request))
+        assert.is_nil(last_user(request):find("Ada said", 1, true))
+    end)
+
+    it("stops early when all agree or none changes", function()
+        local m = crowd({ "4", "4", "5" }, "4")
+        local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m },
+            n_rounds = 9, adaptive_stop = true })
+        assert.equal("agreed", result.stop_reason)
+        assert.equal(2, #result.rounds)
+        m = crowd({ "1", "2", "3" }, "4")
+        result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m }, n_rounds = 9,
+            adaptive_stop = true })
+        assert.equal("stable", result.stop_reason)
+        assert.equal(2, #result.rounds)
+        assert.equal("1", result.answer)
+        assert.equal(1 / 3, result.score)
+    end)
+
+    it("compares the share of changes with the threshold", function()
+        -- One of four changes its mind in every round.
+        local m = open(function(request)
+            return "Answer: " .. (request.sample == 4 and "x" .. #request.messages
+                .. last_user(request):len() .. os.clock() or request.sample)
+        end)
+        for threshold, expected in pairs { [0.25] = "stable", [0.24] = "n_rounds" } do
+            local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m, m },
+                adaptive_stop = true, stability_threshold = threshold })
+            assert.equal(expected, result.stop_reason)
+        end
+    end)
+
+    it("keeps the last answer of a debater that fails", function()
+        local calls = 0
+        local m = open(function(request)
+            if request.sample == 2 then
+                calls = calls + 1
+                if calls == 2 then return nil, "down", "SERVER" end
+            end
+            return "Answer: " .. request.sample
+        end)
+        local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m },
+            n_rounds = 2 })
+        assert.equal("2", result.rounds[2].answers[2].answer)
+        assert.is_true(result.rounds[2].answers[2].failed)
+        assert.same({ 1, 2, 2 }, { result.failed, result.errors[1].sample,
+            result.errors[1].round })
+    end)
+
+    it("continues with those that answered, and fails with too few", function()
+        local m = crowd({ "4", false, "4" }, "4")
+        local result = task.run(ensemble.debate, { prompt = "q", debaters = { m, m, m },
+            n_rounds = 1, adaptive_stop = true })
+        assert.equal("4", result.answer)
+        assert.equal(1, result.rounds[1].answers_missing)
+        local none, message, code, partial = task.run(ensemble.debate, { prompt = "q",
+            debaters = { m, m, m }, min_successes = 3 })
+        assert.is_nil(none)
+        assert.matches("2 of at least 3", message)
+        assert.equal("SERVER", code)
+        assert.equal(1, #partial.rounds)
+    end)
+
+    it("raises errors for mistakes", function()
+        local m = crowd({ "1", "2" }, "1")
+        raises("ensemble_spec.lua:%d+: ensemble.debate: opts.debaters must list at least 2",
+            function() ensemble.debate { prompt = "q", debaters = { m } } end)
+        raises("ensemble.debate: opts.prompt must be", function()
+            ensemble.debate { debaters = { m, m } }
+        end)
+        raises('ensemble_spec.lua:%d+: ensemble.debate: opts.debaters%[2%]: unknown option',
+            function() ensemble.debate { prompt = "q", debaters = { m, { modl = m } } } end)
+        raises("opts.debaters%[1%] must be an open model", function()
+            ensemble.debate { prompt = "q", debaters = { { model = {} }, m } }
+        end)
+    end)
+end)
