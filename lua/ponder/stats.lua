@@ -10,11 +10,11 @@
 --- confidence level, default 0.95. Random draws use splitmix64 with the given seed, so that every
 --- figure can be reproduced in any language.
 
-local clusters = require "ponder.judge.stats.clusters"
-local decide = require "ponder.judge.stats.decide"
-local moments = require "ponder.judge.stats.moments"
-local proportions = require "ponder.judge.stats.proportions"
-local random = require "ponder.judge.stats.random"
+local clusters = require "ponder.base.stats.clusters"
+local decide = require "ponder.base.stats.decide"
+local moments = require "ponder.base.stats.moments"
+local proportions = require "ponder.base.stats.proportions"
+local random = require "ponder.base.stats.random"
 
 return {
     wilson = proportions.wilson,

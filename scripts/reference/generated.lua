@@ -1,6 +1,6 @@
 --- Documents what no doc comment repeats: the options of the built-in strategies, from their
 --- tables, as the flags of `ponder tot` are; what `machine.class` gives each machine; and what a
---- module exports from others, such as `stats.wilson` from ponder.judge.stats.proportions.
+--- module exports from others, such as `stats.wilson` from ponder.base.stats.proportions.
 
 local comments = require "comments"
 local options = require "ponder.base.options"

@@ -1,4 +1,4 @@
-local deciding = require "ponder.judge.stats.decide"
+local deciding = require "ponder.base.stats.decide"
 local evaluation = require "evaluation"
 local json = require "ponder.json"
 local model = require "ponder.model"

@@ -2,9 +2,9 @@
 -- power, over simulated evaluations of which the truth is known. `ponder help evaluation` has the
 -- tables that this prints (make soak SOAK=stats).
 
-local clusters = require "ponder.judge.stats.clusters"
-local decide = require "ponder.judge.stats.decide"
-local distributions = require "ponder.judge.stats.distributions"
+local clusters = require "ponder.base.stats.clusters"
+local decide = require "ponder.base.stats.decide"
+local distributions = require "ponder.base.stats.distributions"
 local estimate = require "ponder.judge.eval.estimate"
 local power = require "ponder.judge.eval.power"
 local stats = require "ponder.stats"

@@ -3,10 +3,10 @@
 ---
 --- What a budget, a timeout or Ctrl-C cut is not measured: rates use a policy's own complete items,
 --- comparisons those complete for both. With `decide`, a policy leaves the blocks after the one
---- that decided its difference from the baseline (ponder.judge.stats.decide), in the order of
+--- that decided its difference from the baseline (ponder.base.stats.decide), in the order of
 --- blocks, whenever they ended; the baseline stays until all are decided.
 
-local deciding = require "ponder.judge.stats.decide"
+local deciding = require "ponder.base.stats.decide"
 local estimate = require "ponder.judge.eval.estimate"
 
 local blocks = {}

@@ -1,9 +1,9 @@
 --- Statistics for evaluation results: mean scores with intervals, differences between policies,
 --- amounts per item.
 
-local clustered = require "ponder.judge.stats.clusters"
-local distributions = require "ponder.judge.stats.distributions"
-local moments = require "ponder.judge.stats.moments"
+local clustered = require "ponder.base.stats.clusters"
+local distributions = require "ponder.base.stats.distributions"
+local moments = require "ponder.base.stats.moments"
 local stats = require "ponder.stats"
 
 local estimate = {}

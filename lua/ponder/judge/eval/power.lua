@@ -8,7 +8,7 @@
 --- Conditional or Predictive Power?", Control. Clin. Trials 7:8). The true difference is not taken
 --- to be the measured one, which is more often than not too small or too large.
 
-local distributions = require "ponder.judge.stats.distributions"
+local distributions = require "ponder.base.stats.distributions"
 local options = require "ponder.base.options"
 
 local power = {}
@@ -29,7 +29,7 @@ local function critical(method, n, difference, variance, alpha)
     if method ~= "clustered difference" then
         return t * math.sqrt(variance / n)
     end
-    -- As in ponder.judge.stats.clusters, for (1 + difference) / 2 of clusters of equal sizes.
+    -- As in ponder.base.stats.clusters, for (1 + difference) / 2 of clusters of equal sizes.
     local q, share = distributions.student_upper(power.ALPHA / 2, n - 1), (1 - difference ^ 2) / 4
     local added = (1 - 3 * share) * q * q / 2
     return t * math.sqrt((variance / 4 * n + added) / (share * n + added) / n)

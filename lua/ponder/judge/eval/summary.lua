@@ -3,7 +3,7 @@
 
 local blocks = require "ponder.judge.eval.blocks"
 local curves = require "ponder.judge.eval.curves"
-local deciding = require "ponder.judge.stats.decide"
+local deciding = require "ponder.base.stats.decide"
 local estimate = require "ponder.judge.eval.estimate"
 local json = require "ponder.json"
 local power = require "ponder.judge.eval.power"

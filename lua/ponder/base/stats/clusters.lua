@@ -2,9 +2,9 @@
 --- items that are not independent. The interval was chosen by simulation: see
 --- `ponder help evaluation`.
 
-local check = require "ponder.judge.stats.arguments"
-local distributions = require "ponder.judge.stats.distributions"
-local moments = require "ponder.judge.stats.moments"
+local check = require "ponder.base.stats.arguments"
+local distributions = require "ponder.base.stats.distributions"
+local moments = require "ponder.base.stats.moments"
 
 local clusters = {}
 

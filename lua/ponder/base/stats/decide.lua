@@ -8,7 +8,7 @@
 --- is an e-process for "the mean is at most m": it exceeds 1/alpha with a probability of at most
 --- alpha, however often one looks. K-(m) is the same of -d and -m.
 
-local check = require "ponder.judge.stats.arguments"
+local check = require "ponder.base.stats.arguments"
 local options = require "ponder.base.options"
 
 local decide = {}

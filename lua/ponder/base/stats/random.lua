@@ -1,7 +1,7 @@
 --- Portable random numbers (splitmix64), and the bootstrap.
 
-local check = require "ponder.judge.stats.arguments"
-local moments = require "ponder.judge.stats.moments"
+local check = require "ponder.base.stats.arguments"
+local moments = require "ponder.base.stats.moments"
 
 local random = {}
 

@@ -1,7 +1,7 @@
 --- Means with standard errors, for independent items and for clusters; quantiles; sample sizes.
 
-local check = require "ponder.judge.stats.arguments"
-local distributions = require "ponder.judge.stats.distributions"
+local check = require "ponder.base.stats.arguments"
+local distributions = require "ponder.base.stats.distributions"
 
 local moments = {}
 

@@ -1,8 +1,8 @@
 --- Proportions: intervals for one and for the difference of two, McNemar's tests, estimates for k
 --- samples per item; and corrections for multiple tests.
 
-local check = require "ponder.judge.stats.arguments"
-local distributions = require "ponder.judge.stats.distributions"
+local check = require "ponder.base.stats.arguments"
+local distributions = require "ponder.base.stats.distributions"
 
 local proportions = {}
 
