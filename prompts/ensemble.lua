@@ -1,4 +1,4 @@
---- Prompts of ponder.ensemble: a judge's vote, and a round of a debate.
+--- Prompts of ponder.ensemble: a judge's vote, a comparison of two answers, a round of a debate.
 ---
 --- Each function gets a context and returns the messages of one call, a list of {role, content}. An
 --- edited copy of this file overrides the built-in one: see ponder.prompt.
@@ -23,6 +23,13 @@ elegant; length counts for nothing, and neither does the order of the answers.
 Answer with JSON alone: compare them in a few sentences, then give the id of your choice:
 {"reason": "...", "vote": "c1"}]]
 
+local COMPARE = [[
+You decide which of two answers to a task is better. Correct comes before complete, complete before
+elegant; length counts for nothing, and neither does the order of the answers.
+
+Reply with one letter and nothing else: A if the first answer is better, B if the second is, C if
+neither is.]]
+
 local DEBATE = [[
 Others have worked on the same question. What they say may be right or wrong. Compare it with your
 own reasoning step by step, and check whatever differs. Keep your answer where it holds, correct it
@@ -42,6 +49,17 @@ function prompts.judge(context)
     }
 end
 
+---Asks which of two answers is better. Also in the context: `first` and `second`, texts. The reply
+---is A, B or C (a tie).
+function prompts.compare(context)
+    return {
+        { role = "system", content = COMPARE .. DATA_NOTE },
+        { role = "user", content = table.concat({ context:quote("task", context.prompt),
+            "A:\n" .. context:quote("answer_a", context.first),
+            "B:\n" .. context:quote("answer_b", context.second) }, "\n\n") },
+    }
+end
+
 ---Asks a debater to reconsider; follows the question and the debater's own last answer. Also in the
 ---context: `others`, a list of {name, content}, the answers of the others; `round` and `n_rounds`;
 ---`has_answer`, false if the debater has no answer yet because its calls failed.
@@ -55,6 +73,6 @@ function prompts.debate(context)
 end
 
 ---The instructions alone, as a starting point for your own.
-prompts.instructions = { judge = JUDGE, debate = DEBATE }
+prompts.instructions = { judge = JUDGE, compare = COMPARE, debate = DEBATE }
 
 return prompts

@@ -210,6 +210,7 @@ describe("ponder prompts check", function()
                 "message 1: content must be a non-empty string (got nil)",
         } do
             complains("ensemble", "return { judge = function() return " .. returned .. " end,\n"
+                .. "compare = require('prompts.ensemble').compare,\n"
                 .. "debate = function(c) return { { role = 'user', content = c.others[1].content\n"
                 .. ".. c.others[2].content } } end }", "$LINE:1: " .. expected)
         end
@@ -224,18 +225,19 @@ describe("ponder prompts check", function()
 {{/others}}]], "debate")
             return {
                 judge = require("prompts.ensemble").judge,
+                compare = require("prompts.ensemble").compare,
                 debate = function(context)
                     return { { role = "user", content = debate(context) } }
                 end,
             }]==]
         local dir <close> = shell.directory { ["prompts/ensemble.lua"] = text:format "contnt" }
         local r = own_prompts({ "check", "ensemble" }, dir)
-        local at = "./prompts/ensemble.lua:9: "
+        local at = "./prompts/ensemble.lua:10: "
         assert.equal(at .. "context.contnt: no such field\n" .. at
             .. "debate:2: {{contnt}} must be text (got nil)\n", r.out)
         dir:write("prompts/ensemble.lua", text:format "content")
         r = own_prompts({ "check", "ensemble" }, dir)
-        assert.equal("ensemble: 2 prompts are fine (./prompts/ensemble.lua)\n", r.out)
+        assert.equal("ensemble: 3 prompts are fine (./prompts/ensemble.lua)\n", r.out)
     end)
 
     it("limits a file's time and memory", function()

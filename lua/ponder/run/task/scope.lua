@@ -139,6 +139,41 @@ function scopes.map(what, items, n, f, concurrency, collect)
     return results, as_list(errors, n)
 end
 
+--- Calls f(1), f(2)... each in its own task, as far as it may. An error of one is raised.
+---@param what string the name of the call
+---@param f fun(index: integer)
+---@param concurrency integer
+---@param highest fun(): integer? the index up to which tasks may start; it may grow when one has
+---  ended. nil: it is over, and the others are cancelled. It may not wait
+function scopes.series(what, f, concurrency, highest)
+    local function fill(scope)
+        local last = highest()
+        if not last then
+            scope:close()
+            return scope:wake()
+        end
+        while scope.started < last and scope.live < concurrency do
+            scope:spawn(f, scope.started + 1)
+        end
+        if scope.live == 0 then
+            scope:wake()
+        end
+    end
+    local scope <close> = open(what, scheduler.check(what), function(scope, t)
+        if t.state == "failed" then
+            return give_up(scope, t)
+        end
+        fill(scope)
+    end)
+    for index = 1, math.min(highest(), concurrency) do
+        scope:spawn(f, index)
+    end
+    scope:wait()
+    if scope.failed then
+        scheduler.raise(scope.failed)
+    end
+end
+
 ---@param functions function[]
 function scopes.race(functions)
     local winner

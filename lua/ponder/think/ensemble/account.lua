@@ -3,10 +3,13 @@
 
 local budgets = require "ponder.run.task.budget"
 local json = require "ponder.json"
+local log = require "ponder.log"
 local model_call = require "ponder.model.call"
 local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local runs = require "ponder.run"
+local scheduler = require "ponder.run.task.scheduler"
+local scopes = require "ponder.run.task.scope"
 local task = require "ponder.task"
 local typed = require "ponder.think.strategy.typed"
 local chat = require "ponder.model.chat"
@@ -261,6 +264,73 @@ function Account:sample(m, messages, opts, count, is_enough)
         warn_if_equal(replies, count, opts)
     end
     return replies
+end
+
+---@class ponder.ensemble.Plan how far to ask, decided after each sample
+---@field read fun(reply: ponder.model.Reply, sample: integer): table? what a sample contributes, or
+---  nil, message, code; called when the reply arrives, and may wait
+---@field add fun(sample: integer, value: table?): boolean whether it is over; called in the order
+---  of the samples, and may not wait; nil: the sample failed
+---@field highest fun(): integer the highest sample that may be asked for by now
+---@field as_they_come boolean? call `add` in the order in which replies arrive
+
+---Asks for samples as far as a plan goes. What is in flight when it is over is cancelled.
+---@param m ponder.model.Model
+---@param messages ponder.model.Message[]
+---@param opts table with options of a call among others, and `n`
+---@param plan ponder.ensemble.Plan
+---@return {stopped_at: integer, calls: integer, cancelled: integer, saved: integer} counts
+---  `stopped_at`: samples that were added; `calls`: asked; `cancelled`: of these, ended before
+---  their reply; `saved`: of n, never asked
+function Account:series(m, messages, opts, plan)
+    local done, replies, added, is_over = {}, {}, 0, false
+    local calls, ended = 0, 0
+    local function add(sample)
+        local one = done[sample]
+        added = added + 1
+        if one.value == nil then
+            self:fail(sample, one.message, one.code)
+        end
+        is_over = plan.add(sample, one.value)
+    end
+    scopes.series("ensemble", function(sample)
+        calls = calls + 1
+        local reply, message, code = self:chat(m, account.call(opts, messages, sample))
+        ended = ended + 1
+        local value
+        if reply then
+            value, message, code = plan.read(reply, sample)
+        end
+        done[sample], replies[sample] = { value = value, message = message, code = code }, reply
+        if plan.as_they_come and not is_over then
+            add(sample)
+        end
+        while not plan.as_they_come and not is_over and done[added + 1] do
+            add(added + 1)
+        end
+    end, opts.concurrency or opts.n, function()
+        return not is_over and plan.highest() or nil
+    end)
+    if opts.temperature == 0 then -- else a few equal replies are what was hoped for
+        warn_if_equal(replies, calls, opts)
+    end
+    return { stopped_at = added, calls = calls, cancelled = calls - ended, saved = opts.n - calls }
+end
+
+---Adds to a result how far its samples were asked for, which the log records, too.
+---@param result table with `stop_reason`
+---@param counts table of Account:series
+---@param used integer samples that the choice is from
+---@return table result
+function account.count(result, counts, used)
+    options.merge(result, counts)
+    result.used = used
+    if not scheduler.tape() then
+        return result
+    end
+    log.event("ensemble.stopped", { measurements = options.merge({ used = used }, counts),
+        metadata = { stop_reason = result.stop_reason } })
+    return result
 end
 
 ---Passes the samples to a run that measures a curve (ponder.eval).

@@ -3,15 +3,17 @@
 local accounts = require "ponder.think.ensemble.account"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
+local rules = require "ponder.think.ensemble.rules"
+local stop = require "ponder.think.ensemble.stop"
 local vote = require "ponder.think.ensemble.vote"
 
-local SCHEMA = accounts.schema {
+local SCHEMA = accounts.schema(options.merge({
     n = { type = "integer", min = 1, max = 1024, default = 5 },
     judge = { type = { "function", "table", "string" } },
     reward = { type = "function" },
     verify = { type = "function" },
     votes = { type = "integer", min = 1, max = 1024 },
-}
+}, rules.BEST))
 
 -- Passes the samples with a reward to a curve.
 local function show_samples(account, candidates, best)
@@ -25,17 +27,21 @@ local function show_samples(account, candidates, best)
     end
 end
 
+-- The reward of a text; or nil, message, code.
+local function score_of(reward, text, sample)
+    local score, message, code = reward(text, sample)
+    if score == nil and message ~= nil then
+        return nil, message, code
+    elseif type(score) ~= "number" or score ~= score then
+        return nil, "reward must return a number (got " .. options.show(score) .. ")", "BAD_RESULT"
+    end
+    return score
+end
+
 -- Scores the candidates; returns the best.
 local function score_all(account, candidates, reward)
     local scores, errors = account:map(candidates, function(candidate)
-        local score, message, code = reward(candidate.text, candidate.sample)
-        if score == nil and message ~= nil then
-            return nil, message, code
-        elseif type(score) ~= "number" or score ~= score then
-            return nil, "reward must return a number (got " .. options.show(score) .. ")",
-                "BAD_RESULT"
-        end
-        return score
+        return score_of(reward, candidate.text, candidate.sample)
     end)
     local best
     for i, candidate in ipairs(candidates) do
@@ -108,22 +114,64 @@ local function candidates_of(replies, n)
     return list
 end
 
----See ponder.think.ensemble.best_of_n.
+local MIN_SAMPLES = 3 -- before a cost may end it
+
+-- Samples and scores one after the other until a reward is enough, or another sample is not worth
+-- its cost. Returns the candidates, the best one, how far it went, and why it ended.
+local function ask_until(account, m, messages, opts)
+    local candidates, rewards, best, settled = json.array {}, {}, nil, 0
+    local least = opts.min_samples or opts.cost and MIN_SAMPLES or 1
+    local stop_reason, cap
+    local counts = account:series(m, messages, opts, {
+        read = function(reply, i)
+            local score, message, code = account:try(score_of, opts.reward, reply.text, i)
+            return score and { sample = i, text = reply.text, score = score,
+                finish_reason = reply.finish_reason }, message, code
+        end,
+        add = function(i, candidate)
+            settled = i
+            candidates[#candidates + 1] = candidate
+            rewards[#rewards + 1] = candidate and candidate.score
+            if candidate and (not best or candidate.score > best.score) then
+                best = candidate
+            end
+            if best and opts.enough and best.score >= opts.enough then
+                stop_reason = "enough"
+            elseif best and opts.cost and i >= least then
+                cap = stop.cap(rewards, opts.cost, opts.tail, opts.optimism)
+                stop_reason = best.score >= cap and "worth" or nil
+            end
+            return stop_reason ~= nil or i == opts.n
+        end,
+        highest = function()
+            return opts.eager and opts.n or math.min(opts.n, math.max(least, settled + 1))
+        end,
+    })
+    return candidates, best, counts, stop_reason or "max", cap
+end
+
+---See ponder.ensemble.best_of_n.
 return function(opts, more)
     local where = "ensemble.best_of_n"
     opts = accounts.check(where, opts, SCHEMA, more)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
-    if opts.judge and opts.reward then
-        error(where .. ": opts must have judge or reward, not both", 2)
-    elseif opts.votes and (opts.reward or type(opts.judge) == "function") then
-        error(where .. ": opts.votes needs a judge that is a model", 2)
-    end
+    rules.check_best(where, opts, 2)
     local judge = opts.judge or m
     if type(judge) ~= "function" then
         judge = accounts.model(where .. ": opts.judge", judge, 2)
     end
     local account, accepted = accounts.new(opts), {}
+    if opts.cost or opts.enough then
+        local candidates, best, counts, stop_reason, cap = ask_until(account, m, messages, opts)
+        local result = accounts.count({ candidates = candidates, stop_reason = stop_reason,
+            cap = cap }, counts, #candidates)
+        if #candidates < opts.min_successes then
+            return account:give_up("best_of_n", opts.min_successes, #candidates, result)
+        end
+        result.answer, result.sample, result.score = best.text, best.sample, best.score
+        return account:close(result)
+    end
     local replies = account:sample(m, messages, opts, opts.n, verifier(account, opts, accepted))
     local candidates = candidates_of(replies, opts.n)
     for _, candidate in ipairs(accepted[1] and candidates or {}) do

@@ -1,17 +1,20 @@
---- Implements ponder.think.ensemble.self_consistency: samples, then votes.
+--- Implements ponder.ensemble.self_consistency: samples, as many as it takes, and votes.
 
 local accounts = require "ponder.think.ensemble.account"
 local answers = require "ponder.think.parse.answer"
+local confidence = require "ponder.think.ensemble.confidence"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
+local rules = require "ponder.think.ensemble.rules"
+local stop = require "ponder.think.ensemble.stop"
 
-local SCHEMA = accounts.schema {
+local SCHEMA = accounts.schema(options.merge({
     n = { type = "integer", min = 1, max = 1024, default = 8 },
     extract = { type = "function", default = answers.read },
     normalize = { type = "function", default = answers.normalize },
-    vote = { type = "string", enum = { "majority", "weighted" }, default = "majority" },
-    confidence = { type = "function" },
-}
+}, rules.VOTE))
+
+local TOP = 20 -- alternatives of each token, of which the paper's confidence is the mean
 
 -- exp of the mean log probability of a reply's tokens: the normalized weight of Wang et al.
 local function mean_probability(_, _, reply)
@@ -25,6 +28,14 @@ local function mean_probability(_, _, reply)
     return math.exp(sum / count)
 end
 
+-- The confidence that opts.confidence names.
+local function by_name(reply, opts)
+    if not reply.logprobs or not reply.logprobs[1] then
+        return nil, "the reply has no logprobs: give opts.confidence, a function", "BAD_RESULT"
+    end
+    return confidence.measure(reply.logprobs, { window = opts.window })[opts.confidence]
+end
+
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
 local function read(account, sample, reply, opts)
     local answer, key, code = account:read(sample.text, reply.value)
@@ -33,8 +44,12 @@ local function read(account, sample, reply, opts)
     end
     local weight, message = 1
     if opts.vote == "weighted" then
-        weight, message, code = account:try(opts.confidence or mean_probability, answer,
-            sample.text, reply)
+        if type(opts.confidence) == "string" then
+            weight, message, code = by_name(reply, opts)
+        else
+            weight, message, code = account:try(opts.confidence or mean_probability, answer,
+                sample.text, reply)
+        end
         if weight == nil and message then
             return nil, message, code or "BAD_RESULT"
         elseif type(weight) ~= "number" or weight < 0 or weight ~= weight
@@ -77,8 +92,9 @@ local function distribution(samples)
     return list, math.max(0.0, entropy)
 end
 
-local function samples_of(account, replies, opts)
-    local samples = json.array {}
+-- All n samples that have an answer.
+local function ask_all(account, m, messages, opts)
+    local replies, samples = account:sample(m, messages, opts, opts.n), json.array {}
     for i = 1, opts.n do
         if replies[i] then
             local sample = { sample = i, text = replies[i].text }
@@ -91,6 +107,62 @@ local function samples_of(account, replies, opts)
         end
     end
     return samples
+end
+
+-- Samples until the vote is sure, or until the first replies have come. Returns those that vote,
+-- how far it went, and why it ended.
+local function ask_until(account, m, messages, opts)
+    local samples, lengths = json.array {}, {}
+    local votes = stop.votes(opts.n, opts.stop_at, math.max(opts.min_samples or 1,
+        opts.min_successes))
+    local is_timed = opts.first and opts.finish ~= "tokens"
+    local counts = account:series(m, messages, opts, {
+        as_they_come = is_timed,
+        read = function(reply, i)
+            local sample = { sample = i, text = reply.text }
+            local ok, message, code = read(account, sample, reply, opts)
+            lengths[i] = { reply.usage and reply.usage.output_tokens, #reply.text }
+            return ok and sample or nil, message, code
+        end,
+        add = function(_, sample)
+            samples[#samples + 1] = sample
+            return votes:add(sample and sample.key) or is_timed and #samples == opts.first
+        end,
+        highest = function()
+            return opts.eager and opts.n or votes.highest
+        end,
+    })
+    if not opts.first then
+        return samples, counts, votes.stop_reason, votes
+    end
+    if not is_timed then
+        local answered, sizes, has_tokens = {}, {}, true
+        for _, sample in ipairs(samples) do
+            has_tokens = has_tokens and lengths[sample.sample][1] ~= nil
+        end
+        for i, sample in ipairs(samples) do
+            answered[i], sizes[i] = true, lengths[sample.sample][has_tokens and 1 or 2]
+        end
+        local all = samples
+        samples = json.array {}
+        for place, i in ipairs((stop.shortest(answered, sizes, opts.first))) do
+            samples[place] = all[i]
+        end
+    end
+    return samples, counts, #samples == opts.first and "first" or "max"
+end
+
+-- Of weighted samples those that vote: of the highest weights the share `keep`.
+local function keep_best(samples, opts)
+    local keys, weights, kept = {}, {}, json.array {}
+    for i, sample in ipairs(samples) do
+        keys[i], weights[i], sample.kept = i, sample.weight, false
+    end
+    local chosen = confidence.vote { answers = keys, weights = weights, keep = opts.keep }
+    for place, i in ipairs(chosen.kept) do
+        kept[place], samples[i].kept = samples[i], true
+    end
+    return kept, chosen.threshold
 end
 
 -- The text of the sample with that key and the highest weight; ties go to the first.
@@ -110,22 +182,37 @@ return function(opts, more)
     opts = accounts.check(where, opts, SCHEMA, more)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
-    if opts.confidence and opts.vote ~= "weighted" then
-        error(where .. ': opts.confidence needs vote = "weighted"', 2)
+    rules.check_vote(where, opts, 2)
+    if opts.vote == "weighted" and type(opts.confidence) ~= "function" and opts.logprobs == nil then
+        opts.logprobs = type(opts.confidence) == "string" and TOP or true
     end
-    if opts.vote == "weighted" and not opts.confidence and opts.logprobs == nil then
-        opts.logprobs = true
+    local account, stop_reason = accounts.new(opts), "n"
+    local samples, counts, votes
+    if opts.stop_at or opts.first then
+        samples, counts, stop_reason, votes = ask_until(account, m, messages, opts)
+    else
+        samples = ask_all(account, m, messages, opts)
     end
-    local account = accounts.new(opts)
-    local samples = samples_of(account, account:sample(m, messages, opts, opts.n), opts)
     if #samples < opts.min_successes then
         return account:give_up("self_consistency", opts.min_successes, #samples,
-            { samples = samples })
+            counts and accounts.count({ samples = samples, stop_reason = stop_reason }, counts,
+            #samples) or { samples = samples })
     end
-    local list, entropy = distribution(samples)
-    account:show_samples(samples, list[1].answer)
-    return account:close { answer = list[1].answer, score = list[1].share,
-        stop_reason = "n", text = text_for(samples, list[1].key), distribution = list,
-        entropy = entropy,
-        samples = samples }
+    local voting, threshold = samples, nil
+    if opts.keep then
+        voting, threshold = keep_best(samples, opts)
+    end
+    local list, entropy = distribution(voting)
+    local result = { answer = list[1].answer, score = list[1].share, share = list[1].share,
+        stop_reason = stop_reason, text = text_for(voting, list[1].key), distribution = list,
+        certainty = opts.vote == "majority" and stop.certainty(list[1].count,
+            list[2] and list[2].count or 0) or nil, threshold = threshold,
+        entropy = entropy, samples = samples }
+    if counts then
+        accounts.count(result, counts, #samples)
+        result.certainty = votes and votes:certainty() or result.certainty
+    elseif not opts.keep then
+        account:show_samples(samples, list[1].answer)
+    end
+    return account:close(result)
 end

@@ -19,7 +19,7 @@ local function on_cut(event)
 end
 
 ---Renders a prompt of prompts/ensemble.lua, or of the user's file.
----@param name "judge"|"debate"
+---@param name "judge"|"compare"|"debate"
 ---@param context table
 ---@return ponder.model.Message[]? messages
 ---@return boolean|string is_own whether the prompt is the user's; or a message
