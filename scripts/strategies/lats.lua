@@ -3,10 +3,14 @@
 ---
 ---     ponder ask --strategy scripts/strategies/lats.lua --iterations 10 "..."
 ---
---- Monte Carlo tree search over reasoning steps. An iteration selects a leaf by UCT, asks for its
---- next steps, asks the model to value them, follows the best one down to an answer, and backs up
---- its value. The model reflects on answers below the threshold; later steps see the reflections.
+--- Monte Carlo tree search over reasoning steps: uct of ponder.search with a greedy rollout, which
+--- follows the best step down to an answer, and reflection on answers below the threshold, which
+--- later steps see. The paper reports 92.7 % pass@1 on HumanEval with GPT-4, where tests say
+--- whether an answer is right. It loses without such a check: the model's own values then decide,
+--- and a vote (vote.lua) or a best of n at equal calls is better; compare with ponder eval
+--- --at-samples.
 
+local search = require "ponder.search"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 
@@ -31,55 +35,7 @@ for name, text in pairs(SYSTEM) do
     end
 end
 
--- Upper confidence bound for trees (Kocsis and Szepesvari 2006); ties go to the older node. A node
--- is closed if its subtree is exhausted. Returns nil if all nodes are closed.
-local function select_leaf(root, exploration)
-    local node = root
-    while node.children[1] do
-        local best, best_bound
-        for _, child in ipairs(node.children) do
-            local bound = child.visits == 0 and math.huge or child.sum / child.visits
-                + exploration * math.sqrt(math.log(node.visits) / child.visits)
-            if not child.closed and (not best or bound > best_bound) then
-                best, best_bound = child, bound
-            end
-        end
-        node.closed = not best
-        node = best or root
-        if root.closed then return nil end
-    end
-    return node
-end
-
-local function back_up(node, value)
-    while node do
-        node.visits, node.sum = node.visits + 1, node.sum + value
-        node = node.parent
-    end
-end
-
--- Adds the next steps below a node, each with its value; returns the best one.
-local function expand(thinker, question, lessons, node)
-    local found = task.map(table.pack(("x"):rep(thinker.options.branching):byte(1, -1)), function()
-        local text = thinker:prompt("step", { question = question, steps = node.steps,
-            lessons = lessons }, { node = node.id })
-        local steps = table.move(node.steps, 1, #node.steps, 1, {})
-        steps[#steps + 1] = text
-        local value = thinker:prompt("value", { question = question, steps = steps },
-            { node = node.id, read = function(s) return strategy.read_grade(s, "value", 10) end })
-        return { steps = steps, text = text, value = value }
-    end)
-    local best
-    for _, child in ipairs(found) do
-        child.parent, child.children, child.visits, child.sum = node, {}, 0, 0
-        local answer, marked = strategy.read_answer(child.text)
-        child.answer = marked and answer or nil
-        child.id = thinker:node { text = child.text, score = child.value, parents = { node.id } }
-        table.insert(node.children, child)
-        best = best and best.value >= child.value and best or child
-    end
-    return best
-end
+local function read_value(text) return strategy.read_grade(text, "value", 10) end
 
 local function count(default, help)
     return { type = "integer", min = 1, max = 200, default = default, help = help }
@@ -96,24 +52,45 @@ return strategy.new {
             help = "value of an answer that ends the search" },
     },
     run = function(thinker, question)
-        local opts, lessons, best = thinker.options, {}, nil
-        local root = { id = 1, steps = {}, children = {}, visits = 0, sum = 0 }
-        for _ = 1, opts.iterations do
-            local node = select_leaf(root, opts.exploration)
-            while node and not node.answer and #node.steps < opts.max_depth do
-                node = expand(thinker, question, lessons, node)
-            end
-            if not node then break end
-            node.closed = true
-            back_up(node, node.value)
-            if node.answer and (not best or node.value > best.value) then
-                best = node
-                thinker:best(node.id, node.answer)
-            end
-            if best and best.value >= opts.threshold then break end
-            lessons[#lessons + 1] = thinker:prompt("reflect", { question = question,
-                steps = node.steps }, { node = node.id })
+        local opts, best = thinker.options, nil
+        -- A next step of a state, with its value.
+        local function step(state, lessons)
+            local text = thinker:prompt("step", { question = question, steps = state.steps,
+                lessons = lessons }, { node = state.id })
+            local next_state = { steps = table.move(state.steps, 1, #state.steps, 1, {}) }
+            table.insert(next_state.steps, text)
+            next_state.value = thinker:prompt("value", { question = question,
+                steps = next_state.steps }, { node = state.id, read = read_value })
+            local answer, marked = strategy.read_answer(text)
+            next_state.answer = marked and answer or nil
+            return next_state
         end
+        search.run {
+            search = "uct", rollout = "greedy", c = opts.exploration, name = "lats",
+            max_iterations = opts.iterations, max_depth = opts.max_depth, stop = opts.threshold,
+            initial_state = { id = 1, steps = {} }, label = function(state)
+                return state.steps[#state.steps] or question
+            end,
+            expand = function(state, _, node)
+                local scores, states = {}, task.map(table.pack(("x"):rep(opts.branching):byte(1,
+                    -1)), function() return step(state, node.memory) end)
+                for i, made in ipairs(states) do
+                    scores[i] = made.value
+                    made.id = thinker:node { text = made.steps[#made.steps], score = made.value,
+                        parents = { state.id } }
+                    if made.answer and (not best or made.value > best.value) then
+                        best = made
+                        thinker:best(made.id, made.answer)
+                    end
+                end
+                return states, scores
+            end,
+            is_terminal = function(state) return state.answer ~= nil end,
+            reflect = function(state)
+                return state.value < opts.threshold and thinker:prompt("reflect",
+                    { question = question, steps = state.steps }, { node = state.id }) or nil
+            end,
+        }
         return best and best.answer, "no answer was reached", "NO_ANSWER"
     end,
 }

@@ -512,9 +512,10 @@ describe("ponder serve", function()
 end)
 
 describe("scripts/strategies", function()
-    local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7" }
-    local FLAGS = { rsa = { "--population", "4", "--subset", "4" }, react = {},
-        program_of_thought = {}, lats = { "--iterations", "4" } }
+    local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7",
+        self_refine = "6", budget_forcing = "9", mixture = "123", solve_verify = "12",
+        plan_search = "16", mctsr = "5", vote = "14" }
+    local FLAGS = { rsa = { "--population", "4", "--subset", "4" }, lats = { "--iterations", "4" } }
 
     local function ask(dir, name, ...)
         return shell.ponder({ "ask", "--strategy", shell.root .. "/scripts/strategies/" .. name
@@ -525,7 +526,8 @@ describe("scripts/strategies", function()
     for name, answer in pairs(ANSWERS) do
         it("answer, are drawn, replay and resume: " .. name, function()
             local dir <close> = shell.directory()
-            local flags = table.move(FLAGS[name], 1, #FLAGS[name], 1, {})
+            local own = FLAGS[name] or {}
+            local flags = table.move(own, 1, #own, 1, {})
             table.move({ "--log", "a.db", "How many?" }, 1, 3, #flags + 1, flags)
             local r = ask(dir, name, table.unpack(flags))
             assert.same({ answer .. "\n", 0 }, { r.out, r.status }, r.err)
@@ -546,10 +548,29 @@ describe("scripts/strategies", function()
         end)
     end
 
+    it("answer otherwise without their mechanism, and say what they cost", function()
+        local dir <close> = shell.directory()
+        for name, case in pairs {
+            self_refine = { 4, "3", "--rounds", "0" }, -- solve, criticize, refine, criticize
+            budget_forcing = { 5, "8", "--waits", "1" },
+            mixture = { 7, "1", "--proposers", "1", "--layers", "1" },
+            solve_verify = { 12, "10", "--solutions", "2" }, -- two alike, which are not checked
+            plan_search = { 13, "8", "--observations", "1" },
+            mctsr = { 14, "2", "--rollouts", "0" },
+            vote = { 7, "14", "--n", "1" }, -- 6 votes to 1
+        } do
+            local with = json.decode(ask(dir, name, "--json", "How many?").out)
+            assert.same({ ANSWERS[name], case[1] }, { with.answer, with.spent.calls }, name)
+            local without = json.decode(ask(dir, name, "--json", "How many?",
+                table.unpack(case, 3)).out)
+            assert.same({ name, case[2] }, { name, without.answer })
+        end
+    end)
+
     it("solve more than one call: lats reflects, rsa merges, react corrects itself", function()
         local dir <close> = shell.directory()
         local result = json.decode(ask(dir, "lats", "--json", "How many?").out)
-        assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.spent.calls })
+        assert.same({ "7", "completed", 21 }, { result.answer, result.status, result.spent.calls })
         result = json.decode(ask(dir, "rsa", "--steps", "0", "--json", "How many?").out)
         assert.equal("11", result.answer)
         result = json.decode(ask(dir, "react", "--max-turns", "2", "--json", "How many?").out)
