@@ -75,8 +75,8 @@ local RULES = {
 }
 options.merge(RULES, definition.CHOICE)
 
-local LOGGED = { "epochs", "seed", "call_seed", "limit", "sample", "exclude_errors", "concurrency",
-    "budget", "budget_per_item", "decide", "margin" }
+local LOGGED = { "epochs", "at_samples", "seed", "call_seed", "limit", "sample",
+    "exclude_errors", "concurrency", "budget", "budget_per_item", "decide", "margin" }
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
@@ -87,6 +87,13 @@ local function meta_of(evaluation, opts)
     end
     for i, scorer in ipairs(evaluation.scorers) do
         meta.scorers[i] = scorer.name
+    end
+    if opts.at_samples and meta.baseline then
+        local base = meta.baseline:gsub("@%d+$", "")
+        meta.baselines = {}
+        for _, name in ipairs(meta.policies) do
+            meta.baselines[name] = base .. name:match "@%d+$"
+        end
     end
     return meta
 end
@@ -105,6 +112,10 @@ end
 
 ---@class ponder.eval.RunOptions
 ---@field policy? string[] only these policies, by name
+---@field at_samples? integer[] runs each policy at each of these numbers of samples, as NAME@16:
+---  see ponder.eval.policy.new. Where there are strategies and no prompt, a vote and a best of n of
+---  as many samples run beside them
+---@field beside? boolean default true; false: without these
 ---@field limit? integer only the first items
 ---@field sample? integer size of a random sample of the items
 ---@field seed? integer for the sample, the order and the seeds of runs, default 0; and for calls,
@@ -161,6 +172,8 @@ function eval.run(given, opts)
     end
     if opts.decide and (not evaluation.baseline or not evaluation.policies[2]) then
         error("eval.run: decide needs a baseline among the policies, and another policy", 2)
+    elseif opts.decide and opts.at_samples then
+        error("eval.run: decide compares with one baseline, not at several numbers of samples", 2)
     elseif opts.decide and opts.against == "all" then
         error('eval.run: decide compares with the baseline only, not against "all"', 2)
     end

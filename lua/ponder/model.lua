@@ -157,6 +157,7 @@ local model = {}
 ---unknown, see ponder.model.price
 ---@field cached true? the reply came from a cache: ponder.model.cache
 ---@field scripted true? the reply came from a `script:` model
+---@field recorded true? the reply came from a `pool:` model
 ---@field dropped table<string, string>? options that the model refuses, and why
 ---@field raw any the decoded reply; of a stream, the events with more than text
 

@@ -34,7 +34,7 @@ DATADIR  ?= $(PREFIX)/share
 ZSHDIR   ?= $(DATADIR)/zsh/site-functions
 LUADIR   ?= $(DATADIR)/lua/5.4
 CMODDIR  ?= $(LIBDIR)/lua/5.4
-EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts/strategies/*.lua)
+EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts/strategies/*.lua scripts/eval/pools/*)
 
 # Where each part goes. The names may contain spaces.
 BIN   = $(DESTDIR)$(PREFIX)/bin/ponder

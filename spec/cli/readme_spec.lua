@@ -92,8 +92,8 @@ describe("README.md", function()
     local once = size.SANITIZED and pending or it
     once("shows an evaluation as it comes out", function()
         local dir <close> = shell.directory()
-        local command, shown = readme:match("    build/(ponder eval scripts/eval/game24[^\n]+)\n\n"
-            .. "(.-)\n\nAn evaluation is")
+        local command, shown = readme:match("    build/(ponder eval scripts/eval/pools/game24"
+            .. "[^\n]+)\n\n(.-)\n\nThe model here is")
         local out = run(dir, ("cd %s && %s"):format(shell.root,
             command:gsub(" eval", " eval --no-log", 1))).out
         for line in shown:gmatch("[^\n]+") do

@@ -49,8 +49,8 @@ describe("outcomes", function()
 
     it("say how the methods of a run are called", function()
         local failed = run({ data = items(1), score = "numeric", policies = {
-            p = function(_, r) r.report(1) end, q = function(_, r) r.samples {} end } })
-        for name, method in pairs { p = "report", q = "samples" } do
+            p = function(_, r) r.report(1) end, q = function(_, r) r.report_samples {} end } })
+        for name, method in pairs { p = "report", q = "report_samples" } do
             assert.matches("run." .. method .. ": call it with a run, with a colon: run:" .. method,
                 record_of(failed, name, "001").message)
         end
@@ -177,6 +177,75 @@ describe("policies", function()
         assert.same({ 0.25, 0.5, 1 }, values) -- the right one is among n of 4
     end)
 
+    it("are prompts with rules that end the sampling", function()
+        local m = open(function(n, sample) return tostring(sample == 3 and n or n + 1) end)
+        local result = run({ data = items(2), score = "numeric", policies = {
+            sure = { model = m, prompt = "Say {{target}}", n = 40, stop_at = 0.95 },
+            shortest = { model = m, prompt = "Say {{target}}", n = 6, first = 2,
+                finish = "tokens" },
+            right = { model = m, prompt = "Say {{target}}", n = 9, enough = 1,
+                reward = function(text, item)
+                    return tonumber(text) == item.target and 1 or 0
+                end } } })
+        local calls, accuracy = {}, {}
+        for i, policy in ipairs(result.policies) do
+            calls[i], accuracy[i] = policy.calls.mean, policy.accuracy.value
+        end
+        assert.same({ 3, 6, 7 }, calls) -- right, shortest, sure: 6 votes to 1
+        assert.same({ 1, 0, 0 }, accuracy)
+    end)
+
+    it("run at numbers of samples, for comparisons at equal ones", function()
+        local m, seen = open(function(n, sample) return tostring(sample < 3 and n + 1 or n) end), {}
+        local own = require("ponder.strategy").new { name = "own", roles = { "generate" },
+            run = function(thinker, question)
+                for _ = 1, 9 do
+                    thinker:best(thinker:node { text = (thinker:ask(question)) })
+                end
+            end }
+        local result = run({ data = items(1), score = "numeric", question = "Say {{target}}",
+            baseline = "io", policies = {
+                io = { model = m, prompt = "Say {{target}}", n = 40, stop_at = 0.99 },
+                own = own.new { model = m },
+                f = function(item, r)
+                    seen[#seen + 1] = r.samples
+                    return item.target
+                end,
+                search = { answer = function(state) return state end, search = function(_, r)
+                    return { initial_state = r.samples, search = "bfs", max_nodes = 3,
+                        expand = function() return {} end, evaluate = function() return 1 end }
+                end } } }, { at_samples = { 1, 5 } })
+        local calls = {}
+        for _, policy in ipairs(result.policies) do
+            calls[policy.name] = policy.calls.mean
+        end
+        assert.same({ ["io@1"] = 1, ["io@5"] = 5, ["own@1"] = 1, ["own@5"] = 5, ["f@1"] = 0,
+            ["f@5"] = 0, ["search@1"] = 0, ["search@5"] = 0 }, calls)
+        assert.same({ 1, 5 }, { math.min(table.unpack(seen)), math.max(table.unpack(seen)) })
+        assert.same({ 1, 5 }, { record_of(result, "search@1", "001").answer,
+            record_of(result, "search@5", "001").answer })
+        assert.equal("right", record_of(result, "io@5", "001").outcome)
+        assert.equal("io@1", result.meta.baseline)
+        local function names_of(definition, opts)
+            opts.at_samples = { 2, 4 }
+            local names = {}
+            for i, policy in ipairs(run(definition, opts).policies) do
+                names[i] = policy.name .. " " .. policy.calls.mean // 1
+            end
+            return names
+        end
+        local alone = { data = items(1), score = "numeric", question = "Say {{target}}",
+            policies = { own = own.new { model = m }, f = function() return 1 end } }
+        assert.same({ "f@2 0.0", "own@2 2.0", "self-consistency@2 2.0", "f@4 0.0", "own@4 4.0",
+            "self-consistency@4 4.0", "best of n@4 4.0" }, names_of(alone, {}))
+        assert.same({ "own@2 2.0", "own@4 4.0" }, names_of(alone, { policy = { "own" },
+            beside = false }))
+        assert.has_error(function()
+            run({ data = items(1), score = "exact", policies = { p = function() end } },
+                { at_samples = { 0 } })
+        end)
+    end)
+
     it("are searches, whose answer is the best node so far", function()
         local result = run({ data = { { id = "a", goal = 24 } }, score = "exact",
             target = "goal", policies = { s = { search = function(item)
@@ -215,6 +284,14 @@ describe("policies", function()
     for _, case in ipairs {
         { { policies = { p = 1 } }, 'policies["p"] must be a function, a prompt' },
         { { policies = {} }, "policies must not be empty" },
+        { { policies = { p = { n = 2, k = 3 } } }, "k" },
+        { { policies = { p = { model = {}, stop_at = 0.9 } } },
+            'eval: policies["p"]: opts.stop_at needs several samples: give n' },
+        { { policies = { p = { n = 9, cost = 1 } } }, "opts.cost needs opts.reward" },
+        { { policies = { p = { n = 9, stop_at = 0.9, reward = print } } },
+            "opts.stop_at does not go together with opts.reward" },
+        { { policies = { p = { n = 9, stop_at = 0.9, first = 2 } } },
+            "give opts.stop_at or opts.first, not both" },
         { { baseline = "q" }, 'baseline "q" is not a policy; there are p' },
         { { score = "exat" }, "score must be one of .*did you mean exact" },
         { { dat = 1 }, 'unknown option "dat" %(did you mean "data"' },

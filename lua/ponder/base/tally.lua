@@ -136,7 +136,7 @@ function tally.estimate(bytes, max_output, n)
 end
 
 local UNBILLED = { "AUTH", "BAD_REQUEST", "BUDGET", "CONNECT", "CONTEXT_LENGTH", "NO_PRICE",
-    "NOT_FOUND", "QUOTA", "RATE_LIMITED", "SERVER", "TLS" }
+    "NOT_FOUND", "POOL_EMPTY", "POOL_UNKNOWN", "QUOTA", "RATE_LIMITED", "SERVER", "TLS" }
 local IS_UNBILLED = {}
 for _, code in ipairs(UNBILLED) do
     IS_UNBILLED[code] = true

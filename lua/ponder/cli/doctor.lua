@@ -231,7 +231,7 @@ end
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
     local opts = { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms, max_retries = 0 }
-    if provider == "script" then
+    if provider == "script" or provider == "pool" then
         return nil
     end
     local opened, why = model.try_open(provider .. ":*", opts)

@@ -40,7 +40,9 @@ local MISSED = 99 -- exit status
 local WATCH_S = 0.5
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
-local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
+-- Flags sent to workers.
+local SENT = { "policy", "model", "limit", "sample", "seed", "epochs", "at_samples",
+    "beside" }
 local OUTPUTS = { "html", "csv", "junit" }
 local WRITERS = { html = page.write, csv = formats.csv, junit = formats.junit }
 
@@ -64,6 +66,9 @@ local command = cli.command({ files = true }, {
         { "policy", value = "A,B", type = "list", help = "run these policies only" },
         { "model", value = "NAME", modes = SCORES,
             help = "passed to FILE, which gets the flags as its argument" },
+        { "at_samples", value = "N,N", type = "list",
+            help = "run each policy at N samples, as NAME@N: compare at equal numbers" },
+        { "no_beside", help = "with --at-samples: no vote and best of n beside strategies" },
         { "limit", value = "N", type = "integer", min = 1, help = "only the first N items" },
         { "sample", value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
         { "seed", value = "S", type = "integer",
@@ -162,13 +167,28 @@ local function check_thresholds(given, names)
 end
 
 -- Flags that eval.run takes under the same names.
-local RUN = { "policy", "limit", "sample", "seed", "epochs", "concurrency", "baseline",
-    "against", "exclude_errors", "decide", "margin" }
+local RUN = { "policy", "at_samples", "beside", "limit", "sample", "seed", "epochs", "concurrency",
+    "baseline", "against", "exclude_errors", "decide", "margin" }
 
 -- The evaluation of a file, and the options of eval.run.
 local function load_checked(given, path)
+    cli.expect(given.at_samples or not given.no_beside, "--no-beside needs --at-samples")
+    given.beside = not given.no_beside
+    for i, text_of_count in ipairs(given.at_samples or {}) do
+        given.at_samples[i] = math.tointeger(tonumber(text_of_count)) or text_of_count
+        local count = given.at_samples[i]
+        cli.expect_flag("--at-samples", math.type(count) and count >= 1 and count <= 1024,
+            ("expected numbers from 1 to 1024 (got %s)"):format(text_of_count))
+    end
     local file = load_file(path, given)
-    check_thresholds(given, options.names(type(file.policies) == "table" and file.policies or {}))
+    local names = options.names(type(file.policies) == "table" and file.policies or {})
+    for i = given.at_samples and #names or 0, 1, -1 do
+        local name = table.remove(names, i)
+        for _, count in ipairs(given.at_samples) do
+            names[#names + 1] = ("%s@%d"):format(name, count)
+        end
+    end
+    check_thresholds(given, names)
     local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
     budget.timeout_ms = given.timeout
     return file, options.merge(options.pick(given, RUN), { budget = budget, budget_per_item = {
@@ -260,6 +280,7 @@ local function set_family(given, meta, path)
     meta.against = given.against or given.baseline and "baseline" or meta.against
     meta.margin = given.margin or meta.margin
     meta.baseline = given.baseline or meta.baseline
+    meta.baselines = not given.baseline and meta.baselines or nil
     local names = { meta.baseline }
     for _, name in ipairs(meta.policies) do
         names[#names + 1] = name ~= meta.baseline and name or nil

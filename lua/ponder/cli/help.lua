@@ -11,6 +11,7 @@ local TOPICS = {
     { "search", "which search to choose, and what each needs" },
     { "policies", "how to write a search policy of your own" },
     { "evaluation", "what the figures of ponder eval mean, and how far to trust them" },
+    { "samples", "how many samples to ask for, how to choose, and what helps when" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
     { "prompt-files", "your own prompts" },

@@ -31,7 +31,8 @@ function models.run(opts, operands)
     model.config() -- raises if it is broken
     local providers, wanted = {}, operands[1]
     for _, provider in ipairs(model.providers()) do
-        providers[#providers + 1] = provider ~= "script" and provider or nil -- a file, not a server
+        providers[#providers + 1] = provider ~= "script"
+            and provider ~= "pool" and provider or nil -- files, not servers
     end
     if wanted then
         cli.expect(options.has(providers, wanted), ("unknown provider %s%s; known: %s"):format(

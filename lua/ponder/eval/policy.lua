@@ -4,15 +4,19 @@
 --- |-----------------------------------------|----------------------------------------------------|
 --- | function(item, run)                     | returns an answer, or nil, message, code           |
 --- | { model, prompt, n, reward, ... }       | one call; with n > 1 the majority answer of n      |
---- |                                         | samples, or with reward(text, item) the best       |
---- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
+--- |                                         | samples, or with reward(text, item) the best; with |
+--- |                                         | the options of ponder.ensemble, such as `stop_at`  |
+--- | { search = f(item, run),                | ponder.search with the options that f returns      |
+--- | answer = f(state) }                     |                                                    |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
 
 local accounts = require "ponder.think.ensemble.account"
+local budgets = require "ponder.run.task.budget"
 local ensemble = require "ponder.ensemble"
 local model = require "ponder.model"
 local names = require "ponder.model.name"
 local options = require "ponder.base.options"
+local rules = require "ponder.think.ensemble.rules"
 local search = require "ponder.search"
 local strategy = require "ponder.strategy"
 local text = require "ponder.judge.eval.text"
@@ -25,13 +29,48 @@ local policy = {}
 ---  partial
 ---@field check (fun(items: ponder.eval.Item[]): string?)? what is wrong if its prompt fits no item
 ---@field asks_question boolean? it needs the items' questions
+---@field samples integer? how many it is to use, where policies are compared at equal numbers
+---@field kind "function"|"prompt"|"search"|"strategy"
+---@field model ponder.model.Model? the main one of a strategy
 
 local PROMPT_RULES = accounts.call_schema {
     model = { type = { "string", "table" } },
     prompt = { type = { "string", "function" } },
     n = { type = "integer", min = 1, max = 1024, default = 1, was = "k" },
     reward = { type = "function" },
+    extract = { type = "function" },
+    normalize = { type = "function" },
+    concurrency = { type = "integer", min = 1 },
 }
+options.merge(options.merge(PROMPT_RULES, rules.VOTE), rules.BEST)
+PROMPT_RULES.vote = { type = "string", enum = rules.VOTE.vote.enum }
+
+-- Raises what is wrong with the options of a vote, or of a best of n, that do not go together.
+local function check_ensemble(where, opts, level)
+    local other = opts.reward and rules.VOTE or rules.BEST
+    local own = opts.reward and rules.BEST or rules.VOTE
+    for _, name in ipairs(options.names(other)) do
+        if opts[name] ~= nil and not own[name] then
+            error(("%s: opts.%s %s opts.reward"):format(where, name, opts.reward
+                and "does not go together with" or "needs"), level + 1)
+        end
+    end
+    if opts.reward then
+        if opts.extract or opts.normalize then
+            error(("%s: opts.%s does not go together with opts.reward"):format(where,
+                opts.extract and "extract" or "normalize"), level + 1)
+        end
+        rules.check_best(where, opts, level + 1)
+        return
+    end
+    local of_vote = options.merge({ vote = "majority" }, opts)
+    rules.check_vote(where, of_vote, level + 1)
+    for _, name in ipairs { "concurrency", table.unpack(options.names(own)) } do
+        if opts[name] ~= nil and opts.n == 1 then
+            error(("%s: opts.%s needs several samples: give n"):format(where, name), level + 1)
+        end
+    end
+end
 
 local SEARCH_RULES = {
     search = { type = "function", required = true },
@@ -49,6 +88,7 @@ end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
+    check_ensemble(where, opts, level + 1)
     local m = opts.model
     if type(m) ~= "table" then
         local opened, message = model.try_open(m)
@@ -61,12 +101,15 @@ local function of_prompt(where, given, level)
     end
     local call = options.merge({}, opts)
     call.model, call.prompt, call.reward = nil, nil, nil
-    return { check = check, asks_question = not render, act = function(item, run)
+    return { kind = "prompt", check = check, asks_question = not render, act = function(item, run)
         local prompt = run.question
         if render then
             prompt = render(item)
         end
         local messages = accounts.messages(where, prompt, 1)
+        if m.provider == "pool" and not call.metadata then -- the prompt may differ from its input
+            call = options.merge({ metadata = { id = item.id } }, call)
+        end
         if opts.n == 1 and not opts.reward then
             local reply, message, code, partial = m:chat(options.merge({ messages = messages },
                 call))
@@ -87,8 +130,8 @@ end
 
 local function of_search(where, given, level)
     local own = options.check(where, given, SEARCH_RULES, level + 1)
-    return { act = function(item, run)
-        local opts, best = options.merge({}, own.search(item)), nil
+    return { kind = "search", act = function(item, run)
+        local opts, best = options.merge({}, own.search(item, run)), nil
         local on_event = opts.on_event
         function opts.on_event(event)
             if event.type == "scored" and (not best or event.terminal and not best.terminal
@@ -114,15 +157,17 @@ end
 -- A strategy
 
 local function of_strategy(where, made, level)
+    local models, message, code
     if made.open_models then
-        local models, message, code = made:open_models()
+        models, message, code = made:open_models()
         if not models and code == "NO_MODEL" then
             refuse(where, message, level + 1)
         end
     end
-    return { asks_question = true, act = function(_, run)
+    local main = models and made.kind and models[made.kind.first_role] or nil
+    return { kind = "strategy", model = main, asks_question = true, act = function(_, run)
         local last
-        local outcome, message, code, partial = made:run(run.question, {
+        local outcome, why, problem, partial = made:run(run.question, {
             on_event = function(_, running)
                 local answer = running and running.answer and running:answer()
                 if answer ~= nil and answer ~= last then
@@ -131,23 +176,61 @@ local function of_strategy(where, made, level)
                 end
             end,
         })
-        return outcome and outcome.answer, message, code, partial
+        return outcome and outcome.answer, why, problem, partial
     end }
+end
+
+local STEPS = "Think step by step. End with a line that begins with \"Answer:\"."
+
+---What a search is to be compared with at a number of samples: a vote of so many, and the best of
+---one less, by the model's own judgement, which is a call.
+---@param m ponder.model.Model
+---@param samples integer
+---@param level integer the error level: 1 is this function
+---@return ponder.eval.Policy[]
+---@package
+function policy.beside(m, samples, level)
+    local call = { model = m, system = STEPS, n = samples }
+    local list = { policy.new("self-consistency", call, level + 1, samples) }
+    if samples >= 3 then -- else there is nothing to judge
+        list[2] = { kind = "prompt", name = "best of n", samples = samples, asks_question = true,
+            act = function(_, run)
+                local result, message, code = ensemble.best_of_n { model = m, system = STEPS,
+                    prompt = run.question, n = samples - 1 }
+                return result and result.answer, message, code
+            end }
+    end
+    return list
+end
+
+-- The options of a prompt at a number of samples: the majority of so many, or the best by reward.
+local function at(value, samples)
+    local opts = options.merge({}, value)
+    opts.n = samples
+    if samples == 1 and not opts.reward then -- one sample needs no vote
+        opts.concurrency = nil
+        for name in pairs(rules.VOTE) do
+            opts[name] = nil
+        end
+    end
+    return opts
 end
 
 ---Makes a policy.
 ---@param name string
 ---@param value any
 ---@param level integer the error level: 1 is this function
+---@param samples? integer how many it is to use: a prompt asks for so many, a function and the
+---  `search` of a search find the number in `run.samples`, a strategy gets so many calls
 ---@return ponder.eval.Policy
 ---@package
-function policy.new(name, value, level)
+function policy.new(name, value, level, samples)
     local where, made = ("eval: policies[%s]"):format(options.show(name)), nil
     if strategy.is_library(value) then
         value = value.new()
     end
     if type(value) == "function" then
-        made = { act = value }
+        made = { kind = "function", act = value }
     elseif type(value) ~= "table" then
         error(("%s must be a function, a prompt, a search or a strategy (got %s)"):format(where,
             options.show(value)), level + 1)
@@ -156,9 +239,15 @@ function policy.new(name, value, level)
     elseif type(value.search) == "function" then
         made = of_search(where, value, level + 1)
     else
-        made = of_prompt(where, value, level + 1)
+        made = of_prompt(where, samples and at(value, samples) or value, level + 1)
     end
-    made.name = name
+    if samples and type(value) == "table" and value.run then
+        local act, limits = made.act, { max_calls = samples }
+        function made.act(item, run)
+            return budgets.within(budgets.new(limits), act, item, run)
+        end
+    end
+    made.name, made.samples = name, samples
     return made
 end
 

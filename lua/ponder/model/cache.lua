@@ -227,7 +227,7 @@ end
 ---@return string? code
 ---@return ponder.model.Draft? partial
 function Cache:answer(request, next)
-    if not request.cache then
+    if not request.cache or request.provider == "pool" then -- recorded already
         return next(request)
     end
     local keys = keys_of(request)

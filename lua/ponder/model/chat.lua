@@ -239,7 +239,8 @@ local function join(a, b)
         attempts = read.sum(a.attempts, b.attempts),
         latency_ms = latest(a.latency_ms, b.latency_ms),
         time_to_first_ms = latest(a.time_to_first_ms, b.time_to_first_ms),
-        truncated = a.truncated or b.truncated, scripted = a.scripted or b.scripted, raw = raw,
+        truncated = a.truncated or b.truncated, scripted = a.scripted or b.scripted,
+        recorded = a.recorded or b.recorded, raw = raw,
         origin = a.origin == b.origin and a.origin or nil, joined = true }
 end
 
@@ -323,7 +324,7 @@ local function assemble(plan, draft)
     reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
     reply.refusal, reply.logprobs = first.refusal, first.logprobs
     reply.truncated, reply.dropped = draft.truncated, plan.dropped
-    reply.scripted, reply.cost = draft.scripted, draft.cost
+    reply.scripted, reply.recorded, reply.cost = draft.scripted, draft.recorded, draft.cost
     reply.cached = draft.origin == "cache" or nil
     return reply
 end

@@ -112,7 +112,7 @@ function client.new(parts)
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())
-    for _, known in ipairs { "openai", "anthropic", "ollama", "script" } do
+    for _, known in ipairs { "openai", "anthropic", "ollama", "script", "pool" } do
         self.providers[known] = require("ponder.model." .. known)
     end
     options.merge(self.providers, endpoints.providers())

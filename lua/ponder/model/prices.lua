@@ -111,12 +111,13 @@ local prices = {
     ["groq:openai/gpt-oss-120b"] = { input = 0.15, output = 0.6, cache_read = 0.075 },
     ["groq:openai/gpt-oss-20b"] = { input = 0.075, output = 0.3, cache_read = 0.0375 },
 
-    -- Local models.
+    -- Local models, and recorded replies.
     ["ollama:*"] = { input = 0, output = 0 },
     ["vllm:*"] = { input = 0, output = 0 },
     ["llamacpp:*"] = { input = 0, output = 0 },
     ["lmstudio:*"] = { input = 0, output = 0 },
     ["script:*"] = { input = 0, output = 0 },
+    ["pool:*"] = { input = 0, output = 0 },
 }
 
 -- When models are shut down (the lists of models of OpenAI and Anthropic).

@@ -98,7 +98,7 @@ local REPLY = { "text", "texts", "tool_calls", "reasoning", "finish_reason", "us
 local WITH_SAMPLES = { "samples", "usage", "model", "id", "attempts", "latency_ms",
     "time_to_first_ms", "truncated", "cost", "raw", "origin", "joined", "scripted", "text", "texts",
     "message", "json", "jsons", "tool_calls", "reasoning", "refusal", "logprobs", "finish_reason",
-    "dropped", "cached" }
+    "dropped", "cached", "recorded" }
 local IN_SAMPLE = { "text", "tool_calls", "reasoning", "refusal", "finish_reason", "logprobs",
     "blocks" }
 local TOOL_CALL = { "id", "name", "arguments", "arguments_json" }

@@ -35,6 +35,8 @@ return {
     man = { "man | man -l -" },
     mcp = { "mcp policy.lua", "mcp scripts/strategies/rsa.lua --model openai:gpt-6-luna" },
     models = { "models", "models ollama" },
+    pool = { "pool record run.db --output answers.jsonl",
+        "pool record run.db --policy cot --field cot" },
     prompts = { "prompts list", "prompts eject tot", "prompts check --prompts ./prompts" },
     queue = { "queue redis://host", "queue redis://host --queue default --dead" },
     repl = { "repl" },

@@ -110,11 +110,11 @@ local function report(self, answer)
     end
 end
 
--- run:samples{{answer=, key=, reward=}, ...}: the samples from which the answer was chosen, so that
--- one run gives the curve for all sample counts: the most frequent `key` or the highest `reward`
--- wins.
+-- run:report_samples{{answer=, key=, reward=}, ...}: the samples from which the answer was chosen,
+-- so that one run gives the curve for all sample counts: the most frequent `key` or the highest
+-- `reward` wins.
 local function report_samples(self, list)
-    check_run(self, "samples")
+    check_run(self, "report_samples")
     self.drawn = list
 end
 
@@ -130,7 +130,8 @@ local function new_run(job, limits)
     local run = runs.new { name = name .. " " .. id, seed = seed_of(limits.seed, job),
         labels = { policy = name, item = id, epoch = job.epoch }, budget = limits.budget_per_item }
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
-    run.note_report, run.report, run.samples = run.report, report, report_samples
+    run.note_report, run.report, run.report_samples = run.report, report, report_samples
+    run.samples = job.policy.samples
     function run.on_samples(self, list, chosen, calls) -- called by an ensemble within the run
         self.ensemble = { list = list, chosen = chosen, calls = calls }
     end

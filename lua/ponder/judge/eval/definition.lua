@@ -41,6 +41,8 @@ definition.CHOICE = {
     seed = { type = "integer", default = 0 },
     baseline = { type = "string" },
     directory = { type = "string" },
+    at_samples = { type = "table" },
+    beside = { type = "boolean" },
 }
 
 -- One scorer, a list of them, or several by name, in order. Errors name the caller of the caller.
@@ -78,6 +80,20 @@ local function check_name(name, policies, what, level)
     end
 end
 
+-- The model of the first strategy of an evaluation without a prompt, which lacks what a strategy is
+-- to be compared with; nil: there is no such strategy.
+local function model_without_vote(policies, level)
+    local first
+    for _, name in ipairs(options.names(policies)) do
+        local made = policy.new(name, policies[name], level + 1)
+        if made.kind == "prompt" then
+            return nil
+        end
+        first = first or made.model
+    end
+    return first
+end
+
 -- The policies to run, the baseline first, then by name; and the baseline.
 local function chosen_policies(checked, opts, level)
     local baseline, names, policies = opts.baseline or checked.baseline, {}, {}
@@ -101,10 +117,23 @@ local function chosen_policies(checked, opts, level)
         end
         return a < b
     end)
-    for i, name in ipairs(names) do
-        policies[i] = policy.new(name, checked.policies[name], level + 1)
+    local counts, m = opts.at_samples, nil
+    if counts and opts.beside ~= false then
+        m = model_without_vote(checked.policies, level + 1)
     end
-    return policies, names[1] == baseline and baseline or not opts.baseline and names[1] or nil
+    for _, samples in ipairs(counts or { false }) do
+        local list = m and policy.beside(m, samples, level + 1) or {}
+        for i, name in ipairs(names) do
+            table.insert(list, i, policy.new(name, checked.policies[name], level + 1,
+                samples or nil))
+        end
+        for _, made in ipairs(list) do
+            made.name = samples and ("%s@%d"):format(made.name, samples) or made.name
+            policies[#policies + 1] = made
+        end
+    end
+    local first = policies[1].name
+    return policies, (names[1] == baseline or not opts.baseline) and first or nil
 end
 
 -- A function that returns a field of an item, given as a function, by name, or by default.
@@ -151,6 +180,12 @@ end
 function definition.new(given, opts, level)
     local checked = options.check("eval", given, RULES, level + 1)
     local policies, baseline
+    for i, samples in ipairs(opts.at_samples or {}) do
+        if math.type(samples) ~= "integer" or samples < 1 or samples > 1024 then
+            error(("eval: at_samples[%d] must be an integer from 1 to 1024 (got %s)"):format(i,
+                options.show(samples)), level + 1)
+        end
+    end
     if not opts.scores then
         policies, baseline = chosen_policies(checked, opts, level + 1)
     end

@@ -18,6 +18,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field name string
 ---@field policies string[]
 ---@field baseline string?
+---@field baselines table<string, string>? by policy, where each number of samples has its own
 ---@field against "baseline"|"all"|nil which policies are compared; default all with each other
 ---@field margin number? differences below it do not matter
 ---@field items integer
@@ -327,6 +328,14 @@ function summary.judge(list, margin)
     end
 end
 
+---The policy that another one is compared with.
+---@param meta ponder.eval.Meta
+---@param name string
+---@return string? baseline itself, of the baseline
+function summary.baseline_of(meta, name)
+    return meta.baselines and meta.baselines[name] or not meta.baselines and meta.baseline or nil
+end
+
 local function compare_pairs(gathered, meta, found)
     local list = json.array {}
     if #meta.policies > MAX_ALL_PAIRS then
@@ -335,7 +344,7 @@ local function compare_pairs(gathered, meta, found)
     for i, first in ipairs(meta.policies) do
         for j = 1, i - 1 do
             local second = meta.policies[j]
-            if meta.against ~= "baseline" or second == meta.baseline then
+            if meta.against ~= "baseline" or second == summary.baseline_of(meta, first) then
                 list[#list + 1] = { first = first, second = second,
                     difference = estimate.difference(
                         matched(gathered[first].scores, gathered[second].scores, found)) }
@@ -368,7 +377,7 @@ function summary.new(meta, records)
         result.pairs = compare_pairs(gathered, meta, found)
     end
     for _, pair in ipairs(result.pairs) do
-        if pair.second == meta.baseline then
+        if pair.second == summary.baseline_of(meta, pair.first) then
             local policy = by_name[pair.first]
             policy.difference, policy.p_holm = pair.difference, pair.p_holm
         end

@@ -28,7 +28,8 @@ local function load_evaluation(chunk, flags)
         without_data[name] = field
     end
     without_data.data = { {} }
-    local evaluation = assert(definition.new(without_data, { seed = 0 }, 1))
+    local evaluation = assert(definition.new(without_data, { seed = 0,
+        at_samples = flags.at_samples, beside = flags.beside }, 1))
     for _, policy in ipairs(evaluation.policies) do
         policies[policy.name] = policy
     end

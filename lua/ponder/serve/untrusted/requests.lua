@@ -43,7 +43,7 @@ end
 local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "value", "values",
     "usage", "model", "id",
     "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
-    "truncated", "cost", "cached", "scripted", "dropped" }
+    "truncated", "cost", "cached", "scripted", "recorded", "dropped" }
 
 local function refuse(message)
     return { message = message, code = "DENIED" }

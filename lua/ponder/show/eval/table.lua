@@ -5,6 +5,7 @@ local amount = require "ponder.show.amount"
 local estimate = require "ponder.judge.eval.estimate"
 local grid = require "ponder.show.grid"
 local quote = require "ponder.quote"
+local summary = require "ponder.judge.eval.summary"
 local text = require "ponder.show.text"
 
 local tables = {}
@@ -215,7 +216,8 @@ local function note_pairs(result)
     end
     for i, pair in ipairs(result.pairs) do
         local with_best = math.min(place[pair.first], place[pair.second])
-        order[i] = { pair = pair, rank = pair.second == result.meta.baseline and place[pair.first]
+        order[i] = { pair = pair, rank = pair.second == summary.baseline_of(result.meta,
+            pair.first) and place[pair.first]
             or MAX_PAIRS * with_best + i }
     end
     table.sort(order, function(a, b) return a.rank < b.rank end)
@@ -240,7 +242,8 @@ local function closing_notes(result)
         local is_family = meta.decide or meta.against == "baseline"
         lines[#lines + 1] = ("p is adjusted for %d comparisons (%s), %s"):format(#result.pairs,
             meta.decide and "Bonferroni" or "Holm", is_family and "all with "
-            .. text.line(meta.baseline) or "each policy with each; --against baseline makes fewer")
+            .. text.line(meta.baselines and meta.baseline:gsub("@%d+$", "") .. " at equal samples"
+            or meta.baseline) or "each policy with each; --against baseline makes fewer")
     end
     local unfinished, left_out = result.unfinished, meta.left_out
     if unfinished.items > 0 then
@@ -313,7 +316,7 @@ end
 function tables.cells(result)
     local rows = {}
     for i, policy in ipairs(tables.sorted(result)) do
-        rows[i] = row_of(policy, policy.name == result.meta.baseline)
+        rows[i] = row_of(policy, policy.name == summary.baseline_of(result.meta, policy.name))
     end
     return informative(COLUMNS, rows)
 end
