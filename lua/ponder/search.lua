@@ -15,7 +15,7 @@
 --- The engine (src/core/search.h) decides the order of the search. src/api/search_program.c runs
 --- the callbacks one at a time, lua/ponder/think/search/concurrent.lua up to `concurrency` of them;
 --- the tree, the ids and the answer are the same. Each src/core/search_NAME.c, and each file in
---- lua/ponder/search/policies, names the paper it follows.
+--- lua/ponder/think/search/policies, names the paper it follows.
 
 local budgets = require "ponder.run.task.budget"
 local callbacks = require "ponder.think.search.callbacks"

@@ -1,4 +1,4 @@
---- The data of a run's page, as one table for JSON (lua/ponder/show/page/state.js reads it).
+--- The data of a run's page, as one table for JSON (lua/ponder/show/page/data.js reads it).
 ---
 ---     run, sessions, totals       from the log, with the run's state
 ---     searches[i].nodes[k]        {id, up: the parent's id, score, status, text, best...}
