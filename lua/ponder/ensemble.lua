@@ -139,7 +139,7 @@ ensemble.best_of_n = require "ponder.think.ensemble.best_of_n"
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
 ---Improves Chain of Thought Reasoning in Language Models".
 ---
----`extract(text)` finds the answer in a reply (default: ponder.think.parse.answer); with `returns`,
+---`extract(text)` finds the answer in a reply (default: `parse.answer`); with `returns`,
 ---as in m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a
 ---value as text, are compared (default: ignores case, spaces, punctuation and the format of
 ---numbers). `vote` is "majority", or "weighted" by `confidence(answer, text, reply)`, a number >=

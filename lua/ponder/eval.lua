@@ -127,7 +127,7 @@ end
 ---@field budget_per_item? ponder.task.Limits of each run; `timeout_ms` whether it waits or computes
 ---@field decide? number alpha, above 0 and below 1: a policy ends once its difference from the
 ---  baseline is decided, at any time, with this probability of any wrong side or missing interval
----  among all policies (ponder.base.stats.decide); scores must be from 0 to 1
+---  among all policies (`stats.decide`); scores must be from 0 to 1
 ---@field baseline? string the policy that others are compared with
 ---@field against? "baseline"|"all" compare with the baseline only, the default where one is named,
 ---  or all policies with each other, if there are up to 40; p is adjusted for the number of

@@ -277,7 +277,7 @@ function strategy.is_library(value)
         and type(value.options) == "function" and type(value.name) == "string"
 end
 
----The answer in a reply: the part that is marked as such (see ponder.think.parse.answer), else all.
+---The answer in a reply: the part that is marked as such (see `parse.answer`), else all.
 ---@type fun(text: string): answer: string, is_marked: boolean
 strategy.read_answer = answers.show
 

@@ -20,8 +20,7 @@
 --- | json_schema | schema (the target): the answer is JSON that fits                             |
 --- | command     | command, input "answer" or "json", timeout_ms 10000, max_output_bytes 65536,  |
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
---- | model       | rubric, model, votes 1, against "rubric" or "target": see
---- ponder.judge.eval.judge   |
+--- | model       | rubric, model, votes 1, against "rubric" or "target": a model judges          |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
 local answers = require "ponder.think.parse.answer"

@@ -1,4 +1,4 @@
---- Implements ponder.think.ensemble.best_of_n: samples, then chooses by reward, judge or verifier.
+--- Implements ponder.ensemble.best_of_n: samples, then chooses by reward, judge or verifier.
 
 local accounts = require "ponder.think.ensemble.account"
 local json = require "ponder.json"

@@ -1,4 +1,4 @@
---- Implements ponder.think.ensemble.debate: rounds in which debaters answer and read the others'
+--- Implements ponder.ensemble.debate: rounds in which debaters answer and read the others'
 --- answers.
 
 local accounts = require "ponder.think.ensemble.account"
@@ -143,7 +143,7 @@ local function stop_reason(record, round, opts)
     end
 end
 
----See ponder.think.ensemble.debate.
+---See ponder.ensemble.debate.
 return function(opts)
     local where = "ensemble.debate"
     opts = options.check(where, opts, SCHEMA)

@@ -1,4 +1,4 @@
---- Implements ponder.think.ensemble.parallel_judge.
+--- Implements ponder.ensemble.parallel_judge.
 
 local accounts = require "ponder.think.ensemble.account"
 local budgets = require "ponder.run.task.budget"
@@ -66,7 +66,7 @@ local function judge_all(state, items, judge, opts)
     end, { concurrency = opts.concurrency })
 end
 
----See ponder.think.ensemble.parallel_judge.
+---See ponder.ensemble.parallel_judge.
 return function(opts, more)
     opts = accounts.check("ensemble.parallel_judge", opts, SCHEMA, more)
     local items, budget, started = opts.items, budgets.new {}, task.now()

@@ -176,7 +176,7 @@ local function text_for(samples, key)
     return best.text
 end
 
----See ponder.think.ensemble.self_consistency.
+---See ponder.ensemble.self_consistency.
 return function(opts, more)
     local where = "ensemble.self_consistency"
     opts = accounts.check(where, opts, SCHEMA, more)

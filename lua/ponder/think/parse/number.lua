@@ -1,5 +1,5 @@
 --- Reads the number that a text says: `-$1,234.50`, `.5`, `1e-3`, `3 × 10^5`, `3/4`, `1½`,
---- `\frac{3}{4}`, `50%` (which is 50). See ponder.think.parse.number.
+--- `\frac{3}{4}`, `50%` (which is 50). See `parse.number`.
 ---
 --- All notations become one first: "1,234½" is "1234&1/2&", "3 × 10⁵" is "3e5". It takes linear
 --- time: each pattern looks ahead no farther than it consumes.
