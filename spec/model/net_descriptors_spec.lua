@@ -94,7 +94,8 @@ describe("every operation without a descriptor", function()
                 { "model", require("ponder.model").open, "script:model.lua" },
             }
             local held = {}
-            repeat held[#held + 1] = io.open "/dev/null" until not io.open "/dev/null"
+            local file
+            repeat file = io.open "/dev/null"; held[#held + 1] = file until not file
             local said = {}
             for i, test in ipairs(tests) do
                 local ok, value, message = pcall(table.unpack(test, 2))

@@ -267,9 +267,9 @@ describe("what an MCP server offers besides tools", function()
             end
             assert.is_nil(text:find "[Rr]oof", one.name) -- of the samples
         end
-        assert.equal("cot.generate ensemble.debate ensemble.judge got.aggregate got.connect "
-            .. "got.generate got.refine got.score got.vote tot.evaluate tot.generate tot.repair "
-            .. "trm.improve trm.reason trm.supervise", table.concat(names, " "))
+        assert.equal("cot.generate ensemble.compare ensemble.debate ensemble.judge got.aggregate "
+            .. "got.connect got.generate got.refine got.score got.vote tot.evaluate tot.generate "
+            .. "tot.repair trm.improve trm.reason trm.supervise", table.concat(names, " "))
         assert.same({ nil, "the argument prompt is missing" }, { prompts.get("cot.generate", {}) })
         assert.same({ nil, "the argument prompt must be a string" },
             { prompts.get("cot.generate", { prompt = 1 }) })
