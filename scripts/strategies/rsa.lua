@@ -6,6 +6,9 @@
 --- Improves a population of solutions: each step makes every new solution by merging a few random
 --- solutions of the previous step. The most frequent answer of the last population wins; among
 --- equally frequent ones, the first.
+--- The paper reports that Qwen3-4B-Instruct then competes with DeepSeek-R1 and o3-mini (high), on
+--- AIME-25 among others. It loses where most solutions share a mistake: merging keeps what most of
+--- them say, at population times steps calls; so compare it with a vote of as many samples.
 
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
