@@ -10,7 +10,9 @@ local model = require "ponder.model"
 local search = require "ponder.search"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
-package.preload.shell = assert(loadfile "spec/support/shell.lua")
+for _, name in ipairs { "calls", "shell" } do
+    package.preload[name] = assert(loadfile(("spec/support/%s.lua"):format(name)))
+end
 local server = dofile "spec/support/server.lua"
 
 local build = os.getenv("PONDER_BUILD") or "build"

@@ -156,6 +156,7 @@ describe("a file of prices", function()
             ["return { ['a:b'] = { input = 1, output = 0/0 } }"] = "output must be",
             ["return { ['a:b'] = { input = 1, output = 1/0 } }"] = "output must be",
             ["return { ['a:b'] = { input = 1/0, output = 1 } }"] = "input must be",
+            ["return { ['a:b'] = { input = 1, output = 1, batch = 1/0 } }"] = "batch must be",
             ["return { ['a:b'] = { input = 1, output = 1, cached = 1 } }"] = "cached",
             ["return { ['a:b'] = { input = 1, output = 1, long = { input = 1, output = 1 } } }"] =
                 "above",

@@ -238,13 +238,14 @@ describe("the process of a program", function()
             end
             assert.equal(expected, started)
             started = 0
+            return true
         end
         local one = "leak = 1"
         task.run(function()
-            new_run {}:call(try, 1, one, one, one)
-            new_run {}:call(try, 1, one)
-            new_run {}:call(try, 5, one, "error()", one, "return print or next", one, "x y",
-                "while true do end", one)
+            assert(new_run {}:call(try, 1, one, one, one))
+            assert(new_run {}:call(try, 1, one))
+            assert(new_run {}:call(try, 5, one, "error()", one, "return print or next", one,
+                "x y", "while true do end", one))
         end)
     end)
 

@@ -342,6 +342,36 @@ describe("weak verifiers", function()
         end
         assert.equal(40, #all)
     end)
+
+    it("say what they cannot take", function()
+        local KEYS = "scores[1] must be a list of at most 1000 scores (got the key "
+        for message, row in pairs {
+            [KEYS .. "1152921504606846976)"] = { [1 << 60] = 1 },
+            [KEYS .. '"x")'] = { x = 1 },
+            [KEYS .. "0)"] = { [0] = 1 },
+            ["scores[1][2] must be a finite number, or false for none (got nan)"] = { 1, 0 / 0 },
+        } do
+            local ok, got = pcall(ensemble.verifiers, { scores = { row } })
+            assert.is_false(ok)
+            assert.equal("ensemble.verifiers: " .. message, got)
+        end
+        local fitted = ensemble.verifiers { scores = { { 0.1 }, { 0.9 } } }.fitted
+        local function learnt(change, value)
+            local copy = json.decode(json.encode(fitted))
+            copy.verifiers[1][change] = value
+            local result, message = ensemble.verifiers { scores = { { 1 } }, fitted = copy }
+            assert.is_nil(result)
+            return message
+        end
+        assert.matches("verifiers%[1%]: opts.no must be a finite number", learnt("no", nil))
+        assert.matches("opts.fitted.verifiers%[1%] must have min < max", learnt("min", 2))
+    end)
+
+    it("drops a verifier that says the same of all", function()
+        local result = ensemble.verifiers { scores = { { 0.5, 0.1 }, { 0.5, 0.9 } } }
+        assert.is_true(result.verifiers[1].dropped)
+        assert.is_false(result.verifiers[2].dropped)
+    end)
 end)
 
 -- A scripted model whose answer to sample i is `texts[i]`; false: it fails. `delays[i]`: seconds.

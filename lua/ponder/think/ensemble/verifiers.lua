@@ -27,6 +27,8 @@ local FITTED = {
     verifiers = { type = "table", required = true },
 }
 
+local MAX_VERIFIERS = 1000
+
 local VERIFIER = {
     dropped = { type = "boolean", required = true },
     min = { type = "number", finite = true }, max = { type = "number", finite = true },
@@ -73,9 +75,12 @@ local function count_columns(where, rows)
         end
         for j, x in pairs(row) do
             local is_number = type(x) == "number" and x == x and math.abs(x) < math.huge
-            if math.type(j) ~= "integer" or j < 1 or x and not is_number then
-                error(("%s: scores[%d][%s] must be a finite number, or false for none (got %s)")
-                    :format(where, i, tostring(j), options.show(x)), 3)
+            if math.type(j) ~= "integer" or j < 1 or j > MAX_VERIFIERS then
+                error(("%s: scores[%d] must be a list of at most %d scores (got the key %s)")
+                    :format(where, i, MAX_VERIFIERS, options.show(j)), 3)
+            elseif x and not is_number then
+                error(("%s: scores[%d][%d] must be a finite number, or false for none (got %s)")
+                    :format(where, i, j, options.show(x)), 3)
             end
             width = math.max(width, j)
         end
