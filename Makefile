@@ -218,7 +218,7 @@ $B/empty: scripts/bench/empty.c
 
 # EXECUTABLE_BENCHES run in build/ponder, the others in the stock interpreter. $B/missed lists the
 # targets that were not reached (scripts/bench/measure.lua) and the benches that failed.
-EXECUTABLE_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
+EXECUTABLE_BENCHES := $(addprefix scripts/bench/, model.lua search.lua stopping.lua)
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi $B/http_minimal
