@@ -444,8 +444,12 @@ describe("access", function()
         with_server({ keys = keys }, function(client)
             local body = chat("echo", "x")
             assert.equal(401, (client("POST", CHAT, body)).status)
-            assert.equal(401, (client("POST", CHAT, body,
-                { authorization = "Bearer secret-key-3" })).status)
+            for _, headers in ipairs { { authorization = "Bearer secret-key-3" },
+                { ["x-api-key"] = "secret-key-3" } } do
+                local refused = client("POST", CHAT, body, headers)
+                assert.equal(401, refused.status)
+                assert.truthy(refused.body:find("unknown API key", 1, true))
+            end
             assert.equal(200, (client("POST", CHAT, body,
                 { authorization = "BEARER secret-key-1" })).status)
             assert.equal(200, (client("POST", CHAT, body, { ["x-api-key"] = "secret-key-2" }))
@@ -456,7 +460,9 @@ describe("access", function()
             "\xEF\xBB\xBFsecret#key1\r\n\tsecret-key-2  bob # 2\r\n #x\r\n")
         assert.same({ "secret#key1", "key 1", "secret-key-2", "bob" },
             { keys[1].text, keys[1].name, keys[2].text, keys[2].name })
-        assert.is_nil((guard.read_keys "short\n"))
+        assert.is_nil((guard.read_keys "7 bytes\n"))
+        assert.is_nil((guard.read_keys "seven-b\n"))
+        assert.equal("eight-by", assert(guard.read_keys "eight-by\n")[1].text)
         assert.is_nil((guard.read_keys "\n"))
         assert.is_nil((guard.read_keys "secret-key-1 0.5\n")) -- a budget without a name
         local _, message = guard.read_keys "secret-key-1 ann\n\nsecret-key-1 bob\n"
