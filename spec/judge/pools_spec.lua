@@ -91,8 +91,23 @@ describe("the pool of Game of 24", function()
             assert.equal(pair.first:match "@%d+$", pair.second:match "@%d+$")
             assert.matches("^io@", pair.second)
         end
-        r = shell.ponder { "eval", "--no-log", "--at-samples", "1,x", SCRIPT }
-        assert.equal(2, r.status)
-        assert.truthy(r.err:find("expected numbers from 1 to 1024 (got x)", 1, true), r.err)
+        for value, message in pairs { ["1,x"] = "expected numbers from 1 to 1024 (got x)",
+            [""] = "expected numbers from 1 to 1024", ["4,1,4"] = "4 is there twice" } do
+            r = shell.ponder { "eval", "--no-log", "--at-samples", value, SCRIPT }
+            assert.equal(2, r.status)
+            assert.truthy(r.err:find(message, 1, true), r.err)
+        end
+    end)
+
+    it("gives one sample of a vote its answer", function()
+        local r = shell.ponder { "eval", "--no-log", "--json", "--limit", "20", "--at-samples", "1",
+            "--policy", "io,io-vote,io-adaptive", SCRIPT }
+        assert.equal(0, r.status, r.err)
+        local list = json.decode(r.out).policies
+        for _, policy in ipairs(list) do
+            assert.same({ list[1].accuracy.value, 1 }, { policy.accuracy.value,
+                policy.samples.mean })
+        end
+        assert.equal(3, #list)
     end)
 end)

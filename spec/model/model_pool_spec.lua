@@ -121,6 +121,30 @@ describe("pool:FILE#FIELD", function()
         assert.same({ 0, "3\ttrue\t0.0\n" }, { replayed.status, replayed.out }, replayed.err)
     end)
 
+    it("answers each item of an evaluation with its own replies, also by its id", function()
+        local own <close> = shell.directory {
+            ["p.jsonl"] = table.concat({
+                '{"id": "x", "input": "q", "io": {"answers": ["1"], "samples": [0]}}',
+                '{"id": "y", "input": "r", "io": {"answers": ["2"], "samples": [0]}}',
+                '{"id": "z", "input": "s", "io": {"answers": ["3"], "samples": [0]}}',
+                '{"id": "z", "input": "t", "io": {"answers": ["4"], "samples": [0]}}',
+            }, "\n"),
+            ["e.lua"] = [[
+                return { score = "exact", policies = { p = { model = "pool:p.jsonl#io",
+                        prompt = "Say {{question}}" } },
+                    data = { { id = "y", question = "r", target = "2" },
+                        { id = "x", question = "q", target = "1" },
+                        { id = "z", question = "s", target = "3" } } }
+            ]],
+        }
+        local r = shell.ponder({ "eval", "--no-log", "--json", "e.lua" }, { cwd = own.path })
+        assert.equal(2 / 3, json.decode(r.out).policies[1].accuracy.value)
+        assert.truthy(r.err:find("replies are found by the item's id", 1, true), r.err)
+        -- Two lines have the id z: neither may be meant.
+        assert.truthy(r.out:find('the pool has no input "Say s" and no id', 1, true)
+            or r.out:find('the pool has no input \\"Say s\\"', 1, true), r.out)
+    end)
+
     it("is recorded from a log, of a run or an evaluation", function()
         local own <close> = shell.directory {
             ["m.lua"] = [[return function(request)
@@ -135,6 +159,8 @@ describe("pool:FILE#FIELD", function()
                     m:chat { messages = { { role = "user", content = "b" } }, sample = i }
                 end
                 m:chat { messages = { { role = "user", content = "a" } }, n = 2 }
+                m:chat { messages = { { role = "user", content = "a" },
+                    { role = "assistant", content = "b" }, { role = "user", content = "c" } } }
             ]],
             ["e.lua"] = [[
                 local model = (...).model or "script:m.lua"
@@ -178,6 +204,10 @@ describe("pool:FILE#FIELD", function()
                 assert.truthy(own_line[name] and own_line.id:find "^[xy]$")
                 assert.is_nil(own_line[name == "ask" and "io" or "ask"])
             end
+        end
+        for _, name in ipairs { "id", "input", "a#b" } do
+            local refused = shell.ponder({ "pool", "record", "run.db", "--field", name }, opts)
+            assert.same({ 2, "" }, { refused.status, refused.out })
         end
         local r = shell.ponder({ "pool", "make" }, opts)
         assert.same({ 2, true }, { r.status, r.err:find("expected: ponder pool record", 1, true)

@@ -60,6 +60,23 @@ local function check(vector, name, want, got, tolerance)
         json.encode(got == nil and json.null or got)))
 end
 
+-- A scripted model whose answer to sample i is `texts[i]`; false: it fails. `delays[i]`: seconds.
+local function open(texts, delays)
+    local seen = { samples = {}, highest = 0, ended = {} }
+    model.register("sampling-spec", { call = function(request)
+        local i = request.sample
+        seen.samples[#seen.samples + 1] = i
+        seen.highest = math.max(seen.highest, i)
+        task.sleep(delays and delays[i] or 0.001)
+        seen.ended[#seen.ended + 1] = i
+        if not texts[i] then
+            return nil, "overloaded", "SERVER"
+        end
+        return { text = texts[i], usage = { input_tokens = 10, output_tokens = #texts[i] } }
+    end })
+    return model.open "sampling-spec:m", seen
+end
+
 describe("a vote that stops when it is sure", function()
     it("reproduces the vectors", function()
         local all = lines "consistency"
@@ -196,9 +213,9 @@ describe("a ranking by pairs", function()
             if a + b == 3 then
                 return nil, "tired", "SERVER"
             end
-            return 2
+            return a > b and 2 or 0.5
         end })
-        assert.same({ 4, 4, "tired", "BAD_RESULT" }, { result.failed, result.comparisons,
+        assert.same({ 3, 4, "tired", "BAD_RESULT" }, { result.failed, result.comparisons,
             result.errors[1].message, result.errors[3].code })
         assert.same({ 1, 3, 2 }, result.ranking)
         for message, opts in pairs {
@@ -206,12 +223,26 @@ describe("a ranking by pairs", function()
             ["opts.items must not be empty"] = { items = {}, compare = math.max },
             ['opts.window is for the method "swiss"'] = { items = { 1 }, window = 2,
                 compare = math.max },
+            ["opts.prompt needs opts.judge"] = { items = { 1 }, compare = math.max, prompt = "q" },
+            ["opts.items[2] must be a text, for a judge that is a model (got 2)"] = {
+                items = { "a", 2 }, judge = open {}, prompt = "q" },
         } do
             local ok, why = pcall(task.run, ensemble.rank, opts)
             assert.is_false(ok)
             assert.truthy(why:find(message, 1, true), why)
         end
         assert.same({ 1 }, task.run(ensemble.rank, { items = { "a" }, compare = math.max }).ranking)
+        for _, method in ipairs { "knockout", "league", "swiss" } do
+            local none, message, code, partial = task.run(ensemble.rank, { items = { 1, 2, 3 },
+                method = method, compare = function() return nil, "tired", "SERVER" end })
+            assert.same({ "nil", "SERVER", true }, { tostring(none), code, partial.failed >= 4 })
+            assert.equal("ensemble.rank: 0 of at least 1 succeeded; the first failure: tired",
+                message)
+        end
+        local raised = task.run(ensemble.rank, { items = { 1, 2 }, compare = function(a)
+            return a == 1 and 1 or error("no\nway", 0)
+        end })
+        assert.equal("no\nway", raised.errors[1].message) -- without a traceback
     end)
 end)
 
@@ -374,22 +405,20 @@ describe("weak verifiers", function()
     end)
 end)
 
--- A scripted model whose answer to sample i is `texts[i]`; false: it fails. `delays[i]`: seconds.
-local function open(texts, delays)
-    local seen = { samples = {}, highest = 0, ended = {} }
-    model.register("sampling-spec", { call = function(request)
-        local i = request.sample
-        seen.samples[#seen.samples + 1] = i
-        seen.highest = math.max(seen.highest, i)
-        task.sleep(delays and delays[i] or 0.001)
-        seen.ended[#seen.ended + 1] = i
-        if not texts[i] then
-            return nil, "overloaded", "SERVER"
+describe("self_consistency", function()
+    it("compares answers that are no texts, and wants no more successes than samples", function()
+        local m = open { "4", "5", "4" }
+        local function vote(opts)
+            opts.model, opts.prompt, opts.n = m, "q", 3
+            return task.run(ensemble.self_consistency, opts)
         end
-        return { text = texts[i], usage = { input_tokens = 10, output_tokens = #texts[i] } }
-    end })
-    return model.open "sampling-spec:m", seen
-end
+        assert.equal(4, vote { extract = math.tointeger }.answer)
+        assert.same({ 4 }, vote { extract = function(text) return { tonumber(text) } end }.answer)
+        local ok, message = pcall(vote, { min_successes = 4 })
+        assert.is_false(ok)
+        assert.truthy(message:find("opts.min_successes must be at most opts.n, 3 (got 4)", 1, true))
+    end)
+end)
 
 describe("self_consistency with stop_at", function()
     local function options_of(vector, m)

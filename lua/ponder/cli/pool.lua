@@ -46,7 +46,7 @@ local function input_of(request)
         content = table.concat(texts)
     end
     return type(content) == "string" and content or nil, type(messages) == "table"
-        and json.encode { request.system, table.unpack(messages, 1, #messages - 1) } or ""
+        and json.encode { request.system or false, table.unpack(messages, 1, #messages - 1) } or ""
 end
 
 -- Adds the samples of an answered call to its line.
@@ -113,6 +113,8 @@ end
 ---See ponder.cli.
 function command.run(opts, operands)
     cli.expect(operands[1] == "record" and not operands[3], "expected: ponder pool record [LOG]")
+    cli.expect_flag("--field", not (opts.field == "id" or opts.field == "input"
+        or opts.field and opts.field:find "#"), "expected a name without #, neither id nor input")
     return opened.run(1, { operands[2] }, function(log)
         local lines = {}
         local is_one = (operands[2] or ""):find "#%d+$"

@@ -107,20 +107,21 @@ local function of_prompt(where, given, level)
             prompt = render(item)
         end
         local messages = accounts.messages(where, prompt, 1)
+        local own = { messages = messages }
         if m.provider == "pool" and not call.metadata then -- the prompt may differ from its input
-            call = options.merge({ metadata = { id = item.id } }, call)
+            own.metadata = { id = item.id }
         end
-        if opts.n == 1 and not opts.reward then
-            local reply, message, code, partial = m:chat(options.merge({ messages = messages },
-                call))
+        if opts.n == 1 and not (opts.reward or opts.extract or opts.normalize) then
+            local reply, message, code, partial = m:chat(options.merge(own, call))
             return reply and reply.text, message, code, partial
         end
         -- The majority answer, or the text with the highest reward.
         local ask = opts.reward and ensemble.best_of_n or ensemble.self_consistency
-        local result, message, code = ask(options.merge({ model = m, prompt = messages,
+        own.model, own.prompt, own.messages = m, messages, nil
+        local result, message, code = ask(options.merge(options.merge(own, {
             reward = opts.reward and function(text_of_sample)
                 return opts.reward(text_of_sample, item)
-            end }, call))
+            end }), call))
         return result and result.answer, message, code
     end }
 end

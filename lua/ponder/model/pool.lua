@@ -21,6 +21,7 @@
 
 local files = require "ponder.run.log.files"
 local json = require "ponder.json"
+local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local scheduler = require "ponder.run.task.scheduler"
 
@@ -73,7 +74,8 @@ local function read(text, path, name)
         end
         if type(field) == "table" then -- other lines have replies under other names
             known.inputs[entry.input] = known.inputs[entry.input] or field
-            known.ids[entry.id or known] = field
+            local id = entry.id or known
+            known.ids[id] = known.ids[id] == nil and field -- false: several lines have it
         end
     end
     if not next(known.inputs) then
@@ -116,7 +118,12 @@ end
 function pool.call(request)
     local known, metadata = opened[request.target], request.metadata or {}
     local input = request.messages[#request.messages].content
-    local field = known.inputs[input] or metadata.id ~= nil and known.ids[metadata.id]
+    local field = known.inputs[input]
+    if not field and metadata.id ~= nil and known.ids[metadata.id] then
+        field = known.ids[metadata.id]
+        notice.once(("pool:%s: replies are found by the item's id, since the prompt is not the "
+            .. "input of a line"):format(request.target.model))
+    end
     if not field then
         return nil, ("the pool has no input %s%s"):format(options.show(input), metadata.id ~= nil
             and " and no id " .. options.show(metadata.id) or ""), "POOL_UNKNOWN"

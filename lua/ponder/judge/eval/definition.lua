@@ -180,11 +180,18 @@ end
 function definition.new(given, opts, level)
     local checked = options.check("eval", given, RULES, level + 1)
     local policies, baseline
+    local seen = {}
+    if opts.at_samples and #opts.at_samples == 0 then
+        error("eval: at_samples must not be empty", level + 1)
+    end
     for i, samples in ipairs(opts.at_samples or {}) do
         if math.type(samples) ~= "integer" or samples < 1 or samples > 1024 then
             error(("eval: at_samples[%d] must be an integer from 1 to 1024 (got %s)"):format(i,
                 options.show(samples)), level + 1)
+        elseif seen[samples] then
+            error(("eval: at_samples[%d] is %d again"):format(i, samples), level + 1)
         end
+        seen[samples] = true
     end
     if not opts.scores then
         policies, baseline = chosen_policies(checked, opts, level + 1)

@@ -1,6 +1,7 @@
 --- Shared by the ensembles: arguments and options, concurrent calls, and an account of calls, usage
 --- and failures.
 
+local answers = require "ponder.think.parse.answer"
 local budgets = require "ponder.run.task.budget"
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -38,7 +39,11 @@ function account.check(where, opts, schema, more)
         error(("%s takes one table: { %s = ..., %s = ... }"):format(where,
             schema.items and "items" or "model", schema.items and "judge" or "prompt"), 3)
     end
-    local checked = options.check(where, opts, schema, 3) -- no tail call: errors name the caller
+    local checked = options.check(where, opts, schema, 3)
+    if checked.n and checked.min_successes and checked.min_successes > checked.n then
+        error(("%s: opts.min_successes must be at most opts.n, %d (got %d)"):format(where,
+            checked.n, checked.min_successes), 3)
+    end
     return checked
 end
 
@@ -174,9 +179,10 @@ function Account:read(text, value)
     if answer == nil then
         return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
     end
-    local shown, key = answer
-    if value ~= nil then
-        shown = type(value) == "table" and json.encode(value) or tostring(value)
+    local key
+    local shown = answer
+    if value ~= nil or self.opts.normalize == answers.normalize and type(answer) ~= "string" then
+        shown = type(answer) == "table" and json.encode(answer) or tostring(answer)
     end
     key, message, code = self:try(self.opts.normalize, shown)
     if key == nil or key ~= key then

@@ -75,8 +75,8 @@ local function play(self, pairs_of_round)
     end
     local items, compare = self.opts.items, self.compare
     local values, errors = self.account:map(asked, function(one)
-        local value, message, code = compare(items[one.i], items[one.j], one.i, one.j,
-            one.turn)
+        local value, message, code = self.account:try(compare, items[one.i], items[one.j], one.i,
+            one.j, one.turn)
         if type(value) ~= "number" or not (value >= 0 and value <= 1) then
             return nil, value == nil and message or "compare must return a number from 0 to 1 (got "
                 .. options.show(value) .. ")", value == nil and message and code or "BAD_RESULT"
@@ -342,6 +342,16 @@ return function(opts, more)
     local n, account = #opts.items, accounts.new(opts)
     if n == 0 then
         error(where .. ": opts.items must not be empty", 2)
+    elseif opts.prompt and not opts.judge then
+        error(where .. ": opts.prompt needs opts.judge", 2)
+    end
+    for i = 1, n do
+        local item = opts.items[i]
+        if item == nil or opts.judge and type(item) ~= "string" then
+            error(("%s: opts.items[%d] must be %s (got %s)"):format(where, i,
+                opts.judge and "a text, for a judge that is a model" or "there",
+                options.show(item)), 2)
+        end
     end
     local self = { opts = opts, account = account, list = {}, points = json.array {}, games = {},
         met = {}, rounds = json.array {}, comparisons = 0, compare = opts.compare }
@@ -360,6 +370,9 @@ return function(opts, more)
         end
     end
     local ranking = budgets.within(account.budget, METHODS[opts.method], self, seats(n, opts.seed))
+    if self.comparisons > 0 and account.failed == self.comparisons then
+        return account:give_up("rank", 1, 0, { rounds = self.rounds })
+    end
     return account:close { ranking = ranking, winner = ranking[1], best = opts.items[ranking[1]],
         rounds = self.rounds, comparisons = self.comparisons, stop_reason = "ranked",
         points = opts.method ~= "knockout" and self.points or nil, scores = self.scores,

@@ -15,7 +15,7 @@ local SCHEMA = {
     scores = { type = "table", required = true },
     threshold = { type = "number", min = 0, max = 1 },
     drop = { type = "number", min = 0, max = 1 },
-    rounds = { type = "integer", min = 0 },
+    rounds = { type = "integer", min = 0, max = 10000 },
     fitted = { type = { "table", "string" } },
 }
 
