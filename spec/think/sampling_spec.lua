@@ -405,6 +405,22 @@ describe("weak verifiers", function()
     end)
 end)
 
+describe("numbers that are none", function()
+    it("are refused, or no answer", function()
+        for _, value in ipairs { 0 / 0, 1 / 0, "x", {} } do
+            local ok, message = pcall(ensemble.confidence, { 1, value })
+            assert.is_false(ok)
+            assert.truthy(message:find("logprobs[2] must be a finite number", 1, true), message)
+        end
+        assert.equal("a", ensemble.weighted_vote { answers = { 0 / 0, "a" }, weights = { 2, 1 } }
+            .answer)
+        local _, message, code = task.run(ensemble.best_of_n, { model = open { "a", "b" },
+            prompt = "q", n = 2, reward = function() return 1 / 0 end })
+        assert.equal("BAD_RESULT", code)
+        assert.truthy(message:find("reward must return a finite number (got inf)", 1, true))
+    end)
+end)
+
 describe("self_consistency", function()
     it("compares answers that are no texts, and wants no more successes than samples", function()
         local m = open { "4", "5", "4" }

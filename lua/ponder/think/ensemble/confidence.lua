@@ -72,8 +72,11 @@ function confidence.measure(list, opts)
     options.argument(where, "logprobs", list, "table")
     opts = options.check(where, opts, MEASURE)
     for i, token in ipairs(list) do
-        tokens[i] = confidence.of_token(token) or error(("%s: logprobs[%d] must be a number or a "
-            .. "token with logprob (got %s)"):format(where, i, options.show(token)), 2)
+        tokens[i] = confidence.of_token(token)
+        if not (tokens[i] and math.abs(tokens[i]) < math.huge) then
+            error(("%s: logprobs[%d] must be a finite number or a token with logprob (got %s)")
+                :format(where, i, options.show(token)), 2)
+        end
     end
     return measure(tokens, opts)
 end
@@ -112,6 +115,7 @@ function confidence.vote(opts)
     local answers, weights, voters, theirs = opts.answers, opts.weights, {}, {}
     for i = 1, #answers do
         local weight, is_answer = weights[i], answers[i] and answers[i] ~= ""
+            and answers[i] == answers[i]
         local is_weight = type(weight) == "number" and weight >= 0 and weight < math.huge
         if is_answer and not is_weight then
             error(("%s: weights[%d] must be a finite number >= 0 (got %s)"):format(where, i,
