@@ -125,6 +125,26 @@ describe("a budget of several machines", function()
             assert.same({ 1, 90, 0 }, { used "calls", used "tokens", used "held_tokens" })
         end))
 
+    it("returns that of a call cancelled while a budget of its machine has no room",
+        share(1, { max_total_tokens = 1000 }, function(a)
+            local inner = budgets.new { max_total_tokens = 100 }
+            budgets.within(a, budgets.within, inner, function()
+                local tasks = {}
+                for i = 1, 2 do
+                    tasks[i] = task.spawn(function()
+                        local hold <close> = holds.new(inner, { tokens = 60, cost = 0 })
+                        assert(hold:reserve())
+                        task.sleep(60)
+                    end)
+                end
+                repeat task.sleep(0.001) until used "held_tokens" == 120 and inner.in_flight == 1
+                tasks[2]:cancel()
+                a.backing:renew()
+                assert.same({ 1, 60 }, { used "calls", used "held_tokens" })
+                tasks[1]:cancel()
+            end)
+        end))
+
     -- What Redis still has when it comes back: nothing, or an old state.
     for lost, back in pairs {
         ["all"] = function() server:cli "FLUSHALL" end,
