@@ -596,16 +596,18 @@ describe("a budget around a map", function()
             local task = require "ponder.task"
             local items, codes = {}, {}
             for i = 1, 60 do items[i] = i end
-            local results, errors = task.with_budget({ max_calls = 4 }, function()
-                return q:map(items, "ask_or_nap", { concurrency = 20 })
+            local results, errors, late = task.with_budget({ max_calls = 4 }, function()
+                local results, errors = q:map(items, "ask_or_nap", { concurrency = 20 })
+                return results, errors, select(2, q:map({ 1 }, "echo"))
             end)
             for i = 1, 60 do
                 codes[i] = results[i] and "ok" or errors[i].code .. " " .. errors[i].message
             end
             print(codes[1], codes[4], codes[5], codes[30], codes[60])
+            print(late[1] and late[1].code)
             print(q:status() and q:status().waiting)]]
         local spent = "\tBUDGET the budget of 4 calls is spent"
-        assert.same({ 0, "ok\tok" .. spent:rep(3) .. "\n0\n" }, { r.status, r.out }, r.err)
+        assert.same({ 0, "ok\tok" .. spent:rep(3) .. "\nBUDGET\n0\n" }, { r.status, r.out }, r.err)
         assert.equal(4, #lab:lines "calls")
         assert.is_true(#lab:lines "ran" < 60)
         lab:replays(r.out)
