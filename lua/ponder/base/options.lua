@@ -174,6 +174,13 @@ local function in_range(value, rule)
         and not (rule.finite and (value == math.huge or value == -math.huge))
 end
 
+---Whether a value is a number, but neither infinite nor NaN.
+---@param value any
+---@return boolean
+function options.is_finite(value)
+    return type(value) == "number" and value - value == 0
+end
+
 ---Whether a value is a function, or can be called like one.
 ---@param value any
 ---@return boolean
@@ -206,7 +213,7 @@ end
 ---@param value any
 ---@return boolean
 function options.is_too_large(value)
-    return math.type(value) == "float" and math.abs(value) >= 2 ^ 63 and value - value == 0
+    return math.type(value) == "float" and math.abs(value) >= 2 ^ 63 and options.is_finite(value)
 end
 
 local function noun(kind, rule, value)

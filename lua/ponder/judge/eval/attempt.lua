@@ -218,7 +218,7 @@ local function measure(scorer, item, answer, target)
         return nil, ("score: %s"):format(why or "the scorer returned nothing"), code or "ERROR"
     end
     value = score.number(value)
-    if type(value) ~= "number" or value ~= value or math.abs(value) == math.huge then
+    if not options.is_finite(value) then
         return nil, ("score: %s must return true, false or a number (got %s)"):format(scorer.name,
             text.of(value)), "BAD_RESULT"
     end

@@ -32,7 +32,7 @@ local function score_of(reward, text, sample)
     local score, message, code = reward(text, sample)
     if score == nil and message ~= nil then
         return nil, message, code
-    elseif type(score) ~= "number" or score ~= score or math.abs(score) == math.huge then
+    elseif not options.is_finite(score) then
         return nil, "reward must return a finite number (got " .. options.show(score) .. ")",
             "BAD_RESULT"
     end

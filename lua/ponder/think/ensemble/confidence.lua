@@ -73,7 +73,7 @@ function confidence.measure(list, opts)
     opts = options.check(where, opts, MEASURE)
     for i, token in ipairs(list) do
         tokens[i] = confidence.of_token(token)
-        if not (tokens[i] and math.abs(tokens[i]) < math.huge) then
+        if not options.is_finite(tokens[i]) then
             error(("%s: logprobs[%d] must be a finite number or a token with logprob (got %s)")
                 :format(where, i, options.show(token)), 2)
         end
@@ -116,7 +116,7 @@ function confidence.vote(opts)
     for i = 1, #answers do
         local weight, is_answer = weights[i], answers[i] and answers[i] ~= ""
             and answers[i] == answers[i]
-        local is_weight = type(weight) == "number" and weight >= 0 and weight < math.huge
+        local is_weight = options.is_finite(weight) and weight >= 0
         if is_answer and not is_weight then
             error(("%s: weights[%d] must be a finite number >= 0 (got %s)"):format(where, i,
                 options.show(weight)), 2)

@@ -52,8 +52,7 @@ local function read(account, sample, reply, opts)
         end
         if weight == nil and message then
             return nil, message, code or "BAD_RESULT"
-        elseif type(weight) ~= "number" or weight < 0 or weight ~= weight
-            or weight == math.huge then
+        elseif not options.is_finite(weight) or weight < 0 then
             return nil, "confidence must return a finite number >= 0 (got "
                 .. options.show(weight) .. ")", "BAD_RESULT"
         end

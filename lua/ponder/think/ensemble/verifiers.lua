@@ -74,11 +74,10 @@ local function count_columns(where, rows)
                 options.show(row)), 3)
         end
         for j, x in pairs(row) do
-            local is_number = type(x) == "number" and x == x and math.abs(x) < math.huge
             if math.type(j) ~= "integer" or j < 1 or j > MAX_VERIFIERS then
                 error(("%s: scores[%d] must be a list of at most %d scores (got the key %s)")
                     :format(where, i, MAX_VERIFIERS, options.show(j)), 3)
-            elseif x and not is_number then
+            elseif x and not options.is_finite(x) then
                 error(("%s: scores[%d][%d] must be a finite number, or false for none (got %s)")
                     :format(where, i, j, options.show(x)), 3)
             end
