@@ -1,5 +1,5 @@
---- Services and servers that speak OpenAI's chat completions, as data: where they are, which
---- variable has the key, and what they refuse or name otherwise.
+--- Services and servers that speak OpenAI's chat completions, as data: where they are, and what
+--- they refuse or name otherwise. The variables with their keys are in ponder.base.environment.
 ---
 ---     local m = model.open "groq:openai/gpt-oss-120b"
 ---
@@ -11,6 +11,7 @@
 ---
 --- Facts of November 2026, from the services' documentation and their clients' sources.
 
+local environment = require "ponder.base.environment"
 local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
 local options = require "ponder.base.options"
@@ -20,7 +21,6 @@ local endpoints = {}
 ---@class ponder.model.EndpointRow
 ---@field base_url string|fun(env: fun(name: string): string?): string?, string? the URL; or nil and
 ---  what is not set
----@field keys string[]? variables of the key, the first that is set counts; nil: NAME_API_KEY
 ---@field needs_key boolean? it is refused without a key
 ---@field key_header string? default: authorization, as a Bearer token
 ---@field family "openai"? whose rules on models it shares (ponder.model.params)
@@ -70,22 +70,21 @@ local function mark_prefix(body, text) begin_reply(body, text, { prefix = true }
 ---@type table<string, ponder.model.EndpointRow>
 endpoints.LIST = {
     gemini = { base_url = "https://generativelanguage.googleapis.com/v1beta/openai",
-        keys = { "GEMINI_API_KEY", "GOOGLE_API_KEY" }, needs_key = true,
-        drops = drops("Gemini", "frequency_penalty", "presence_penalty", "seed", "top_k",
-            "min_p") },
+        needs_key = true, drops = drops("Gemini", "frequency_penalty", "presence_penalty", "seed",
+            "top_k", "min_p") },
     azure = { base_url = function(env)
             local at = env "AZURE_OPENAI_ENDPOINT"
             return at and at:gsub("/+$", "") .. "/openai/v1", "AZURE_OPENAI_ENDPOINT"
         end,
-        keys = { "AZURE_OPENAI_API_KEY" }, needs_key = true, key_header = "api-key",
-        family = "openai", drops = drops("Azure OpenAI", "top_k", "min_p") },
+        needs_key = true, key_header = "api-key", family = "openai",
+        drops = drops("Azure OpenAI", "top_k", "min_p") },
     bedrock = { base_url = function(env)
             local region = env "AWS_REGION" or env "AWS_DEFAULT_REGION"
             return env "AWS_BEDROCK_BASE_URL" or region
                 and ("https://bedrock-runtime.%s.amazonaws.com/openai/v1"):format(region),
                 "AWS_REGION"
         end,
-        keys = { "AWS_BEARER_TOKEN_BEDROCK" }, needs_key = true, family = "openai", splits = true,
+        needs_key = true, family = "openai", splits = true,
         drops = drops("Bedrock", "top_k", "min_p") },
     openrouter = { base_url = "https://openrouter.ai/api/v1", needs_key = true, splits = true,
         effort = function(body, effort) body.reasoning = { effort = effort } end },
@@ -114,9 +113,14 @@ endpoints.LIST = {
     lmstudio = { base_url = "http://localhost:1234/v1", effort = by_template },
 }
 
--- The key of a row, its header, and where it comes from; or nil and a message.
+local function variable_of(known, suffix)
+    return known:upper():gsub("[^%w]", "_") .. suffix
+end
+
+-- The key of a row and where it comes from; or nil and a message.
 local function find_key(known, row, opts, env, file)
-    local variables = row.keys or { known:upper():gsub("[^%w]", "_") .. "_API_KEY" }
+    local variables = environment.names("key", known)
+    variables[1] = variables[1] or variable_of(known, "_API_KEY")
     local key, from = name.key(opts.api_key), "the option api_key"
     for _, variable in ipairs(variables) do
         if not key then
@@ -145,7 +149,7 @@ function endpoints.provider(known, row)
         if type(default) == "function" then
             default, missing = default(env)
         end
-        local variable = known:upper():gsub("[^%w]", "_") .. "_BASE_URL"
+        local variable = variable_of(known, "_BASE_URL")
         if not default and not opts.base_url and not env(variable) and not file.base_url then
             return nil, ("%s is not set (the address of %s)"):format(missing, known)
         end
