@@ -96,11 +96,8 @@ local function build_tool_choice(choice)
 end
 
 local function build_format(format)
-    if not format.schema then return { type = "json_object" } end
-    local strict = format.strict
-    if strict == nil then strict = schema.is_strict(format.schema) end
-    return { type = "json_schema",
-        json_schema = { name = format.name, schema = format.schema, strict = strict } }
+    local named = schema.named(format)
+    return named and { type = "json_schema", json_schema = named } or { type = "json_object" }
 end
 
 -- Options with the same name and meaning in the API.

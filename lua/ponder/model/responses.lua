@@ -78,10 +78,10 @@ local function build_tools(tools)
 end
 
 local function build_format(format)
-    if not format.schema then return { type = "json_object" } end
-    local strict = format.strict
-    if strict == nil then strict = schema.is_strict(format.schema) end
-    return { type = "json_schema", name = format.name, schema = format.schema, strict = strict }
+    local named = schema.named(format)
+    if not named then return { type = "json_object" } end
+    named.type = "json_schema"
+    return named
 end
 
 function responses.build(call)

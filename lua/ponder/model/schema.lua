@@ -366,6 +366,16 @@ function schema.is_strict(node)
     return strict and node.type == "object"
 end
 
+--- The schema of a format as OpenAI takes it: strict where the user says so, or where it can be.
+---@param format ponder.model.Format
+---@return {name: string, schema: table, strict: boolean}? named nil: any JSON
+function schema.named(format)
+    if not format.schema then return nil end
+    local strict = format.strict
+    if strict == nil then strict = schema.is_strict(format.schema) end
+    return { name = format.name, schema = format.schema, strict = strict }
+end
+
 local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     "minLength", "maxLength", "minItems", "maxItems", "uniqueItems" }
 
