@@ -174,17 +174,11 @@ local RUN = { "policy", "at_samples", "beside", "limit", "sample", "seed", "epoc
 local function load_checked(given, path)
     cli.expect(given.at_samples or not given.no_beside, "--no-beside needs --at-samples")
     given.beside = not given.no_beside
-    local seen = {}
-    cli.expect_flag("--at-samples", not given.at_samples or given.at_samples[1],
-        "expected numbers from 1 to 1024")
     for i, text_of_count in ipairs(given.at_samples or {}) do
         given.at_samples[i] = math.tointeger(tonumber(text_of_count)) or text_of_count
-        local count = given.at_samples[i]
-        cli.expect_flag("--at-samples", math.type(count) and count >= 1 and count <= 1024,
-            ("expected numbers from 1 to 1024 (got %s)"):format(text_of_count))
-        cli.expect_flag("--at-samples", not seen[count], ("%d is there twice"):format(count))
-        seen[count] = true
     end
+    local problem = given.at_samples and definition.samples_problem(given.at_samples)
+    cli.expect_flag("--at-samples", not problem, problem)
     local file = load_file(path, given)
     local names = options.names(type(file.policies) == "table" and file.policies or {})
     for i = given.at_samples and #names or 0, 1, -1 do

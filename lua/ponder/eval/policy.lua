@@ -118,10 +118,10 @@ local function of_prompt(where, given, level)
         -- The majority answer, or the text with the highest reward.
         local ask = opts.reward and ensemble.best_of_n or ensemble.self_consistency
         own.model, own.prompt, own.messages = m, messages, nil
-        local result, message, code = ask(options.merge(options.merge(own, {
-            reward = opts.reward and function(text_of_sample)
-                return opts.reward(text_of_sample, item)
-            end }), call))
+        own.reward = opts.reward and function(text_of_sample)
+            return opts.reward(text_of_sample, item)
+        end
+        local result, message, code = ask(options.merge(own, call))
         return result and result.answer, message, code
     end }
 end

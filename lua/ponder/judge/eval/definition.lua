@@ -169,6 +169,21 @@ function definition.problem(evaluation)
     end
 end
 
+---@param list any[] numbers of samples at which policies are to be compared
+---@return string? problem
+function definition.samples_problem(list)
+    local seen = {}
+    for _, samples in ipairs(list) do
+        if math.type(samples) ~= "integer" or samples < 1 or samples > 1024 then
+            return ("expected numbers from 1 to 1024 (got %s)"):format(samples)
+        elseif seen[samples] then
+            return ("%d is there twice"):format(samples)
+        end
+        seen[samples] = true
+    end
+    return not list[1] and "expected numbers from 1 to 1024" or nil
+end
+
 ---Checks an evaluation. An invalid definition raises; invalid data do not.
 ---@param given table the definition
 ---@param opts table of definition.CHOICE, checked; `scores`: only what scores answers is needed, so
@@ -180,18 +195,9 @@ end
 function definition.new(given, opts, level)
     local checked = options.check("eval", given, RULES, level + 1)
     local policies, baseline
-    local seen = {}
-    if opts.at_samples and #opts.at_samples == 0 then
-        error("eval: at_samples must not be empty", level + 1)
-    end
-    for i, samples in ipairs(opts.at_samples or {}) do
-        if math.type(samples) ~= "integer" or samples < 1 or samples > 1024 then
-            error(("eval: at_samples[%d] must be an integer from 1 to 1024 (got %s)"):format(i,
-                options.show(samples)), level + 1)
-        elseif seen[samples] then
-            error(("eval: at_samples[%d] is %d again"):format(i, samples), level + 1)
-        end
-        seen[samples] = true
+    local problem = opts.at_samples and definition.samples_problem(opts.at_samples)
+    if problem then
+        error("eval: at_samples: " .. problem, level + 1)
     end
     if not opts.scores then
         policies, baseline = chosen_policies(checked, opts, level + 1)
