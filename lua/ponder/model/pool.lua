@@ -101,8 +101,7 @@ function pool.open(target)
     if text then
         known, message = read(text, path, name)
     end
-    local current = scheduler.current()
-    if not known and current and current.group.plays then
+    if not known and scheduler.is_playing() then
         known, message = { inputs = {}, ids = {} }, nil -- calls are answered by the log
     end
     opened[target] = known

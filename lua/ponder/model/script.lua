@@ -55,8 +55,7 @@ end
 ---@package
 function script.open(target)
     local answer, problem = load_function(target.model)
-    local current = scheduler.current()
-    if not answer and current and current.group.plays then
+    if not answer and scheduler.is_playing() then
         -- Calls are answered by the log. The model of a job was read where that ran.
         answer, problem = function() return nil, problem end, nil
     end

@@ -430,6 +430,13 @@ end
 ---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
 ---@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
 
+---Whether what the current task asks for is answered from a log.
+---@return boolean
+function scheduler.is_playing()
+    local current = get_current()
+    return current ~= nil and current.group.plays or false
+end
+
 ---Seconds on the clock of the run, as the current task sees it.
 ---@return number
 function scheduler.now()
