@@ -242,8 +242,8 @@ local CLAIM = "a reply claims an impossible number of tokens: its cost is unknow
 
 -- The tokens and the cost that count: what the call used, but at least the estimate where that is
 -- unknown or the reply was cut off. And the parts of both that are estimated.
-local function amounts(hold, usage, cost, partial)
-    local reported, paid = tally.total(usage), cost
+local function amounts(hold, usage, reported, cost, partial)
+    local paid = cost
     if reported and cost ~= nil and not partial then
         return reported, cost, 0, 0
     end
@@ -268,12 +268,14 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
     end
     self.open = false
     usage = type(usage) == "table" and usage or nil
-    local tokens, paid, estimated_tokens, estimated_cost = amounts(self, usage, cost, partial)
+    local reported = tally.total(usage)
+    local tokens, paid, estimated_tokens, estimated_cost = amounts(self, usage, reported, cost,
+        partial)
     for _, share in ipairs(self.shares or {}) do
         share[1]:settle(share[2], tokens, paid or 0)
     end
     self.shares = nil
-    local adds_total = usage and not usage.total_tokens and tally.total(usage) ~= nil
+    local adds_total = reported and not usage.total_tokens
     local reserved, is_claim = self.reserved, self.reserved and tally.exceeds(usage)
     local one = self.innermost
     while one do
