@@ -38,7 +38,6 @@ local options = require "ponder.base.options"
 local random = require "ponder.core.random"
 local scheduler = require "ponder.run.task.scheduler"
 local scopes = require "ponder.run.task.scope"
-local waiters = require "ponder.run.task.waiters"
 
 local run = {}
 
@@ -70,7 +69,6 @@ local NOT_INHERITED = { asker = true, outside = true } -- context fields
 ---@field exit_status integer? the argument of os.exit within it
 ---@field group ponder.task.Group? its tasks
 ---@field private caller ponder.task.Handle? the task that waits for it
----@field is_late boolean? it has timed out
 ---@field is_command boolean? the outermost run
 ---@field command ponder.log.Command? of a logged command
 ---@field tape ponder.log.Tape? of a run within a logged one
@@ -151,23 +149,10 @@ local function context_within(self, context)
     return inner
 end
 
--- The main task of a run with a timeout, which is a timer of the run itself.
+-- The main task of a run with a timeout.
 local function main(self, f, ...)
-    local ended, own = false, self.group.main
-    own.context[scheduler.LIMIT] = scheduler.limit(own, self.timeout_ms / 1000)
-    local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
-        local results = table.pack(budgets.within(self.budget, f, ...))
-        waiters.join_others()
-        ended = true
-        return table.unpack(results, 1, results.n)
-    end, ...))
-    if not ended then
-        self.is_late = true
-        for _, t in ipairs(waiters.others()) do
-            scheduler.cancel(t)
-        end
-    end
-    return table.unpack(results, 1, results.n)
+    scheduler.time_out(scheduler.now() + self.timeout_ms / 1000)
+    return f(...)
 end
 
 -- Called when the run has ended.
@@ -203,7 +188,7 @@ local function outcome(self)
     local unjoined = failures.report_rest(group)
     if self.exit_status then
         return fail(self, ("the run ended with os.exit(%d)"):format(self.exit_status), "EXIT")
-    elseif self.is_late then
+    elseif group.timed_out then
         return fail(self, scopes.too_late(self.timeout_ms / 1000), "TIMEOUT")
     elseif self.cancelled or t.state == "cancelled" then
         return fail(self, "the run was cancelled", "CANCELLED")
@@ -230,11 +215,11 @@ end
 -- Starts the main task, from the task `t`.
 local function begin(self, t, f, ...)
     local context, generator = context_within(self, t.context), random.new(self.seed)
-    context[scheduler.LIMIT] = scheduler.limit(t)
+    budgets.enter(self.budget, context)
+    context[scheduler.LIMIT] = scheduler.limit(t, self.timeout_ms and self.timeout_ms / 1000)
     if self.timeout_ms then
         return scheduler.begin(t.group, context, generator, on_end, main, self, f, ...)
     end
-    budgets.enter(self.budget, context)
     return scheduler.begin(t.group, context, generator, on_end, f, ...)
 end
 

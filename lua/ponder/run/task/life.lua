@@ -40,6 +40,8 @@ local cannot_wait = core.cannot_wait
 ---@field ready ponder.task.Handle[] tasks of the next round, in order
 ---@field queued boolean? it is to have a round, or its tape a turn
 ---@field timers ponder.task.Timers? of its tasks, once it has had one
+---@field timeout table? its timer: see time_out
+---@field timed_out boolean? its timer was due before its last task had ended
 ---@field slot integer|false|nil index in the heap `due`
 ---@field deadline number|false|nil of its first timer, on the scheduler's clock
 ---@field private last_id integer
@@ -188,10 +190,21 @@ local function remove_timer(t)
     end
 end
 
+---Sets when the group of the current task times out. The timer becomes ready as a task does; where
+---it is in a round, all tasks of the group are cancelled.
+---@param at number on its clock
+function life.time_out(at)
+    local group = current.group
+    group.timeout = { group = group, slot = false }
+    add_timer(group.timeout, at)
+end
+
 ---Ends a group whose last task has ended.
 ---@param group ponder.task.Group
 function life.end_group(group)
+    group.timers = nil -- its timeout may be there
     life.set_plays(group, false)
+    schedule(group)
     for i, other in ipairs(life.groups) do
         if other == group then
             table.remove(life.groups, i)

@@ -182,7 +182,12 @@ local function run_round(group)
         if t.state == "ready" then
             local context = t.context
             followed = followed or not (context and context.outside ~= nil) -- as is_outside
-            step(t)
+            if t == group.timeout then
+                group.timed_out = true
+                scheduler.abort(group)
+            else
+                step(t)
+            end
             if stop_reason() then
                 handle_stop(t)
             end
