@@ -95,7 +95,7 @@ $B/compiled/%.lua: %.lua
 # The executable without its reference, which it makes.
 $B/first: $(HOST_OBJ) $(MODULE_OBJ) $B/first.o $B/modules.o $(LIBEDIT)
 	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
-$B/doc/made: $B/first $(wildcard scripts/reference/*.lua lua/ponder/show/help/*) $(DOCUMENTED)
+$B/doc/made: $B/first $(wildcard scripts/reference/*.lua docs/*.md) $(DOCUMENTED)
 	@mkdir -p $(@D)
 	@echo "  make    $(@D)"
 	@ASAN_OPTIONS=$$ASAN_OPTIONS:detect_leaks=0 $B/first run --no-log scripts/reference/main.lua $(@D) $(DOCUMENTED)

@@ -6,7 +6,7 @@
 ---
 --- Workers use the functions that this file returns; the main program calls one of them for each
 --- part of the range. The answer is the same even if processes are killed meanwhile. See `ponder
---- help machines`.
+--- help many-machines`.
 
 local jobs = {}
 

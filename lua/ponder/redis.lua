@@ -100,7 +100,8 @@ local function explain(self, words, text)
     if text:find "^NOPERM" or text:find "^ERR.* user executing the script"
         or text:find "ACL failure in script" then
         known = { "NOT_ALLOWED" }
-        advice = ("missing right: ACL SETUSER %s %s; all rights: ponder help machines"):format(
+        advice = ("missing right: ACL SETUSER %s %s; all rights: "
+            .. "ponder help many-machines"):format(
             self.place.user or "default", rights_of(words, text))
     end
     text = text:gsub(", with args beginning with:.*", ""):gsub(" script: %x+.*", "")

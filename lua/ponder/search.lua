@@ -432,7 +432,7 @@ end
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
 ---which may overlap, and backs up the results. So `batch` changes the tree; `concurrency` never
----does. `ponder help search` says which search to use when, `ponder help policies` how to write
+---does. `ponder help searches` says which search to use when, `ponder help policies` how to write
 ---one. An option that only other searches read is an error.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends

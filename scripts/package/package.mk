@@ -61,6 +61,7 @@ install-program: $B/ponder
 	$B/ponder doc --stubs "$(SHARE)/stubs" >/dev/null
 	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' "$(SHARE)/stubs/.luarc.json"
 	chmod -R u=rwX,go=rX "$(SHARE)/stubs"
+	@for file in $(wildcard docs/*.md); do install -D -m 644 $$file "$(DOC)/$$file" || exit 1; done
 	@for file in $(EXAMPLES); do install -D -m 644 $$file "$(DOC)/examples/$${file#scripts/}" \
 	    || exit 1; done
 
@@ -71,7 +72,7 @@ install-library: $B/ponder.so
 
 uninstall:
 	rm -f "$(BIN)" "$(MAN)" "$(BASH)" "$(ZSH)" "$(FISH)" "$(CMOD)"
-	rm -rf "$(SHARE)" "$(DOC)/examples" "$(LUA)/ponder"
+	rm -rf "$(SHARE)" "$(DOC)/examples" "$(DOC)/docs" "$(LUA)/ponder"
 	rmdir "$(DOC)" 2>/dev/null || true
 
 # ---- make dist ----

@@ -32,7 +32,7 @@ local reference = pages.reference(modules)
 reference.topics = {}
 for _, topic in ipairs(require("ponder.cli.help").words) do
     local lines = {}
-    for line in io.lines(("lua/ponder/show/help/%s.txt"):format(topic)) do
+    for line in io.lines(("docs/%s.md"):format(topic)) do
         lines[#lines + 1] = line
     end
     reference.topics[topic] = pages.text(lines)

@@ -62,8 +62,8 @@ local RULE = "^%s*|[%s|:-]*$" -- the line below a table's head
 
 local function cells_of(line)
     local cells = {}
-    for cell in line:gsub("^%s*|", ""):gsub("|%s*$", ""):gmatch("([^|]*)|?") do
-        cells[#cells + 1] = cell:match("^%s*(.-)%s*$")
+    for cell in line:gsub("\\|", "\0"):gsub("^%s*|", ""):gsub("|%s*$", ""):gmatch("([^|]*)|?") do
+        cells[#cells + 1] = cell:match("^%s*(.-)%s*$"):gsub("%z", "|")
     end
     if cells[#cells] == "" then
         cells[#cells] = nil
@@ -71,29 +71,29 @@ local function cells_of(line)
     return cells
 end
 
--- Adds a table, or where it is too wide a paragraph for each row, with its first cell as the title.
+-- Adds a table with its columns aligned, or where it is too wide a paragraph for each row, with its
+-- first cell as the title.
 function Page:table(rows, indent)
-    local block, narrow, merged = { rows = {}, width = 0 }, new_page(), {}
+    local block, narrow, widths = { rows = {}, width = 0 }, new_page(), {}
     for i, row in ipairs(rows) do
-        block.rows[i] = (" "):rep(indent) .. row
-        block.width = math.max(block.width, text.width(row) + indent)
-        local cells = cells_of(row)
-        local is_head = i == 1 and rows[2] and rows[2]:find(RULE)
-        if not is_head and not row:find(RULE) then
-            if cells[1] == "" and merged[1] then -- continues the row above
-                for j, cell in ipairs(cells) do
-                    merged[#merged][j] = ((merged[#merged][j] or "") .. " " .. cell)
-                        :match("^%s*(.-)%s*$")
-                end
-            else
-                merged[#merged + 1] = cells
-            end
+        rows[i] = not row:find(RULE) and cells_of(row)
+        for j, cell in ipairs(rows[i] or {}) do
+            widths[j] = math.max(widths[j] or 0, text.width(cell))
         end
     end
-    for _, cells in ipairs(merged) do
-        narrow:fill(cells[1] or "", indent + 2, (" "):rep(indent))
-        if cells[2] then
-            narrow:fill(table.concat(cells, "; ", 2), indent + 4)
+    for i, cells in ipairs(rows) do
+        local line = (" "):rep(indent) .. "|"
+        for j, width in ipairs(widths) do
+            local cell = cells and cells[j] or ""
+            line = line .. (cells and " " .. cell .. (" "):rep(width - text.width(cell)) .. " |"
+                or ("-"):rep(width + 2) .. "|")
+        end
+        block.rows[i], block.width = line, text.width(line)
+        if cells and (i > 1 or rows[2] ~= false) then -- not the head
+            narrow:fill(cells[1] or "", indent + 2, (" "):rep(indent))
+            if cells[2] then
+                narrow:fill(table.concat(cells, "; ", 2), indent + 4)
+            end
         end
     end
     block.blocks = narrow.blocks
@@ -107,7 +107,7 @@ local function flush(page, block, indent)
         page:line(blanks .. block.term)
     end
     if block[1] then
-        page:fill(table.concat(block, " "), indent + (block.term and 4 or block.mark and 2 or 0),
+        page:fill(table.concat(block, " "), indent + (block.term and 4 or #(block.mark or "")),
             block.mark and blanks .. block.mark or nil)
     elseif block.rows then
         page:table(block.rows, indent)
@@ -115,18 +115,26 @@ local function flush(page, block, indent)
     return {}
 end
 
--- Adds a comment: titles (`# `), paragraphs, lists, terms (`term   definition`), tables, and code
--- after an empty line.
+-- Adds Markdown: titles, paragraphs, lists, terms (`term   definition`), tables, links to other
+-- pages without their addresses, and code, indented after an empty line or between ```.
 function Page:comment(lines, indent)
-    local block = {}
+    local block, is_code = {}, false
     for _, line in ipairs(lines) do
-        local item = line:match("^%s*[*-] (.*)$")
+        line = is_code and line or line:gsub("%[([^%]]+)%]%([%w_/.-]+%.md[^)]*%)", "%1")
+        local mark, item = line:match("^%s*([*-] )(.*)$")
+        if not mark then
+            mark, item = line:match("^(%d+%. )(.*)$")
+        end
         local term, about = line:match("^(%S.-)%s%s%s+(%S.*)$")
-        if line:find("^%s*$") then
+        if line:find("^```") then
+            block, is_code = flush(self, block, indent), not is_code
+        elseif is_code then
+            self:line((" "):rep(indent + 4) .. line)
+        elseif line:find("^%s*$") then
             block = flush(self, block, indent)
             self:gap()
-        elseif line:find("^# ") then
-            self:line(line:sub(3), true)
+        elseif line:find("^#+ ") then
+            self:line(line:match("^#+ (.*)$"), true)
         elseif line:find("^    ") and not block[1] and not block.rows then -- code
             self:line((" "):rep(indent) .. line)
         elseif line:find("^%s*|") then
@@ -135,7 +143,7 @@ function Page:comment(lines, indent)
             table.insert(block.rows, line)
         elseif item or term then
             block = flush(self, block, indent)
-            block[1], block.mark, block.term = item or about, item and "* ", term
+            block[1], block.mark, block.term = item or about, mark and mark:gsub("-", "*"), term
         else
             block = block.rows and flush(self, block, indent) or block
             block[#block + 1] = line:match("^%s*(.*)$")
@@ -430,7 +438,7 @@ function pages.reference(modules)
     return reference
 end
 
----The blocks of a text such as those of `ponder help`.
+---The blocks of a Markdown text, such as those of docs.
 ---@param lines string[]
 ---@return table blocks
 function pages.text(lines)

@@ -257,9 +257,9 @@ describe("the rights of a user of Redis", function()
             return require("ponder.model").open "script:model.lua":complete("q" .. x)
         end }]], ["model.lua"] = "return function() return 'yes' end" }
 
-    -- A lab whose processes are the user "ponder", as ponder help machines makes it, with changes.
+    -- A lab whose processes are the user "ponder", as ponder help many-machines says, with changes.
     local function lab_with(changes)
-        local rights = shell.ponder({ "help", "machines" }).out:match "ACL SETUSER (.-)\n\n"
+        local rights = shell.ponder({ "help", "many-machines" }).out:match "ACL SETUSER (.-)\n\n"
         local lab = workers.lab(FILES, nil, "2s")
         local command = rights:gsub("%s+", "' '"):gsub(">PASSWORD", ">pw")
         assert.equal("OK", lab.server:cli(("ACL SETUSER '%s' %s"):format(command, changes or "")))
@@ -267,7 +267,7 @@ describe("the rights of a user of Redis", function()
         return lab
     end
 
-    it("are sufficient as ponder help machines lists them", function()
+    it("are sufficient as ponder help many-machines lists them", function()
         local lab <close> = lab_with()
         local worker = lab:worker { "--cache", lab.server.url }
         local done = lab:coordinate(MAIN)

@@ -38,7 +38,7 @@ describe("ponder help logs", function()
             schema = schema.SQL, application_id = schema.APPLICATION_ID,
             version = schema.VERSION }))
         tables = tables_of(db)
-        local text <close> = assert(io.open("lua/ponder/show/help/logs.txt"))
+        local text <close> = assert(io.open("docs/logs.md"))
         readme = text:read "a"
     end)
     teardown(function()

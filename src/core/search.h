@@ -26,7 +26,7 @@
  * (search/session.lua) uses core:run, which pauses where an answer of expand was not told yet.
  *
  * What to select and how to back up is the policy's (search_policy.h): search_bfs.c,
- * search_uct.c... here, or functions of Lua (api/search_lua.c). `ponder help search` says which
+ * search_uct.c... here, or functions of Lua (api/search_lua.c). `ponder help searches` says which
  * search does what, `ponder help policies` how to write one.
  */
 #ifndef PONDER_CORE_SEARCH_H

@@ -5,20 +5,22 @@ local cli = require "ponder.cli.shared.main"
 local options = require "ponder.base.options"
 local render = require "ponder.show.reference.render"
 
--- In reading order. Each is a file in ponder/show/help.
+-- In reading order. Each is a file in docs.
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
-    { "search", "which search to choose, and what each needs" },
+    { "searches", "which search to choose, and what each needs" },
     { "policies", "how to write a search policy of your own" },
     { "evaluation", "what the figures of ponder eval mean, and how far to trust them" },
     { "samples", "how many samples to ask for, how to choose, and what helps when" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
     { "prompt-files", "your own prompts" },
-    { "machines", "from one machine to ten: queues and workers" },
+    { "many-machines", "from one machine to ten: queues and workers" },
     { "safety", "what each way of running code protects, and from whom" },
     { "coming-from", "from llm-reasoners, TreeQuest, graph-of-thoughts or DSPy" },
 }
+
+local RENAMED = { search = "searches", machines = "many-machines" }
 
 local help = { words = {}, expects = { 0, 1, "one command or topic" } }
 
@@ -48,6 +50,10 @@ function help.run(_, operands)
     end
     local name = operands[1]
     local usage = cli.usage(name)
+    if RENAMED[name] then
+        print(("This topic is now called %s.\n"):format(RENAMED[name]))
+        name = RENAMED[name]
+    end
     if not usage and not options.has(help.words, name) then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
         return nil, ("no such command or topic: %s%s"):format(options.show(name),

@@ -2,7 +2,7 @@
 error("a description for editors, not a module")
 
 -- Which search to use. All take `expand`, `is_terminal`, `batch`, `concurrency`, `key`, `stop` and
--- the limits. See also `ponder help search`.
+-- the limits. See also `ponder help searches`.
 --
 -- | search     | use it when                         | guarantees
 -- |------------|-------------------------------------|-----------------------------------------

@@ -29,7 +29,7 @@ return {
     got = { 'got --model openai:gpt-6-luna "How do cities reduce heat?"',
         'got --model ollama:qwen3:8b --aggregation-strategy voting "Which?"',
         first = FIRST_OF_STRATEGIES },
-    help = { "help tutorial", "help search" },
+    help = { "help tutorial", "help searches" },
     init = { "init model", "init eval", "init policy first.lua" },
     log = { "log", "log --status failed --since 7d", "log --grep sums" },
     man = { "man | man -l -" },
