@@ -51,6 +51,61 @@ describe("ponder.base.tally", function()
         assert.is_nil(tally.clean "usage")
     end)
 
+    it("accepts amounts and dollars that are numbers, and finite", function()
+        for _, value in ipairs { 0, 0.5, 1 << 40 } do
+            assert.equal(value, tally.amount(value))
+            assert.equal(value, tally.usd(value))
+        end
+        for _, value in ipairs { -0.5, 0 / 0, math.huge, "7", false } do
+            assert.is_nil(tally.amount(value))
+            assert.is_nil(tally.usd(value))
+        end
+        assert.is_nil(tally.amount((1 << 40) + 1))
+        assert.equal(2.0 ^ 70, tally.usd(2.0 ^ 70))
+        assert.same({ 1.5, 1.7976931348623157e308, -1.7976931348623157e308 },
+            { tally.finite(1.5), tally.finite(math.huge), tally.finite(-math.huge) })
+    end)
+
+    it("estimates a token for three bytes, and 1024 for a reply whose length is not limited",
+        function()
+            assert.same({ 1, 2048 }, { tally.estimate(2, nil, 2) })
+            assert.same({ 3, 50 }, { tally.estimate(6, 50, 2) })
+        end)
+
+    it("knows which failed attempts may have been billed, in Lua and SQL", function()
+        local cases = { { nil, nil, nil, true }, { nil, "TIMEOUT", "too late", true },
+            { nil, "TIMEOUT", "m: no connection within connect_timeout_ms = 1", false },
+            { 200, nil, nil, true }, { 200, "TIMEOUT", "x", true }, { 299, "PROTOCOL", nil, true },
+            { 300, "PROTOCOL", nil, false }, { 199, nil, nil, false },
+            { 500, "SERVER", nil, false }, { 200, "SERVER", nil, false },
+            { 200, "CONNECT", nil, true }, { 200, "TLS", nil, true },
+            { 404, "CONNECT", nil, false } }
+        for _, code in ipairs { "AUTH", "BAD_REQUEST", "BUDGET", "CONNECT", "CONTEXT_LENGTH",
+            "NO_PRICE", "NOT_FOUND", "POOL_EMPTY", "POOL_UNKNOWN", "QUOTA", "RATE_LIMITED",
+            "SERVER", "TLS" } do
+            table.insert(cases, { nil, code, nil, false })
+        end
+        local path = os.tmpname()
+        os.remove(path)
+        local db <close> = assert(store.open(path, { mode = "create",
+            schema = "CREATE TABLE t (status, code, message)" }))
+        os.remove(path)
+        for i = 1, #cases do
+            local status, code, message, expected = table.unpack(cases[i], 1, 4)
+            local name = ("%s %s %s"):format(status, code, message)
+            db:execute "DELETE FROM t"
+            db:execute("INSERT INTO t VALUES (?, ?, ?)", status, code, message)
+            local function sql(condition)
+                return db:row(("SELECT %s FROM t"):format(condition)) == 1
+            end
+            assert.equal(expected, tally.is_billed(status, code, message), name)
+            assert.equal(expected, sql(tally.sql_billed "status"), name)
+            if not status then
+                assert.equal(expected, sql(tally.sql_billed()), name)
+            end
+        end
+    end)
+
     it("sums the same way in SQL", function()
         local path = os.tmpname()
         os.remove(path)

@@ -61,6 +61,24 @@ describe("tokens_per_minute", function()
         assert.equal(60000, gate:book({ requests = 1, tokens = 5000 }, 0))
     end)
 
+    it("gets back what a call has not used, or was not sent for, up to its capacity", function()
+        local gate, large = limit.gate(), { requests = 1, tokens = 5000 }
+        local function book(tokens) return gate:book({ requests = 1, tokens = tokens }, 1000) end
+        gate:configure(nil, 1000, 1000)
+        gate:book(large, 1000) -- counts as 1000
+        gate:settle(large, nil) -- unknown: corrects nothing
+        gate:settle(large, 400)
+        assert.equal(0, book(600))
+        gate:unbook(large)
+        gate:unbook(large)
+        assert.same({ 0, 60 }, { book(1000), book(1) })
+        gate:configure(nil, 1000, 1000) -- as before: the level stays
+        assert.equal(120, book(1))
+        assert.equal(180, gate:book({ tokens = 1 }, 500)) -- a clock set back gains nothing
+        gate:configure(nil, 500, 1000)
+        assert.equal(0, book(500))
+    end)
+
     it("applies to real calls", function()
         local client, transport = fake.client { fake.reply("x") }
         fake.run(function() call_all(client, "openai:m", { tokens_per_minute = 100 }, 12, 1) end)
@@ -96,6 +114,12 @@ describe("the server's headers", function()
             { ["x-ratelimit-remaining"] = "0", ["x-ratelimit-reset"] = "1700000007000" },
             { ["anthropic-ratelimit-requests-remaining"] = "0",
                 ["anthropic-ratelimit-requests-reset"] = "2023-11-14T22:13:27Z" },
+            { ["anthropic-ratelimit-input-tokens-remaining"] = "3",
+                ["anthropic-ratelimit-input-tokens-reset"] = "2023-11-14T22:13:27Z" },
+            { ["anthropic-ratelimit-output-tokens-remaining"] = "9",
+                ["anthropic-ratelimit-output-tokens-reset"] = "2023-11-14T22:13:27Z" },
+            { ["anthropic-ratelimit-tokens-remaining"] = "11",
+                ["anthropic-ratelimit-tokens-reset"] = "2023-11-14T22:13:27Z" },
         } do
             local client, transport = fake.client(spent(headers))
             fake.run(function() call_all(client, "openai:m", nil, 3, 1) end)
@@ -134,6 +158,18 @@ describe("the server's headers", function()
         assert.equal(0, gate:server_wait(ONE, 10000))
         assert.is_true(gate:is_open())
     end)
+
+    it("may report more again once a window has passed, at most a minute from now", function()
+        local gate = limit.gate()
+        local function observe(remaining, reset, now_ms)
+            gate:observe({ ["x-ratelimit-remaining-requests"] = remaining,
+                ["x-ratelimit-reset-requests"] = reset }, now_ms, 0)
+            return gate:server_wait(ONE, now_ms)
+        end
+        assert.same({ 0, 60000 }, { observe("0", "60.001s", 0), observe("0", "60s", 0) })
+        assert.same({ 1, 0 }, { observe("9", "60s", 59999), observe("9", "60s", 60000) })
+        assert.equal(10000, observe("0", "10s", 60000))
+    end)
 end)
 
 describe("a 429 that names a wait", function()
@@ -151,6 +187,14 @@ describe("a 429 that names a wait", function()
         assert.truthy(transport.sent[2].body:find('"c"', 1, true))
         assert.equal(1, transport.times[2])
         assert.is_true(transport.times[3] >= 5 and transport.times[4] >= 5)
+    end)
+
+    it("is not shortened by another one", function()
+        local gate = limit.gate()
+        gate:pause(5000, 0)
+        gate:pause(1000, 0)
+        assert.same({ 4000, false, 0, true }, { gate:server_wait(ONE, 1000), gate:is_open(),
+            gate:server_wait(ONE, 5000), gate:is_open() })
     end)
 end)
 

@@ -93,6 +93,19 @@ describe("the cost of a call", function()
             cache_read_tokens = 1, output_tokens = 0 }))
     end)
 
+    it("counts what is written for an hour at its own rate, if there is one", function()
+        local usage = { input_tokens = 600, cache_write_tokens = 500, cache_write_1h_tokens = 300,
+            output_tokens = 0 }
+        for cost, of in pairs { [100 * 2 + 200 * 2.5 + 300 * 4] = { 2.5, 4 },
+            [100 * 2 + 500 * 2.5] = { 2.5 }, [600 * 2] = {} } do
+            local hourly = { input = 2, output = 8, cache_write = of[1], cache_write_1h = of[2] }
+            close(cost / 1e6, price.cost(hourly, usage))
+        end
+        usage.cache_write_1h_tokens = 900 -- no more than are written
+        close((100 * 2 + 500 * 4) / 1e6, price.cost({ input = 2, output = 8, cache_write = 2.5,
+            cache_write_1h = 4 }, usage))
+    end)
+
     it("has another rate for a long prompt, for all tokens", function()
         close(4 * 2 + 12, price.cost(rates, { input_tokens = 2000000, output_tokens = 1000000 }))
     end)
@@ -100,6 +113,8 @@ describe("the cost of a call", function()
     it("is at most that of a prompt written to the cache and a full reply", function()
         close((1000 * 2.5 + 500 * 8) / 1e6, price.upper_bound(rates, 1000, 500))
         close((2000000 * 4 + 500 * 12) / 1e6, price.upper_bound(rates, 2000000, 500))
+        local cheap_write = { input = 2, output = 8, cache_write = 1 }
+        close(1000 * 2 / 1e6, price.upper_bound(cheap_write, 1000, 0))
         for _, wrong in ipairs { { nil, 1, 1 }, { rates, nil, 1 }, { rates, 1, nil } } do
             assert.is_nil(price.upper_bound(wrong[1], wrong[2], wrong[3]))
         end
@@ -112,6 +127,15 @@ describe("the cost of a call", function()
         assert.is_nil(price.cost(rates, { total_tokens = 9 }))
         assert.equal(0, price.cost(price.of("ollama", "m", nil, BUILT_IN),
             { input_tokens = 9, output_tokens = 9 }))
+        for _, part in ipairs { "input", "output", "cache_read", "cache_write" } do
+            local free = { input = 0, output = 0 }
+            free[part] = 1
+            assert.is_nil(price.cost(free, nil), part)
+        end
+        local until_long = { input = 0, output = 0, long = { above = 10, input = 1, output = 0 } }
+        assert.is_nil(price.cost(until_long, nil))
+        assert.equal(0, price.cost(until_long, { input_tokens = 10, output_tokens = 5 }))
+        close(11e-6, price.cost(until_long, { input_tokens = 11, output_tokens = 5 }))
     end)
 
     it("is in the reply, and sums samples", function()
@@ -126,6 +150,37 @@ describe("the cost of a call", function()
     end)
 end)
 
+describe("the built-in prices", function()
+    -- Of a table of rates: each part divided by that of the prompt, or of the short prompt.
+    local function ratios(rates, of)
+        local parts = { above = rates.above, batch = rates.batch }
+        for _, part in ipairs { "input", "output", "cache_read", "cache_write",
+            "cache_write_1h" } do
+            parts[part] = rates[part] and rates[part] / (of and of[part] or rates.input)
+        end
+        return parts
+    end
+
+    it("follow the rules of their makers", function()
+        local function check(expected, model, rates, of)
+            for part, ratio in pairs(expected) do
+                local found = ratios(rates, of)[part] or 0
+                assert.is_true(math.abs(ratio - found) < 1e-9,
+                    ("%s %s: %s"):format(model, part, found))
+            end
+        end
+        local sol, opus = BUILT_IN["openai:gpt-6.2-sol"], BUILT_IN["anthropic:claude-opus-5"]
+        check({ output = 5, cache_read = 0.05, cache_write = 1.25, batch = 0.5 }, "sol", sol)
+        check({ above = 272000, input = 2, output = 1.5, cache_read = 2, cache_write = 2 }, "sol",
+            sol.long, sol)
+        check({ output = 5, cache_read = 0.1, cache_write = 1.25, cache_write_1h = 2, batch = 0.5 },
+            "opus", opus)
+        local haiku, grok = BUILT_IN["anthropic:claude-haiku-5-5"], BUILT_IN["xai:grok-4.7"]
+        check({ above = 100000, input = 5, output = 5, cache_read = 5 }, "haiku", haiku.long, haiku)
+        check({ above = 200000, input = 2, output = 2, cache_read = 2 }, "grok", grok.long, grok)
+    end)
+end)
+
 describe("a file of prices", function()
     it("overrides the built-in prices, but not the config file's", function()
         local env = env_with [[return {
@@ -136,6 +191,9 @@ describe("a file of prices", function()
         assert.equal(1, input_of("openai", "gpt-4o", nil, prices))
         assert.equal(8, input_of("openai", "mine", nil, prices))
         assert.equal(0.15, input_of("openai", "gpt-4o-mini", nil, prices))
+        prices = price.load(env, { prices = { only = true, ["openai:mine"] = { input = 8,
+            output = 8 } } })
+        assert.same({ "openai:mine" }, { next(prices), next(prices, "openai:mine") })
     end)
 
     it("can replace the built-in prices", function()

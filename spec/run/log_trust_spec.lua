@@ -97,6 +97,19 @@ describe("a log that is run again", function()
     end)
 end)
 
+describe("what a log would run", function()
+    it("is described with its files, and the servers of its options and arguments", function()
+        local run = { command = "eval", arguments = { "a.lua", "redis://b/1", "http://c" },
+            directory = "/d", options = { OPENAI_BASE_URL = "https://e", OLLAMA_HOST = 1 } }
+        assert.equal('it runs "ponder eval a.lua redis://b/1 http://c" in /d, with a.lua (script), '
+            .. "f.lua (module), and asks https://e (OPENAI_BASE_URL), redis://b/1, http://c",
+            trust.describe(run, { ["f.lua"] = { kind = "module" },
+                ["a.lua"] = { kind = "script" } }))
+        assert.equal('it runs "ponder run "',
+            trust.describe({ command = "run", arguments = {}, options = {} }, {}))
+    end)
+end)
+
 describe("HMAC-SHA256", function()
     it("is that of RFC 4231", function()
         assert.equal("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",

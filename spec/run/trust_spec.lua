@@ -1,6 +1,7 @@
 -- Code runs because somebody named it, never because it is in the current directory.
 
 local shell = require "shell"
+local trust = require "ponder.think.prompt.trust"
 
 local IS_ROOT = shell.run("test $(id -u) = 0").status == 0
 local MODEL = "return function() return [[The answer is 7.]] end"
@@ -109,6 +110,22 @@ describe("a prompt file in the current directory", function()
         end
     end)
 
+    it("is one of at most 1000, of at most a MiB each, in whatever order they are read", function()
+        local at = dir.path .. "/checkout/prompts"
+        local function read(script)
+            shell.run(("cd %s && %s"):format(at, script))
+            return trust.read(at)
+        end
+        local all = read "seq 999 | sed s/$/.lua/ | xargs touch; head -c 1048576 /dev/zero >cot.lua"
+        local sorted = table.move(all.names, 1, #all.names, 1, {})
+        table.sort(sorted)
+        assert.same({ 1000, sorted }, { #all.names, all.names })
+        assert.same({ nil, at .. ": more than 1000 Lua files" }, { read "touch 1000.lua" })
+        local contents, message = read "rm 1000.lua; echo >>cot.lua"
+        assert.is_nil(contents)
+        assert.matches("/cot.lua: ", message, 1, true)
+    end)
+
     it("is read from the log in a replay", function()
         ponder { "trust", "prompts" }
         local r = ponder { "cot", "--model", "script:" .. dir.path .. "/echo.lua", "--log", "a.db",
@@ -127,6 +144,9 @@ describe("the trust file", function()
         assert.equal("600\n", shell.run("stat -c %a " .. path .. " >$OUT").out)
         shell.run("chmod 666 " .. path)
         assert.is_false((asked()))
+        local r = ponder { "trust", "--list" }
+        assert.same({ 1, "" }, { r.status, r.out })
+        assert.matches("others may read or write it", r.err)
     end)
 end)
 
