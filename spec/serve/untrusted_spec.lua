@@ -46,11 +46,11 @@ describe("a confined process", function()
             shell.quote(shell.executable), shell.quote(script)))
     end
 
-    for what, code in pairs {
+    for what, code in pairs { -- none does harm where it is not confined
         ["open a file"] = "print(io.open('/etc/passwd'))",
-        ["write a file"] = "print(io.open('/tmp/ponder-escape', 'w'))",
-        ["remove a file"] = "print(os.remove('/tmp'))",
-        ["rename a file"] = "print(os.rename('/tmp', '/tmq'))",
+        ["write a file"] = "print(io.open('/not-there/escape', 'w'))",
+        ["remove a file"] = "print(os.remove('/not-there'))",
+        ["rename a file"] = "print(os.rename('/not-there', '/nor-there'))",
         ["run a program"] = "print(io.popen([[echo esc''aped]]))",
         ["read a directory"] = "print(require('ponder.core.directory').files('/'))",
         ["change its directory"] = "print(require('ponder.core.host').directory('/'))",
