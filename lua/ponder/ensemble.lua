@@ -18,13 +18,14 @@
 --- `on_error` is that of task.map: "collect", the default, counts errors in your functions as
 --- failures, "raise" raises them.
 ---
---- Some rules end the sampling early: `stop_at`, `first`, `cost`, `enough`. They decide in the
---- order of the samples (`first` by time in that of the replies), so that `concurrency` changes
---- nothing, and by default no call is made that they might not need. Their results say how far it
---- went, and so does the event `ensemble.stopped` of the log: `stopped_at`, the last sample that
---- counted; `calls` asked for; of these `cancelled` before their reply; `saved`, those of n that
---- were not asked for; `used`, the samples that the choice is from. With `eager = true` as many as
---- `concurrency` are kept in flight, and what is cancelled at the end is part of `spent`.
+--- Some rules end the sampling early: `stop_at`, `first`, `consensus`, `cost`, `enough`. They
+--- decide in the order of the samples (`first` by time in that of the replies), so that
+--- `concurrency` changes nothing, and by default no call is made that they might not need. Their
+--- results say how far it went, and so does the event `ensemble.stopped` of the log: `stopped_at`,
+--- the last sample that counted; `calls` asked for; of these `cancelled` before the end of their
+--- reply; `saved`, those of n that were not asked for; `used`, the samples that the choice is from.
+--- With `eager = true` as many as `concurrency` are kept in flight, and what is cancelled at the
+--- end is part of `spent`.
 ---
 --- A model is open or a name; a prompt is a text or a list of messages. Options of a call
 --- (temperature, max_output_tokens, seed, timeout_ms, on_delta(text, kind, sample)...) go into the
@@ -64,9 +65,11 @@ local search = require "ponder.search"
 ---@field confidence? string|fun(answer: any, text: string, reply: ponder.model.Reply): number
 ---@field keep? number of weighted votes, the share with the highest weights that counts
 ---@field window? integer tokens, of a confidence by name, default 2048
+---@field warmup? integer samples before streams may be cancelled, default 16 with consensus
+---@field consensus? number of weighted votes, the share that ends it
 ---@field stop_at? number the certainty that ends it
 ---@field min_samples? integer before stop_at may end it, default 1
----@field eager? boolean with stop_at
+---@field eager? boolean with stop_at or consensus
 ---@field first? integer how many answers vote: the first to arrive
 ---@field finish? "time"|"tokens" "tokens": the shortest instead, once all have arrived
 
@@ -148,6 +151,13 @@ ensemble.best_of_n = require "ponder.think.ensemble.best_of_n"
 ---"tail", "bottom" or "mean"; then `keep = 0.1` lets only the best tenth vote, after Fu et al.
 ---2025, "Deep Think with Confidence". A sample without an answer or weight has failed.
 ---
+---With `warmup` it is their online form, that of ensemble.online_confidence, for a model that
+---streams logprobs: the first `warmup` samples set a threshold, and the stream of a later one is
+---cancelled where its confidence falls below that. `keep` is 0.1 unless given. With `consensus` it
+---ends once the leader's share of the weight reaches that; then, unless `eager`, it asks for one
+---sample at a time after the warm-up, as each may end it. Where a reply comes whole (from a log, or
+---a server that does not stream) the decision is the same, and saves nothing.
+---
 ---`stop_at = 0.95` ends a majority vote when it is that certain that the leading answer would also
 ---win if it went on: after the first sample, of at least `min_samples`, with certainty = 1 - I(1/2;
 ---v1 + 1, v2 + 1) of the votes of the two leading answers. Aggarwal et al. 2023, "Let's Sample Step
@@ -161,7 +171,8 @@ ensemble.best_of_n = require "ponder.think.ensemble.best_of_n"
 ---
 ---Result: `answer` as in its first sample; `text` of its sample with the highest weight; `score`
 ---and `share`, its share of the votes, 0..1; `certainty` of a majority; `stop_reason` ("n"; with
----stop_at "sure" or "max"; with first "first", or "max" if there were fewer answers);
+---stop_at "sure" or "max"; with first "first", or "max" if there were fewer answers; with warmup
+---"consensus" or "max", and `stops`, by sample the token at which it was cancelled, or false);
 ---`distribution`: list of {answer, key, count, weight, share}, the highest weight first (ties: more
 ---samples, then the first to appear); `entropy` of the shares in bits, 0 if all agree; `samples`:
 ---list of {sample, text, answer, key, weight}, and with keep `kept`, and `threshold`, the least

@@ -83,7 +83,10 @@ local model = {}
 ---`UNSUPPORTED` where the provider cannot
 ---@field reasoning? string|table like reasoning_effort; or { max_output_tokens = N }, the tokens of
 ---its thinking, where the provider has such a limit
----@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer) streams the reply
+---@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer, tokens: table[]?):
+---  boolean? streams the reply. With logprobs, `tokens` are those of this piece, as in
+---  Sample.logprobs (of some, the text is ""). true ends the reply here: it is what has arrived,
+---  with `truncated` and the finish_reason "cancelled", and counts with at least what that used
 ---@field timeout_ms? integer of each attempt, from leaving the queue; default 600000. (For a limit
 ---over all attempts, use task.timeout.)
 ---@field connect_timeout_ms? integer default 5000
@@ -130,7 +133,8 @@ local model = {}
 
 ---@class ponder.model.Sample
 ---@field text string? "" of an empty reply; nil with tool calls or a refusal and no text
----@field finish_reason string? "stop", "length", "tool_calls", "content_filter" or the provider's
+---@field finish_reason string? "stop", "length", "tool_calls", "content_filter", "cancelled" (by
+---  on_delta) or the provider's
 ---@field tool_calls ponder.model.ToolCall[]?
 ---@field reasoning string?
 ---@field refusal string?

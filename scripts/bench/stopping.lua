@@ -72,11 +72,14 @@ end
 
 -- ---- best of n ----
 
+-- Box and Muller's normal number from two uniform ones.
+local function normal(u, v)
+    return math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v)
+end
+
 local REWARDS = {
     { "exponential", function(u) return -math.log(1 - u[1]) end },
-    { "normal", function(u)
-        return math.sqrt(-2 * math.log(1 - u[1])) * math.cos(2 * math.pi * u[2])
-    end },
+    { "normal", function(u) return normal(u[1], u[2]) end },
     { "uniform", function(u) return u[1] end },
     { "right in 20 %", function(u) return u[1] < 0.2 and 1 or 0 end },
 }
@@ -151,10 +154,55 @@ local function shortest()
     end
 end
 
+-- ---- confidence ----
+
+local KEEP, TOKENS = { 0.9, 0.5, 0.1 }, 32
+
+-- The mean confidence of a reply scatters by 1 about 5, and is higher by `more` if it is right;
+-- that of its tokens scatters by 1 about it.
+local function confidences()
+    print "| shares | right ones surer by | vote of 40 | warmup 16, keep 0.9 | 0.5 | 0.1 |"
+    for _, shares in ipairs { { 0.4, 0.35 }, { 0.5, 0.2 } } do
+        for _, more in ipairs { 0, 0.5, 1 } do
+            local right, tokens = { 0, 0, 0, 0 }, { 0, 0, 0 }
+            for _ = 1, RUNS do
+                local us, samples, answers, ones = uniform(N * (2 * TOKENS + 3)), {}, {}, {}
+                for i = 1, N do
+                    local at, list = (i - 1) * (2 * TOKENS + 3), {}
+                    answers[i], ones[i] = draw(shares, us[at + 1]), 1
+                    local mean = 5 + normal(us[at + 2], us[at + 3])
+                        + (answers[i] == "answer 1" and more or 0)
+                    for t = 1, TOKENS do
+                        list[t] = mean + normal(us[at + 2 + 2 * t], us[at + 3 + 2 * t])
+                    end
+                    samples[i] = { answers[i], list }
+                end
+                local all = ensemble.weighted_vote { answers = answers, weights = ones }
+                right[4] = right[4] + (all.answer == "answer 1" and 1 or 0)
+                for k, keep in ipairs(KEEP) do
+                    local result = ensemble.online_confidence { samples = samples, warmup = 16,
+                        window = 8, keep = keep }
+                    right[k] = right[k] + (result.answer == "answer 1" and 1 or 0)
+                    for i = 1, N do tokens[k] = tokens[k] + (result.stops[i] or TOKENS) end
+                end
+            end
+            local cells = { table.concat(shares, ", "), ("%g"):format(more),
+                ("%.1f %%"):format(100 * right[4] / RUNS) }
+            for k in ipairs(KEEP) do
+                cells[#cells + 1] = ("%.1f %% (%.0f %%)"):format(100 * right[k] / RUNS,
+                    100 * tokens[k] / (TOKENS * N * RUNS))
+            end
+            print("| " .. table.concat(cells, " | ") .. " |")
+        end
+    end
+end
+
 task.with_budget({}, function()
     votes()
     print()
     costs()
     print()
     shortest()
+    print()
+    confidences()
 end)

@@ -190,12 +190,15 @@ describe("a file that is not a program", function()
             ["return function() end"] = "ponder serve FILE",
             ["return require('ponder.strategy.cot')"] = "ponder ask --strategy FILE",
             ["return { data = {}, policies = {} }"] = "ponder eval FILE" } do
-            local r = status(0, shell.ponder { "-e", code })
+            local r = status(command == "ponder serve FILE" and 0 or 2,
+                shell.ponder { "-e", code })
             assert.same("", r.out)
             assert.matches("^ponder run: the script returned an? %l+: [^\n]+\n$", r.err)
             assert.truthy(r.err:find(command, 1, true), r.err)
         end
         assert.equal("", status(0, shell.ponder { "-e", "return {}" }).err)
+        local r = status(2, shell.ponder { "run", "scripts/strategies/vote.lua" })
+        assert.truthy(r.err:find("ponder ask --strategy scripts/strategies/vote.lua", 1, true))
     end)
 end)
 

@@ -1,5 +1,6 @@
 -- The model client over real HTTP, against the test server and all its faults.
 
+local budget = require "ponder.run.task.budget"
 local server = require "server"
 local task = require "ponder.task"
 local within = require "within"
@@ -207,6 +208,42 @@ describe("over HTTP", function()
         end)
         assert.equal(4, s:counters().aborted)
     end)
+
+    it("passes tokens to on_delta, which ends the reply", in_task(function()
+        local events = {}
+        for i, content in ipairs { "a", "b", "", "d", "e" } do
+            events[i] = ('data: {"choices":[{"index":0,"delta":{"content":"%s"},"logprobs":'
+                .. '{"content":[{"token":"t%d","logprob":-%d,"top_logprobs":[]}]}}]}\n\n'):format(
+                content, i, i)
+        end
+        local heard = {}
+        local call = { messages = HELLO, logprobs = true, on_delta = function(text, kind, i, tokens)
+            heard[#heard + 1] = ("%s %s %d %s %g"):format(text, kind, i, tokens[1].token,
+                tokens[1].logprob)
+            return #heard == 4
+        end }
+        local m = open("hang=1&type=text%2Fevent-stream&body=" .. encode(table.concat(events)))
+        local reply, spent
+        local used = budget.new {}
+        reply = budget.within(used, m.chat, m, call)
+        spent = used:account()
+        assert.same({ "a text 1 t1 -1", "b text 1 t2 -2", " text 1 t3 -3", "d text 1 t4 -4" },
+            heard)
+        assert.same({ "abd", 4, true, "cancelled", nil }, { reply.text, #reply.logprobs,
+            reply.truncated, reply.finish_reason, reply.usage })
+        assert.is_true(reply.latency_ms > 0)
+        assert.same({ 1, 0, spent.tokens }, { spent.calls, spent.failed, spent.estimated_tokens })
+        assert.is_true(spent.tokens >= 4 + 20 and spent.tokens < 100, spent.tokens)
+        local tries = 0
+        while s:counters().aborted < 1 and tries < 100 do
+            task.sleep(0.02)
+            tries = tries + 1
+        end
+        assert.equal(1, s:counters().aborted)
+        call.on_delta, call.returns = function() return true end, "integer" -- asks for no repair
+        reply = m:chat(call)
+        assert.same({ "a", nil, "cancelled" }, { reply.text, reply.value, reply.finish_reason })
+    end))
 
     it("lets on_delta make calls of its own", in_task(function()
         local m, other = open("deltas=30&pace=2&piece=900&text=x"), open("text=inner")

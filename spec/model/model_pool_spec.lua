@@ -209,6 +209,10 @@ describe("pool:FILE#FIELD", function()
             local refused = shell.ponder({ "pool", "record", "run.db", "--field", name }, opts)
             assert.same({ 2, "" }, { refused.status, refused.out })
         end
+        local none = shell.ponder({ "pool", "record", "--policy", "oi", "eval.db" }, opts)
+        assert.same({ 1, "ponder pool: eval.db: no answered calls that match, so no pool; no "
+            .. "policy is \"oi\" (did you mean \"io\"?): there are ask, io\n" },
+            { none.status, none.err })
         local r = shell.ponder({ "pool", "make" }, opts)
         assert.same({ 2, true }, { r.status, r.err:find("expected: ponder pool record", 1, true)
             ~= nil })

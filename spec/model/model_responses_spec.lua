@@ -108,17 +108,18 @@ describe("the Responses API", function()
     local DELTAS = { '{"type":"response.created","response":{"id":"resp_1"}}',
         '{"type":"response.reasoning_summary_text.delta","delta":"hm"}',
         '{"type":"response.output_text.delta","delta":"Hel"}',
-        '{"type":"response.output_text.delta","delta":"lo"}' }
+        '{"type":"response.output_text.delta","delta":"lo",'
+            .. '"logprobs":[{"token":"lo","logprob":-1}]}' }
 
     it("streams; the last event has the whole reply", in_task(function()
         local seen = {}
         local m = open { stream(DELTAS[1], DELTAS[2], DELTAS[3], DELTAS[4],
             '{"type":"response.completed","response":' .. reply_of(OUTPUT):gsub("\n%s*", "")
             .. "}") }
-        local reply = assert(m:chat { messages = USER, on_delta = function(text, kind)
-            seen[#seen + 1] = kind .. ":" .. text
+        local reply = assert(m:chat { messages = USER, on_delta = function(text, kind, _, tokens)
+            seen[#seen + 1] = kind .. ":" .. text .. (tokens and tokens[1].logprob or "")
         end })
-        assert.same({ "reasoning:hm", "text:Hel", "text:lo" }, seen)
+        assert.same({ "reasoning:hm", "text:Hel", "text:lo-1" }, seen)
         assert.same({ "Hello", 17 }, { reply.text, reply.usage.total_tokens })
         assert.is_nil(reply.truncated)
     end))

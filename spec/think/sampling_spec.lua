@@ -77,6 +77,15 @@ local function open(texts, delays)
     return model.open "sampling-spec:m", seen
 end
 
+-- Tokens with these confidences.
+local function tokens_of(values)
+    local list = {}
+    for i, value in ipairs(values) do
+        list[i] = { token = "t", logprob = -value }
+    end
+    return list
+end
+
 describe("a vote that stops when it is sure", function()
     it("reproduces the vectors", function()
         local all = lines "consistency"
@@ -521,6 +530,16 @@ describe("self_consistency with stop_at", function()
             ["give opts.stop_at or opts.first, not both"] = { stop_at = 0.9, first = 2 },
             ["opts.min_samples needs opts.stop_at"] = { min_samples = 2 },
             ["opts.finish needs opts.first"] = { finish = "time" },
+            ["opts.first must be at most opts.n, 4 (got 5)"] = { first = 5 },
+            ["opts.min_samples must be at most opts.n, 4 (got 5)"] = { stop_at = 0.9,
+                min_samples = 5 },
+            ['opts.warmup needs vote = "weighted" and the confidence "lowest"'] = { warmup = 2 },
+            ['opts.consensus needs vote = "weighted" and the confidence "lowest"'] = {
+                consensus = 1, vote = "weighted", confidence = "mean" },
+            ["opts.warmup must be less than opts.n, 4 (got 16)"] = { consensus = 1,
+                vote = "weighted" },
+            ["opts.eager needs opts.stop_at or opts.consensus"] = { eager = true, warmup = 2,
+                vote = "weighted" },
         } do
             more.model, more.prompt, more.n = m, "q", 4
             local ok, why = pcall(task.run, ensemble.self_consistency, more)
@@ -530,20 +549,12 @@ describe("self_consistency with stop_at", function()
     end)
 
     it("votes with named confidences, and keeps the highest", function()
-        local function tokens(value, count)
-            local list = {}
-            for i = 1, count do
-                list[i] = { token = "t", logprob = -0.1, top = { { token = "t",
-                    logprob = -value } } }
-            end
-            return list
-        end
         local values, asked = { 1, 1, 9, 2 }, nil
         model.register("sampling-spec", { call = function(request)
             asked = request.options.logprobs
             local i = request.sample
             return { samples = { { text = i == 3 and "b" or "a", finish_reason = "stop",
-                logprobs = tokens(values[i], 3) } } }
+                logprobs = tokens_of { values[i], values[i], values[i] } } } }
         end })
         local opts = { model = model.open "sampling-spec:m", prompt = "q", n = 4,
             vote = "weighted", confidence = "lowest" }
@@ -554,6 +565,99 @@ describe("self_consistency with stop_at", function()
         assert.same({ "b", 9 / 11, 1.5 }, { result.answer, result.share, result.threshold })
         assert.same({ false, false, true, true }, { result.samples[1].kept,
             result.samples[2].kept, result.samples[3].kept, result.samples[4].kept })
+    end)
+end)
+
+describe("self_consistency that watches the confidence of its streams", function()
+    -- Sample i answers answers[i] in tokens of these confidences, one a piece.
+    local function open_stream(dir, answers, confidences)
+        local text = {}
+        for i, answer in ipairs(answers) do
+            text[i] = ("[%d] = { %q, { %s } },"):format(i, answer or "",
+                table.concat(confidences[i], ", "))
+        end
+        dir:write("m.lua", ([[
+            local task = require "ponder.task"
+            local samples = { %s }
+            return function(request)
+                local answer, values = table.unpack(samples[request.sample])
+                local tokens = {}
+                for i, value in ipairs(values) do
+                    tokens[i] = { token = "t", logprob = -value }
+                    if request.emit then
+                        request.emit(i == #values and answer ~= "" and answer or " ", nil,
+                            { tokens[i] })
+                    end
+                    if i %% 5 == 0 then task.sleep(0.0001 * (request.sample %% 3)) end
+                end
+                return { text = (" "):rep(#values - 1) .. (answer ~= "" and answer or " "),
+                    logprobs = tokens }
+            end]]):format(table.concat(text, " ")))
+        return model.open("script:" .. dir.path .. "/m.lua")
+    end
+
+    it("decides as the vectors do for any concurrency, and reads no token more", function()
+        local dir <close>, count = shell.directory {}, 0
+        for index, vector in ipairs(lines "confidence") do
+            local out, opts = plain(vector.out), plain(vector.options)
+            local n = #(vector.answers or {})
+            if vector.kind == "online" and (opts.warmup or 16) < n then
+                count = count + 1
+                opts.model = open_stream(dir, answers_of(vector.answers), vector.confs)
+                opts.prompt, opts.n, opts.vote, opts.warmup = "q", n, "weighted", opts.warmup or 16
+                opts.concurrency = ({ 1, 3, 64 })[index % 3 + 1]
+                opts.extract = function(text) return text:match "%S+" end
+                local heard = 0
+                function opts.on_delta(_, _, sample, tokens)
+                    heard = heard + (sample > opts.warmup and #tokens or 0)
+                end
+                local got, message, _, partial = task.run(ensemble.self_consistency, opts)
+                got = got or partial
+                local cut, read = 0, 0
+                for i, place in ipairs(out.stops) do
+                    out.stops[i] = place ~= "-" and place
+                    cut = cut + (out.stops[i] and 1 or 0)
+                    read = read + (i > opts.warmup and (out.stops[i] or #vector.confs[i]) or 0)
+                end
+                for _, name in ipairs { "threshold", "stops", "answer", "share" } do
+                    check(vector, name, out[name], got[name])
+                end
+                assert.same({ out.at, out.at, cut, n - out.at, out.votes, read },
+                    { got.stopped_at, got.calls, got.cancelled, got.saved, got.used,
+                        heard }, vector.id .. (message or ""))
+                assert.equal(out.at < n and "consensus" or got.stop_reason, got.stop_reason)
+            end
+        end
+        assert.is_true(count > 10, count)
+    end)
+
+    it("counts failed samples, and says why nothing votes", function()
+        local texts, values = { "a", "a", false, "b", "a" }, { 2, 1, 5, 3, 9 }
+        model.register("sampling-spec", { call = function(request)
+            local i = request.sample
+            if not texts[i] then return nil, "overloaded", "SERVER" end
+            return { text = texts[i], logprobs = values[i] and tokens_of { values[i] } }
+        end })
+        local opts = { model = model.open "sampling-spec:m", prompt = "q", n = 5, vote = "weighted",
+            warmup = 3, window = 1, keep = 0.5 }
+        local got = task.run(ensemble.self_consistency, opts)
+        assert.same({ "a", 1.5, { false, false, false, false, false }, 3, 1, 11 / 14, 0 },
+            { got.answer, got.threshold, got.stops, got.used, got.failed, got.share,
+                got.cancelled })
+        values = {}
+        local none, message, code = task.run(ensemble.self_consistency, opts)
+        assert.same({ nil, "BAD_RESULT" }, { none, code })
+        assert.matches("the reply has no logprobs", message)
+        values, texts = { 9, 9, 9, 1, 1 }, { false, false, false, "a", "b" }
+        model.register("sampling-spec", { call = function(request)
+            local i = request.sample
+            return { text = texts[i] or "", logprobs = tokens_of { values[i] } }
+        end })
+        opts.model = model.open "sampling-spec:m"
+        opts.extract = function(text) return text ~= "" and text or nil end
+        none, message = task.run(ensemble.self_consistency, opts)
+        assert.is_nil(none)
+        assert.matches("0 of at least 1 succeeded", message)
     end)
 end)
 
@@ -600,6 +704,8 @@ describe("best_of_n with a cost or a reward that is enough", function()
             ["opts.cost must be > 0"] = { cost = 0, reward = tonumber },
             ["opts.enough and opts.verify both end it"] = { enough = 1, reward = tonumber,
                 verify = tonumber },
+            ["opts.min_samples must be at most opts.n, 5 (got 6)"] = { min_samples = 6, enough = 1,
+                reward = tonumber },
             ["opts.tail needs opts.cost"] = { tail = "normal", reward = tonumber },
             ["opts.eager needs opts.cost or opts.enough"] = { eager = true, reward = tonumber },
         } do
@@ -614,10 +720,16 @@ end)
 describe("a stopped ensemble in the log", function()
     local MODEL = [[
         local task = require "ponder.task"
-        local delays = { 0.02, 0.2, 0.01, 0.2, 0.03, 0.2, 0.2, 0.2 }
+        local delays = { 0.08, 0.4, 0.01, 0.4, 0.16, 0.4, 0.4, 0.4 }
         return function(request)
             task.sleep(delays[request.sample])
-            return { text = ("%d"):format(request.sample % 2),
+            local tokens = {}
+            for i = 1, 9 do
+                local falls = request.sample == 4 and i > 3 or request.sample == 6
+                tokens[i] = { token = "t", logprob = falls and -0.1 or -1 - request.sample }
+                if request.emit then request.emit("0", nil, { tokens[i] }) end
+            end
+            return { text = ("0"):rep(8) .. ("%d"):format(request.sample % 2), logprobs = tokens,
                 usage = { input_tokens = 1, output_tokens = request.sample } }
         end]]
     local SCRIPT = [[
@@ -631,11 +743,14 @@ describe("a stopped ensemble in the log", function()
             for i, sample in ipairs(r.samples or r.candidates) do list[i] = sample.sample end
             print(name, r.answer, r.stop_reason, r.stopped_at, r.used, r.calls, r.cancelled,
                 r.saved, table.concat(list, " "), r.spent.calls)
+            if r.stops then print(require("ponder.json").encode(r.stops), r.spent.tokens) end
         end
         show("first", { first = 3 })
         show("sure", { stop_at = 0.75 })
         show("eager", { stop_at = 0.75, eager = true, concurrency = 3 })
         show("enough", { enough = 1, min_samples = 2 })
+        show("online", { vote = "weighted", warmup = 3, window = 2, keep = 0.9, consensus = 0.9,
+            eager = true })
     ]]
 
     it("decides the same in a replay, and is an event", function()
@@ -643,10 +758,12 @@ describe("a stopped ensemble in the log", function()
         local opts = { cwd = dir.path }
         local first = shell.ponder({ "run", "--log", "run.db", "a.lua" }, opts)
         assert.equal(0, first.status, first.err)
-        assert.matches("^first\t1\tfirst\t3\t3\t8\t5\t0\t3 1 5\t8\n"
-            .. "sure\t1\tsure\t1\t1\t1\t0\t7\t1\t1\n", first.out)
-        assert.matches("\neager\t1\tsure\t1\t1\t4\t2\t4\t1\t4\n", first.out)
-        assert.matches("\nenough\t1\tenough\t1\t1\t2\t1\t6\t1\t2\n", first.out)
+        assert.matches("^first\t000000001\tfirst\t3\t3\t8\t5\t0\t3 1 5\t8\n"
+            .. "sure\t000000001\tsure\t1\t1\t1\t0\t7\t1\t1\n", first.out)
+        assert.matches("\neager\t000000001\tsure\t1\t1\t4\t2\t4\t1\t4\n", first.out)
+        assert.matches("\nenough\t000000001\tenough\t1\t1\t2\t1\t6\t1\t2\n", first.out)
+        assert.matches("\nonline\t000000001\tmax\t8\t5\t8\t2\t0\t1 2 3 5 7 8\t8\n"
+            .. "%[false,false,false,5,false,2,false,false%]", first.out)
         local replayed = shell.ponder({ "replay", "run.db" }, opts)
         assert.same({ 0, first.out }, { replayed.status, replayed.out }, replayed.err)
         local resumed = shell.ponder({ "resume", "run.db" }, opts)
@@ -656,6 +773,6 @@ describe("a stopped ensemble in the log", function()
         for data in file:rows "SELECT data FROM events WHERE name = 'ensemble.stopped'" do
             count = count + (data:find('"stop_reason"', 1, true) and 1 or 0)
         end
-        assert.equal(4, count)
+        assert.equal(5, count)
     end)
 end)

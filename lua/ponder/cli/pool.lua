@@ -56,6 +56,11 @@ local function add(lines, call, labels, opts)
     if not input or call.status ~= "ok" or type(samples) ~= "table" then
         return
     end
+    for _, sample in ipairs(samples) do
+        if sample.finish_reason == "cancelled" then
+            return
+        end
+    end
     local name = opts.field or labels.policy or tostring(call.model)
     local line = lines[input]
     if not line then
@@ -116,19 +121,29 @@ function command.run(opts, operands)
     cli.expect_flag("--field", not (opts.field == "id" or opts.field == "input"
         or opts.field and opts.field:find "#"), "expected a name without #, neither id nor input")
     return opened.run(1, { operands[2] }, function(log)
-        local lines = {}
+        local lines, models, names = {}, {}, {}
         local is_one = (operands[2] or ""):find "#%d+$"
         for _, number in ipairs(is_one and { log.number } or log:numbers()) do
             local run = log:other(number)
             local labels = run:run().labels or {}
             for call in run:contents() do
+                models[tostring(call.model)], names[labels.policy or models] = true, true
                 if (not opts.model or call.model == opts.model)
                     and (not opts.policy or labels.policy == opts.policy) then
                     add(lines, call, labels, opts)
                 end
             end
         end
-        cli.need(lines[1], log.path .. ": no answered calls, so no pool")
+        names[models] = nil
+        local function known(what, value, set)
+            local list = options.names(set)
+            return value and not set[value] and ("; no %s is %s%s: there %s"):format(what,
+                options.show(value), options.hint(value, list), list[1] and "are "
+                .. table.concat(list, ", ") or "are none") or ""
+        end
+        cli.need(lines[1], ("%s: no answered calls%s, so no pool%s%s"):format(log.path,
+            (opts.model or opts.policy) and " that match" or "", known("model", opts.model, models),
+            known("policy", opts.policy, names)))
         local function write(out)
             for _, line in ipairs(lines) do
                 local ok, message = out:write(encode(line), "\n")

@@ -160,16 +160,17 @@ local function print_json(value)
     return true
 end
 
--- What a file is for, if its value is of a kind that only other commands use.
+-- What a file is for, if its value is of a kind that only other commands use; and the command for
+-- one that does nothing by itself.
 local function purpose_of(value)
     if type(value) == "function" then
         return "a function: ponder serve FILE serves a policy, --model script:FILE names a model"
     elseif type(value) == "table" and type(rawget(value, "new")) == "function"
         and type(rawget(value, "options")) == "function" then
-        return "a strategy: ponder ask --strategy FILE QUESTION"
+        return "a strategy", "ask --strategy %s QUESTION"
     elseif type(value) == "table" and rawget(value, "data") ~= nil
         and type(rawget(value, "policies")) == "table" then
-        return "an evaluation: ponder eval FILE"
+        return "an evaluation", "eval %s"
     end
 end
 
@@ -209,8 +210,11 @@ local function execute(chunk, opts, operands)
     end
     logged.answer(result)
     if not opts.json then
-        local purpose = purpose_of(result)
-        if purpose then
+        local purpose, command = purpose_of(result)
+        if command then
+            return cli.usage_error(("ponder run: the script returned %s: ponder %s"):format(purpose,
+                command:format(opts.e and "FILE" or operands[1])))
+        elseif purpose then
             io.stderr:write("ponder run: the script returned ", purpose, "\n")
         end
         return 0

@@ -55,15 +55,13 @@ end
 -- Collects the events of a stream. An error inside the stream sets `stop`.
 local function open_stream(request)
     local reading = { raw = {}, stop = nil }
-    local on_delta, base = request.on_delta, request.index_base
-    local reader = request.target.provider.reader(request, function(text, kind, index)
-        request.has_emitted = true
-        on_delta(text, kind, base + index)
+    local reader = request.target.provider.reader(request, function(text, kind, index, tokens)
+        request:emit(text, kind, index, tokens)
     end)
     reading.reader = reader
     function reading.on_event(name, data)
         if request.sibling then request.sibling:release() end
-        if reader:plain(name, data) then return false end
+        if reader:plain(name, data) then return request.is_ended end
         local decoded, message = reader:event(name, data)
         if not decoded and (data == "" or name == "ping") then return false end -- a heartbeat
         if not decoded then
@@ -73,17 +71,18 @@ local function open_stream(request)
         reading.raw[#reading.raw + 1] = decoded
         local object = read.error_object(decoded)
         if object then reading.stop = read.failure(decoded, object, {}) end
-        return object ~= nil
+        return object ~= nil or request.is_ended
     end
     return reading
 end
 
-local function finish_stream(reading, result)
+local function finish_stream(request, reading, result)
     local draft, is_complete = reading.reader:finish()
     draft.raw = reading.raw
     if reading.stop then
         return nil, reading.stop, draft
     end
+    if request.is_ended then return is_complete and draft or request.end_reply(draft) end
     if result.code then
         return nil, retry.failure(result.code, result.error, result.headers, result.status), draft
     end
@@ -123,10 +122,14 @@ end
 local function send_once(client, request, attempt)
     local reading, body = request.stream and open_stream(request), request.bytes
     client:notify("request", attempt, request, body)
+    local began = reading and client.now_ms()
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
+    if request.is_ended then -- else the transport measures it, without the time in its queue
+        result.total_ms = result.total_ms or client.now_ms() - began
+    end
     local nothing = not result.code and result.status == 200 and (result.body or "") == ""
-    if reading and (result.streamed or reading.stop or nothing) then
-        return result, finish_stream(reading, result)
+    if reading and (result.streamed or reading.stop or nothing or request.is_ended) then
+        return result, finish_stream(request, reading, result)
     end
     if result.code then
         return result, nil, retry.failure(result.code, result.error, result.headers, result.status)
@@ -379,6 +382,7 @@ local function within_budgets(client, request)
     if not ok then return nil, message, code end
     request.hold = hold
     local draft, problem, why, partial = hold:run(send, client, request)
+    if read.is_ended(draft) then hold.need = request:received(draft) end
     hold:settle(used(rates, draft, why, partial, request.billed))
     return draft, problem, why, partial
 end
@@ -420,6 +424,7 @@ function call.charge(request, failures, draft, message, code, partial)
     if not request.target.provider.call then billed = lost > 0 or has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
     charge_lost(request, lost, killed)
+    if read.is_ended(draft) then bound = request:received(draft) end
     holds.charge(bound, used(rates, draft, code, partial, billed))
 end
 
@@ -485,6 +490,7 @@ local function count_asked(rates, need, of, samples, ask, ...)
         hold:settle(NOTHING, 0, nil, nil, true)
     else
         local reply = draft or partial
+        if of and read.is_ended(draft) then hold.need = of:received(draft) end
         local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
             cost = not (reply.origin or reply.cached) and reply.cost or nil }
         hold:settle(used(rates, draft and nominal, code, partial and nominal))

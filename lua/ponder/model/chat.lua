@@ -435,7 +435,9 @@ function chat.run(model, opts, level)
         return nil, unusable_message(model.target, draft, refusal), "CONTENT_FILTER",
             assemble(plan, draft)
     end
-    if not plan.format then return assemble(plan, draft) end
+    if not plan.format or read.is_ended(draft) then
+        return assemble(plan, draft)
+    end
     draft = options.merge({}, draft)
     local values, first, problem, why, at = read_json(model, plan, draft)
     local reply, typed = assemble(plan, draft), plan.all.returns ~= nil

@@ -169,10 +169,10 @@ function Reader:take(event)
     local text = read.text(event, "message", "content")
     read.append(self.reasoning, reasoning)
     read.append(self.text, text)
-    if reasoning then self.emit(reasoning, "reasoning", 1) end
-    if text then self.emit(text, "text", 1) end
+    local tokens = read.logprobs({}, event, "logprobs")
+    table.move(tokens, 1, #tokens, #self.logprobs + 1, self.logprobs)
+    read.emit(self.emit, reasoning, text, tokens, 1)
     read.tool_calls(self.calls, read.at(event, "message"))
-    read.logprobs(self.logprobs, event, "logprobs")
     if read.at(event, "done") == true then
         self.done, self.usage = true, usage_of(event)
         self.done_reason = read.text(event, "done_reason") or "stop"

@@ -231,16 +231,12 @@ local function take_choice(self, choice)
     if index >= self.n then return true end
     local state, delta = state_at(self, index), read.list(choice, "delta")
     local reasoning, text = reasoning_of(delta), content_of(delta)
-    if reasoning then
-        read.append(state.reasoning, reasoning)
-        self.emit(reasoning, "reasoning", index + 1)
-    end
-    if text then
-        read.append(state.text, text)
-        self.emit(text, "text", index + 1)
-    end
+    local tokens = read.logprobs({}, choice, "logprobs", "content")
+    table.move(tokens, 1, #tokens, #state.logprobs + 1, state.logprobs)
+    read.emit(self.emit, reasoning, text, tokens, index + 1)
+    read.append(state.reasoning, reasoning)
+    read.append(state.text, text)
     read.append(state.refusal, read.text(delta, "refusal"))
-    read.logprobs(state.logprobs, choice, "logprobs", "content")
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
         local ok, message = read.merge_call(state.calls, piece)
         if not ok then return nil, message end

@@ -23,7 +23,7 @@ local provider = {}
 ---@field stream "sse"|"ndjson" the format of streams
 ---@field parse fun(reply: table, request: ponder.model.Request): ponder.model.Draft?, string?
 ---@field reader fun(request: ponder.model.Request, emit: fun(text: string,
----kind: string, sample: integer)): ponder.model.Reader
+---kind: string, sample: integer, tokens: table[]?)): ponder.model.Reader
 ---@field models_path string? of the list of models
 ---@field parse_models fun(reply: table): table[]
 ---@field image? fun(media_type: string, data: string): table the part of a message for an image in
@@ -94,7 +94,7 @@ end
 -- The fields of what a provider's `call` returns: of a reply, or of one that has samples, such as a
 -- ponder.model.Reply that is passed on; of each sample, and of each tool call.
 local REPLY = { "text", "texts", "tool_calls", "reasoning", "finish_reason", "usage", "model", "id",
-    "raw", "samples" }
+    "raw", "samples", "logprobs" }
 local WITH_SAMPLES = { "samples", "usage", "model", "id", "attempts", "latency_ms",
     "time_to_first_ms", "truncated", "cost", "raw", "origin", "joined", "scripted", "text", "texts",
     "message", "json", "jsons", "tool_calls", "reasoning", "refusal", "logprobs", "finish_reason",
@@ -160,6 +160,7 @@ function provider.draft(reply)
         end
         local first = draft.samples[1] or {}
         first.tool_calls, first.reasoning = reply.tool_calls, reply.reasoning
+        first.logprobs = reply.logprobs
     end
     if not calls.is_reply(draft) then
         return nil, "the provider returned samples that are not replies"

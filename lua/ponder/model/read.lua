@@ -89,6 +89,29 @@ function read.logprobs(list, value, a, b)
     return list
 end
 
+--- Passes on what an event of a stream adds. Its tokens come with the text, else with the
+--- reasoning, else alone, with "".
+---@param emit fun(text: string, kind: string, sample: integer, tokens: table[]?)
+---@param reasoning string?
+---@param text string?
+---@param tokens table[] with log probabilities
+---@param sample integer
+function read.emit(emit, reasoning, text, tokens, sample)
+    tokens = tokens[1] and tokens or nil
+    if reasoning then emit(reasoning, "reasoning", sample, not text and tokens or nil) end
+    if text or tokens and not reasoning then emit(text or "", "text", sample, tokens) end
+end
+
+--- Whether the caller's on_delta ended a reply, before the service said what it used.
+---@param draft ponder.model.Draft?
+---@return boolean
+function read.is_ended(draft)
+    for _, sample in ipairs(draft and draft.truncated and draft.samples or {}) do
+        if sample.finish_reason == "cancelled" then return true end
+    end
+    return false
+end
+
 --- The sum of the known parts, or nil if none is known.
 ---@param a integer?
 ---@param b integer?

@@ -33,6 +33,7 @@ local request = {}
 ---@field row ponder.log.Asked? its record in a run log
 ---@field lost boolean? it was in flight when the previous process ended, and is already counted
 ---@field has_emitted boolean on_delta was called
+---@field is_ended boolean? it returned true
 local Request = {}
 Request.__index = Request
 Request.__name = "ponder.model.Request"
@@ -157,10 +158,36 @@ function Request:misfit()
         .. "holds %d; nothing was sent"):format(self.target.label, bytes, tokens, window)
 end
 
---- Passes a piece of text to the script's on_delta.
-function Request:emit(text, kind, index)
+--- Passes a piece of text to the script's on_delta, which ends the reply by returning true.
+---@param tokens table[]? its tokens with their log probabilities
+function Request:emit(text, kind, index, tokens)
     self.has_emitted = true
-    self.on_delta(text, kind, self.index_base + index)
+    if self.on_delta(text, kind, self.index_base + index, tokens) == true then
+        self.is_ended = true
+    end
+end
+
+--- Marks a reply that the script's on_delta has ended.
+---@param draft ponder.model.Draft
+---@return ponder.model.Draft
+function Request.end_reply(draft)
+    draft.truncated = true
+    for _, sample in ipairs(draft.samples) do
+        sample.finish_reason = sample.finish_reason or "cancelled"
+    end
+    return draft
+end
+
+--- What a reply that was ended may have used: its prompt, and the tokens that arrived.
+---@param draft ponder.model.Draft
+---@return ponder.task.Need
+function Request:received(draft)
+    local input, output = tally.estimate(#self.encoded, 0)
+    for _, sample in ipairs(draft.samples) do
+        local bytes = #(sample.reasoning or "") + (sample.logprobs and 0 or #(sample.text or ""))
+        output = output + tally.estimate(bytes, 0) + #(sample.logprobs or "")
+    end
+    return { tokens = input + output, cost = price.upper_bound(self.target.rates, input, output) }
 end
 
 --- Passes a complete reply to on_delta, if it was not streamed.
@@ -168,7 +195,7 @@ end
 function Request:emit_reply(draft)
     for i, sample in ipairs(draft.samples) do
         if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
-        if sample.text then self:emit(sample.text, "text", i) end
+        if sample.text then self:emit(sample.text, "text", i, sample.logprobs) end
     end
 end
 

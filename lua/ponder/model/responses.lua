@@ -164,7 +164,7 @@ local Reader = {}
 Reader.__index = Reader
 
 function responses.reader(_, emit)
-    return setmetatable({ emit = emit, text = {}, reasoning = {} }, Reader)
+    return setmetatable({ emit = emit, text = {}, reasoning = {}, logprobs = {} }, Reader)
 end
 
 function Reader.plain() return false end
@@ -179,7 +179,9 @@ function Reader:event(_, data)
         self.last = read.at(event, "response")
     elseif kind == "response.output_text.delta" and delta then
         read.append(self.text, delta)
-        self.emit(delta, "text", 1)
+        local tokens = read.logprobs({}, event, "logprobs")
+        table.move(tokens, 1, #tokens, #self.logprobs + 1, self.logprobs)
+        read.emit(self.emit, nil, delta, tokens, 1)
     elseif (kind == "response.reasoning_summary_text.delta"
         or kind == "response.reasoning_text.delta") and delta then
         read.append(self.reasoning, delta)
@@ -191,8 +193,8 @@ end
 function Reader:finish()
     local draft = self.last and responses.parse(self.last)
     if draft then return draft, true end
-    return { samples = { { text = read.join(self.text), reasoning = read.join(self.reasoning) } } },
-        false
+    return { samples = { { text = read.join(self.text), reasoning = read.join(self.reasoning),
+        logprobs = self.logprobs[1] and self.logprobs or nil } } }, false
 end
 
 ---A provider that asks through this API.

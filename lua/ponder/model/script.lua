@@ -10,8 +10,8 @@
 --- The file runs once for each open model, so local variables keep their values between calls. A
 --- relative name is relative to the working directory. The function is called in the task that made
 --- the call, and may wait (task.sleep for a slow model). It returns text, or a table with `text` or
---- `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message, code. An
---- error is a failure with the code `SERVER`.
+--- `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`, `logprobs`; or nil, message,
+--- code. An error is a failure with the code `SERVER`.
 ---
 --- Each reply has `scripted = true`, so that it is not mistaken for a real model's.
 
@@ -31,8 +31,11 @@ local script = { name = "script" }
 ---@field n integer number of samples; missing ones are requested again
 ---@field sample integer number of the first one
 ---@field metadata table?
----@field emit fun(text: string, kind?: "text"|"reasoning")? for streamed replies: emits a piece.
----The rest of the text is emitted at the end.
+---@field emit fun(text: string, kind?: "text"|"reasoning", tokens?: table[])? for streamed replies:
+---emits a piece, with its tokens if it has log probabilities; does not return if the caller ends
+---the reply. The rest of the text is emitted at the end.
+
+local ENDED = {} -- raised where the caller ends the reply
 
 -- Target of an open model -> the function of its file.
 local loaded = setmetatable({}, { __mode = "k" })
@@ -75,18 +78,24 @@ local function script_request(request)
         seed = request.options.seed, n = request.n, sample = request.sample,
         metadata = request.metadata }
     if request.stream then
-        local pieces = {}
-        request.pieces = pieces
-        function seen.emit(text, kind)
+        local pieces, logprobs = {}, {}
+        request.pieces, request.logprobs = pieces, logprobs
+        function seen.emit(text, kind, tokens)
             if type(text) == "string" and text ~= "" then
                 if kind ~= "reasoning" then
                     pieces[#pieces + 1] = text
                 end
-                request:emit(text, kind or "text", 1)
+                table.move(tokens or {}, 1, #(tokens or {}), #logprobs + 1, logprobs)
+                request:emit(text, kind or "text", 1, tokens)
+                if request.is_ended then error(ENDED, 0) end
             end
         end
     end
     return seen
+end
+
+local function with_traceback(message)
+    return message == ENDED and message or debug.traceback(message)
 end
 
 ---Answers a request.
@@ -97,9 +106,13 @@ end
 ---@package
 function script.call(request)
     local f = loaded[request.target] -- a local: an error may have to name it
-    local ok, reply, message, code = xpcall(f, debug.traceback, script_request(request))
+    local ok, reply, message, code = xpcall(f, with_traceback, script_request(request))
     if not ok and core.stop_reason() then
         error(reply, 0) -- Ctrl-C is not the model's failure
+    elseif reply == ENDED then
+        local logprobs = request.logprobs
+        return request.end_reply { attempts = 1, samples = { { text = table.concat(request.pieces),
+            logprobs = logprobs[1] and logprobs or nil } } }
     elseif not ok then
         return nil, tostring(reply), "SERVER"
     elseif reply == nil then
@@ -117,7 +130,9 @@ function script.finish(request, draft)
     local first, emitted = draft.samples[1], table.concat(request.pieces or {})
     if emitted == "" or not first or not first.text then
         return
-    elseif first.text == "" then
+    end
+    first.logprobs = first.logprobs or request.logprobs[1] and request.logprobs or nil
+    if first.text == "" then
         first.text = emitted
     elseif first.text:sub(1, #emitted) == emitted and #first.text > #emitted then
         request:emit(first.text:sub(#emitted + 1), "text", 1)

@@ -56,7 +56,7 @@ function Model:chat(opts)
         return nil, answer.message, answer.code, answer.partial
     end
     if opts.on_delta then
-        opts.on_delta(answer.reply.text, "text", 1)
+        opts.on_delta(answer.reply.text, "text", 1, answer.reply.logprobs)
     end
     return answer.reply
 end

@@ -8,6 +8,7 @@ local log = require "ponder.log"
 local model_call = require "ponder.model.call"
 local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
+local rules = require "ponder.think.ensemble.rules"
 local runs = require "ponder.run"
 local scheduler = require "ponder.run.task.scheduler"
 local scopes = require "ponder.run.task.scope"
@@ -40,9 +41,8 @@ function account.check(where, opts, schema, more)
             schema.items and "items" or "model", schema.items and "judge" or "prompt"), 3)
     end
     local checked = options.check(where, opts, schema, 3)
-    if checked.n and checked.min_successes and checked.min_successes > checked.n then
-        error(("%s: opts.min_successes must be at most opts.n, %d (got %d)"):format(where,
-            checked.n, checked.min_successes), 3)
+    if checked.n then
+        rules.check_counts(where, checked, 3, "min_successes")
     end
     return checked
 end
@@ -116,16 +116,21 @@ end
 ---@param opts table of the ensemble
 ---@param messages ponder.model.Message[]
 ---@param sample integer distinguishes equal calls
+---@param watch? fun(tokens: table[]?): any of its stream; a true value ends the reply
 ---@return table call for Model:chat
-function account.call(opts, messages, sample)
+function account.call(opts, messages, sample, watch)
     local call = { messages = messages, sample = sample }
     for name in pairs(chat.OPTIONS) do
         if not OWN[name] then
             call[name] = opts[name]
         end
     end
-    call.on_delta = opts.on_delta and function(text, kind)
-        opts.on_delta(text, kind, sample)
+    local on_delta = opts.on_delta
+    call.on_delta = (on_delta or watch) and function(text, kind, _, tokens)
+        if on_delta then
+            on_delta(text, kind, sample, tokens)
+        end
+        return watch and watch(tokens) and true
     end
     return call
 end
@@ -278,6 +283,7 @@ end
 ---@field add fun(sample: integer, value: table?): boolean whether it is over; called in the order
 ---  of the samples, and may not wait; nil: the sample failed
 ---@field highest fun(): integer the highest sample that may be asked for by now
+---@field watch (fun(sample: integer): fun(tokens: table[]?): any)? of the sample's stream
 ---@field as_they_come boolean? call `add` in the order in which replies arrive
 
 ---Asks for samples as far as a plan goes. What is in flight when it is over is cancelled.
@@ -301,8 +307,9 @@ function Account:series(m, messages, opts, plan)
     end
     scopes.series("ensemble", function(sample)
         calls = calls + 1
-        local reply, message, code = self:chat(m, account.call(opts, messages, sample))
-        ended = ended + 1
+        local reply, message, code = self:chat(m, account.call(opts, messages, sample,
+            plan.watch and plan.watch(sample)))
+        ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
         local value
         if reply then
             value, message, code = plan.read(reply, sample)

@@ -144,79 +144,114 @@ local ONLINE = {
     consensus = SHARE,
 }
 
+---The confidences of the tokens of a reply; a token without one does not count.
+---@param logprobs table[]?
+---@return number[]
+function confidence.values(logprobs)
+    local list = {}
+    for _, token in ipairs(logprobs or {}) do
+        local value = confidence.of_token(token)
+        list[#list + 1] = options.is_finite(value) and value or nil
+    end
+    return list
+end
+
+---The least mean of `window` consecutive confidences; 0.0 if there are none.
+---@param values number[]
+---@param window integer
+---@return number
+function confidence.lowest(values, window)
+    local low
+    for _, mean in ipairs(group_means(values, window)) do
+        low = low and math.min(low, mean) or mean
+    end
+    return low or 0.0
+end
+
 ---Watches the tokens of one reply: says when the mean of the last `window` falls below `threshold`.
 ---@param window integer
 ---@param threshold number
----@return fun(value: number): boolean add true: cancel it here
+---@return fun(values: number[]): integer|false falls at which token of all so far
 function confidence.watch(window, threshold)
     local ring, count, sum = {}, 0, 0.0
-    return function(value)
-        local place = count % window + 1
-        if count < window then
-            sum = sum + value
-        else
-            sum = sum + (value - ring[place])
+    return function(values)
+        for _, value in ipairs(values) do
+            local place = count % window + 1
+            sum = sum + (count < window and value or value - ring[place])
+            ring[place], count = value, count + 1
+            if count >= window and sum / window < threshold then
+                return count
+            end
         end
-        ring[place], count = value, count + 1
-        return count >= window and sum / window < threshold
+        return false
     end
+end
+
+---@class ponder.ensemble.OnlineVotes counts samples in the order of their numbers
+---@field settled integer samples so far
+---@field threshold number? of the confidence, once the warm-up is over
+---@field stops (integer|false)[] by sample: the token at which it was cancelled
+---@field kept integer[] samples that vote
+---@field stop_reason "consensus"|nil
+local Online = {}
+Online.__index = Online
+
+---@param opts {warmup: integer, window: integer, keep: number, consensus: number?}
+---@return ponder.ensemble.OnlineVotes
+function confidence.votes(opts)
+    return setmetatable({ opts = opts, settled = 0, stops = json.array {}, kept = json.array {},
+        answers = {}, weights = {}, lows = {} }, Online)
+end
+
+---Counts the next sample.
+---@param answer any false: none
+---@param low number? its lowest confidence, which is its weight; nil: it failed
+---@param stopped integer|false where it was cancelled
+---@return boolean over
+function Online:add(answer, low, stopped)
+    local i, opts = self.settled + 1, self.opts
+    self.settled, self.answers[i], self.weights[i], self.stops[i] = i, answer, low, stopped
+    local first = i
+    if i <= opts.warmup then
+        self.lows[#self.lows + 1] = low
+        if i < opts.warmup then
+            return false
+        end
+        self.threshold, first = moments.quantile7(self.lows, 1 - opts.keep) or 0.0, 1
+    end
+    for k = first, i do
+        if self.answers[k] and not self.stops[k] and self.weights[k] >= self.threshold then
+            self.kept[#self.kept + 1] = k
+        end
+    end
+    if first == 1 or self.kept[#self.kept] == i then
+        self.answer, self.share = heaviest(self.answers, self.weights, self.kept)
+        self.stop_reason = opts.consensus and self.share and self.share >= opts.consensus
+            and "consensus" or nil
+    end
+    return self.stop_reason ~= nil
 end
 
 ---See ponder.ensemble.online_confidence.
 function confidence.online(opts)
     local where = "ensemble.online_confidence"
     opts = options.check(where, opts, ONLINE)
-    local samples, warmup = opts.samples, math.min(opts.warmup, #opts.samples)
-    local answers, weights, lows, stops = {}, {}, {}, json.array {}
-    for i, sample in ipairs(samples) do
+    opts.warmup = math.min(opts.warmup, #opts.samples)
+    local votes = confidence.votes(opts)
+    for i, sample in ipairs(opts.samples) do
         if type(sample) ~= "table" then
             error(("%s: samples[%d] must be { answer, confidences } (got %s)"):format(where, i,
                 options.show(sample)), 2)
         end
-        answers[i] = sample.answer or sample[1] or false
-        answers[i] = answers[i] ~= "" and answers[i]
-    end
-    local function lowest(i)
-        local low
-        local list = samples[i].confidences or samples[i][2] or {}
-        for _, mean in ipairs(group_means(list, opts.window)) do
-            low = low and math.min(low, mean) or mean
-        end
-        return low or 0.0
-    end
-    for i = 1, warmup do
-        weights[i], lows[i], stops[i] = lowest(i), lowest(i), false
-    end
-    local threshold = moments.quantile7(lows, 1 - opts.keep)
-    local kept, at, answer, share = json.array {}, warmup, nil, nil
-    for i = 1, warmup do
-        kept[#kept + 1] = answers[i] and weights[i] >= threshold and i or nil
-    end
-    local function is_agreed()
-        answer, share = heaviest(answers, weights, kept)
-        return opts.consensus and share and share >= opts.consensus
-    end
-    local stop_reason = is_agreed() and "consensus" or nil
-    for i = warmup + 1, stop_reason and warmup or #samples do
-        local falls = confidence.watch(opts.window, threshold)
-        at, stops[i] = i, false
-        for place, value in ipairs(samples[i].confidences or samples[i][2] or {}) do
-            if falls(value) then
-                stops[i] = place
-                break
-            end
-        end
-        weights[i] = lowest(i)
-        if answers[i] and not stops[i] and weights[i] >= threshold then
-            kept[#kept + 1] = i
-            if is_agreed() then
-                stop_reason = "consensus"
-                break
-            end
+        local answer, list = sample.answer or sample[1], sample.confidences or sample[2] or {}
+        local stopped = i > opts.warmup and confidence.watch(opts.window, votes.threshold)(list)
+        if votes:add(answer ~= "" and answer, confidence.lowest(list, opts.window), stopped) then
+            break
         end
     end
-    return { answer = answer, share = share, threshold = threshold, stops = stops, kept = kept,
-        votes = #kept, stopped_at = at, stop_reason = stop_reason or "max" }
+    return { answer = votes.answer, share = votes.share, threshold = votes.threshold or 0.0,
+        stops = votes.stops, kept = votes.kept, votes = #votes.kept, stopped_at = votes.settled,
+        stop_reason = votes.stop_reason or "max" }
 end
 
 return confidence

@@ -5,6 +5,8 @@ local options = require "ponder.base.options"
 
 local rules = {}
 
+rules.WARMUP = 16 -- samples that set the threshold of a vote that watches the confidence
+
 local MEASURES = { "lowest", "tail", "bottom", "mean" } -- of ponder.ensemble.confidence
 
 ---@type OptionSchema of self_consistency
@@ -13,6 +15,8 @@ rules.VOTE = {
     confidence = { type = { "function", "string" } },
     keep = { type = "number", min = 0, max = 1 },
     window = { type = "integer", min = 1 },
+    warmup = { type = "integer", min = 1 },
+    consensus = { type = "number", min = 0, max = 1 },
     stop_at = { type = "number", min = 0.5, max = 1 },
     min_samples = { type = "integer", min = 1 },
     eager = { type = "boolean" },
@@ -38,24 +42,47 @@ function rules.check_vote(where, opts, level)
     local function refuse(message)
         error(where .. ": " .. message, level + 2)
     end
-    local is_weighted = opts.vote == "weighted"
-    if opts.confidence and not is_weighted then
+    local is_weighted, is_online = opts.vote == "weighted", opts.warmup or opts.consensus
+    if is_online and (not is_weighted or (opts.confidence or "lowest") ~= "lowest") then
+        refuse(("opts.%s needs vote = \"weighted\" and the confidence \"lowest\""):format(
+            opts.warmup and "warmup" or "consensus"))
+    elseif is_online and (opts.warmup or rules.WARMUP) >= opts.n then
+        refuse(("opts.warmup must be less than opts.n, %d (got %d)"):format(opts.n,
+            opts.warmup or rules.WARMUP))
+    elseif opts.confidence and not is_weighted then
         refuse 'opts.confidence needs vote = "weighted"'
     elseif type(opts.confidence) == "string" and not options.has(MEASURES, opts.confidence) then
         refuse(("opts.confidence must be a function or one of %s (got %s)"):format(
             table.concat(MEASURES, ", "), options.show(opts.confidence)))
     elseif opts.keep and not is_weighted then
         refuse 'opts.keep needs vote = "weighted"'
-    elseif opts.window and type(opts.confidence) ~= "string" then
+    elseif opts.window and not is_online and type(opts.confidence) ~= "string" then
         refuse 'opts.window needs opts.confidence, "lowest" or another measure'
     elseif (opts.stop_at or opts.first) and is_weighted then
         refuse(("opts.%s needs vote = \"majority\""):format(opts.stop_at and "stop_at" or "first"))
     elseif opts.stop_at and opts.first then
         refuse "give opts.stop_at or opts.first, not both"
-    elseif (opts.min_samples or opts.eager) and not opts.stop_at then
-        refuse(("opts.%s needs opts.stop_at"):format(opts.eager and "eager" or "min_samples"))
+    elseif opts.min_samples and not opts.stop_at then
+        refuse "opts.min_samples needs opts.stop_at"
+    elseif opts.eager and not opts.stop_at and not opts.consensus then
+        refuse "opts.eager needs opts.stop_at or opts.consensus"
     elseif opts.finish and not opts.first then
         refuse "opts.finish needs opts.first"
+    end
+    rules.check_counts(where, opts, level + 1, "first", "min_samples")
+end
+
+---Raises which of these options is above `n`.
+---@param where string
+---@param opts table
+---@param level integer the error level: 1 is this function
+---@param ... string
+function rules.check_counts(where, opts, level, ...)
+    for _, name in ipairs { ... } do
+        if opts[name] and opts[name] > opts.n then
+            error(("%s: opts.%s must be at most opts.n, %d (got %d)"):format(where, name, opts.n,
+                opts[name]), level + 1)
+        end
     end
 end
 
@@ -83,6 +110,7 @@ function rules.check_best(where, opts, level)
         error(("%s: opts.%s needs opts.cost or opts.enough"):format(where,
             opts.eager and "eager" or "min_samples"), level + 1)
     end
+    rules.check_counts(where, opts, level + 1, "min_samples")
 end
 
 return rules

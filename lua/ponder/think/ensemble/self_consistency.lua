@@ -30,10 +30,11 @@ end
 
 -- The confidence that opts.confidence names.
 local function by_name(reply, opts)
-    if not reply.logprobs or not reply.logprobs[1] then
+    local values = confidence.values(reply.logprobs)
+    if not values[1] then
         return nil, "the reply has no logprobs: give opts.confidence, a function", "BAD_RESULT"
     end
-    return confidence.measure(reply.logprobs, { window = opts.window })[opts.confidence]
+    return confidence.measure(values, { window = opts.window })[opts.confidence]
 end
 
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
@@ -151,17 +152,78 @@ local function ask_until(account, m, messages, opts)
     return samples, counts, #samples == opts.first and "first" or "max"
 end
 
--- Of weighted samples those that vote: of the highest weights the share `keep`.
-local function keep_best(samples, opts)
-    local keys, weights, kept = {}, {}, json.array {}
+-- Samples whose streams are cancelled once they are less confident than those of the warm-up.
+-- Returns those with an answer, how far it went, why it ended, and the votes.
+local function ask_online(account, m, messages, opts)
+    local samples, votes = json.array {}, confidence.votes(opts)
+    local counts = account:series(m, messages, opts, {
+        watch = function(i)
+            if i <= opts.warmup then
+                return nil
+            end
+            local falls = confidence.watch(opts.window, votes.threshold)
+            return function(tokens)
+                return falls(confidence.values(tokens))
+            end
+        end,
+        read = function(reply, i)
+            local values = confidence.values(reply.logprobs)
+            if not values[1] and reply.text ~= "" then
+                return nil, "the reply has no logprobs", "BAD_RESULT"
+            end
+            local sample = { sample = i, text = reply.text, answer = false,
+                weight = confidence.lowest(values, opts.window),
+                stopped = i > opts.warmup
+                    and confidence.watch(opts.window, votes.threshold)(values)
+                    or reply.finish_reason == "cancelled" and #values } -- for another threshold
+            if not sample.stopped then
+                local answer, key, code = account:read(reply.text, reply.value)
+                sample.answer, sample.key = answer, key
+                sample.failure = answer == nil and { key, code } or nil
+            end
+            return sample
+        end,
+        add = function(i, sample)
+            if not sample then
+                return votes:add(false, nil, false) or i == opts.n
+            elseif sample.failure then
+                account:fail(i, sample.failure[1], sample.failure[2])
+            elseif not sample.stopped then
+                samples[#samples + 1], sample.stopped = sample, nil
+            end
+            return votes:add(sample.answer and sample.key, sample.weight, sample.stopped or false)
+                or i == opts.n
+        end,
+        highest = function()
+            local settled = votes.settled
+            return settled < opts.warmup and opts.warmup
+                or (opts.eager or not opts.consensus) and opts.n or math.min(opts.n, settled + 1)
+        end,
+    })
+    return samples, counts, votes.stop_reason or "max", votes
+end
+
+-- Of weighted samples those that vote, `numbers`; else of the highest weights the share `keep`.
+local function keep_best(samples, keep, numbers, threshold)
+    local order, weights, kept, votes = {}, {}, json.array {}, {}
     for i, sample in ipairs(samples) do
-        keys[i], weights[i], sample.kept = i, sample.weight, false
+        order[i], weights[i] = sample.sample, sample.weight
     end
-    local chosen = confidence.vote { answers = keys, weights = weights, keep = opts.keep }
-    for place, i in ipairs(chosen.kept) do
-        kept[place], samples[i].kept = samples[i], true
+    if not numbers then
+        local chosen = confidence.vote { answers = order, weights = weights, keep = keep }
+        numbers, threshold = {}, chosen.threshold
+        for place, i in ipairs(chosen.kept) do
+            numbers[place] = order[i]
+        end
     end
-    return kept, chosen.threshold
+    for _, number in ipairs(numbers) do
+        votes[number] = true
+    end
+    for _, sample in ipairs(samples) do
+        sample.kept = votes[sample.sample] or false
+        kept[#kept + 1] = sample.kept and sample or nil
+    end
+    return kept, threshold
 end
 
 -- The text of the sample with that key and the highest weight; ties go to the first.
@@ -182,35 +244,46 @@ return function(opts, more)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
     rules.check_vote(where, opts, 2)
+    if opts.warmup or opts.consensus then
+        opts.confidence, opts.warmup = "lowest", opts.warmup or rules.WARMUP
+        opts.window, opts.keep = opts.window or 2048, opts.keep or 0.1
+    end
     if opts.vote == "weighted" and type(opts.confidence) ~= "function" and opts.logprobs == nil then
         opts.logprobs = type(opts.confidence) == "string" and TOP or true
     end
     local account, stop_reason = accounts.new(opts), "n"
     local samples, counts, votes
-    if opts.stop_at or opts.first then
-        samples, counts, stop_reason, votes = ask_until(account, m, messages, opts)
+    if opts.stop_at or opts.first or opts.warmup then
+        samples, counts, stop_reason, votes = (opts.warmup and ask_online or ask_until)(account, m,
+            messages, opts)
     else
         samples = ask_all(account, m, messages, opts)
     end
-    if #samples < opts.min_successes then
-        return account:give_up("self_consistency", opts.min_successes, #samples,
-            counts and accounts.count({ samples = samples, stop_reason = stop_reason }, counts,
-            #samples) or { samples = samples })
-    end
-    local voting, threshold = samples, nil
+    local voting, threshold, stops = samples, nil, opts.warmup and votes.stops
     if opts.keep then
-        voting, threshold = keep_best(samples, opts)
+        voting, threshold = keep_best(samples, opts.keep, opts.warmup and votes.kept, votes
+            and votes.threshold)
+    end
+    local result = { stop_reason = stop_reason, threshold = threshold, stops = stops,
+        samples = samples }
+    if counts then
+        accounts.count(result, counts, #voting)
+    end
+    if #samples < opts.min_successes or not voting[1] then
+        if samples[1] then
+            account.errors[1] = account.errors[1] or { code = "BAD_RESULT",
+                message = "no sample with an answer is confident enough to vote" }
+        end
+        return account:give_up("self_consistency", opts.min_successes, #voting, result)
     end
     local list, entropy = distribution(voting)
-    local result = { answer = list[1].answer, score = list[1].share, share = list[1].share,
-        stop_reason = stop_reason, text = text_for(voting, list[1].key), distribution = list,
+    options.merge(result, { answer = list[1].answer, score = list[1].share, share = list[1].share,
+        text = text_for(voting, list[1].key), distribution = list, entropy = entropy,
         certainty = opts.vote == "majority" and stop.certainty(list[1].count,
-            list[2] and list[2].count or 0) or nil, threshold = threshold,
-        entropy = entropy, samples = samples }
-    if counts then
-        accounts.count(result, counts, #samples)
-        result.certainty = votes and votes:certainty() or result.certainty
-    elseif not opts.keep then
+            list[2] and list[2].count or 0) or nil })
+    if counts and opts.stop_at then
+        result.certainty = votes:certainty()
+    elseif not counts and not opts.keep then
         account:show_samples(samples, list[1].answer)
     end
     return account:close(result)
