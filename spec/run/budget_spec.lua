@@ -245,6 +245,33 @@ describe("a budget of money", function()
         assert.is_true(task.timeout(1, last.reserve, last) == last)
     end))
 
+    it("lets a call that needs all of it wait for those in flight", in_task(function()
+        for _, limits in ipairs { { max_cost = 1 }, { max_total_tokens = 100 } } do
+            local one = budgets.new(limits)
+            local first = holds.new(one, { tokens = 40, cost = 0.4 }):reserve()
+            task.spawn(first.settle, first, { total_tokens = 0 }, 0)
+            assert.truthy(holds.new(one, { tokens = 100, cost = 1 }):reserve())
+        end
+    end))
+
+    it("is charged what was reserved where the cost is unknown, or more was lost with a reply that "
+        .. "was cut off", in_task(function()
+        for _, case in ipairs { -- usage, cost, cut off -> tokens, cost, and their estimated parts
+            { { total_tokens = 10 }, nil, false, 10, 0.5, nil, 0.5 },
+            { { total_tokens = 10 }, 0.125, true, 50, 0.5, 40, 0.375 },
+            { { total_tokens = 90 }, 0.75, true, 90, 0.75, nil, nil },
+            { nil, 0.125, false, 50, 0.125, 50, nil },
+            { { total_tokens = 10 }, false, false, 10, nil, nil, nil },
+        } do
+            local one = budgets.new { max_cost = 9 }
+            holds.new(one, { tokens = 50, cost = 0.5 }):reserve():settle(case[1], case[2], false,
+                case[3])
+            local spent = one:account()
+            assert.same({ case[4], case[5], case[6], case[7] }, { spent.tokens, spent.cost,
+                spent.estimated_tokens, spent.estimated_cost })
+        end
+    end))
+
     it("of zero suffices for models that are free", in_task(function()
         local client = model.client { env = function() return nil end, config = {},
             prices = { ["play:*"] = { input = 0, output = 0 } }, transport = {} }
@@ -422,6 +449,22 @@ describe("a reply that did not come from the network", function()
             assert.equal(3 * (spent.estimated_tokens // 3), spent.tokens - 500)
         end)
     end))
+
+    it("is refused by the budget that the log names", in_task(function()
+        for message, limits in pairs { ["the budget of 5 calls is spent"] = { max_calls = 5 },
+            ["the budget of 9 tokens is spent: 2 used, and the next call may need 8"] =
+                { max_total_tokens = 9 },
+            ["the budget of $3.00 is spent: $0.50 used, and the next call may cost $2.60"] =
+                { max_cost = 3 } } do
+            task.with_budget(limits, function()
+                task.with_budget({ max_calls = 0 }, function()
+                    holds.refuse_again({ tokens = 1, cost = 0 }, message)
+                    assert.is_nil(task.spent().spent)
+                end)
+                assert.equal(message, task.spent().spent)
+            end)
+        end
+    end))
 end)
 
 describe("usage that servers report", function()
@@ -547,6 +590,23 @@ describe("attempts", function()
         found, sent = call({ CUT, OK }, { max_calls = 1 }) -- another attempt, not another call
         assert.same({ 1, 0, RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
         assert.equal(2, sent)
+    end)
+
+    it("of a call that has begun go on where only other calls were refused", function()
+        for expected, limits in pairs { fine = { max_calls = 1 },
+            refused = { max_calls = 1, max_total_tokens = 10000 } } do
+            local client = fake.client { CUT, OK }
+            fake.run(function()
+                local m = client.open "openai:gpt-4o-mini"
+                task.with_budget(limits, function()
+                    local first = task.spawn(ask, m, { max_output_tokens = 24 })
+                    task.sleep(0.001)
+                    assert.equal("BUDGET", (select(3, ask(m, { sample = 2 }))))
+                    local reply = first:join()
+                    assert.equal(expected, reply and reply.text or "refused")
+                end)
+            end)
+        end
     end)
 
     it("of a stream are charged the reservation if that is more than the known usage", function()
