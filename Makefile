@@ -24,7 +24,7 @@ VERSION := 0.2.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev nettle-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
-                 libedit-dev zlib1g-dev
+                 libedit-dev zlib1g-dev libyaml-dev
 TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl time tmux wrk chromium chromium-driver graphviz zsh fish
 FUZZ_PACKAGES := clang libclang-rt-14-dev
@@ -36,13 +36,13 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 # the loader searches in this order, which takes most of the time of a start.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a -lmicrohttpd -lseccomp \
-             -lhiredis -ltinfo -lbsd -lmd -lz -Wl,-Bdynamic \
+             -lhiredis -ltinfo -lbsd -lmd -lz -lyaml -Wl,-Bdynamic \
              -Wl,--exclude-libs,libsqlite3.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
-             -Wl,--exclude-libs,libtinfo.a:libbsd.a:libmd.a:libhiredis.a:libz.a,--no-as-needed -l:libcrypto.so.3 -lc -lgnutls \
+             -Wl,--exclude-libs,libtinfo.a:libbsd.a:libmd.a:libhiredis.a:libz.a:libyaml.a,--no-as-needed -l:libcrypto.so.3 -lc -lgnutls \
              -lnettle $(shell pkg-config --libs libcurl) -lm -ldl
 LIBEDIT   := $(if $(SHARED),,$B/libedit.o)
 SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib \
-             nettle)
+             yaml-0.1              nettle)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP

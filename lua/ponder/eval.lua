@@ -18,10 +18,10 @@
 ---
 --- | field      | default           | meaning                                                     |
 --- |------------|-------------------|-------------------------------------------------------------|
---- | `data`     | required          | a file (.jsonl, .json, .csv, .tsv), a list, or              |
---- |            |                   | function(load) that returns one; an item has an `id`, else  |
---- |            |                   | a hash of its content; items of one `cluster` are not       |
---- |            |                   | independent                                                 |
+--- | `data`     | required          | a file, a directory, "-" (standard input): see ponder.data; |
+--- |            |                   | a list, or function(load) that returns one; an item has an  |
+--- |            |                   | `id`, else a hash of its content; items of one `cluster`    |
+--- |            |                   | are not independent                                         |
 --- | `policies` | required          | by name: see ponder.eval.policy                             |
 --- | `score`    | required          | a scorer (ponder.eval.score), its name, or several; the     |
 --- |            |                   | first (by name) decides                                     |
@@ -75,13 +75,14 @@ local RULES = {
 }
 options.merge(RULES, definition.CHOICE)
 
-local LOGGED = { "epochs", "at_samples", "seed", "call_seed", "limit", "sample",
+local LOGGED = { "epochs", "at_samples", "seed", "call_seed", "where", "shuffle", "limit", "sample",
     "exclude_errors", "concurrency", "budget", "budget_per_item", "decide", "margin" }
 
 local function meta_of(evaluation, opts)
     local meta = options.merge(options.pick(opts, LOGGED), { name = evaluation.name, policies = {},
         scorers = {}, baseline = evaluation.baseline, items = #evaluation.items,
         curves = evaluation.curves })
+    meta.where = type(meta.where) == "string" and meta.where or nil -- a function is no JSON
     for i, policy in ipairs(evaluation.policies) do
         meta.policies[i] = policy.name
     end
@@ -116,6 +117,8 @@ end
 ---  see ponder.eval.policy.new. Where there are strategies and no prompt, a vote and a best of n of
 ---  as many samples run beside them
 ---@field beside? boolean default true; false: without these
+---@field where? string|fun(item: ponder.eval.Item): any only these items: see ponder.data.choose
+---@field shuffle? integer the items in a random order that depends only on this seed
 ---@field limit? integer only the first items
 ---@field sample? integer size of a random sample of the items
 ---@field seed? integer for the sample, the order and the seeds of runs, default 0; and for calls,

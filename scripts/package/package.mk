@@ -97,7 +97,7 @@ unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
 
 # Debian packages link shared libraries.
 ifdef SHARED
-LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis libedit zlib lua5.4) \
+LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis libedit zlib yaml-0.1 lua5.4) \
        -llua5.4-cjson -lnettle -lm
 endif
 
@@ -139,7 +139,7 @@ rock: package-packages dist
 # Debian has no static archives of Kerberos and p11-kit, and its archive of SASL needs three databases;
 # glibc stays shared, since name resolution and Lua's C modules load libraries through it.
 STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a \
-    -lmicrohttpd -lseccomp -lhiredis -ltinfo -lbsd -lmd -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
+    -lmicrohttpd -lseccomp -lhiredis -lyaml -ltinfo -lbsd -lmd -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
     -llber -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
     -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
     -lsasl2 -lp11-kit -lresolv -lm -ldl -lpthread

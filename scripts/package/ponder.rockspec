@@ -21,6 +21,7 @@ external_dependencies = {
     SECCOMP = { header = "seccomp.h" },
     HIREDIS = { header = "hiredis/hiredis.h" },
     ZLIB = { header = "zlib.h" },
+    YAML = { header = "yaml.h" },
     NETTLE = { header = "nettle/sha2.h" },
 }
 build = {

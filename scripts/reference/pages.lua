@@ -18,8 +18,8 @@ local pages = {}
 local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
-    "eval.score", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template", "prompt",
-    "parse", "machine", "json", "args", "policy", "quote" }
+    "eval.score", "data", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template",
+    "prompt", "parse", "machine", "json", "args", "policy", "quote" }
 for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end

@@ -58,7 +58,7 @@ describe("the data of an evaluation", function()
         { { { q = print } }, "data: item 1: has no id and cannot be encoded as JSON: " },
         { {}, "data: expected a non-empty list of items (got none)" },
         { function() return nil, "no luck" end, "no luck" },
-        { "d.xml", "d.xml: expected a name that ends in .jsonl, .json, .csv or .tsv" },
+        { "d.xml", "d.xml: expected a name that ends in .jsonl, .json, .csv, .tsv, .yaml or .txt" },
         { "missing.json", "missing.json: No such file" },
     } do
         it("says: " .. case[2], function()
@@ -75,28 +75,6 @@ describe("the data of an evaluation", function()
             1, true))
         assert.truthy(select(2, read("wide.csv", "a\n1,2")):find("row 2: 2 fields, but only 1", 1,
             true))
-    end)
-
-    it("is chosen by limit, and at random by a seed", function()
-        local items = {}
-        for i = 1, 50 do
-            items[i] = { id = i }
-        end
-        local function ids(limit, sample, seed)
-            local list = {}
-            for i, item in ipairs(data.choose(items, limit, sample, seed)) do
-                list[i] = item.id
-            end
-            return list
-        end
-        assert.same({ 1, 2, 3 }, ids(3, nil, 0))
-        local some = ids(nil, 10, 0)
-        assert.same(some, ids(nil, 10, 0))
-        assert.not_same(some, ids(nil, 10, 1))
-        assert.equal(10, #some)
-        local sorted = table.move(some, 1, 10, 1, {})
-        table.sort(sorted)
-        assert.same(sorted, some)
     end)
 end)
 

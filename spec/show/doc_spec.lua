@@ -257,6 +257,9 @@ describe("each example of the reference", function()
     local GIVEN = {
         args = 'local args, list = require "ponder.args", { "--json" }',
         ["args.script"] = 'local args = require "ponder.args"',
+        ["data.choose"] = 'local data = require "ponder.data"',
+        ["data.order"] = 'local data = require "ponder.data"',
+        ["data.parse"] = 'local data = require "ponder.data"',
         ["eval.score"] = 'local score = require "ponder.eval.score"',
         got = 'local p, env = "Why?", nil',
         log = 'local url, fetch = "u", function(u) return u end',
@@ -276,7 +279,7 @@ describe("each example of the reference", function()
     -- Diagrams, errors and shell output; examples that need a server have their own specs.
     local NO_LUA = { machine = 2, ["operations.methods"] = 1, queue = 2,
         ["quote.tagged"] = 1, redis = 1, run = 1, serve = 1, strategy = 1, task = 1 }
-    local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true }
+    local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true, ["data.load"] = true }
 
     -- The blocks of code in a comment: lines of four blanks, after an empty line.
     local function blocks(lines)

@@ -41,8 +41,8 @@ local WATCH_S = 0.5
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
 -- Flags sent to workers.
-local SENT = { "policy", "model", "limit", "sample", "seed", "epochs", "at_samples",
-    "beside" }
+local SENT = { "policy", "model", "where", "shuffle", "limit", "sample", "seed", "epochs",
+    "at_samples", "beside" }
 local OUTPUTS = { "html", "csv", "junit" }
 local WRITERS = { html = page.write, csv = formats.csv, junit = formats.junit }
 
@@ -69,6 +69,8 @@ local command = cli.command({ files = true }, {
         { "at_samples", value = "N,N", type = "list",
             help = "run each policy at N samples, as NAME@N: compare at equal numbers" },
         { "no_beside", help = "with --at-samples: no vote and best of n beside strategies" },
+        { "where", value = "COND", help = 'only such items: "level >= 3 and topic == law"' },
+        { "shuffle", value = "SEED", type = "integer", help = "shuffle the items, before --limit" },
         { "limit", value = "N", type = "integer", min = 1, help = "only the first N items" },
         { "sample", value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
         { "seed", value = "S", type = "integer",
@@ -167,8 +169,8 @@ local function check_thresholds(given, names)
 end
 
 -- Flags that eval.run takes under the same names.
-local RUN = { "policy", "at_samples", "beside", "limit", "sample", "seed", "epochs", "concurrency",
-    "baseline", "against", "exclude_errors", "decide", "margin" }
+local RUN = { "policy", "at_samples", "beside", "where", "shuffle", "limit", "sample", "seed",
+    "epochs", "concurrency", "baseline", "against", "exclude_errors", "decide", "margin" }
 
 -- The evaluation of a file, and the options of eval.run.
 local function load_checked(given, path)

@@ -4,6 +4,7 @@ local data = require "ponder.judge.eval.data"
 local options = require "ponder.base.options"
 local policy = require "ponder.eval.policy"
 local score = require "ponder.eval.score"
+local sets = require "ponder.data"
 local text = require "ponder.judge.eval.text"
 
 local definition = {}
@@ -34,16 +35,13 @@ local RULES = {
 }
 
 ---@type OptionSchema options of ponder.eval.run that select items and policies
-definition.CHOICE = {
+definition.CHOICE = options.merge({
     policy = { type = "table" },
-    limit = { type = "integer", min = 1 },
-    sample = { type = "integer", min = 1 },
-    seed = { type = "integer", default = 0 },
     baseline = { type = "string" },
     directory = { type = "string" },
     at_samples = { type = "table" },
     beside = { type = "boolean" },
-}
+}, sets.CHOICE)
 
 -- One scorer, a list of them, or several by name, in order. Errors name the caller of the caller.
 local function scorers_of(given, level)
@@ -215,7 +213,10 @@ function definition.new(given, opts, level)
     if not items then
         return nil, message, "BAD_DATA"
     end
-    evaluation.items = data.choose(items, opts.limit, opts.sample, opts.seed)
+    evaluation.items, message = sets.choose(items, options.pick(opts, options.names(sets.CHOICE)))
+    if not evaluation.items then
+        return nil, "data: " .. message, "BAD_DATA"
+    end
     return evaluation
 end
 

@@ -4,7 +4,7 @@
 local attempt = require "ponder.judge.eval.attempt"
 local blocks = require "ponder.judge.eval.blocks"
 local budgets = require "ponder.run.task.budget"
-local data = require "ponder.judge.eval.data"
+local data = require "ponder.data"
 local log = require "ponder.log"
 local scheduler = require "ponder.run.task.scheduler"
 local scopes = require "ponder.run.task.scope"
@@ -57,7 +57,7 @@ function work.order(items, seed)
         end
         table.insert(by_cluster[key], place)
     end
-    for block, index in ipairs(data.shuffled(#keys, seed)) do
+    for block, index in ipairs(data.order(#keys, seed)) do
         local places = by_cluster[keys[index]]
         for _, place in ipairs(places) do
             ordered[#ordered + 1] = { item = items[place], place = place, block = block,

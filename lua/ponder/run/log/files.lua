@@ -2,6 +2,8 @@
 --- data. They are read through this module, so that the log keeps their texts and a replay does not
 --- need the files.
 
+local directories = require "ponder.core.directory"
+local private = require "ponder.core.private"
 local store = require "ponder.core.store"
 local whole_file = require "ponder.base.file"
 
@@ -18,7 +20,7 @@ local ABSENT = "not in the log, which has what the program itself has read, no f
 
 local read_by_path = {} -- files of this run, in order and by path
 local recorded = {} -- files of the replayed run, by path
-local directories = {} -- of its scripts
+local script_directories = {} -- of the replayed run
 local offline = false -- true: only `recorded` is read, no file
 local on_file
 
@@ -50,7 +52,7 @@ end
 ---@return "UNREADABLE"? code
 ---@return string? problem why an existing file cannot be read
 function files.read(path, kind, hash)
-    local past = recorded[path]
+    local past = recorded[path] or path == "-" and read_by_path[path] -- it can be read only once
     if past and is_of(past, kind) then
         return note(path, kind, past.text)
     elseif past then
@@ -76,6 +78,38 @@ function files.read(path, kind, hash)
         return nil, path .. ": has just changed"
     end
     return note(path, kind, text, piped)
+end
+
+-- The names of a directory's files, one a line, sorted; nil: it is not a directory.
+local function listing(path)
+    local about = private.about(path, true)
+    local found, message = directories.files(path)
+    if not about or about.kind ~= "directory" or not found then
+        return nil, about and about.kind == "directory" and message or nil
+    end
+    local names = {}
+    for _, one in ipairs(found) do
+        names[#names + 1] = one.name:sub(1, 1) ~= "." and one.name or nil
+    end
+    table.sort(names)
+    return table.concat(names, "\n")
+end
+
+---The names of the files in a directory of data, sorted, without hidden ones. The log keeps them as
+---the text of a file whose path ends in "/".
+---@param path string
+---@return string[]? names nil: it is not a directory
+---@return string? message it cannot be read
+function files.list(path)
+    local key, names = path:gsub("/*$", "/", 1), {}
+    local text, message = recorded[key] and recorded[key].text, nil
+    if not text and not offline then
+        text, message = listing(path)
+    end
+    for name in (text and note(key, "data", text) or ""):gmatch "[^\n]+" do
+        names[#names + 1] = name
+    end
+    return text and names, message
 end
 
 ---Whether the file exists, or did in the replayed run.
@@ -156,11 +190,12 @@ end
 ---@param only boolean read no other file
 ---@param script? string path of the run's own script
 function files.play(past, only, script)
-    recorded, offline, directories = past, only, {}
+    recorded, offline, script_directories = past, only, {}
     for path, file in pairs(past) do
         local directory = file.kind == "script" and tostring(file.absolute):match "^(/.*)/"
         if directory then
-            table.insert(directories, path == script and 1 or #directories + 1, directory)
+            table.insert(script_directories, path == script and 1 or #script_directories + 1,
+                directory)
         end
     end
 end
@@ -179,7 +214,7 @@ function files.change(path, hash, absolute)
     elseif not absolute then
         return nil
     else
-        text = whole_file.read(absolute)
+        text = path:sub(-1) == "/" and listing(absolute) or whole_file.read(absolute)
         if not text then
             return path .. " is gone", true
         end
@@ -201,7 +236,7 @@ end
 
 -- Finds a module of the replayed run beside its script, or another script that it had loaded.
 local function find_recorded(name)
-    for _, directory in ipairs(directories) do
+    for _, directory in ipairs(script_directories) do
         for _, ending in ipairs { ".lua", "/init.lua" } do
             local path = ("%s/%s%s"):format(directory, name:gsub("%.", "/"), ending)
             if files.is_recorded(path, "module") then
