@@ -245,6 +245,15 @@ describe("a budget of money", function()
         assert.is_true(task.timeout(1, last.reserve, last) == last)
     end))
 
+    it("says when a call begins and ends", in_task(function()
+        local one, heard = budgets.new { max_cost = 1 }, {}
+        function one.on_change() heard[#heard + 1] = one.in_flight end
+        local hold = holds.new(one, { tokens = 0, cost = 0.5 }):reserve()
+        hold:settle(nil, 0.25)
+        hold:settle(nil, 0.25) -- it has ended
+        assert.same({ { 1, 0 }, 0.25 }, { heard, one.cost })
+    end))
+
     it("lets a call that needs all of it wait for those in flight", in_task(function()
         for _, limits in ipairs { { max_cost = 1 }, { max_total_tokens = 100 } } do
             local one = budgets.new(limits)

@@ -177,8 +177,7 @@ function Hold:reserve()
                 full.backing:refuse(need_of(self))
             end
             budget.exhaust(full, message)
-            release_shares(self)
-            return nil, message, "BUDGET"
+            return nil, message, "BUDGET" -- closing it releases what is shared
         elseif full then
             full.room = full.room or waiters.new "a budget's room"
             full.room:wait()
