@@ -1,6 +1,8 @@
 -- Tools of clients: they reach the policy, which answers with calls of them, in the three APIs.
 
+local ensemble = require "ponder.ensemble"
 local json = require "ponder.json"
+local model = require "ponder.model"
 local served = require "served"
 
 local with_server, stream = served.run, served.stream
@@ -18,7 +20,19 @@ local function weather(request)
         { name = "now" } } }
 end
 
-local POLICIES = { policies = { weather = weather, bad = function()
+model.register("tools-spec", { call = function(request)
+    local city = ({ "Oslo", "Rome", "Oslo" })[request.sample]
+    return { tool_calls = { { id = "c" .. request.sample, name = request.options.tools[1].name,
+        arguments = { city = city } } } }
+end })
+
+local function vote(request)
+    local result = assert(ensemble.self_consistency { model = "tools-spec:m", n = 3,
+        prompt = request.messages, tools = request.tools, tool_choice = request.tool_choice })
+    return { answer = result.text, tool_calls = result.tool_calls }
+end
+
+local POLICIES = { policies = { weather = weather, vote = vote, bad = function()
     return { tool_calls = { { arguments = {} } } }
 end } }
 
@@ -54,6 +68,15 @@ describe("POST /v1/chat/completions with tools", function()
             assert.same({ "weather", { city = "Oslo" }, "c1" }, {
                 seen.messages[2].tool_calls[1].name, seen.messages[2].tool_calls[1].arguments,
                 seen.messages[3].tool_call_id })
+        end)
+    end)
+
+    it("votes on calls", function()
+        with_server(POLICIES, function(client)
+            local _, reply = client("POST", served.CHAT, body { model = "vote" })
+            local calls = reply.choices[1].message.tool_calls
+            assert.same({ 1, "c1", '{"city":"Oslo"}' }, { #calls, calls[1].id,
+                calls[1]["function"].arguments })
         end)
     end)
 

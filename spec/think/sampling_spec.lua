@@ -445,6 +445,42 @@ describe("self_consistency", function()
     end)
 end)
 
+describe("self_consistency with tools", function()
+    it("votes on calls by their names and arguments", function()
+        local function call(name, arguments)
+            return { name = name, arguments_json = arguments,
+                arguments = json.decode(arguments) }
+        end
+        local rain = { call("weather", '{"city": "Bonn", "days": 2}') }
+        local replies = { { text = "It is 4." }, { tool_calls = rain },
+            { tool_calls = { call("weather", '{"days":2.0,"city":"Bonn"}') } },
+            { tool_calls = { call("weather", '{"days":3,"city":"Bonn"}') } },
+            { tool_calls = { call("a", "{}"), call("b", "[1e999]") } },
+            { tool_calls = { call("b", "[1e999]"), call("a", "{}") } },
+            { tool_calls = { call("weather", "not JSON") } },
+            { tool_calls = { call("weather", '{"city":"Bonn","days":2}') } } }
+        local asked
+        model.register("sampling-spec", { call = function(request)
+            asked = request.options
+            return replies[request.sample]
+        end })
+        local opts = { model = model.open "sampling-spec:m", prompt = "q", n = 8,
+            tools = { { name = "weather" } }, tool_choice = "auto" }
+        local got = task.run(ensemble.self_consistency, opts)
+        assert.same({ "weather", "auto" }, { asked.tools[1].name, asked.tool_choice })
+        assert.same({ 3 / 8, 5, "", '{"city": "Bonn", "days": 2}', got.answer },
+            { got.share, #got.distribution, got.text, got.tool_calls[1].arguments_json,
+                got.tool_calls })
+        assert.truthy(json.encode(got.tool_calls))
+        opts.n, opts.stop_at, opts.concurrency = 3, 0.6, 1
+        got = task.run(ensemble.self_consistency, opts)
+        assert.same({ 1, "It is 4.", nil }, { got.stopped_at, got.text, got.tool_calls })
+        local ok, message = pcall(task.run, ensemble.best_of_n, { model = opts.model, prompt = "q",
+            tools = {} })
+        assert.same({ false, true }, { ok, message:find('unknown option "tools"', 1, true) ~= nil })
+    end)
+end)
+
 describe("self_consistency with stop_at", function()
     local function options_of(vector, m)
         return { model = m, prompt = "q", n = vector.n, stop_at = vector.stop_at,

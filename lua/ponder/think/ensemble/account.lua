@@ -19,8 +19,8 @@ local model = require "ponder.model"
 
 local account = {}
 
--- Options of a call that users cannot set.
-local OWN = { n = true, sample = true, tools = true, tool_choice = true }
+-- Options of a call that users cannot set; those for tools, where calls of them are no answers.
+local OWN, TOOLS = { n = true, sample = true }, { tools = true, tool_choice = true }
 
 -- The options of all ensembles.
 local COMMON = {
@@ -49,11 +49,12 @@ end
 
 ---A schema of options: its own and those of a model call.
 ---@param own OptionSchema
+---@param has_tools boolean? with those for tools
 ---@return OptionSchema
-function account.call_schema(own)
+function account.call_schema(own, has_tools)
     local schema = {}
     for name, rule in pairs(chat.OPTIONS) do
-        schema[name] = not OWN[name] and rule or nil
+        schema[name] = not OWN[name] and (has_tools or not TOOLS[name]) and rule or nil
     end
     options.merge(schema, own)
     return schema
@@ -61,10 +62,11 @@ end
 
 ---A schema of options for an ensemble: its own, those of a model call and the common ones.
 ---@param own OptionSchema
+---@param has_tools boolean? with those for tools
 ---@return OptionSchema
-function account.schema(own)
+function account.schema(own, has_tools)
     local schema = options.merge({ model = { type = "any" }, prompt = { type = "any" } },
-        account.call_schema(own))
+        account.call_schema(own, has_tools))
     options.merge(schema, COMMON)
     return schema
 end
@@ -170,13 +172,41 @@ function Account:try(f, ...)
     return table.unpack(results, 2, results.n)
 end
 
+-- A value of JSON in which 1.0 is 1.
+local function with_integers(value)
+    if type(value) ~= "table" then
+        return math.type(value) and math.tointeger(value) or value
+    end
+    local copy = setmetatable({}, getmetatable(value))
+    for name, inner in pairs(value) do
+        copy[name] = with_integers(inner)
+    end
+    return copy
+end
+
+-- A text that equal calls of tools share: their names and arguments, in any order.
+local function key_of_calls(calls)
+    local keys = {}
+    for i, call in ipairs(calls) do
+        local ok, text = pcall(json.encode, { call.name, call.arguments
+            and with_integers(call.arguments) or call.arguments_json })
+        keys[i] = ok and text or ("%s %s"):format(call.name, call.arguments_json) -- an infinity
+    end
+    table.sort(keys)
+    return "calls of tools: " .. table.concat(keys, ", ")
+end
+
 ---Finds the answer in a text with the user's functions, and the key by which it is compared.
 ---@param text string
 ---@param value any? of a reply with `returns`, which is the answer
+---@param calls ponder.model.ToolCall[]? of a reply, which then are the answer
 ---@return any answer nil: none
 ---@return any key; or a message
 ---@return string? code
-function Account:read(text, value)
+function Account:read(text, value, calls)
+    if calls then
+        return calls, key_of_calls(calls)
+    end
     local answer, message, code = value, nil, nil
     if value == nil then
         answer, message, code = self:try(self.opts.extract, text)

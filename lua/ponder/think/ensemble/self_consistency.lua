@@ -12,7 +12,7 @@ local SCHEMA = accounts.schema(options.merge({
     n = { type = "integer", min = 1, max = 1024, default = 8 },
     extract = { type = "function", default = answers.read },
     normalize = { type = "function", default = answers.normalize },
-}, rules.VOTE))
+}, rules.VOTE), true)
 
 local TOP = 20 -- alternatives of each token, of which the paper's confidence is the mean
 
@@ -39,7 +39,7 @@ end
 
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
 local function read(account, sample, reply, opts)
-    local answer, key, code = account:read(sample.text, reply.value)
+    local answer, key, code = account:read(sample.text, reply.value, reply.tool_calls)
     if answer == nil then
         return nil, key, code
     end
@@ -59,6 +59,7 @@ local function read(account, sample, reply, opts)
         end
     end
     sample.answer, sample.key, sample.weight = answer, key, weight
+    sample.tool_calls = reply.tool_calls
     return true
 end
 
@@ -177,8 +178,8 @@ local function ask_online(account, m, messages, opts)
                     and confidence.watch(opts.window, votes.threshold)(values)
                     or reply.finish_reason == "cancelled" and #values } -- for another threshold
             if not sample.stopped then
-                local answer, key, code = account:read(reply.text, reply.value)
-                sample.answer, sample.key = answer, key
+                local answer, key, code = account:read(reply.text, reply.value, reply.tool_calls)
+                sample.answer, sample.key, sample.tool_calls = answer, key, reply.tool_calls
                 sample.failure = answer == nil and { key, code } or nil
             end
             return sample
@@ -226,15 +227,15 @@ local function keep_best(samples, keep, numbers, threshold)
     return kept, threshold
 end
 
--- The text of the sample with that key and the highest weight; ties go to the first.
-local function text_for(samples, key)
+-- The sample with that key and the highest weight; ties go to the first.
+local function best_with(samples, key)
     local best
     for _, sample in ipairs(samples) do
         if sample.key == key and (not best or sample.weight > best.weight) then
             best = sample
         end
     end
-    return best.text
+    return best
 end
 
 ---See ponder.ensemble.self_consistency.
@@ -277,8 +278,10 @@ return function(opts, more)
         return account:give_up("self_consistency", opts.min_successes, #voting, result)
     end
     local list, entropy = distribution(voting)
+    local best = best_with(voting, list[1].key)
     options.merge(result, { answer = list[1].answer, score = list[1].share, share = list[1].share,
-        text = text_for(voting, list[1].key), distribution = list, entropy = entropy,
+        text = best.text, tool_calls = best.tool_calls and list[1].answer, distribution = list,
+        entropy = entropy,
         certainty = opts.vote == "majority" and stop.certainty(list[1].count,
             list[2] and list[2].count or 0) or nil })
     if counts and opts.stop_at then
