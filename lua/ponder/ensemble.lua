@@ -141,38 +141,44 @@ ensemble.best_of_n = require "ponder.think.ensemble.best_of_n"
 
 ---The answer that most of `n` reasoning paths reach, after Wang et al. 2022, "Self-Consistency
 ---Improves Chain of Thought Reasoning in Language Models".
---- -`extract(text)` finds the answer in a reply (default: `parse.answer`); with `returns`, -as in
---m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a -value
---as text, are compared (default: ignores case, spaces, punctuation and the format of -numbers).
---With `tools` the calls of a reply are its answer; calls are equal if their names and -arguments
---are, in any order and form of JSON. `vote` is "majority", or "weighted" by `confidence(answer,
---text, reply)`, a number >= -0; default: the exponential of the mean log probability of the reply's
---tokens, which needs a -model with logprobs. It may also be the name of a measure of
---ensemble.confidence, "lowest", -"tail", "bottom" or "mean"; then `keep = 0.1` lets only the best
---tenth vote, after Fu et al. -2025, "Deep Think with Confidence". A sample without an answer or
---weight has failed. - -With `warmup` it is their online form, that of ensemble.online_confidence,
---for a model that -streams logprobs: the first `warmup` samples set a threshold, and the stream of
---a later one is -cancelled where its confidence falls below that. `keep` is 0.1 unless given. With
---`consensus` it -ends once the leader's share of the weight reaches that; then, unless `eager`, it
---asks for one -sample at a time after the warm-up, as each may end it. Where a reply comes whole
---(from a log, or -a server that does not stream) the decision is the same, and saves nothing. -
+---
+---`extract(text)` finds the answer in a reply (default: `parse.answer`); with `returns`, as in
+---m:complete, the answer is the value. `normalize(answer)` makes the key by which answers, a value
+---as text, are compared (default: ignores case, spaces, punctuation and the format of numbers).
+---With `tools` the calls of a reply are its answer; calls are equal if their names and arguments
+---are, in any order and form of JSON. `vote` is "majority", or "weighted" by `confidence(answer,
+---text, reply)`, a number >= 0; default: the exponential of the mean log probability of the reply's
+---tokens, which needs a model with logprobs. It may also be the name of a measure of
+---ensemble.confidence, "lowest", "tail", "bottom" or "mean"; then `keep = 0.1` lets only the best
+---tenth vote, after Fu et al. 2025, "Deep Think with Confidence". A sample without an answer or
+---weight has failed.
+---
+---With `warmup` it is their online form, that of ensemble.online_confidence, for a model that
+---streams logprobs: the first `warmup` samples set a threshold, and the stream of a later one is
+---cancelled where its confidence falls below that. `keep` is 0.1 unless given. With `consensus` it
+---ends once the leader's share of the weight reaches that; then, unless `eager`, it asks for one
+---sample at a time after the warm-up, as each may end it. Where a reply comes whole (from a log, or
+---a server that does not stream) the decision is the same, and saves nothing.
+---
 ---`stop_at = 0.95` ends a majority vote when it is that certain that the leading answer would also
 ---win if it went on: after the first sample, of at least `min_samples`, with certainty = 1 - I(1/2;
 ---v1 + 1, v2 + 1) of the votes of the two leading answers. Aggarwal et al. 2023, "Let's Sample Step
 ---by Step: Adaptive-Consistency for Efficient Reasoning and Coding with LLMs", the beta rule.
----(`stop` is an option of a call: stop sequences.) - -`first = m` lets only m answers vote, the
---first that arrive, and cancels the other calls; with -`finish = "tokens"` all are awaited and the
---m shortest vote, by output tokens. Ties go to the -answer whose first member is the earliest, or
---shortest. Hassid et al. 2025, "Don't Overthink it. -Preferring Shorter Thinking Chains for
---Improved LLM Reasoning" (short-m@k). - -Result: `answer` as in its first sample; `tool_calls`, if
---these are the answer; `text` of its -sample with the highest weight; `score` -and `share`, its
---share of the votes, 0..1; `certainty` of a majority; `stop_reason` ("n"; with -stop_at "sure" or
---"max"; with first "first", or "max" if there were fewer answers; with warmup -"consensus" or
---"max", and `stops`, by sample the token at which it was cancelled, or false); -`distribution`:
---list of {answer, key, count, weight, share}, the highest weight first (ties: more -samples, then
---the first to appear); `entropy` of the shares in bits, 0 if all agree; `samples`: -list of
---{sample, text, answer, key, weight, tool_calls}, and with keep `kept`, and `threshold`, the least
----weight that votes.
+---(`stop` is an option of a call: stop sequences.)
+---
+---`first = m` lets only m answers vote, the first that arrive, and cancels the other calls; with
+---`finish = "tokens"` all are awaited and the m shortest vote, by output tokens. Ties go to the
+---answer whose first member is the earliest, or shortest. Hassid et al. 2025, "Don't Overthink it.
+---Preferring Shorter Thinking Chains for Improved LLM Reasoning" (short-m@k).
+---
+---Result: `answer` as in its first sample; `tool_calls`, if these are the answer; `text` of its
+---sample with the highest weight; `score` and `share`, its share of the votes, 0..1; `certainty` of
+---a majority; `stop_reason` ("n"; with stop_at "sure" or "max"; with first "first", or "max" if
+---there were fewer answers; with warmup "consensus" or "max", and `stops`, by sample the token at
+---which it was cancelled, or false); `distribution`: list of {answer, key, count, weight, share},
+---the highest weight first (ties: more samples, then the first to appear); `entropy` of the shares
+---in bits, 0 if all agree; `samples`: list of {sample, text, answer, key, weight, tool_calls}, and
+---with keep `kept`, and `threshold`, the least weight that votes.
 ---@param opts ponder.ensemble.ConsistencyOptions
 ---@return table? result
 ---@return string? message
