@@ -390,6 +390,18 @@ describe("calls in flight when a budget is spent", function()
         end)
     end))
 
+    it("tell the budgets within the one that cancels them", in_task(function()
+        local m, full, inner = open(slow(5)), budgets.new { max_calls = 1, in_flight = "cancel" },
+            budgets.new {}
+        budgets.within(full, function()
+            local first = task.spawn(budgets.within, inner, ask, m)
+            task.sleep(1)
+            assert.equal("BUDGET", (select(3, ask(m, { sample = 2 }))))
+            assert.equal("BUDGET", (select(3, first:join())))
+            assert.same({ "the budget of 1 call is spent" }, { inner.cut, full.cut, inner.spent })
+        end)
+    end))
+
     it("pass on the errors that they raise", in_task(function()
         local m = open(slow(0))
         task.with_budget({ in_flight = "cancel" }, function()

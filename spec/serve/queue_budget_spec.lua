@@ -78,6 +78,7 @@ describe("a budget of several machines", function()
             task.sleep(0.05)
             first:settle(nil, 0.2)
             assert.is_true((waiting:join()))
+            assert.is_false(budgets.within(b, shared.is_spent))
             local hold, message, code = reserve(a, { tokens = 1, cost = 0.2 })
             assert.same({ nil, "BUDGET" }, { hold, code })
             assert.equal("the budget of $1.00 is spent: $0.90 used, and the next call may cost "
@@ -146,6 +147,21 @@ describe("a budget of several machines", function()
                 tasks[1]:cancel()
             end)
         end))
+
+    it("counts what was used, and what was in flight, before it was shared", function()
+        task.run(function()
+            local client <close> = assert(redis.open(server.url))
+            local one = budgets.new { max_total_tokens = 1000, max_cost = 1 }
+            reserve(one, { tokens = 30, cost = 0.25 }):settle({ total_tokens = 20 }, 0.125)
+            assert(reserve(one, { tokens = 60, cost = 0.5 }))
+            local backing = shared.back(one, client, KEY, 60000)
+            assert(reserve(one, { tokens = 1, cost = 0.25 }))
+            assert.same({ 3, 80, 625000000, 250000000 }, { used "calls", used "tokens",
+                used "cost", used "held_cost" })
+            assert.same({ key = KEY, at_least = { 3, 80, 625000000 }, max_total_tokens = 1000,
+                max_cost = 1 }, backing:about())
+        end)
+    end)
 
     it("confirms all that was settled, however much", share(1, { max_calls = 5000 }, function(a)
         for _ = 1, 1001 do
