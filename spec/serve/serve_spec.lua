@@ -489,6 +489,49 @@ describe("access", function()
         end)
     end)
 
+    it("depends on what host, and the page of which origin, a request names", function()
+        local HERE, OTHER = "127.0.0.1:8321", "https://evil.example"
+        for _, case in ipairs {
+            { nil, { host = HERE } }, { nil, { host = "LOCALHOST:1" } }, { nil, {} },
+            { nil, { host = "127.0.0.5" } }, { nil, { host = "[::1]:8321" } },
+            { "unknown_host", { host = "127.0.0.1.evil:8321" } },
+            { "unknown_host", { host = "evil", origin = "http://evil" } },
+            { nil, { host = "evil", origin = "http://evil:1" }, { keys = {} } },
+            { nil, { host = "evil" }, { address = "unix:/x" } },
+            { nil, { host = HERE, origin = "http://127.0.0.1:3000" } },
+            { "unknown_origin", { host = HERE, origin = OTHER } },
+            { "unknown_origin", { host = HERE, origin = "null" } },
+            { "unknown_origin", { host = "evil", origin = OTHER }, { keys = {} } },
+            { "unknown_origin", { host = HERE, origin = OTHER .. "x" }, { cors = { OTHER } } },
+            { nil, { host = HERE, origin = OTHER }, { cors = { "https://a", OTHER } } },
+            { nil, { host = HERE, origin = OTHER }, { cors = { "*" } } },
+        } do
+            local opts = case[3] or {}
+            opts.address = opts.address or HERE
+            local err = guard.origin(opts, case[2])
+            assert.equal(case[1], err and err.code, json.encode(case[2]))
+        end
+        for text, expected in pairs { ["*"] = true, ["https://a.b:1"] = true, ["a.b"] = false,
+            ["chrome-extension://x"] = true, ["https://a/"] = false, ["https://a b"] = false } do
+            assert.equal(expected, guard.is_origin(text))
+        end
+        local function added(headers, opts)
+            local list = { "x", "y" }
+            guard.add_cors(opts or { cors = { "*" } }, headers, list)
+            return #list // 2 - 1
+        end
+        local METHOD = "access-control-request-method"
+        assert.same({ 0, 0, 3, 6 }, { added { [METHOD] = "PUT" }, added({ origin = "a" }, {}),
+            added { origin = "a" }, added { origin = "a", [METHOD] = "PUT" } })
+    end)
+
+    it("compares secrets byte by byte", function()
+        for text, expected in pairs { secret = true, Secret = false, secreT = false, secre = false,
+            secrets = false, [""] = false } do
+            assert.equal(expected, guard.is_equal("secret", text))
+        end
+    end)
+
     it("is limited to this machine without keys", function()
         assert.has_error(function()
             serve.new { policies = served.POLICIES, listen = "0.0.0.0:0" }
