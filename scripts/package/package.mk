@@ -57,6 +57,7 @@ install-program: $B/ponder
 	$B/ponder completion zsh > "$(ZSH)"
 	$B/ponder completion fish > "$(FISH)"
 	chmod 644 "$(MAN)" "$(BASH)" "$(ZSH)" "$(FISH)"
+	install -D -m 644 docs/agents.md "$(SHARE)/SKILL.md"
 	install -d "$(SHARE)/stubs"
 	$B/ponder doc --stubs "$(SHARE)/stubs" >/dev/null
 	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' "$(SHARE)/stubs/.luarc.json"

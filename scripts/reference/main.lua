@@ -31,11 +31,8 @@ local modules = pages.modules(paths)
 local reference = pages.reference(modules)
 reference.topics = {}
 for _, topic in ipairs(require("ponder.cli.help").words) do
-    local lines = {}
-    for line in io.lines(("docs/%s.md"):format(topic)) do
-        lines[#lines + 1] = line
-    end
-    reference.topics[topic] = pages.text(lines)
+    local file <close> = assert(io.open(("docs/%s.md"):format(topic)))
+    reference.topics[topic] = pages.text(file:read("a"))
 end
 write("reference.json", json.encode(pages.intern(reference)))
 write("stubs.json", json.encode(stubs(modules)))

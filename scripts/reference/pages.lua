@@ -438,10 +438,14 @@ function pages.reference(modules)
     return reference
 end
 
----The blocks of a Markdown text, such as those of docs.
----@param lines string[]
+---The blocks of a Markdown text, such as those of docs, without fields between `---` at its top.
+---@param markdown string
 ---@return table blocks
-function pages.text(lines)
+function pages.text(markdown)
+    local lines = {}
+    for line in markdown:gsub("^%-%-%-\n.-\n%-%-%-\n+", ""):gmatch("([^\n]*)\n") do
+        lines[#lines + 1] = line
+    end
     return blocks_of(Page.comment, lines, 0)
 end
 

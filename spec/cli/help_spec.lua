@@ -273,7 +273,7 @@ describe("ponder man", function()
     it("names every exit status, as --help and README do", function()
         local texts = { ponder({ "man" }).out:match "\n.SH EXIT STATUS\n(.*)$",
             ponder({ "--help" }).out:match "Exit%s+status:.*$",
-            shell.read(shell.root .. "/README.md"):match "\nExit status, .-\n\n" }
+            shell.read("docs/commands.md"):match "\n## Exit status\n.-\n## " }
         for _, status in ipairs { 0, 1, 2, 99, 124, 129, 130, 141, 143 } do
             for i, text in ipairs(texts) do
                 assert.matches("%f[%w]" .. status .. "%f[%W]", text, i)

@@ -35,6 +35,14 @@ local function check_24(text, numbers)
     assert(math.abs(value - 24) < 1e-9, text)
 end
 
+describe("scripts/in_flight.lua", function()
+    it("has all calls in flight at once", function()
+        assert.matches("^20 calls, 20 of them in flight at once: %d+.%d s, %d.%d+ s of CPU time\n$",
+            shell.ponder({ "run", "--no-log", "scripts/in_flight.lua", "20" }).out)
+        refused(2, "in_flight: expected a number of calls, such as 2000", "in_flight", "none")
+    end)
+end)
+
 describe("scripts/game24.lua", function()
     for _, search in ipairs { "bfs", "dfs", "beam", "best_first" } do
         it("solves 4 9 10 13 by " .. search, function()

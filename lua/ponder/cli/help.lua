@@ -8,16 +8,23 @@ local render = require "ponder.show.reference.render"
 -- In reading order. Each is a file in docs.
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
+    { "commands", "which command does what; exit statuses; settings" },
+    { "providers", "models, their names and keys; scripted models" },
     { "searches", "which search to choose, and what each needs" },
     { "policies", "how to write a search policy of your own" },
+    { "prompt-files", "your own prompts" },
     { "evaluation", "what the figures of ponder eval mean, and how far to trust them" },
     { "samples", "how many samples to ask for, how to choose, and what helps when" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
-    { "prompt-files", "your own prompts" },
+    { "serving", "a policy as a model for other programs, or as a tool for agents" },
     { "many-machines", "from one machine to ten: queues and workers" },
     { "safety", "what each way of running code protects, and from whom" },
+    { "papers", "which figures of papers are reproduced, and which demonstrated" },
     { "coming-from", "from llm-reasoners, TreeQuest, graph-of-thoughts or DSPy" },
+    { "agents", "how a coding agent uses ponder (also installed as SKILL.md)" },
+    { "install", "packages, containers, systems, editors" },
+    { "internals", "how ponder is made: the way of a call, a search, a run" },
 }
 
 local RENAMED = { search = "searches", machines = "many-machines" }
