@@ -129,6 +129,26 @@ describe("a cache in Redis", function()
         end)
     end)
 
+    it("forgets a reply that is older than its URL allows, with the next that it keeps", function()
+        task.run(function()
+            local a <close> = machine(server.url .. "?max_age=50h")
+            a.ask()
+            local AGES = "'ponder:1:{cache}:ages'"
+            local first = server:cli("ZRANGE " .. AGES .. " 0 0"):match "%x+"
+            for sample, case in ipairs { { -49, "2" }, { -51, "2" } } do -- hours, replies left
+                server:cli(("ZADD %s %d %s"):format(AGES, os.time() + case[1] * 3600, first))
+                a.ask { sample = sample + 1 }
+                assert.equal(case[2], server:cli("ZCARD " .. AGES))
+            end
+            assert.equal("", server:cli(("ZSCORE %s %s"):format(AGES, first)))
+            local bytes = 0
+            for size in server:cli("HVALS 'ponder:1:{cache}:sizes'"):gmatch "%d+" do
+                bytes = bytes + size
+            end
+            assert.equal(bytes, tonumber(server:cli "GET 'ponder:1:{cache}:bytes'"))
+        end)
+    end)
+
     it("refuses limits and passwords that are wrong when it is opened", function()
         for _, fault in ipairs { "?max_age=soon", "?max_mb=0", "?max_mb=1.5", "?nonsense=1" } do
             local opened, message, code = cache.open(server.url .. fault)
@@ -154,6 +174,14 @@ describe("a cache in Redis", function()
             assert.equal(3, #a.sent)
             assert.equal(1, #a.warnings)
             assert.matches("calls continue without the shared cache", a.warnings[1])
+            own:again()
+            a.ask { sample = 3 } -- too early to try again
+            assert.equal("", own:cli "KEYS '*reply*'")
+            a.cache.backend.retry_at = task.now()
+            a.ask { sample = 4 }
+            assert.matches("reply:%x+$", own:cli "KEYS '*reply*'")
+            assert.equal(2, #a.warnings)
+            assert.matches("the shared cache is available again", a.warnings[2])
         end)
     end)
 end)

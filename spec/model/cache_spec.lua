@@ -416,6 +416,32 @@ describe("two caches of one file", function()
             end)
         end
     end)
+
+    it("wait for a process that may still be asking: on another machine a quarter of an hour",
+        function()
+            local dir <close> = shell.directory()
+            local db <close> = assert(store.open(dir.path .. "/x.db", { mode = "create",
+                application_id = 7 }))
+            assert(db:execute(flights.SCHEMA))
+            local own = flights.holder()
+            local beside = own:gsub("%d+ (%S+)$", "99 %1")
+            for _, case in ipairs { { "7 7 x 1 elsewhere", 0, true },
+                { "7 7 x 1 elsewhere", 890, true }, { "7 7 x 1 elsewhere", 910, false },
+                { beside, 0, true }, { beside, 5000, true } } do
+                local other, age, waits = table.unpack(case)
+                db:execute("INSERT OR REPLACE INTO flights VALUES ('k', ?, ?)", other,
+                    os.time() - age)
+                help.run(function()
+                    local looked = 0
+                    local reply = flights.claim(db, "k", own, function()
+                        looked = looked + 1
+                        return looked == 2 and "its reply" or nil
+                    end)
+                    assert.equal(waits and "its reply" or nil, reply)
+                end)
+                assert.equal(waits and other or own, (db:row "SELECT holder FROM flights"))
+            end
+        end)
 end)
 
 describe("the samples of an evaluation", function()

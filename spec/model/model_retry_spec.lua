@@ -94,7 +94,7 @@ describe("retries", function()
         results = call { { status = 503, body = "" } }
         assert.truthy(results[2]:find("the reply is empty (status 503", 1, true))
         results = call { { status = 400, body = '{"detail":[{"msg":"field required"}]}' } }
-        assert.truthy(results[2]:find("field required", 1, true))
+        assert.equal("openai:gpt-4o-mini: field required (status 400, 1 attempt)" .. AT, results[2])
         results = call { { status = 400, body = '{"object":"error","message":"old vLLM"}' } }
         assert.truthy(results[2]:find("old vLLM", 1, true))
         results = call { { status = 400, body = error_body(("x"):rep(10000)) } }
