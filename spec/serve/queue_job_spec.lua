@@ -1,6 +1,7 @@
 -- Jobs of ponder.queue as runs: what a job carries, and its rows in the coordinator's log.
 
 local json = require "ponder.json"
+local payload = require "ponder.serve.queue.payload"
 local shell = require "shell"
 local store = require "ponder.core.store"
 local workers = require "workers"
@@ -320,5 +321,54 @@ describe("a job", function()
             print(q:map({ 7 }, "echo")[1], q:call(8, "echo"))]]
         assert.equal(("CANCELLED "):rep(5) .. "nil\tCANCELLED\n7\t8\n", out)
         lab:replays(out)
+    end)
+end)
+
+describe("jobs and results as texts", function()
+    it("take 8 MiB, and say how much is too much", function()
+        local most = ("x"):rep((8 << 20) - 2)
+        assert.equal(8 << 20, #payload.item(most))
+        assert.same({ nil, "has 8.0 MiB, more than the 8.0 MiB that a queue takes: put it into a "
+            .. "file or a store and send where it is", "TOO_LARGE" }, { payload.item(most .. "x") })
+        assert.is_true(select(2, payload.read(payload.value(most))) == most)
+        assert.same({ nil, "the result has 8.0 MiB, more than the 8.0 MiB that a queue takes" },
+            { payload.value(most .. "x") })
+    end)
+
+    it("cut the message of a failure, and drop what else does not fit", function()
+        local opaque = setmetatable({}, { __tostring = function() return "opaque" end })
+        for _, case in ipairs { { { "m", nil, { 1 } }, { message = "m", partial = { 1 } } },
+            { { ("m"):rep(70000), 7, print }, { message = ("m"):rep(65536), code = "7" } },
+            { { "m", "C", ("x"):rep(8 << 20) }, { message = "m", code = "C" } },
+            { { { a = 1 } }, { message = '{"a":1}' } }, { { opaque }, { message = "opaque" } } } do
+            local read, failure, rows = payload.read(payload.failure(case[1][1], case[1][2],
+                case[1][3], "rows"))
+            assert.same({ true, case[2], "rows" }, { read, failure, rows })
+        end
+    end)
+
+    it("are compressed if they are long", function()
+        for n, most in pairs { [1022] = 2000, [1023] = 100 } do -- and two quotes
+            local text = ("x"):rep(n)
+            local bytes = payload.value(text, "rows")
+            assert.same({ true, text, "rows" }, { payload.read(bytes) })
+            assert.is_true(#bytes < most and #bytes > most - 1000)
+        end
+    end)
+
+    it("have ids, and lists of budgets, of a bounded length", function()
+        for id, expected in pairs { [("x"):rep(64)] = true, [("x"):rep(65)] = false, [""] = false,
+            ["A.b_c-1"] = true, ["a b"] = false, [5] = false } do
+            assert.equal(expected, payload.is_id(id), id)
+        end
+        local function job(n)
+            local spec = { call = "f", name = "n", seed = 1, max_attempts = 1, budgets = {} }
+            for i = 1, n do spec.budgets[i] = { key = "p:1", at_least = { 0, 0, 0 } } end
+            return payload.job({ id = "i", map = "m", item = "null", spec = json.encode(spec) },
+                "p:")
+        end
+        assert.equal(100, #job(100).budgets)
+        assert.is_nil((select(2, job(100)))) -- the item
+        assert.same({ nil, "its budgets are not a list, or too many" }, { job(101) })
     end)
 end)
