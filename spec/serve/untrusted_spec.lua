@@ -33,13 +33,14 @@ local ASK = { "--allow-model", "script:m.lua", "--max-calls", "10" }
 
 describe("a confined process", function()
     -- Runs scripts in the process itself, with all of Lua's library.
-    local function confined(code, memory_mb, seconds)
+    local function confined(code, memory_mb, seconds, before)
         local script = ([[
             local loop = require "ponder.core.loop"
             loop.wait(0)
             local confine = require "ponder.core.confine"
+            %s
             assert(confine.enter(%d, %d))
-            ]]):format(memory_mb or 4096, seconds or 20) .. code
+            ]]):format(before or "", memory_mb or 4096, seconds or 20) .. code
         -- It may not write to a file, but to a pipe; nor trace itself, as the leak checker does.
         return shell.run(([[export ASAN_OPTIONS=detect_leaks=0
             { %s --no-log -e %s 2>&1; echo status $?; } | cat >$OUT]]):format(
@@ -111,6 +112,20 @@ describe("a confined process", function()
         assert.matches("^%-%-untrusted: this kernel has no Landlock and no seccomp [^\n]*"
             .. "%-%-weak%-isolation[^\n]*\n\n", said)
         assert.matches("\n%-%- isolation +this kernel has no Landlock and no seccomp", said)
+    end)
+
+    it("has each of its limits, since a kernel may lack what also holds", function()
+        local said = confined("print(status:read 'a', limits:read 'a')", 512, 20,
+            "local status, limits = io.open '/proc/self/status', io.open '/proc/self/limits'")
+        for what, limit in pairs { ["core file size"] = "0 +0", ["file size"] = "0 +0",
+            ["processes"] = "0 +0", ["cpu time"] = "19 +20",
+            ["address space"] = size.SANITIZED and "%S+ +%S+" or "536870912 +536870912" } do
+            assert.matches(("\nMax %s +%s "):format(what, limit), said.out)
+        end
+        assert.matches("\nNoNewPrivs:\t1\n", said.out)
+        if not table.concat(require("ponder.core.confine").missing()):find "seccomp" then
+            assert.matches("\nSeccomp:\t2\n", said.out)
+        end
     end)
 
     it("is killed at the limit of processor time", function()
