@@ -74,8 +74,9 @@ describe("an isolated program", function()
         local own = tonumber(shell.output "id -u")
         assert.equal(("0\t1000 %d 1\n\tnil\n"):format(own == 0 and 65534 or own), run [[
             run { command = "echo $(cat /proc/self/uid_map)", shell = true }]])
-        for _, command in ipairs { "find /proc/sys/ /proc/irq/ /proc/bus/ /proc/fs/ -mindepth 1",
-            "echo $(cat /proc/keys /proc/kcore /proc/kallsyms 2>/dev/null | head -c 1)",
+        for _, command in ipairs { "cd /proc && find acpi asound bus fs irq scsi sys -mindepth 1"
+                .. " 2>/dev/null", "cd /proc && echo $(cat kallsyms kcore key-users keys kmsg"
+                .. " latency_stats sched_debug timer_list timer_stats 2>/dev/null | head -c 1)",
             "find /proc/sys* /proc/irq /proc/self/ -maxdepth 1 -writable -type f",
             "for f in $(find /proc -maxdepth 2 -type f -perm /222 2>/dev/null); do"
                 .. " (: >>$f) 2>/dev/null && echo $f; done; :",
