@@ -227,6 +227,16 @@ describe("a file of prices", function()
         end
     end)
 
+    it("that is wrong in config.lua is found there", function()
+        local text = "return {\n prices = {\n ['a:b'] = { input = 1 } } }\n"
+        local dir <close> = shell.directory { ["ponder/config.lua"] = text }
+        local ok, message = pcall(price.load, function(variable)
+            return variable == "XDG_CONFIG_HOME" and dir.path or nil
+        end, load(text)())
+        assert.is_false(ok)
+        assert.truthy(message:find('config.lua:3: the price of "a:b": ', 1, true), message)
+    end)
+
     it("is read when a model is opened", function()
         local env = env_with "return 5"
         local client = fake.client({}, { env = function(variable)
