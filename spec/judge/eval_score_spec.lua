@@ -168,3 +168,129 @@ describe("the scorer model", function()
         assert.same({ 0, 3, "right" }, { record.calls, record.score_calls, record.outcome })
     end)
 end)
+
+describe("the scorer checks", function()
+    local function check(list, answer, item, took)
+        item = item or {}
+        item.checks = list
+        return score.checks {}(item, answer, nil, took)
+    end
+
+    for _, case in ipairs {
+        { "equals", "4", 4, true }, { "equals", " 4", 4, false },
+        { "equals", '{"a": [1.0]}', { a = { 1 } }, true }, { "equals", '{"a":1,"b":2}', { a = 1 },
+            false }, { "equals", "no", { a = 1 }, false },
+        { "contains", "Hello", "ell", true }, { "contains", "Hello", "ELL", false },
+        { "icontains", "Hello", "ELL", true }, { "contains", "a.b", ".", true },
+        { "contains_any", "xb", { "a", "b" }, true }, { "contains_any", "x", { "a" }, false },
+        { "contains_all", "ab", { "a", "b" }, true }, { "contains_all", "a", { "a", "b" }, false },
+        { "icontains_any", "B", { "b" }, true }, { "icontains_all", "A", { "a", "b" }, false },
+        { "starts_with", "Hello", "He", true }, { "starts_with", "Hello", "lo", false },
+        { "regex", "a1", "[0-9]$", true }, { "regex", "a", "[0-9]$", false },
+        { "is_json", " [1]", nil, true }, { "is_json", "x [1]", nil, false },
+        { "is_json", "[1]", { type = "object" }, false }, { "is_json", "null", nil, true },
+        { "contains_json", "Here: {\"a\": [1]}.", { type = "object" }, true },
+        { "contains_json", "[x] {\"a\": 1}", nil, true }, { "contains_json", "{a}", nil, false },
+    } do
+        local kind, answer, value, holds = table.unpack(case, 1, 4)
+        it(("%s: %s for %s"):format(kind, answer, tostring(value)), function()
+            local got, why = check({ { type = kind, value = value } }, answer)
+            assert.equal(holds, got)
+            assert.equal(holds, why == nil)
+            assert.equal(not holds, (check({ { type = kind, value = value, negated = true } },
+                answer)))
+        end)
+    end
+
+    it("compares what its run took with limits", function()
+        local took = { cost = 0.02, critical_seconds = 1.5 }
+        for _, case in ipairs { { "cost", 0.02, true }, { "cost", 0.01, false, "costs $0.02" },
+            { "latency", 1500, true }, { "latency", 1000, false, "took 1500 ms" } } do
+            assert.same({ case[3], case[4] }, { check({ { type = case[1], threshold = case[2] } },
+                "", nil, took) })
+        end
+        assert.same({ nil, "the cost of the run is unknown", "NO_COST" }, { check({ {
+            type = "cost", threshold = 1 } }, "", nil, { critical_seconds = 0 }) })
+    end)
+
+    it("fills in the item's fields, and adds its checks to those of all items", function()
+        local both = score.checks { checks = { { type = "contains", value = "{{a}}" } } }
+        local own = { { type = "contains_any", value = { "{{b}}" } } }
+        assert.is_true(both({ a = "x", b = 2, checks = own }, "x2", nil, {}))
+        assert.same({ false, "does not contain x; does not contain 2" },
+            { both({ a = "x", b = 2, checks = own }, "y", nil, {}) })
+        assert.is_true(both({ a = "x" }, "x", nil, {}))
+    end)
+
+    it("reaches a threshold by weights", function()
+        local function rate(threshold, weight)
+            return (check({ threshold = threshold, { type = "contains", value = "a",
+                weight = weight }, { type = "contains", value = "b" } }, "a"))
+        end
+        assert.same({ true, false, true, false, false }, { rate(0.5), rate(0.51), rate(0.75, 3),
+            rate(0.76, 3), rate(nil, 3) })
+        assert.is_true(check({ { type = "contains", value = "x", weight = 0 } }, "a"))
+    end)
+
+    it("asks models only while the others leave it open", function()
+        local asked = 0
+        local judge = { chat = function()
+            asked = asked + 1
+            return { text = "GRADE: PASS" }
+        end }
+        local scorer = score.checks { model = judge, checks = { { type = "rubric", value = "r" } } }
+        local function rate(list)
+            local answer
+            task.run(function() answer = scorer({ checks = list }, "a", nil, {}) end)
+            return answer
+        end
+        assert.same({ true, 1 }, { rate { { type = "contains", value = "a" } }, asked })
+        assert.same({ false, 1 }, { rate { { type = "contains", value = "b" } }, asked })
+        assert.same({ true, 1 }, { rate { threshold = 0.5, { type = "contains", value = "a" } },
+            asked })
+        assert.same({ true, 2 }, { rate { threshold = 0.5, { type = "contains", value = "b" } },
+            asked })
+        assert.same({ false, 2 }, { rate { threshold = 0.6, { type = "contains", value = "b" },
+            { type = "contains", value = "b" } }, asked })
+    end)
+
+    it("compares vectors by their cosine", function()
+        local vectors = { a = { 1, 0 }, near = { 4, 3 }, far = { 0, 2 }, zero = { 0, 0 } }
+        local embedder = { embed = function(_, texts)
+            local list = {}
+            for i, one in ipairs(texts) do list[i] = vectors[one] end
+            return list
+        end }
+        local function rate(value, threshold)
+            return (score.checks { embedder = embedder }({ checks = { { type = "similar",
+                value = value, threshold = threshold } } }, "a", nil, {}))
+        end
+        assert.same({ true, false, true, false, true, false, false }, { rate "near", rate "far",
+            rate { "far", "near" }, rate("near", 0.81), rate("near", 0.8), rate "zero",
+            rate { "far", "zero" } })
+    end)
+
+    for message, list in pairs {
+        ['checks[1].type: unknown type "contain" (did you mean "contains"?)'] = { { type =
+            "contain" } },
+        ["checks[2] (contains): needs value"] = { { type = "is_json" }, { type = "contains" } },
+        ["checks[1] (cost): needs threshold"] = { { type = "cost" } },
+        ["checks[1] (rubric): needs a model: model of the check, or opts.model"] = { { type =
+            "rubric", value = "x" } },
+        ["the pattern \"(\": Unmatched ( or \\("] = { { type = "regex", value = "(" } },
+    } do
+        it("says: " .. message, function()
+            assert.same({ nil, message, "NO_TARGET" }, { check(list, "x") })
+        end)
+    end
+
+    it("raises for checks of all items that are wrong", function()
+        local ok, message = pcall(function()
+            local made = score.checks { checks = { { type = "contain" } } }
+            return made
+        end)
+        assert.is_false(ok)
+        assert.matches("eval_score_spec.lua:%d+: eval.score.checks: checks%[1%].type: unknown type",
+            message)
+    end)
+end)

@@ -29,6 +29,7 @@ local queue = require "ponder.queue"
 local recorded = require "ponder.judge.eval.recorded"
 local remote = require "ponder.serve.queue.evaluation"
 local scheduler = require "ponder.run.task.scheduler"
+local source = require "ponder.judge.import.source"
 local style = require "ponder.show.style"
 local summary = require "ponder.judge.eval.summary"
 local tables = require "ponder.show.eval.table"
@@ -142,7 +143,9 @@ ponder eval --compare A.db B.db
 ponder eval --rescore LOG FILE
 ponder eval --power DIFFERENCE [PILOT.db]
 
-FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
+FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one);
+or a configuration of promptfoo (YAML, JSON), or a data set as OpenAI's Evals and inspect_ai have it
+(JSON Lines, JSON, CSV). Of these it says first what it cannot carry over.
 Each item of each policy and epoch is a run. After Ctrl-C, ponder resume continues and pays for
 nothing twice. Exit status: 0; 99 when a threshold is missed; 1 when nothing could be measured; 2
 for a usage error.]]
@@ -155,7 +158,17 @@ local function load_file(path, given)
         return cli.need(confined.load(path, "evaluation", { model = given.model }, given))
     end
     host.set_script_directory(cli.directory_of(path))
-    local evaluation = cli.need(files.load(path, "script"))(options.merge({ seed = 0 }, given))
+    local evaluation
+    if source.is_foreign(path) then
+        local lua, notes, code = source.convert(path, path:match "[^/]*$")
+        for line in (lua and table.concat(notes, "\n") or ""):gmatch "[^\n]+" do
+            io.stderr:write("ponder eval: ", quote.terminal(line), "\n")
+        end
+        local ok, made = pcall(load(cli.need(lua, notes, code), "@" .. path), given)
+        evaluation = cli.need(ok and made or nil, tostring(made):gsub("^.-:%d+: ", path .. ": "))
+    else
+        evaluation = cli.need(files.load(path, "script"))(options.merge({ seed = 0 }, given))
+    end
     cli.need(type(evaluation) == "table", ("%s: must return an evaluation: a table with data, "
         .. "policies, score (got %s)"):format(path, options.show(evaluation)))
     return evaluation
@@ -439,6 +452,9 @@ local function misuse(given, operands)
         return "--retry-errors needs the log of the evaluation: --log FILE"
     elseif given.queue and not given.workers then
         return "--queue needs --workers"
+    elseif (given.workers or given.untrusted) and source.is_foreign(operands[1]) then
+        return ("%s needs a Lua file: ponder init --from %s"):format(given.workers and "--workers"
+            or "--untrusted", operands[1])
     end
 end
 

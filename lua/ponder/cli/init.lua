@@ -1,9 +1,13 @@
---- `ponder init eval|policy|search|strategy|model [FILE]`: a commented file to start from.
+--- `ponder init eval|policy|search|strategy|model|config [FILE]`: a commented file to start from.
 
 local cli = require "ponder.cli.shared.main"
 local exists = require("ponder.base.file").exists
+local host = require "ponder.core.host"
 local model = require "ponder.model"
+local name = require "ponder.model.name"
 local private = require "ponder.core.private"
+local quote = require "ponder.quote"
+local source = require "ponder.judge.import.source"
 
 local EVAL = [[
 -- An evaluation: which policy is better, by how much, at what cost.
@@ -240,25 +244,60 @@ return function(request)
 end
 ]]
 
-local KINDS = { eval = EVAL, policy = POLICY, search = SEARCH, strategy = STRATEGY, model = MODEL }
+local CONFIG = [[
+-- Settings of all commands: a table, without functions. Each field may be left out.
+-- `ponder doctor` checks it; a key is read from the variable that it names.
+
+return {
+    -- The model of commands without --model.
+    -- default_model = "openai:gpt-6-luna",
+
+    -- Short names: ponder chat --model fast
+    aliases = {
+        fast = "openai:gpt-6-luna",
+        careful = { model = "openai:gpt-6.2-sol", reasoning_effort = "high" },
+    },
+
+    -- Options of all models.
+    defaults = { max_retries = 3 },
+
+    -- Options of one service, or a server of your own that speaks OpenAI's API: mine:NAME.
+    providers = {
+        mine = { base_url = "http://localhost:8080/v1", api_key = "$MINE_API_KEY" },
+    },
+
+    -- Dollars per million tokens, where the built-in list has none.
+    prices = { ["http://localhost:8080/v1/*"] = { input = 0, output = 0 } },
+}
+]]
+
+local KINDS = { eval = EVAL, policy = POLICY, search = SEARCH, strategy = STRATEGY, model = MODEL,
+    config = CONFIG }
 -- What to type next. MODEL stands for the option of a scripted model if no model is named.
 local TRY = { eval = "ponder eval MODELFILE", policy = "ponder FILE",
     search = 'ponder tot MODEL--search FILE "What is 6 * 7?"',
     strategy = 'ponder ask MODEL--strategy FILE "What is 6 * 7?"',
-    model = 'ponder chat --model script:FILE "6 * 7"' }
-local WORDS = { "eval", "policy", "search", "strategy", "model" }
+    model = 'ponder chat --model script:FILE "6 * 7"', config = "ponder doctor" }
+local WORDS = { "eval", "policy", "search", "strategy", "model", "config" }
 
-local init = { words = WORDS, files = true, expects = { 0, 2, "one file" } }
+local init = cli.command({ words = WORDS, files = true, expects = { 0, 2, "one file" } }, {
+    { "from", value = "FILE", files = true,
+        help = "write the evaluation of a promptfooconfig.yaml, or of a data set" },
+})
 
 init.summary = "write a commented file to start from"
 
 init.about = [[
-ponder init [eval|policy|search|strategy|model] [FILE]
+ponder init [eval|policy|search|strategy|model|config] [FILE]
+ponder init --from FILE [FILE]
 
 Writes a commented Lua file: an evaluation (eval.lua, the default), a search over callbacks
 (policy.lua), a search of your own (search.lua), a strategy (strategy.lua), or a scripted model
-(model.lua) to try the others offline. An existing file is not changed; - writes to standard
-output.]]
+(model.lua) to try the others offline, or your settings (config.lua in ~/.config/ponder). An
+existing file is not changed; - writes to standard output.
+
+--from converts a configuration of promptfoo, or a data set as OpenAI's Evals (JSON Lines) and
+inspect_ai (JSON, CSV) have it, to an evaluation; it says what it cannot carry over.]]
 
 -- The command that tries a file.
 local function try(kind, path)
@@ -269,22 +308,52 @@ local function try(kind, path)
         .. (names_model and "" or " (ponder init model writes model.lua)")
 end
 
+-- Writes the evaluation of another tool's file.
+local function convert(from, path)
+    path = path or "eval.lua"
+    cli.expect_flag("--from", source.is_foreign(from),
+        "expected a .yaml, .json, .jsonl, .csv or .tsv file (got " .. quote.line(from) .. ")")
+    local is_near = not path:find "/"
+    local lua, notes, code = source.convert(from, is_near and from or host.absolute(from))
+    cli.need(lua, notes, code)
+    for _, note in ipairs(notes) do
+        io.stderr:write("ponder init: ", quote.terminal(note), "\n")
+    end
+    if path == "-" then
+        io.stdout:write(lua)
+        return 0
+    end
+    cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
+        .. "ponder init --from %s FILE"):format(path, from), "EXISTS")
+    cli.need(private.write(path, lua, true))
+    print(("wrote %s; try: ponder eval %s"):format(path, path))
+    return 0
+end
+
 ---See ponder.cli.shared.main.
-function init.run(_, operands)
+function init.run(given, operands)
+    if given.from then
+        cli.refuse(operands[2] and "expected one file: ponder init --from FILE [FILE]")
+        return convert(given.from, operands[1])
+    end
     local kind = operands[1] or "eval"
     if not KINDS[kind] then
         return nil, ("expected one of %s (got %s)"):format(table.concat(WORDS, ", "), kind)
     end
     local path = operands[2] or kind .. ".lua"
-    local name = path:gsub("%%", "%%%%")
+    if kind == "config" and not operands[2] then
+        path = cli.need(name.config_path(os.getenv), "$HOME is not set: name a file")
+        cli.need(private.make_directory(path:match "^(.*)/"))
+    end
+    local shown = path:gsub("%%", "%%%%")
     if path == "-" then
-        name = kind .. ".lua"
-        io.stdout:write((KINDS[kind]:format(name, name, name)))
+        shown = kind .. ".lua"
+        io.stdout:write((KINDS[kind]:format(shown, shown, shown)))
         return 0
     end
     cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
         .. "ponder init %s FILE"):format(path, kind), "EXISTS")
-    cli.need(private.write(path, KINDS[kind]:format(name, name, name), true))
+    cli.need(private.write(path, KINDS[kind]:format(shown, shown, shown), true))
     print(("wrote %s; try: %s"):format(path, try(kind, path)))
     return 0
 end

@@ -5,7 +5,9 @@
 --- | function(item, run)                     | returns an answer, or nil, message, code           |
 --- | { model, prompt, n, reward, ... }       | one call; with n > 1 the majority answer of n      |
 --- |                                         | samples, or with reward(text, item) the best; with |
---- |                                         | the options of ponder.ensemble, such as `stop_at`  |
+--- |                                         | the options of ponder.ensemble, such as `stop_at`; |
+--- |                                         | `prompt`: a template over the item's fields, a     |
+--- |                                         | list of messages with such, or function(item)      |
 --- | { search = f(item, run),                | ponder.search with the options that f returns      |
 --- | answer = f(state) }                     |                                                    |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
@@ -35,7 +37,7 @@ local policy = {}
 
 local PROMPT_RULES = accounts.call_schema {
     model = { type = { "string", "table" } },
-    prompt = { type = { "string", "function" } },
+    prompt = { type = { "string", "function", "table" } },
     n = { type = "integer", min = 1, max = 1024, default = 1, was = "k" },
     reward = { type = "function" },
     extract = { type = "function" },
@@ -86,6 +88,25 @@ end
 -------------------------------------------------------------------------------
 -- A prompt
 
+-- Fills in messages whose contents are templates.
+local function messages_of(where, list, level)
+    local fill = {}
+    for i, one in ipairs(list) do
+        if type(one) ~= "table" or type(one.content) ~= "string" then
+            error(("%s[%d] must be a message with a text as content (got %s)"):format(where, i,
+                options.show(one)), level + 1)
+        end
+        fill[i] = text.template(one.content, ("%s[%d]"):format(where, i))
+    end
+    return function(item)
+        local filled = {}
+        for i, one in ipairs(list) do
+            filled[i] = options.merge(options.merge({}, one), { content = fill[i](item) })
+        end
+        return filled
+    end
+end
+
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
     check_ensemble(where, opts, level + 1)
@@ -98,6 +119,8 @@ local function of_prompt(where, given, level)
     local render, check = opts.prompt, nil
     if type(render) == "string" then
         render, check = text.template(render, where .. ".prompt")
+    elseif type(render) == "table" then
+        render = messages_of(where .. ".prompt", render, level + 1)
     end
     local call = options.merge({}, opts)
     call.model, call.prompt, call.reward = nil, nil, nil

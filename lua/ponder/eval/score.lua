@@ -5,9 +5,10 @@
 ---     score = "exact"                             -- by name
 ---     score = score.all { "contains", score.regex { pattern = "^[0-9]+$" } }
 ---
---- A scorer is called with (item, answer, target). It returns true, false or a number (1 is right,
---- higher is better), then a reason; or nil, message, code if it cannot score. It may wait. A plain
---- function with this signature is also a scorer.
+--- A scorer is called with (item, answer, target, took), where `took` is what the run asked: cost,
+--- calls, tokens, samples, seconds, critical_seconds. It returns true, false or a number (1 is
+--- right, higher is better), then a reason; or nil, message, code if it cannot score. It may wait.
+--- A plain function with this signature is also a scorer.
 ---
 --- | scorer      | options with defaults, and what it checks                                     |
 --- |-------------|-------------------------------------------------------------------------------|
@@ -21,9 +22,12 @@
 --- | command     | command, input "answer" or "json", timeout_ms 10000, max_output_bytes 65536,  |
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
 --- | model       | rubric, model, votes 1, against "rubric" or "target": a model judges          |
+--- | checks      | checks, model, embedder: what must hold for all items, and `checks` of each:  |
+--- |             | see ponder.judge.eval.checks                                                  |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
 local answers = require "ponder.think.parse.answer"
+local checks = require "ponder.judge.eval.checks"
 local json = require "ponder.json"
 local judge = require "ponder.judge.eval.judge"
 local options = require "ponder.base.options"
@@ -33,7 +37,7 @@ local text = require "ponder.judge.eval.text"
 
 local score = {}
 
----@alias ponder.eval.Measure fun(item: ponder.eval.Item, answer: any, target: any):
+---@alias ponder.eval.Measure fun(item: ponder.eval.Item, answer: any, target: any, took: table):
 ---(boolean|number|nil), string?, string?
 
 ---@class ponder.eval.Scorer a function of an item, an answer and a target; called with a table of
@@ -318,6 +322,7 @@ define("command", {
 end)
 
 define("model", judge.RULES, judge.measure, judge.prepare)
+define("checks", checks.RULES, checks.measure, checks.prepare)
 
 -------------------------------------------------------------------------------
 -- Several
@@ -342,10 +347,10 @@ local function combined(name, is_better)
             measures[i] = measure or error(("eval.score.%s: scorer %d %s"):format(name, i,
                 message), 2)
         end
-        return function(item, answer, target)
+        return function(item, answer, target, took)
             local best, best_why
             for _, measure in ipairs(measures) do
-                local value, why, code = measure(item, answer, target)
+                local value, why, code = measure(item, answer, target, took)
                 if value == nil then
                     return nil, why, code
                 elseif best == nil or is_better(score.number(value), score.number(best)) then

@@ -208,10 +208,12 @@ end
 -------------------------------------------------------------------------------
 -- Scoring
 
+local TOOK = { "samples", "calls", "tokens", "cost", "seconds", "critical_seconds" }
+
 -- The score by one scorer; or nil, message, code.
-local function measure(scorer, item, answer, target)
+local function measure(scorer, item, answer, target, took)
     local ok, value, why, code = xpcall(scorer.measure, failures.with_traceback, item, answer,
-        target)
+        target, took)
     if not ok then
         return nil, ("score: %s"):format(text.of(value)), "ERROR"
     elseif value == nil then
@@ -234,14 +236,14 @@ end
 ---@return boolean complete false: a budget refused a call of a scorer
 function attempt.score(record, evaluation, item, performed, call_seed)
     local account, own, known, target = budgets.new {}, budgets.new {}, {}, nil
-    local first = evaluation.scorers[1]
+    local first, took = evaluation.scorers[1], options.pick(record, TOOK)
     -- Scores by the first scorer, and each text only once.
     local function rate(answer)
         if answer == nil then
             return 0
         end
         local key = type(answer) .. text.of(answer)
-        known[key] = known[key] or table.pack(measure(first, item, answer, target))
+        known[key] = known[key] or table.pack(measure(first, item, answer, target, took))
         return table.unpack(known[key], 1, 3)
     end
     local function score_answer()
@@ -255,7 +257,7 @@ function attempt.score(record, evaluation, item, performed, call_seed)
             record.scores = { [first.name] = value }
             for i = 2, #evaluation.scorers do
                 local scorer = evaluation.scorers[i]
-                record.scores[scorer.name] = measure(scorer, item, record.answer, target)
+                record.scores[scorer.name] = measure(scorer, item, record.answer, target, took)
             end
         end
         record.outcome = record.outcome or value >= 1 and "right" or value > 0 and "partial"
