@@ -5,6 +5,7 @@
 ---
 --- In every context:
 ---   context.prompt          the question
+---   context.brief           true: several answers will be compared, so it is to be short; or false
 ---   context.instructions    a string from the user: replaces the instructions below; or false
 ---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
 ---                           truncated to max_text_bytes, except for the question
@@ -25,10 +26,17 @@ give the answer itself, complete and worded for whoever asked, between these mar
 the answer
 </answer>]]
 
+local BRIEF = [[
+
+
+Your answer will be compared with others: give nothing but the answer itself in its shortest form,
+such as a number, a letter or a name.]]
+
 ---Asks for reasoning, then an answer.
 function prompts.generate(context)
     return {
-        { role = "system", content = (context.instructions or GENERATE) .. DATA_NOTE },
+        { role = "system", content = (context.instructions or GENERATE)
+            .. (context.brief and BRIEF or "") .. DATA_NOTE },
         { role = "user", content = context:quote("question", context.prompt)
             .. "\nAnswer the question." },
     }

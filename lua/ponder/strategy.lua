@@ -62,13 +62,15 @@ local strategy = {}
 ---  for `ponder prompts` and the check of a prompt file before each run: by prompt, lists of all
 ---  fields of its context (`prompt`, the question, is added); or a function that plays the machine
 ---@field needs table<string, string[]>? by prompt: fields whose text the messages must contain
----@field run fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string? the
----  answer; or nil, message, code
+---@field run fun(thinker: ponder.strategy.Thinker, question: string): string?, string|table|nil,
+---  string? the answer, and perhaps a table for `outcome.result`, whose `stop_reason` becomes the
+---  outcome's; or nil, message, code
 ---@field machine table? a library of machines whose options and prompts the strategy has: new,
 ---  option_rules, prompt_names
 ---@field fixed table<string, any>? options of the machine that the user cannot choose
 ---@field check (fun(opts: table, given: table): string?)? what is wrong with checked options
----@field look (fun(): ponder.strategy.Look)? default: what the function draws
+---@field look (fun(run: ponder.strategy.Run?): ponder.strategy.Look)? default: what the function
+---  draws
 ---@field counted string[]? what the live view counts: singular and plural; default: thought(s)
 
 local FUNCTION = { type = "function" }

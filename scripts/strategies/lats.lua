@@ -7,7 +7,7 @@
 --- follows the best step down to an answer, and reflection on answers below the threshold, which
 --- later steps see. The paper reports 92.7 % pass@1 on HumanEval with GPT-4, where tests say
 --- whether an answer is right. It loses without such a check: the model's own values then decide,
---- and a vote (vote.lua) or a best of n at equal calls is better; compare with ponder eval
+--- and a vote (ponder ask --n) or a best of n at equal calls is better; compare with ponder eval
 --- --at-samples.
 
 local search = require "ponder.search"

@@ -197,8 +197,8 @@ describe("a file that is not a program", function()
             assert.truthy(r.err:find(command, 1, true), r.err)
         end
         assert.equal("", status(0, shell.ponder { "-e", "return {}" }).err)
-        local r = status(2, shell.ponder { "run", "scripts/strategies/vote.lua" })
-        assert.truthy(r.err:find("ponder ask --strategy scripts/strategies/vote.lua", 1, true))
+        local r = status(2, shell.ponder { "run", "scripts/strategies/rsa.lua" })
+        assert.truthy(r.err:find("ponder ask --strategy scripts/strategies/rsa.lua", 1, true))
     end)
 end)
 

@@ -254,6 +254,7 @@ end)
 describe("a strategy", function()
     local LISTS = { ["ponder.base.builtin"] = true, -- its `strategies`
         ["ponder.operations.methods"] = true, -- methods of a paper that have the same names
+        ["ponder.cli.ask"] = true, -- its default
         ["ponder.cli.init"] = true } -- the text of an example
 
     it("is named only in its own files", function()

@@ -286,7 +286,7 @@ describe("policies", function()
         { { policies = {} }, "policies must not be empty" },
         { { policies = { p = { n = 2, k = 3 } } }, "k" },
         { { policies = { p = { model = {}, stop_at = 0.9 } } },
-            'eval: policies["p"]: opts.stop_at needs several samples: give n' },
+            'eval: policies["p"]: opts.stop_at needs several samples: give opts.n' },
         { { policies = { p = { n = 9, cost = 1 } } }, "opts.cost needs opts.reward" },
         { { policies = { p = { n = 9, stop_at = 0.9, reward = print } } },
             "opts.stop_at does not go together with opts.reward" },

@@ -2,6 +2,7 @@
 -- scripts/strategies.
 
 local json = require "ponder.json"
+local model = require "ponder.model"
 local shell = require "shell"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
@@ -326,7 +327,6 @@ describe("a strategy that plays a machine", function()
 
     it("asks for a schema where the prompt is its own and the model is open", function()
         local formats = {}
-        local model = require "ponder.model"
         model.register("typed-spec", { call = function(request)
             formats[#formats + 1] = request.format and request.format.schema.required[1] or "none"
             if request.format and request.model == "old" then
@@ -514,7 +514,7 @@ end)
 describe("scripts/strategies", function()
     local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7",
         self_refine = "6", budget_forcing = "9", mixture = "123", solve_verify = "12",
-        plan_search = "16", mctsr = "5", vote = "14" }
+        plan_search = "16", mctsr = "5" }
     local FLAGS = { rsa = { "--population", "4", "--subset", "4" }, lats = { "--iterations", "4" } }
 
     local function ask(dir, name, ...)
@@ -557,7 +557,6 @@ describe("scripts/strategies", function()
             solve_verify = { 12, "10", "--solutions", "2" }, -- two alike, which are not checked
             plan_search = { 13, "8", "--observations", "1" },
             mctsr = { 14, "2", "--rollouts", "0" },
-            vote = { 7, "14", "--n", "1" }, -- 6 votes to 1
         } do
             local with = json.decode(ask(dir, name, "--json", "How many?").out)
             assert.same({ ANSWERS[name], case[1] }, { with.answer, with.spent.calls }, name)
@@ -577,6 +576,87 @@ describe("scripts/strategies", function()
         assert.equal("MAX_TURNS", result.error.code)
         result = json.decode(ask(dir, "program_of_thought", "--repairs", "0", "--json", "?").out)
         assert.matches("^no program ran: ", result.error.message)
+    end)
+end)
+
+describe("chain of thought with several samples", function()
+    local MODEL = [[
+        return function(request)
+            local i = request.sample
+            local text, tokens = ("Hm.<answer>%d.</answer>"):format(i % 4 == 2 and 13 or 14), {}
+            for t = 1, 6 do
+                tokens[t] = { token = "t", logprob = i == 5 and -0.1 or -i }
+                if request.emit then request.emit(t == 6 and text or " ", nil, { tokens[t] }) end
+            end
+            if i == 3 then return nil, "overloaded", "SERVER" end
+            return { text = (" "):rep(5) .. text, logprobs = tokens,
+                usage = { input_tokens = 10, output_tokens = 6 } }
+        end]]
+
+    local function ask(dir, ...)
+        local r = shell.ponder({ ... }, { cwd = dir.path })
+        return r, r.out:find "^{" and json.decode(r.out)
+    end
+
+    it("votes as its flags say, and tells how far it went", function()
+        local dir <close> = shell.directory { ["m.lua"] = MODEL }
+        for _, case in ipairs {
+            { "success", 1, nil, "--log", "a.db" },
+            { "sure", 9, 31, "--n", "40", "--stop-at", "0.9", "--min-samples", "3", "--log",
+                "b.db" },
+            { "budget", 4, 0, "--n", "8", "--max-calls", "4", "--log", "c.db" },
+            { "success", 8, 0, "--n", "8", "--vote", "weighted", "--confidence", "mean",
+                "--keep-share", "0.5", "--max-cost", "1", "--log", "d.db" },
+            { "consensus", 9, 3, "--n", "12", "--vote", "weighted", "--warmup", "3", "--window",
+                "2", "--keep-share", "1", "--consensus", "0.72", "--log", "e.db" },
+        } do
+            local log = case[#case]
+            local r, object = ask(dir, "ask", "--json", "--model", "script:m.lua",
+                "How many?", table.unpack(case, 4))
+            assert.equal(0, r.status, r.err)
+            assert.same({ "14", case[1], case[2], case[3] }, { object.answer, object.stop_reason,
+                object.spent.calls, type(object.result) == "table" and object.result.saved or nil },
+                log)
+            if type(object.result) == "table" then
+                assert.equal(case[2] + case[3] + (log == "c.db" and 4 or 0),
+                    object.result.calls + object.result.saved)
+                assert.equal("14", object.result.distribution[1].answer)
+            end
+            if log == "e.db" then assert.equal(1, object.result.cancelled) end
+            for _, command in ipairs { "replay", "resume" } do
+                local _, again = ask(dir, command, log)
+                assert.same({ object.answer, object.result }, { again.answer, again.result }, log)
+            end
+        end
+        local r = ask(dir, "ask", "--model", "script:m.lua", "--n", "40", "--stop-at", "0.9", "?")
+        assert.matches("ponder ask: sure, 2 answers, best [%d.]+, 9 calls, .*31 of 40 samples "
+            .. "saved", r.err)
+    end)
+
+    it("refuses what does not go together, with the names of flags", function()
+        for message, flags in pairs {
+            ["--stop-at needs several samples: give -n"] = { "--stop-at", "0.9" },
+            ["--first must be at most -n, 2 (got 3)"] = { "--n", "2", "--first", "3" },
+            ['--keep-share needs vote = "weighted"'] = { "--n", "2", "--keep-share", "0.5" },
+        } do
+            local r = shell.ponder { "cot", "--model", "script:x", table.unpack(flags) }
+            assert.same({ 2, "ponder cot: " .. message .. "\n" }, { r.status, r.err })
+        end
+    end)
+
+    it("is asked for answers that compare", function()
+        local last
+        model.register("cot-spec", { call = function(request)
+            last = request.messages
+            return "<answer>4</answer>"
+        end })
+        for n, is_brief in pairs { false, true } do
+            local outcome = task.run(function()
+                return require("ponder.strategy.cot").new { model = "cot-spec:m", n = n }:run "2+2?"
+            end)
+            assert.same({ "4", n }, { outcome.answer, outcome.spent.calls })
+            assert.equal(is_brief, json.encode(last):find("shortest form", 1, true) ~= nil)
+        end
     end)
 end)
 
@@ -676,7 +756,7 @@ describe("ponder ask", function()
             assert.equal(file == "gone.lua" and 2 or 1, r.status)
             assert.truthy(r.err:find(expected, 1, true), r.err)
         end
-        local r = shell.ponder { "ask", "Why?" }
+        local r = shell.ponder { "ask", "--strategy" }
         assert.equal(2, r.status)
         assert.matches("expected a strategy", r.err)
     end)

@@ -1,24 +1,25 @@
---- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
+--- `ponder ask QUESTION`: chain of thought, by a vote if asked; with `--strategy FILE` a custom
+--- strategy, with the flags of `ponder tot`.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli.shared.main"
 local command = require "ponder.cli.shared.command"
+local options = require "ponder.base.options"
 local strategy = require "ponder.strategy"
 
 local RULES = args.collect {
     { "strategy", value = "FILE", files = true,
-        help = "Lua file that returns ponder.strategy.new{...}" },
+        help = "Lua file that returns ponder.strategy.new{...} (default: chain of thought)" },
 }
 
-local SUMMARY = "answer a question with your own strategy"
+local SUMMARY = "answer a question, by a vote or your own strategy"
 local ABOUT = [[
-Answers with the strategy that FILE returns (ponder.strategy). Its own options are flags as well:
-ponder ask --strategy FILE --help lists them.]]
+Answers step by step, as ponder cot does; with --n 40 that many samples vote, with --stop-at 0.95 as
+few of them as it takes to be that sure. Or it answers with the strategy that FILE returns
+(ponder.strategy), whose own options are flags as well: ponder ask --strategy FILE --help.]]
 
--- A strategy without options has the flags that all strategies have.
-local ask = command.of("ask", strategy.new { name = "ask", roles = { "generate" },
-    run = function() end }, { summary = SUMMARY, about = ABOUT,
-    call = "ask --strategy FILE" }, RULES)
+local ask = command.of("ask", strategy.named "cot", { summary = SUMMARY, about = ABOUT }, RULES)
+local answer = ask.run
 ask.files, ask.own_help = true, true
 
 -- The value of --strategy, if given.
@@ -27,7 +28,7 @@ local function strategy_of(arguments)
         if argument == "--" then
             return nil
         elseif argument == "--strategy" then
-            return arguments[i + 1]
+            return arguments[i + 1] or ""
         elseif argument:find "^%-%-strategy=" then
             return argument:match "=(.*)$"
         end
@@ -41,12 +42,15 @@ end
 
 ---See ponder.cli.shared.main.
 function ask.run(_, arguments)
-    local path = cli.expect(strategy_of(arguments),
-        "expected a strategy: ponder ask --strategy FILE QUESTION")
-    local library = cli.need(strategy.load(path))
-    local own = command.of("ask", library, { summary = library.summary or SUMMARY,
-        about = library.about or library.summary or ABOUT,
-        call = "ask --strategy " .. path }, RULES)
+    local path, own = strategy_of(arguments), options.merge({}, ask)
+    own.parse, own.run, own.own_help = nil, answer, nil
+    if path then
+        cli.expect(path ~= "", "expected a strategy: ponder ask --strategy FILE QUESTION")
+        local library = cli.need(strategy.load(path))
+        own = command.of("ask", library, { summary = library.summary or SUMMARY,
+            about = library.about or library.summary or ABOUT,
+            call = "ask --strategy " .. path }, RULES)
+    end
     for _, argument in ipairs(arguments) do
         if argument == "--help" then
             print(cli.usage_of("ask", own))

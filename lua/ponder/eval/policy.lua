@@ -62,15 +62,13 @@ local function check_ensemble(where, opts, level)
             error(("%s: opts.%s does not go together with opts.reward"):format(where,
                 opts.extract and "extract" or "normalize"), level + 1)
         end
-        rules.check_best(where, opts, level + 1)
-        return
     end
-    local of_vote = options.merge({ vote = "majority" }, opts)
-    rules.check_vote(where, of_vote, level + 1)
-    for _, name in ipairs { "concurrency", table.unpack(options.names(own)) } do
-        if opts[name] ~= nil and opts.n == 1 then
-            error(("%s: opts.%s needs several samples: give n"):format(where, name), level + 1)
-        end
+    local problem = opts.reward and rules.best_problem(opts) or not opts.reward and
+        (rules.needs_samples(opts) or opts.n == 1 and opts.concurrency
+            and "opts.concurrency needs several samples: give opts.n"
+            or rules.vote_problem(options.merge({ vote = "majority" }, opts)))
+    if problem then
+        error(("%s: %s"):format(where, problem), level + 1)
     end
 end
 

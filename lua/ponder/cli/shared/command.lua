@@ -82,7 +82,7 @@ local function make_strategy(self, given, tools)
     if not ok then -- names options as flags
         failures.pass_stop(ok, made)
         local message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
-        cli.refuse((message:gsub("opts%.budget", "opts"):gsub("opts%.([%w_]+)", args.flag)))
+        cli.refuse((message:gsub("opts%.budget", "opts"):gsub("opts%.([%w_]+)", flags.flag)))
     end
     return made
 end
@@ -195,6 +195,9 @@ function Session:show(outcome, message, code, partial)
             io.stderr:write(line, "\n")
         end
         local facts, reason = self.progress:facts(), tostring(last.stop_reason):gsub("_", " ")
+        local saved = type(last.result) == "table" and last.result.saved or 0
+        facts[#facts + 1] = saved > 0 and ("%d of %d samples saved"):format(saved, last.result.n)
+            or nil
         table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
         facts[#facts + 1] = text.line(tostring(last.model))
         facts[#facts + 1] = last.scripted and "scripted" or nil

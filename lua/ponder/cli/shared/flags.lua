@@ -19,6 +19,15 @@ local flags = {}
 
 local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true, budget = true }
 
+local FLAGS = { keep = "keep_share" } -- --keep is that of logs
+
+---The flag of an option, for messages.
+---@param name string
+---@return string
+function flags.flag(name)
+    return args.flag(FLAGS[name] or name)
+end
+
 --- The limits of a run, which the option `budget` has.
 flags.BUDGET = {
     { "max_calls", value = "N", type = "integer", min = 0, help = "model calls of the whole run" },
@@ -53,6 +62,8 @@ local SECTIONS = {
         "votes", "refine_rounds" },
     { "When to stop", "early_success_threshold", "min_depth", "stop_at_max_depth",
         "convergence_window", "min_score_improvement", "convergence_measure", "max_duration_ms" },
+    { "Samples", "n", "stop_at", "min_samples", "first", "finish", "eager", "vote", "confidence",
+        "keep_share", "window", "warmup", "consensus" },
     { "Strategy", "@machine" },
     { "Limits of the whole run (default: none)", "max_calls", "max_total_tokens", "max_cost",
         "in_flight", "timeout", "max_steps" },
@@ -121,7 +132,7 @@ local function flag_of(option)
     elseif VALUES[option.type] then
         local unit = option.name:find "_ms$" and "ms" or nil
         local kind = unit and "duration" or option.type
-        return option.name, {
+        return FLAGS[option.name] or option.name, {
             value = NAMED[option.name] or VALUES[kind],
             type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
             option = option, was = option.was }

@@ -34,17 +34,17 @@ local COMMON = {
 ---@param opts any
 ---@param schema OptionSchema
 ---@param more any its second argument, of the form before 0.2.0
+---@param problem_of? fun(opts: table): string? what does not go together
 ---@return table
-function account.check(where, opts, schema, more)
+function account.check(where, opts, schema, more, problem_of)
     if more ~= nil or type(opts) ~= "table" or opts.chat then
         error(("%s takes one table: { %s = ..., %s = ... }"):format(where,
             schema.items and "items" or "model", schema.items and "judge" or "prompt"), 3)
     end
     local checked = options.check(where, opts, schema, 3)
-    if checked.n then
-        rules.check_counts(where, checked, 3, "min_successes")
-    end
-    return checked
+    local problem = checked.n and rules.above_n(checked, "min_successes")
+        or problem_of and problem_of(checked)
+    return problem and error(("%s: %s"):format(where, problem), 3) or checked
 end
 
 ---A schema of options: its own and those of a model call.

@@ -154,10 +154,9 @@ end
 ---See ponder.ensemble.best_of_n.
 return function(opts, more)
     local where = "ensemble.best_of_n"
-    opts = accounts.check(where, opts, SCHEMA, more)
+    opts = accounts.check(where, opts, SCHEMA, more, rules.best_problem)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
-    rules.check_best(where, opts, 2)
     local judge = opts.judge or m
     if type(judge) ~= "function" then
         judge = accounts.model(where .. ": opts.judge", judge, 2)

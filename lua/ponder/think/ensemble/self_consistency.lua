@@ -241,10 +241,9 @@ end
 ---See ponder.ensemble.self_consistency.
 return function(opts, more)
     local where = "ensemble.self_consistency"
-    opts = accounts.check(where, opts, SCHEMA, more)
+    opts = accounts.check(where, opts, SCHEMA, more, rules.vote_problem)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
-    rules.check_vote(where, opts, 2)
     if opts.warmup or opts.consensus then
         opts.confidence, opts.warmup = "lowest", opts.warmup or rules.WARMUP
         opts.window, opts.keep = opts.window or 2048, opts.keep or 0.1

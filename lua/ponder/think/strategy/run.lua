@@ -50,7 +50,8 @@ end
 ---@field status "completed"|"error"
 ---@field stop_reason string the machine's, or `success`, `error`; `budget` or `timeout` if that
 ---ended the run; `interrupted`
----@field result any the machine's: for tot a table, else text
+---@field result any the machine's: for tot a table, for several samples how far the vote went
+---  (n, calls, used, cancelled, saved, share...), else text
 ---@field score number? of the best thought; nil: none was scored
 ---@field spent ponder.task.Spent
 ---@field duration_ms number
@@ -72,6 +73,7 @@ end
 ---@field machine table? what the function plays, and how
 ---@field how ponder.strategy.Play?
 ---@field result string? the answer of a run that has succeeded
+---@field details table? what its function says besides
 ---@field refused string? the message of the first call that a budget refused
 ---@field failure ponder.strategy.Failure? why the run failed
 ---@field stopped "budget"|"timeout"|nil
@@ -104,7 +106,7 @@ function Run:look()
     if self.how and self.how.look then
         return self.how.look(self.machine)
     elseif self.kind.look then
-        return self.kind.look()
+        return self.kind.look(self)
     end
     return look.drawn(self)
 end
@@ -123,9 +125,10 @@ function Run:outcome()
         answer = self:answer(),
         score = look.score(seen, path[#path]),
         status = self.result and "completed" or "error",
-        stop_reason = self.stopped or machine.termination_reason or self.result and "success"
+        stop_reason = self.stopped or machine.termination_reason
+            or self.details and self.details.stop_reason or self.result and "success"
             or self.failure and "error" or "interrupted",
-        result = self.machine and machine.result or self.result,
+        result = self.machine and machine.result or self.details or self.result,
         spent = self.budget:account(),
         duration_ms = (scheduler.now() - self.started) * 1000,
         model = self:model_name(self.kind.first_role),
@@ -143,7 +146,7 @@ local function drive(run, question)
     elseif not ok then
         run.failure = answer
     elseif type(answer) == "string" and answer ~= "" then
-        run.result = answer
+        run.result, run.details = answer, type(message) == "table" and message or nil
     elseif answer ~= nil and answer ~= "" then
         error(("strategy.%s: its function must return text (got %s)"):format(run.kind.name,
             options.show(answer)), 0)

@@ -144,7 +144,11 @@ local function request(run, call, opts)
             usage) or {}, options.merge({ call_id = call.id, role = call.role, kind = call.kind,
             model = call.model }, more))
     end
-    opts.on_delta = run.on_delta and function(text, kind) run.on_delta(text, kind, call) end
+    local own = opts.on_delta -- of a rule that watches the reply
+    opts.on_delta = run.on_delta and function(text, kind, ...)
+        run.on_delta(text, kind, call)
+        return own and own(text, kind, ...)
+    end or own
     emit "call.start"
     local asked = { tree = run.tree, node = call.node, purpose = call.role }
     local reply, message, code, partial
@@ -220,6 +224,8 @@ local ASK = {
     node = { type = "integer" },
     temperature = { type = "number" },
     seed = { type = "integer" },
+    logprobs = { type = { "boolean", "integer" } },
+    on_delta = { type = "function" },
     tools = { type = "boolean" },
     read = { type = "function" },
     returns = { type = { "string", "table" } },
@@ -230,6 +236,9 @@ local ASK = {
 ---@field node? integer the node that the call is about
 ---@field temperature? number
 ---@field seed? integer
+---@field logprobs? boolean|integer
+---@field on_delta? fun(text: string, kind: string, sample: integer, tokens: table[]?): boolean?
+---  streams the reply, and ends it with true: see ponder.model.CallOptions
 ---@field tools? false offer none to the model
 ---@field returns? string|table a schema, or its shorthand (see m:complete): the value of the reply
 ---  is returned instead of its text; with `read` the form that is asked for first
@@ -239,7 +248,8 @@ local ASK = {
 
 -- Asks, and again as often as allowed while nothing can be read.
 local function ask(self, messages, role, kind, opts)
-    local read, call = opts.read, options.pick(opts, { "temperature", "seed" })
+    local read, call = opts.read, options.pick(opts, { "temperature", "seed", "logprobs",
+        "on_delta" })
     if read then
         call.response_format = format_of(self.run, role, kind, opts.returns)
     elseif opts.returns and typed.is_open(self.run.models[role]) then
@@ -318,6 +328,24 @@ function Thinker:prompt(name, fields, opts)
     local value, reply = ask(self, messages, opts.role or kind.roles[name]
         or kind.fallback[name] and name or kind.first_role, name, opts)
     return value, reply
+end
+
+---A prompt as a model, for ponder.ensemble: whatever it is asked, it sends the prompt.
+---@param name string
+---@param fields? table
+---@return ponder.model.Model
+function Thinker:sampler(name, fields)
+    local kind = self.run.kind
+    return setmetatable({ chat = function(_, call)
+        local ok, text, reply = pcall(self.prompt, self, name, fields,
+            options.pick(call, { "logprobs", "on_delta" }))
+        if ok then
+            return reply
+        elseif getmetatable(text) == Failure then
+            return nil, text.message, text.code
+        end
+        error(text, 0)
+    end }, { __index = self.run.models[kind.roles[name] or kind.first_role] }) -- its accounts
 end
 
 ---Ends the run (BAD_REPLY): a reply cannot be used.
