@@ -165,5 +165,8 @@ describe("pure.data", function()
             assert.is_false(ok)
             assert.matches(expected, message)
         end
+        local function nested(depth) return ("{"):rep(depth) .. ("}"):rep(depth) end
+        assert.is_table(pure.data("return " .. nested(100), "f.lua"))
+        assert.is_false(pcall(pure.data, "return " .. nested(101), "f.lua"))
     end)
 end)

@@ -162,6 +162,32 @@ describe("ponder.base.redact", function()
         assert.equal(kept, redact.keep(kept))
     end)
 
+    it("takes what is secret of a header or URL, if it has four characters", function()
+        local r = redact.new({ "abc", "Bearer tok-12345", "two words here", 7 }, {
+            authorization = "Basic  xyz1", accept = "text/x" })
+        assert.equal("abc Bearer [redacted] Basic [redacted] text/x [redacted] words http://h/",
+            r:text "abc Bearer tok-12345 Basic xyz1 text/x two words here words http://u:p@h/")
+        assert.same({ accept = "7", cookie = "[redacted]", host = "[redacted]" },
+            r:headers { accept = 7, cookie = "x", host = "xyz1" })
+        for url, shown in pairs { ["u:p@h:1/x?sig=1#f"] = "h:1/x?sig=[redacted]#f",
+            ["https://u@h?v=1&a=@"] = "https://h?v=1&a=[redacted]", ["h/x@y"] = "h/x@y" } do
+            assert.equal(shown, redact.address(url))
+        end
+        assert.equal("***@h ", redact.address("u@h ", "***"))
+        assert.equal("ftp://***@b a://c", redact.without_userinfo("ftp://a@b a://c", "***"))
+    end)
+
+    it("knows each form of a key once", function()
+        for key, forms in pairs { ["key-of-count-1"] = 1, ["key/of-count-2"] = 2,
+            ['key"/of-count-3'] = 3, count = 0 } do
+            local before = redact.count_keys()
+            for _ = 1, 2 do
+                redact.new { key }
+                assert.equal(before + forms, redact.count_keys(), key)
+            end
+        end
+    end)
+
     it("knows which names mean secrets, and which headers and fields are harmless", function()
         for _, name in ipairs { "Authorization", "X_API_KEY", "token", "set-cookie", "SECRETS",
             "db_password" } do

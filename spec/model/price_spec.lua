@@ -59,6 +59,12 @@ describe("the price of a model", function()
             assert.is_nil(price.of("openai", "gpt-4o", base_url, BUILT_IN), base_url)
         end
         assert.equal(0, input_of("ollama", "qwen3:8b", "http://elsewhere:11434"))
+        local GROQ = "https://api.groq.com/openai/v1"
+        assert.equal(0.15, input_of("groq", "openai/gpt-oss-120b", GROQ))
+        for _, base_url in ipairs { GROQ .. "x", "http://localhost:8080/v1" } do
+            assert.is_nil(price.of("groq", "openai/gpt-oss-120b", base_url, BUILT_IN), base_url)
+        end
+        assert.equal("azure:m", price.name("azure", "m", "https://me.openai.azure.com"))
         assert.equal("https://me.openai.azure.com/v1/gpt-4o",
             price.name("openai", "gpt-4o", "https://me.openai.azure.com/v1?api-version=1"))
     end)

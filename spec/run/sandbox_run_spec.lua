@@ -272,6 +272,35 @@ describe("the process of a program", function()
         end
     end)
 
+    it("sends values that are counted as they are read, up to their bounds", function()
+        local function decode(text, room)
+            local ok, values = pcall(programs.decode, text, 1, room or 1e6)
+            return ok and (values or "no room")
+        end
+        local function nested(depth) return ("{t"):rep(depth) .. "t" .. ("}"):rep(depth) end
+        assert.same({ 1000, false, 1, false }, { decode(("n"):rep(1000)).n,
+            decode(("n"):rep(1001)), decode(nested(100)).n, decode(nested(101)) })
+        local one, name = ("<c1i8"):pack("i", 1), ("<c1s4"):pack("s", "name")
+        for text, bytes in pairs { ["{}"] = 64, ["{" .. one .. "t}"] = 64 + 24, [name] = 36,
+            ["{" .. one .. "t" .. name .. "f}"] = 64 + 24 + 36 + 56, n = 0 } do
+            assert.equal(1, decode(text, bytes).n)
+            assert.equal("no room", decode(text, bytes - 1))
+        end
+        for length, bytes in pairs { [40] = 90, [41] = 51 } do -- long texts are sent once
+            local text = ("x"):rep(length)
+            local sent = programs.encode({ text, text }, 2)
+            assert.same({ bytes, { text, text, n = 2 } }, { #sent, decode(sent) })
+        end
+        local deep = 1
+        for _ = 1, 100 do deep = { deep } end
+        assert.is_string((programs.encode({ deep }, 1)))
+        assert.is_nil((programs.encode({ { deep } }, 1)))
+        local _, problem = programs.encode({ { [("k"):rep(50)] = { [2.5] = { [true] = print } } } },
+            1)
+        assert.equal(("." .. ("k"):rep(40) .. "[2.5][boolean]: a function cannot be copied"),
+            problem)
+    end)
+
     it("is said to have ended where it has", function()
         local perform = programs.perform
         function programs.perform() return nil, "the other process has ended" end
