@@ -76,6 +76,24 @@ describe("a server", function()
     end
 end)
 
+it("a server counts what its policies spend, and its errors", function()
+    served.run({ policies = { buys = buys, fails = function() error "x" end } }, function(send)
+        for _, name in ipairs { "buys", "buys", "fails" } do
+            send("POST", served.CHAT, served.chat(name, "x"))
+        end
+        local _, text = send("GET", "/metrics")
+        for metric, n in pairs { ['model_calls_total{policy="buys"}'] = 8,
+            ['cost_usd_total{policy="buys"}'] = 8, ['errors_total{code="error"}'] = 1,
+            ['tokens_total{policy="buys",kind="output"}'] = 8,
+            ['tokens_total{policy="buys",kind="input"}'] = 0,
+            ['requests_total{policy="buys",status="200"}'] = 2,
+            ['requests_total{policy="fails",status="500"}'] = 1, requests_in_flight = 0 } do
+            assert.equal(n, tonumber(text:match("\nponder_" .. metric:gsub("%p", "%%%0")
+                .. " (%S+)")), metric)
+        end
+    end)
+end)
+
 it("a server has no endless budget, and no other that is not one", function()
     for _, wrong in ipairs { math.huge, -1, 0 / 0, "x" } do
         for _, name in ipairs { "max_cost", "max_cost_per_request", "max_calls_per_request" } do
