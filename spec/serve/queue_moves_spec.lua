@@ -373,3 +373,17 @@ describe("a move", function()
         assert.equal(WORKER, consumers()) -- which has jobs
     end))
 end)
+
+it("what anybody may have written is read where it has the right type", function()
+    assert.same({ a = "1" }, moves.fields { "a", "1", "b", 2, 3, "c", "d" })
+    for _, value in ipairs { false, "x", 1 } do
+        assert.same({}, moves.fields(value))
+        assert.same({}, moves.read(value, moves.WORKER))
+    end
+    assert.same({ host = "h", pid = 3, lease_ms = 0, seen_at = 1 << 36 }, moves.read('{"host":"h",'
+        .. '"pid":3,"code":5,"running":-1,"lease_ms":0,"seen_at":68719476736,'
+        .. '"started_at":68719476737,"more":1}', moves.WORKER))
+    assert.same({ error = "e", attempts = 2 }, moves.read(
+        '{"error":"e","attempts":2,"item":{},"at":-1,"worker":null}', moves.LETTER))
+    assert.same({}, moves.read("{", moves.LETTER))
+end)

@@ -445,6 +445,29 @@ describe("ponder run --untrusted", function()
             .. 'max_output_bytes=5 timeout_ms=600000\n', r.out, r.err)
     end)
 
+    it("has four programs run, and four files or replies sent, at once", function()
+        local dir <close> = shell.directory { ["data/x.txt"] = "", ["p.lua"] = [[
+            local requests, task = require "ponder.serve.untrusted.requests", require "ponder.task"
+            local box, many, now, most = {}, {}, 0, 0
+            assert(requests.prepare(box, { directories = { "data" } }))
+            local function work()
+                now = now + 1
+                most = math.max(most, now)
+                task.sleep(0.001)
+                now = now - 1
+            end
+            package.loaded["ponder.process"] = { run = work }
+            for i = 1, 12 do many[i] = i end
+            for kind, what in pairs { process = "{}", read = '{"path":"data/x.txt"}' } do
+                most = 0
+                task.map(many, function()
+                    return requests.perform(box, { kind = kind, what = what }, work, {})
+                end)
+                print(most)
+            end]] }
+        assert.equal("4\n4\n", dir:printed { "run", "--no-log", "p.lua" })
+    end)
+
     it("reports to it what is too long for the log", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             local text, message, code = read "long"
@@ -560,6 +583,14 @@ describe("ponder run --untrusted", function()
             end]]):format(port), { "--allow-net", "localhost:" .. port .. ",0x7f.0.0.1:" .. port })
         assert.same({ "200\tnil\nnil\tDENIED\n", "" }, { r.out, r.err })
         assert.equal(1, server:counters().requests)
+        r = run(([[
+            for _, place in ipairs { "http://localhost:%s", "http://localhost:443",
+                "https://localhost:80", "http://localhost.:80", "http://LOCALHOST:80",
+                "http://localhost", "https://localhost:443" } do
+                local _, _, code = fetch(place .. "/x", { timeout_ms = 1 })
+                print(code == "DENIED")
+            end]]):format(port), { "--allow-net", "localhost" }) -- at the ports of HTTP and HTTPS
+        assert.same({ ("true\n"):rep(4) .. ("false\n"):rep(3), "" }, { r.out, r.err })
         r = run("", { "--allow-net", "[::1]:80" })
         assert.same({ 1, "ponder: --allow-net: \"[::1]:80\" is not HOST or HOST:PORT [SANDBOX]\n" },
             { r.status, r.err })
