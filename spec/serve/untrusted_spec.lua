@@ -543,6 +543,7 @@ describe("ponder run --untrusted", function()
         local code = ([[
             local reply = fetch("http://%s/s/text=x/v1/chat/completions", { method = "POST",
                 headers = { ["content-type"] = "application/json", ["x\n"] = "y" },
+                timeout_ms = -1,
                 body = '{"model":"m","messages":[]}' })
             print(reply.status, #reply.body > 0)
             for _, url in ipairs { "http://127.0.0.1:1/", "http://%s@evil/", "http://x%s/",
@@ -561,6 +562,7 @@ describe("ponder run --untrusted", function()
             local reply = fetch("http://%s/x?status=307&h=location:%s/x")
             print(reply.status, reply.headers.location, (select(3, fetch(reply.headers.location))))
             print(fetch("http://%s/echo", { headers = { Host = "evil", ["X-A"] = "b",
+                ["X-B"] = "c\r\nevil: d",
                 ["content-length"] = "3", ["proxy-authorization"] = "x" } }).body)]]):format(host,
             other.url, host), { "--allow-net", host })
         local status, body = r.out:match "^(.-)\n(.*)$"

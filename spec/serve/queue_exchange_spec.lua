@@ -1,0 +1,189 @@
+-- The coordinator's side of a queue (ponder.queue, ponder.serve.queue.exchange): here the spec is
+-- the worker, and answers as it likes.
+
+local json = require "ponder.json"
+local moves = require "ponder.serve.queue.moves"
+local payload = require "ponder.serve.queue.payload"
+local queue = require "ponder.queue"
+local redis = require "ponder.redis"
+local redis_server = require "redis_server"
+local shell = require "shell"
+local task = require "ponder.task"
+
+local P = "ponder:1:{t}:"
+
+describe("a coordinator", function()
+    local server, dir
+
+    setup(function()
+        server = redis_server.start()
+        dir = shell.directory { ["s.lua"] = "return { f = function() end, g = function() end }" }
+    end)
+    teardown(function()
+        server:__close()
+        dir:__close()
+    end)
+
+    -- Calls f(q, worker) with a queue and a worker of it: worker.take() is the next job, its fields
+    -- decoded, or nil; worker.finish(job, value, failure), worker.bury(job, message).
+    local function with(f)
+        return function()
+            server:cli "FLUSHALL"
+            task.run(function()
+                local q <close> = assert(queue.open(server.url, { name = "t",
+                    script = dir.path .. "/s.lua" }))
+                local client <close> = assert(redis.open(server.url))
+                local worker, jobs = { client = client, taken = {} }, P .. "jobs:" .. q.script.code
+                client:call("XGROUP", "CREATE", jobs, "workers", "0", "MKSTREAM")
+                function worker.take(is_last)
+                    local reply = client:send(20000, { "XREADGROUP", "GROUP", "workers", "w/60000",
+                        "COUNT", 1, "BLOCK", is_last and 1 or 10000, "STREAMS", jobs, ">" })
+                    local entry = reply and reply[1][2][1]
+                    local job = entry and moves.fields(entry[2])
+                    if job then
+                        job.entry, job.spec, job.item = entry[1], json.decode(job.spec),
+                            json.decode(job.item)
+                        worker.map = job.map
+                    end
+                    return job
+                end
+                function worker.finish(job, value, failure)
+                    assert(client:eval(moves.FINISH, { jobs, P .. "state", P .. "errors",
+                        P .. "stats" }, job.entry, job.id, job.map, failure and "failed" or "ok",
+                        failure or payload.value(value)))
+                end
+                function worker.bury(job, message)
+                    assert(client:eval(moves.BURY, { jobs, P .. "state", P .. "results:" .. job.map,
+                        P .. "dead", P .. "errors", P .. "stats", P .. "deaths" }, job.entry,
+                        job.id, json.encode { error = message }, payload.failure(message, "DEAD"),
+                        ""))
+                end
+                f(q, worker)
+            end)
+        end
+    end
+
+    -- The keys of what is not finished or not acknowledged.
+    local function left()
+        local names = {}
+        for name in server:cli("KEYS '" .. P .. "*'"):gmatch "}:(%a+)[^\n]*" do
+            names[#names + 1] = name ~= "codes" and name ~= "stats" and name ~= "jobs" and name
+                or nil
+        end
+        return table.concat(names, " ")
+    end
+
+    it("describes its jobs to workers, and gets results in the order of the items", with(
+        function(q, worker)
+            local results, errors
+            local map = task.spawn(task.with_budget, { max_calls = 7, max_cost = 2 }, function()
+                results, errors = q:map({ "a", { b = 1 }, 3, 4 }, "f",
+                    { max_attempts = 2, budget = { timeout_ms = 90000 } })
+            end)
+            local taken = {}
+            for i = 1, 4 do taken[i] = worker.take() end
+            for i, item in ipairs { "a", { b = 1 }, 3, 4 } do
+                local job, spec = taken[i], taken[i].spec
+                assert.same({ item, "f", ("f[%d]"):format(i), i, 2, 90000 }, { job.item, spec.call,
+                    spec.name, spec.index, spec.max_attempts, spec.timeout_ms })
+                assert.equal("integer", math.type(spec.seed))
+                local key = spec.budgets[1].key
+                assert.equal(P .. "budget:", key:sub(1, #P + 7))
+                assert.same({ { key = key, at_least = { 0, 0, 0 }, max_calls = 7, max_cost = 2,
+                    in_flight = "await" } }, spec.budgets)
+                assert.truthy(payload.job({ id = job.id, map = job.map, item = "1",
+                    spec = json.encode(spec) }, P .. "budget:"))
+            end
+            worker.finish(taken[4], "four")
+            worker.finish(taken[2], nil)
+            worker.finish(taken[3], nil, payload.failure("a reason", "CODE", { "partial" }))
+            worker.finish(taken[1], { one = 1 })
+            map:join()
+            assert.same({ { one = 1 }, nil, nil, "four", n = 4 }, results)
+            assert.same({ "a reason", "CODE" }, { errors[3].message, errors[3].code })
+            assert.is_nil(errors[1] or errors[2] or errors[4])
+            assert.equal("", (left():gsub("budget ?", "")))
+        end))
+
+    it("sends each job once, in order, however many", with(function(q, worker)
+        local items = {}
+        for i = 1, 450 do items[i] = i end
+        local map = task.spawn(q.map, q, items, "g")
+        for i = 1, 450 do
+            local job = worker.take()
+            assert.equal(i, job.item)
+            worker.finish(job, 2 * i)
+        end
+        local results = map:join()
+        for i = 1, 450 do assert.equal(2 * i, results[i]) end
+        assert.is_nil(worker.take(true) or nil)
+        assert.equal("", left())
+    end))
+
+    it("gives up dead jobs once no other is left, unless they are retried", with(
+        function(q, worker)
+            local map = task.spawn(q.map, q, { 1, 2, 3 }, "f")
+            local taken = { worker.take(), worker.take(), worker.take() }
+            worker.bury(taken[1], "first")
+            worker.bury(taken[2], "second")
+            local letter = worker.client:call("HGET", P .. "dead", taken[2].id)
+            assert.equal('{"error":"second"}', letter)
+            worker.client:eval(moves.RETRY, { P .. "jobs:" .. q.script.code, P .. "state",
+                P .. "results:" .. worker.map, P .. "dead", P .. "open", P .. "stats" },
+                taken[2].id, worker.map, json.encode(taken[2].spec), "2")
+            local again = worker.take()
+            worker.finish(taken[3], "three")
+            task.sleep(0.05)
+            assert.is_true(map.state ~= "done")
+            worker.finish(again, "two")
+            local results, errors = map:join()
+            assert.same({ nil, "two", "three", n = 3 }, results)
+            assert.same({ "first", "DEAD" }, { errors[1].message, errors[1].code })
+            assert.equal("dead", left():gsub("state", ""):gsub(" ", ""))
+        end))
+
+    it("enqueues again what Redis has lost, and ends when the queue is purged", with(
+        function(q, worker)
+            local call = task.spawn(q.call, q, 1, "f")
+            local id = worker.take().id
+            server:cli "FLUSHALL"
+            server:cli "CLIENT KILL TYPE normal"
+            repeat
+                local made = worker.client:call("XGROUP", "CREATE", P .. "jobs:" .. q.script.code,
+                    "workers", "0", "MKSTREAM")
+            until made
+            local job = worker.take()
+            assert.equal(id, job.id)
+            worker.finish(job, "yes")
+            assert.equal("yes", (call:join()))
+            call = task.spawn(q.call, q, 2, "f")
+            worker.take()
+            assert.is_true(q:purge() > 0)
+            assert.same({ nil, "the job was cancelled", "CANCELLED" }, { call:join() })
+        end))
+
+    it("withdraws what it does not want any more, also from workers", with(function(q, worker)
+        local map = task.spawn(q.map, q, { 1, 2, 3 }, "f")
+        worker.take()
+        q:cancel()
+        local results, errors = map:join()
+        assert.same({ n = 3 }, results)
+        for i = 1, 3 do assert.equal("CANCELLED", errors[i].code) end
+        assert.is_nil(worker.take(true) or nil)
+        task.timeout(0.05, q.call, q, 4, "f")
+        q:map({}, "f") -- tells Redis
+        local call = task.spawn(q.call, q, 5, "f")
+        local job = worker.take()
+        assert.equal(5, job.item)
+        worker.finish(job, nil, payload.failure("a reason", "CODE", { "partial" }))
+        assert.same({ nil, "a reason", "CODE", { "partial" } }, { call:join() })
+        assert.same({ 1, 2 }, { q:submit("a", "f"), q:submit("b", "g") })
+        job = worker.take()
+        worker.finish(worker.take(), 2)
+        worker.finish(job, 1)
+        local list = {}
+        for ticket, value in q:results() do table.insert(list, { ticket, value }) end
+        assert.same({ { 2, 2 }, { 1, 1 } }, list)
+        assert.equal("", left())
+    end))
+end)
