@@ -35,6 +35,7 @@ local prompt = {}
 local LOCAL_DIRECTORY = "./prompts"
 local MAX_NAMES = 8 -- in a notice
 local added = {}
+local sources = setmetatable({}, { __mode = "k" }) -- by function: the template that it fills in
 
 local function check_string(where, what, value)
     if type(value) ~= "string" or value == "" then
@@ -144,10 +145,11 @@ local function plain(prompts, path)
     local fields = {}
     for field, value in next, prompts do
         if type(field) == "string" and type(value) == "string" then
-            local render = template.compile(value, ("%s: %s"):format(path, field))
+            local source, render = value, template.compile(value, ("%s: %s"):format(path, field))
             value = function(context)
                 return { { role = "user", content = render(context) } }
             end
+            sources[value] = source
         end
         if type(field) == "string" then
             fields[field] = value
@@ -175,6 +177,14 @@ local function run(name, path, hash)
     end
     local is_read, fields = pcall(plain, prompts, path)
     return is_read and fields or nil, not is_read and fields or nil
+end
+
+---The template of a prompt function that was a text in its file.
+---@param f function
+---@return string? nil: it was a function
+---@package
+function prompt.template_of(f)
+    return sources[f]
 end
 
 ---Loads the prompt functions of a strategy.

@@ -218,7 +218,7 @@ function strategy.named(name)
 end
 
 ---The owner of a prompt file: a built-in strategy, or another module with prompts.
----@param name string "tot", "ensemble"
+---@param name string "tot", "ensemble", "optimize"
 ---@return ponder.prompt.Subject
 ---@package
 function strategy.subject(name)

@@ -68,7 +68,7 @@ install-program: $B/ponder
 
 install-library: $B/ponder.so
 	install -D -m 644 $B/ponder.so "$(CMOD)"
-	@for file in $(LIBRARY); do case $$file in prompts/*) to=ponder/$$file;; *) to=$${file#lua/};; \
+	@for file in $(LIBRARY); do case $$file in prompts/*|scripts/*) to=ponder/$$file;; *) to=$${file#lua/};; \
 	    esac; install -D -m 644 $$file "$(LUA)/$$to" || exit 1; done
 
 uninstall:

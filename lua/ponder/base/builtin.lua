@@ -71,6 +71,17 @@ function builtin.text(name)
     return text
 end
 
+---A search policy of scripts/policies.
+---@param name string `"pareto"`
+---@return SearchPolicy
+function builtin.policy(name)
+    local path = ("scripts/policies/%s.lua"):format(name)
+    local at = checkout or modules and modules .. "ponder/"
+    local opened <close> = at and io.open(at .. path, "rb") or nil
+    local text = opened and opened:read "a" or require("ponder.core.host").embedded(path)
+    return assert(load(text, "@" .. path, "t"))()
+end
+
 ---The names of the executable's prompt files, sorted.
 ---@return string[]
 function builtin.prompt_names()

@@ -10,6 +10,7 @@ local directories = require "ponder.core.directory"
 local definition = require "ponder.judge.eval.definition"
 local eval = require "ponder.eval"
 local files = require "ponder.run.log.files"
+local flags = require "ponder.cli.shared.flags"
 local formats = require "ponder.show.eval.formats"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
@@ -67,6 +68,7 @@ local command = cli.command({ files = true }, {
         { "policy", value = "A,B", type = "list", help = "run these policies only" },
         { "model", value = "NAME", modes = SCORES,
             help = "passed to FILE, which gets the flags as its argument" },
+        flags.PROMPTS,
         { "at_samples", value = "N,N", type = "list",
             help = "run each policy at N samples, as NAME@N: compare at equal numbers" },
         { "no_beside", help = "with --at-samples: no vote and best of n beside strategies" },
@@ -152,8 +154,11 @@ for a usage error.]]
 
 -- ---- the evaluation's file ----
 
--- The evaluation that a file returns. Errors of the file propagate.
-local function load_file(path, given)
+---The evaluation that a file returns. Errors of the file propagate.
+---@param path string
+---@param given table the flags, which the file gets
+---@return table
+function command.load_file(path, given)
     if given.untrusted then
         return cli.need(confined.load(path, "evaluation", { model = given.model }, given))
     end
@@ -194,7 +199,7 @@ local function load_checked(given, path)
     end
     local problem = given.at_samples and definition.samples_problem(given.at_samples)
     cli.expect_flag("--at-samples", not problem, problem)
-    local file = load_file(path, given)
+    local file = command.load_file(path, given)
     local names = options.names(type(file.policies) == "table" and file.policies or {})
     for i = given.at_samples and #names or 0, 1, -1 do
         local name = table.remove(names, i)
@@ -328,7 +333,7 @@ local function rescore(given, path)
     check_thresholds(given, meta.policies)
     set_family(given, meta, given.rescore)
     given.seed = meta.seed -- as FILE had it
-    local evaluation, scored, gone = cli.need(recorded.rescore(load_file(path, given),
+    local evaluation, scored, gone = cli.need(recorded.rescore(command.load_file(path, given),
         cli.directory_of(path) or ".", records, meta.call_seed, 1))
     if gone > 0 then
         meta.items = (meta.items or 0) - gone
@@ -467,6 +472,7 @@ function command.run(given, operands, list)
             and ("--%s must be between 0 and 1"):format(name))
     end
     cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
+    cli.refuse(flags.use_prompts(given))
     given.thresholds = {}
     for i, written in ipairs(given.threshold or {}) do
         given.thresholds[i] = cli.expect(threshold.parse(written))

@@ -235,6 +235,10 @@ return function(request)
     elseif form:find('"score"', 1, true) then -- trm
         reply = ('{"critique": {"issues": [], "strengths": [], "suggestions": []}, "score": %%s}')
             :format(grade(text:match "<current_answer>(.-)</current_answer>" or "", value))
+    elseif form:find("<prompt>", 1, true) then -- ponder optimize
+        local prompt = text:match "<current_prompt>\n(.-)\n</" or text:match "<version_b>\n(.-)\n</"
+        local advice = { "Check it.", "Be quick.", "Work step by step.", "Be polite." }
+        reply = ("<prompt>%%s %%s</prompt>"):format(prompt, advice[request.sample %% #advice + 1])
     elseif text:find("from 0 to 1", 1, true) then -- asked to judge the last line
         reply = grade(text:match "[^\n]*$", value)
     else

@@ -3,6 +3,7 @@
 local builtin = require "ponder.base.builtin"
 local check = require "ponder.think.prompt.check"
 local cli = require "ponder.cli.shared.main"
+local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local options = require "ponder.base.options"
 local private = require "ponder.core.private"
@@ -191,10 +192,7 @@ function prompts.run(opts, operands)
     cli.expect(not operands[3] and not (operands[2] and command == commands.list),
         "unexpected argument " .. options.show(operands[3] or operands[2]))
     cli.check_modes(prompts, opts, operands[1] or "list")
-    if opts.prompts then
-        cli.refuse_flag("--prompts", prompt.problem(opts.prompts))
-        prompt.add(opts.prompts)
-    end
+    cli.refuse(flags.use_prompts(opts))
     own = opts.strategy and cli.need(strategy.load(opts.strategy)) or nil
     notice.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)

@@ -11,13 +11,18 @@
 --- | { search = f(item, run),                | ponder.search with the options that f returns      |
 --- | answer = f(state) }                     |                                                    |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
+---
+--- A prompt file NAME.lua (ponder.prompt) of the user's overrides the texts `prompt` and `system`
+--- of the prompt with that name.
 
 local accounts = require "ponder.think.ensemble.account"
 local budgets = require "ponder.run.task.budget"
 local ensemble = require "ponder.ensemble"
 local model = require "ponder.model"
+local model_call = require "ponder.model.call"
 local names = require "ponder.model.name"
 local options = require "ponder.base.options"
+local prompt_files = require "ponder.prompt"
 local rules = require "ponder.think.ensemble.rules"
 local search = require "ponder.search"
 local strategy = require "ponder.strategy"
@@ -105,6 +110,24 @@ local function messages_of(where, list, level)
     end
 end
 
+---The options of a prompt, with the texts of the user's prompt file.
+---@param name string
+---@param given table
+---@return table
+---@package
+function policy.with_file(name, given)
+    local found = prompt_files.find(name)
+    if not found.path and not found.problem then
+        return given
+    end
+    local texts, message = prompt_files.load(name, {})
+    local copy = texts and options.merge({}, given) or error(message, 0)
+    for _, field in ipairs { "prompt", "system" } do
+        copy[field] = texts[field] and prompt_files.template_of(texts[field]) or copy[field]
+    end
+    return copy
+end
+
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
     check_ensemble(where, opts, level + 1)
@@ -133,7 +156,7 @@ local function of_prompt(where, given, level)
             own.metadata = { id = item.id }
         end
         if opts.n == 1 and not (opts.reward or opts.extract or opts.normalize) then
-            local reply, message, code, partial = m:chat(options.merge(own, call))
+            local reply, message, code, partial = model_call.ask(m, options.merge(own, call))
             return reply and reply.text, message, code, partial
         end
         -- The majority answer, or the text with the highest reward.
@@ -261,6 +284,7 @@ function policy.new(name, value, level, samples)
     elseif type(value.search) == "function" then
         made = of_search(where, value, level + 1)
     else
+        value = policy.with_file(name, value)
         made = of_prompt(where, samples and at(value, samples) or value, level + 1)
     end
     if samples and type(value) == "table" and value.run then

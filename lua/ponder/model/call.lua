@@ -506,8 +506,11 @@ end
 ---@return string? code
 ---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.perform(client, request)
-    return count_asked(request.target.rates, request.upper_bound, request, request.n, through_log,
-        client, request)
+    local account = budgets.asked()
+    local draft, message, code, partial = count_asked(request.target.rates, request.upper_bound,
+        request, request.n, through_log, client, request)
+    if draft and account and account.hear then account.hear(request.messages, draft.samples) end
+    return draft, message, code, partial
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -537,6 +540,8 @@ local function ask_custom(m, opts, need)
     if not ok then return nil, message, code end
     local reply, problem, why, partial = hold:run(budgets.without, m.chat, m, opts)
     hold:settle(used(m.rates, reply, why, partial))
+    local account = budgets.asked()
+    if reply and account and account.hear then account.hear(opts.messages, { reply }) end
     return reply, problem, why, partial
 end
 

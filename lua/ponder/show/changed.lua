@@ -65,4 +65,54 @@ function changed.lines(before, after)
     return found
 end
 
+local CONTEXT = 3 -- equal lines around a change
+
+---The differences of two texts in unified form.
+---@param before string
+---@param after string
+---@param from string name of the first
+---@param to string
+---@return string text "" if they are equal
+function changed.unified(before, after, from, to)
+    local a, found = lines_of(before), changed.lines(before, after)
+    local all, i, j = {}, 1, 1 -- {mark, text, line of a, line of b}
+    local function put(mark, line)
+        all[#all + 1] = { mark, line, i, j }
+        i, j = i + (mark ~= "+" and 1 or 0), j + (mark ~= "-" and 1 or 0)
+    end
+    for _, one in ipairs(found) do
+        while (one.mark == "-" and i or j) < one.line do
+            put(" ", a[i])
+        end
+        put(one.mark, one.text)
+    end
+    while i <= #a do
+        put(" ", a[i])
+    end
+    local out, at = { "--- " .. from, "+++ " .. to }, 1
+    while at <= #all do
+        while all[at] and all[at][1] == " " do
+            at = at + 1
+        end
+        if not all[at] then
+            break
+        end
+        local first, last = at, at
+        while all[at] and at - last <= 2 * CONTEXT do
+            last = all[at][1] ~= " " and at or last
+            at = at + 1
+        end
+        first, last = math.max(first - CONTEXT, 1), math.min(last + CONTEXT, #all)
+        local counts, place = { [" "] = 0, ["-"] = 0, ["+"] = 0 }, #out + 1
+        for k = first, last do
+            counts[all[k][1]] = counts[all[k][1]] + 1
+            out[place + 1 + k - first] = all[k][1] .. all[k][2]
+        end
+        out[place] = ("@@ -%d,%d +%d,%d @@"):format(all[first][3], counts[" "] + counts["-"],
+            all[first][4], counts[" "] + counts["+"])
+        at = last + 1
+    end
+    return found[1] and table.concat(out, "\n") or ""
+end
+
 return changed

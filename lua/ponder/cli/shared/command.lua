@@ -23,7 +23,6 @@ local model_name = require "ponder.model.name"
 local options = require "ponder.base.options"
 local progress = require "ponder.show.progress"
 local notice = require "ponder.base.notice"
-local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
 local style = require "ponder.show.style"
 local scheduler = require "ponder.run.task.scheduler"
@@ -40,7 +39,7 @@ local command = {}
 local REDRAW_S = 0.1
 
 local OWN = args.collect {
-    { "prompts", value = "DIR", files = true, help = "look for prompt files there first" },
+    flags.PROMPTS,
     limits.RULES.cache,
     limits.RULES.max_steps,
     toolbox.OPTIONS,
@@ -71,10 +70,7 @@ local function make_strategy(self, given, tools)
     if opts.search and opts.search:find "%.lua$" then
         opts.search = cli.need(strategy.load_policy(opts.search))
     end
-    if given.prompts then
-        cli.refuse_flag("--prompts", prompt.problem(given.prompts))
-        prompt.add(given.prompts)
-    end
+    cli.refuse(flags.use_prompts(given))
     if given.quiet then
         notice.listen(function() end)
     end

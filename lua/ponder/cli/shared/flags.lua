@@ -14,6 +14,7 @@
 local args = require "ponder.args"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
+local prompt = require "ponder.prompt"
 
 local flags = {}
 
@@ -38,6 +39,10 @@ flags.BUDGET = {
         help = "wall time of the whole run: 30s, 500ms, 2m" },
 }
 
+--- Of the commands that look for prompt files.
+flags.PROMPTS = { "prompts", value = "DIR", files = true,
+    help = "look for prompt files there first" }
+
 --- Of the commands that run a log again.
 flags.TRUST = { "trust", help = "run a log that someone else wrote or that was modified" }
 
@@ -52,6 +57,17 @@ function flags.budget(given)
     return { max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
         max_cost = given.max_cost, in_flight = given.in_flight,
         timeout_ms = given.timeout and given.timeout * 1000 }
+end
+
+---Uses the prompt files of --prompts.
+---@param given table the flags
+---@return string? problem why they cannot be used
+function flags.use_prompts(given)
+    local problem = given.prompts and prompt.problem(given.prompts)
+    if given.prompts and not problem then
+        prompt.add(given.prompts)
+    end
+    return problem and "--prompts: " .. problem
 end
 
 -- The sections of --help. @GROUP: the options of a group that no section names.

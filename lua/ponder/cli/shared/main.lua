@@ -98,7 +98,7 @@ local GROUPS = {
     { "Ask a model", "chat cot tot got trm ask" },
     { "Scripts", "run repl init" },
     { "Runs", "log show view diff export resume replay fork" },
-    { "Evaluate and serve", "eval pool serve mcp work queue" },
+    { "Evaluate and serve", "eval optimize pool serve mcp work queue" },
     { "Set up", "doctor models prompts trust completion" },
     { "Read", "help doc man" },
 }

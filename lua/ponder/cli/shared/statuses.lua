@@ -14,8 +14,9 @@ return {
     { 2, "usage error", "The command line is wrong: an unknown option, a wrong value, or a file, "
         .. "run or name that does not exist, is of another kind, or exists already. Of ponder "
         .. "diff: the runs cannot be compared." },
-    { 99, "missed threshold", "A --threshold of ponder eval is missed, or with "
-        .. "--fail-on-regression a policy's score fell." },
+    { 99, "missed threshold", "A --threshold of ponder eval is missed, with "
+        .. "--fail-on-regression a policy's score fell, or with --require-better of ponder "
+        .. "optimize the winner is not better." },
     { 124, "timeout", "The time of --timeout is up." },
     { 129, "hang-up", "SIGHUP: the terminal was closed." },
     { 130, "Ctrl-C", "Ctrl-C, or SIGINT." },

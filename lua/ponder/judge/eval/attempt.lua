@@ -4,6 +4,7 @@
 local budgets = require "ponder.run.task.budget"
 local failures = require "ponder.run.task.failures"
 local options = require "ponder.base.options"
+local quote = require "ponder.quote"
 local runs = require "ponder.run"
 local samples = require "ponder.model.samples"
 local score = require "ponder.eval.score"
@@ -14,6 +15,7 @@ local text = require "ponder.judge.eval.text"
 local attempt = {}
 
 local MAX_POINTS = 256 -- of a curve; later points replace the last one
+local MAX_HEARD = 4000 -- bytes of a transcript, half of them of its end
 
 ---@class ponder.eval.Job
 ---@field policy ponder.eval.Policy
@@ -57,6 +59,7 @@ local MAX_POINTS = 256 -- of a curve; later points replace the last one
 ---@field question any?
 ---@field seed integer of its random numbers
 ---@field own_seed integer? the seed of its first call that gave one
+---@field transcript string? of a candidate
 ---@field message string? why it failed or was stopped
 ---@field code string?
 ---@field samples integer replies asked of models; this and the next five fields are what the policy
@@ -143,6 +146,34 @@ local function new_run(job, limits)
     return run
 end
 
+-- Collects the calls of a run and their replies, without system messages; returns what there is.
+local function listen(run)
+    local head, tail, size, calls = {}, {}, 0, 0
+    function run.asked.hear(messages, replies)
+        local lines = {}
+        for _, message in ipairs(messages) do
+            lines[#lines + 1] = message.role ~= "system"
+                and ("[%s] %s"):format(message.role, text.of(message.content)) or nil
+        end
+        for _, sample in ipairs(replies) do
+            lines[#lines + 1] = "[reply] " .. (sample.text or "")
+        end
+        local heard = quote.cut(table.concat(lines, "\n"), MAX_HEARD // 2)
+        calls = calls + 1
+        if size + #heard <= MAX_HEARD // 2 then
+            head[#head + 1], size = heard, size + #heard
+        else
+            tail = { heard }
+        end
+    end
+    return function()
+        local left_out = calls - #head - #tail
+        head[#head + 1] = left_out > 0 and ("[%s left out]"):format(quote.count(left_out, "call"))
+            or nil
+        return table.concat(table.move(tail, 1, #tail, #head + 1, head), "\n")
+    end
+end
+
 -------------------------------------------------------------------------------
 -- Running
 
@@ -159,6 +190,7 @@ local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 ---@field points ponder.eval.Point[]
 ---@field drawn table[]?
 ---@field own_seed integer? of its first call that gave one
+---@field transcript string? its calls and their replies, if the policy is a candidate
 ---@field skipped boolean? not measured, because a budget around it was spent before its start or
 ---  refused one of its calls; no other field but `spent` is set
 
@@ -169,6 +201,7 @@ local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 ---@return ponder.eval.Performed
 function attempt.perform(evaluation, job, limits)
     local run, item, failure = new_run(job, limits), job.item, nil
+    local transcript = job.policy.candidate and listen(run)
     local answer, message, code, partial = run:call(function()
         run.started = task.now()
         run.question = evaluation.question(item)
@@ -202,7 +235,7 @@ function attempt.perform(evaluation, job, limits)
         asked = asked, spent = spent,
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
         critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn,
-        own_seed = run.place.own_seed }
+        own_seed = run.place.own_seed, transcript = transcript and transcript() or nil }
 end
 
 -------------------------------------------------------------------------------
@@ -313,7 +346,8 @@ function attempt.run(evaluation, job, limits)
         cluster = type(item.cluster) == "table" and text.of(item.cluster) or item.cluster,
         seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
         question = performed.question, answer = performed.answer,
-        seconds = performed.seconds, critical_seconds = performed.critical_seconds }
+        transcript = performed.transcript, seconds = performed.seconds,
+        critical_seconds = performed.critical_seconds }
     options.merge(record, asked)
     record.paid = (asked.calls ~= spent.calls or asked.tokens ~= spent.tokens -- not by rounding
         or math.abs((asked.cost or -1) - (spent.cost or -1)) > 1e-9) and spent or nil

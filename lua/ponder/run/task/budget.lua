@@ -69,6 +69,7 @@ budget.RULE = { type = "table", fields = budget.LIMITS }
 ---@field clock (fun(): number)? if set, the clock of `busy`
 ---@field busy number seconds while at least one call was in flight
 ---@field samples integer asked by its calls, where they say so
+---@field hear (fun(messages: table[], samples: {text: string?}[]))? gets each call and its reply
 ---@field reserved_tokens integer by calls in flight
 ---@field reserved_cost number
 ---@field holds table<integer, ponder.task.Hold>? calls in flight that it may cancel, by number

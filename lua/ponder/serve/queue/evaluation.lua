@@ -15,6 +15,7 @@ local definition = require "ponder.judge.eval.definition"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local queue = require "ponder.queue"
+local subject = require "ponder.judge.optimize.subject"
 local task = require "ponder.task"
 
 local remote = {}
@@ -28,12 +29,25 @@ local function load_evaluation(chunk, flags)
         without_data[name] = field
     end
     without_data.data = { {} }
+    local values = without_data.policies
     local evaluation = assert(definition.new(without_data, { seed = 0,
         at_samples = flags.at_samples, beside = flags.beside }, 1))
     for _, policy in ipairs(evaluation.policies) do
         policies[policy.name] = policy
     end
-    return { evaluation = evaluation, policies = policies }
+    return { evaluation = evaluation, policies = policies, values = values, subjects = {} }
+end
+
+-- The policy of a candidate of ponder.optimize.
+local function candidate_policy(known, given)
+    local name, candidate = given.base, given.candidate
+    local own = known.subjects[name]
+    if not own then
+        own = assert(subject.new(name, known.values[name], candidate.prompts, {}))
+        known.subjects[name] = own
+    end
+    candidate.hash = given.policy:match "#(%x+)$"
+    return assert(own:policy(candidate, { given.item }))
 end
 
 local function is_spent()
@@ -59,7 +73,8 @@ function remote.functions(chunk)
         if given.has_budget and is_spent() then
             return { skipped = true }
         end
-        return attempt.perform(known.evaluation, { policy = known.policies[given.policy],
+        return attempt.perform(known.evaluation, { policy = given.candidate
+            and candidate_policy(known, given) or known.policies[given.policy],
             item = given.item, epoch = given.epoch }, given.limits)
     end }
 end
@@ -77,7 +92,8 @@ function remote.use(q, flags, opts)
     opts.is_spent = has_budget and is_spent or nil
     function opts.perform(_, job, limits)
         local performed, message, code = q:call({ policy = job.policy.name, item = job.item,
-            epoch = job.epoch, flags = flags, has_budget = has_budget,
+            epoch = job.epoch, base = job.policy.base, candidate = job.policy.candidate,
+            flags = flags, has_budget = has_budget,
             limits = { seed = limits.seed, call_seed = limits.call_seed,
                 budget_per_item = limits.budget_per_item } }, CALL)
         if code == "BUDGET" then

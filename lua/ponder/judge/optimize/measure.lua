@@ -1,0 +1,183 @@
+--- Measures candidates: on the items to develop on, with a gate and a race, and at the end on those
+--- held out.
+
+local attempt = require "ponder.judge.eval.attempt"
+local budgets = require "ponder.run.task.budget"
+local decide = require "ponder.base.stats.decide"
+local estimate = require "ponder.judge.eval.estimate"
+local log = require "ponder.log"
+local options = require "ponder.base.options"
+local task = require "ponder.task"
+local text = require "ponder.judge.eval.text"
+local work = require "ponder.judge.eval.work"
+
+local measure = {}
+
+local FIRST_WAVE = 8 -- items of a race that run at once; then twice as many, and so on
+
+---@class ponder.optimize.Outcome of a candidate on an item
+---@field id string of the item
+---@field question string
+---@field transcript string its calls and their replies, without system messages
+---@field answer string "" if there is none
+---@field score number 0 if the run failed
+---@field why string the scorer's reason, or why the run failed; "" without one
+
+---Splits items at random, but not clusters.
+---@param items ponder.eval.Item[]
+---@param share number of the items, to be held out
+---@param seed integer
+---@return ponder.eval.Item[] develop
+---@return ponder.eval.Item[] held_out
+function measure.split(items, share, seed)
+    local is_held, count, last, parts = {}, 0, nil, { {}, {} }
+    for _, one in ipairs(work.order(items, seed)) do
+        if one.block ~= last and count >= math.max(1, share * #items - 0.5) then
+            break
+        end
+        is_held[one.place], count, last = true, count + 1, one.block
+    end
+    for place, item in ipairs(items) do
+        table.insert(parts[is_held[place] and 2 or 1], item)
+    end
+    return parts[1], parts[2]
+end
+
+---Whether the budget of the search, or one around it, is spent. (The log has the answer, since runs
+---may be played in another order.)
+---@param self ponder.optimize.Optimization
+---@return boolean
+function measure.is_spent(self)
+    local budget = budgets.current()
+    return self.perform_is_spent and self.perform_is_spent() or budget ~= nil and budget.limited
+        and log.record("optimize.budget", nil, budgets.spent) ~= nil
+end
+
+---Runs a candidate on items on which it was not measured yet, until the budget is spent.
+---@param self ponder.optimize.Optimization
+---@param candidate ponder.optimize.Candidate
+---@param places integer[] in self[split]
+---@param split "develop"|"held_out"
+function measure.run(self, candidate, places, split)
+    local lock <close>, missing = candidate.lock:acquire(), {} -- luacheck: ignore 211
+    local known = candidate[split]
+    for _, place in ipairs(places) do
+        missing[#missing + 1] = not known[place] and place or nil
+    end
+    task.map(missing, function(place)
+        local permit <close> = self.slots:acquire() -- luacheck: ignore 211
+        local record = not measure.is_spent(self) and attempt.run(self.evaluation,
+            { policy = candidate.policy, item = self[split][place], epoch = 1 }, self.limits)
+        known[place] = record and { id = record.id, question = text.of(record.question or ""),
+            transcript = record.transcript or "", score = record.score or 0,
+            answer = record.answer ~= nil and text.of(record.answer) or "",
+            why = record.why or record.message or "" } or nil
+        self:show()
+        return true
+    end, { concurrency = math.max(1, #missing) })
+end
+
+---Runs a child on its minibatch, and says whether it is better there than each parent.
+---@param self ponder.optimize.Optimization
+---@param child ponder.optimize.Candidate
+---@param parents ponder.optimize.Candidate[] which ran on the minibatch
+---@param places integer[] of the minibatch
+---@return boolean
+function measure.gate(self, child, parents, places)
+    measure.run(self, child, places, "develop")
+    for _, parent in ipairs(parents) do
+        local sum = 0
+        for _, place in ipairs(places) do
+            local own = child.develop[place]
+            sum = sum + (own and own.score - parent.develop[place].score or 0)
+        end
+        if sum <= 0 then
+            return false
+        end
+    end
+    return true
+end
+
+---Runs a child on the other items to develop on, until it is decided that it is worse than its
+---parent (stats.decide); the items of its minibatch do not count, since they were selected.
+---@param self ponder.optimize.Optimization
+---@param child ponder.optimize.Candidate
+---@param parent ponder.optimize.Candidate
+---@param minibatch integer[]
+---@return "lower"|"higher"|nil verdict nil: undecided
+function measure.race(self, child, parent, minibatch)
+    local rest, from, wave, deciding = {}, 1, FIRST_WAVE, decide.begin(self.alpha)
+    for _, one in ipairs(work.order(self.develop, self.seed_number)) do
+        rest[#rest + 1] = not options.has(minibatch, one.place) and one or nil
+    end
+    local sum, count = 0, 0 -- of the current cluster
+    while rest[from] and deciding.verdict ~= "lower" and not measure.is_spent(self) do
+        local places, last = {}, math.min(from + wave - 1, #rest)
+        for i = from, last do
+            places[#places + 1] = rest[i].place
+        end
+        measure.run(self, child, places, "develop")
+        for i = from, last do
+            local own, other = child.develop[rest[i].place], parent.develop[rest[i].place]
+            if own and other then
+                sum, count = sum + own.score - other.score, count + 1
+            end
+            if not rest[i + 1] or rest[i + 1].block ~= rest[i].block then
+                if count > 0 and math.abs(sum / count) <= 1 then
+                    deciding:add(sum / count)
+                end
+                sum, count = 0, 0
+            end
+        end
+        from, wave = last + 1, wave * 2
+    end
+    return deciding.verdict
+end
+
+---Runs candidates on the items held out, item by item.
+---@param self ponder.optimize.Optimization
+---@param candidates ponder.optimize.Candidate[]
+function measure.hold_out(self, candidates)
+    task.map(work.order(self.held_out, self.seed_number), function(one)
+        for _, candidate in ipairs(candidates) do
+            measure.run(self, candidate, { one.place }, "held_out")
+        end
+        return true
+    end, { concurrency = self.concurrency })
+end
+
+---What the items held out say: the mean scores of two candidates, with their intervals, each on the
+---items on which it ran, and the difference on those on which both did.
+---@param self ponder.optimize.Optimization
+---@param first ponder.optimize.Candidate
+---@param second ponder.optimize.Candidate
+---@return ponder.eval.Figure first
+---@return ponder.eval.Figure second
+---@return ponder.eval.Difference? difference first minus second; nil: there is none
+function measure.compare(self, first, second)
+    local scores, clusters, ids = { {}, {}, {}, {} }, { {}, {}, {} }, {}
+    for place, item in ipairs(self.held_out) do
+        local both = { first.held_out[place], second.held_out[place] }
+        for i = 1, 2 do
+            if both[i] then
+                table.insert(scores[i], both[i].score)
+                table.insert(clusters[i], estimate.cluster_of(item))
+            end
+        end
+        if both[1] and both[2] then
+            table.insert(scores[3], both[1].score)
+            table.insert(scores[4], both[2].score)
+            table.insert(clusters[3], estimate.cluster_of(item))
+            ids[#ids + 1] = item.id
+        end
+    end
+    local figures = {}
+    for i = 1, 2 do
+        figures[i] = estimate.mean(scores[i], clusters[i])
+        figures[i].n = #scores[i]
+    end
+    return figures[1], figures[2], first ~= second and ids[1]
+        and estimate.difference(scores[3], scores[4], clusters[3], ids) or nil
+end
+
+return measure
