@@ -654,7 +654,13 @@ describe("limits", function()
                         function(_, data) last = json.decode(data) end)
                 end)
                 repeat task.sleep(0.001) until server.in_flight == 1
+                local function is_ready() -- on a connection that stays open
+                    local r = net:send { url = "http://" .. address .. "/readyz", proxy = "" }
+                    return ("%d %s"):format(r.status, r.body)
+                end
+                assert.equal("200 ok\n", is_ready())
                 server:drain()
+                assert.equal("503 draining\n", is_ready())
                 assert.equal(case[2], server:wait())
                 client:join()
                 if not case[2] then
