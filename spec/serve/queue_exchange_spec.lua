@@ -8,6 +8,7 @@ local queue = require "ponder.queue"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local shell = require "shell"
+local status = require "ponder.serve.queue.status"
 local task = require "ponder.task"
 
 local P = "ponder:1:{t}:"
@@ -186,4 +187,79 @@ describe("a coordinator", function()
         assert.same({ { 2, 2 }, { 1, 1 } }, list)
         assert.equal("", left())
     end))
+
+    it("has figures: of its jobs, of the workers that can do them, of each queue", with(
+        function(q, worker)
+            local client, code = worker.client, q.script.code
+            local map = task.spawn(q.map, q, { 1, 2, 3 }, "f")
+            worker.take()
+            for name, about in pairs { ["b/1000"] = { seen_at = os.time() - 5, lease_ms = 1000 },
+                ["a/60000"] = { seen_at = os.time(), lease_ms = 60000 },
+                ["c/60000"] = { seen_at = os.time(), lease_ms = 60000, problem = "odd" } } do
+                about.code = code
+                client:call("HSET", P .. "workers", name, json.encode(about))
+            end
+            client:call("HSET", P .. "maps", "other", "{}")
+            client:call("XADD", P .. "results:other", "*", "id", "x")
+            local figures = assert(status.figures(client, "t"))
+            assert.same({ "t", 2, 1, 0, 1, 2, { enqueued = 3, done = 0, failed = 0, dead = 0,
+                retried = 0 } }, { figures.queue, figures.waiting, figures.running, figures.dead,
+                figures.results, figures.maps, figures.totals })
+            assert.is_true(figures.oldest_s >= 0 and figures.oldest_s < 60)
+            assert.same({ { code = code, script = dir.path .. "/s.lua", waiting = 2, running = 1,
+                workers = 1 } }, figures.versions)
+            local silent = {}
+            for i, one in ipairs(figures.workers) do silent[i] = { one.name, one.is_silent } end
+            assert.same({ { "a/60000", false }, { "b/1000", true }, { "c/60000", false } }, silent)
+            assert.is_true(figures.workers[2].silent_s >= 5 and figures.workers[2].silent_s < 60)
+            client:call("HSET", "ponder:1:{a}:stats", "done", 7)
+            assert.same({ "a", "t" }, status.queues(client))
+            local values = {}
+            for _, gauge in ipairs(status.gauges(client)) do values[gauge[1]] = gauge[3] end
+            assert.equal(1, values.ponder_queue_up)
+            assert.same({ { "queue", "a", value = 0 }, { "queue", "t", value = 2 } },
+                values.ponder_queue_waiting)
+            assert.same({ 7, 3 }, { values.ponder_queue_done[1].value,
+                values.ponder_queue_workers[2].value })
+            q:cancel()
+            map:join()
+        end))
+
+    it("has dead letters, which may be damaged, and versions, which may be dropped", with(
+        function(q, worker)
+            local client, map = worker.client, task.spawn(q.map, q, { 1, 2, 3 }, "f")
+            for i, job in ipairs { worker.take(), worker.take() } do
+                worker.bury(job, "oh")
+                client:call("HSET", P .. "dead", job.id, json.encode { map = job.map, at = 9 - i,
+                    spec = json.encode(job.spec), item = tostring(i), code = q.script.code,
+                    error = "error " .. i, attempts = i })
+            end
+            client:call("HSET", P .. "dead", "damaged", "{}")
+            local letters = assert(status.dead_letters(client, "t"))
+            local shown = {}
+            for i, one in ipairs(letters) do
+                shown[i] = { one.item, one.error, one.attempts, one.at, one.name, one.is_damaged }
+            end
+            assert.same({ { "?", "unreadable", 0, 0, nil, true },
+                { "2", "error 2", 2, 7, "f[2]", false }, { "1", "error 1", 1, 8, "f[1]", false } },
+                shown)
+            assert.same({ nil, "the dead letter damaged is damaged: it can only be dropped",
+                "DAMAGED" }, { status.retry(client, "t", letters[1]) })
+            assert.same({ 1, 0 }, { status.drop(client, "t", letters[1]),
+                status.drop(client, "t", letters[1]) })
+            assert.equal(1, status.drop(client, "t", letters[3]))
+            assert.same({ 1, 0 }, { status.retry(client, "t", letters[2]),
+                status.retry(client, "t", letters[2]) })
+            assert.equal(2, status.drop_version(client, "t", q.script.code)) -- 3, and 2 again
+            local _, errors = map:join()
+            assert.same({ { "error 1", "DEAD" }, { "CANCELLED", "CANCELLED" } }, {
+                { errors[1].message, errors[1].code }, { errors[2].code, errors[3].code } })
+            client:call("HSET", P .. "workers", "w/60000", "{}")
+            client:call("HSET", P .. "maps", "m", "{}")
+            assert.equal(2, status.purge(client, "t")) -- maps and stats
+            assert.same({ { "id", "", "status", "purged", "value", "" }, true, "1" }, {
+                client:call("XRANGE", P .. "results:m", "-", "+")[1][2],
+                client:call("TTL", P .. "results:m") > 3500, server:cli("HLEN '" .. P .. "workers'")
+            })
+        end))
 end)

@@ -616,6 +616,8 @@ describe("limits", function()
             handle:cancel()
             repeat task.sleep(0.001) until upstream:counters().aborted == 1
             assert.is_nil(next(server.running))
+            local _, text = client("GET", "/metrics")
+            assert.matches('ponder_requests_total{policy="ask",status="499"} 1\n', text)
         end)
     end)
 
