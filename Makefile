@@ -7,6 +7,7 @@
 #   make soak           long tests at full size (SOAK=log for one; SIZE= and SEED= for others)
 #   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer, with
 #                       garbage collections forced at random
+#   make plain          the program with only what other Unix systems have, too, and its specs
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
 #   make install        PREFIX=/usr/local DESTDIR=; make uninstall removes it
@@ -64,7 +65,7 @@ HOST_ONLY  := $(addprefix lua/ponder/,run/log/rerun.lua run/log/carry.lua run/lo
 LIBRARY    := $(filter-out $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
 
-.PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
+.PHONY: all run test bench soak asan plain fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
 
 $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $(LIBEDIT)
@@ -177,6 +178,13 @@ asan: run-packages test-packages
 	PONDER_GC_STRESS=1 PONDER_BUILD=$B/asan \
 	    PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    .ci/run-specs $(SPEC)
+
+# As if on a system without what only Linux has (src/loop/system.h): the specs that reach it in
+# another way than most, and need no confinement.
+PLAIN_SPECS := task_limit task_interrupt loop store_file net serve
+plain: run-packages test-packages
+	@$(MAKE) --no-print-directory all $B/plain/server B=$B/plain CPPFLAGS=-DPONDER_PLAIN
+	PONDER_BUILD=$B/plain .ci/run-specs $(or $(SPEC),$(PLAIN_SPECS))
 
 # libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core; $B/fuzz/NAME collects the inputs found.
 # The executable runs the targets in Lua: see spec/support/fuzz.lua.

@@ -7,6 +7,10 @@
 #define _GNU_SOURCE
 #include "isolate.h"
 
+#include "loop/system.h"
+
+#if SYSTEM_IS_LINUX
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -378,3 +382,16 @@ int isolate_main(int argc, char **argv)
         refuse("keyring");
     return run(&p, is_root);
 }
+
+#else
+
+#include <stdio.h>
+
+int isolate_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    fputs("ponder: cannot isolate the program: this system has no namespaces\n", stderr);
+    return ISOLATE_FAILED;
+}
+
+#endif

@@ -1,8 +1,12 @@
 /* memory.c -- see memory.h. */
 #include "memory.h"
 
+#include "loop/system.h"
+
+#ifdef __SANITIZE_ADDRESS__
 #include <assert.h>
 #include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,7 +44,7 @@ void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
     if (m->bytes > m->peak)
         m->peak = m->bytes;
     if (m->bytes < m->peak / 2 && m->peak - m->bytes >= GIVE_BACK) {
-        malloc_trim(0); /* by itself malloc returns only what is free above the last block in use */
+        system_trim(); /* by itself malloc returns only what is free above the last block in use */
         m->peak = m->bytes;
     }
     return other;

@@ -202,6 +202,23 @@ describe("the floors of src", function()
         assert.equal("", table.concat(cycle(graph) or {}, " -> "))
     end)
 
+    it("use what only Linux has beside a fallback", function()
+        local only = { "<linux/", "<seccomp", "<malloc", "<sys/prctl", "<sys/syscall", "<sys/vfs",
+            "<sys/epoll", "<sys/eventfd", "<sys/timerfd", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "pipe2(",
+            "close_range(", "renameat2(", "sigabbrev_np(", "sigtimedwait(", "timer_create(",
+            '"/proc/', "getrandom(", "memfd_create(", "pidfd" }
+        local found = {}
+        for name in pairs(graph) do
+            local text = read("src/" .. name):gsub("\n#ifdef __SANITIZE.-\n#endif", "")
+            for _, word in ipairs(only) do
+                if text:find(word, 1, true) and not text:find("#if SYSTEM_IS_LINUX", 1, true) then
+                    found[#found + 1] = name .. ": " .. word
+                end
+            end
+        end
+        assert.same({}, found)
+    end)
+
     it("use no libraries of other floors", function()
         for name, headers in pairs(foreign_of) do
             for _, pattern in ipairs(FORBIDDEN[c_area(name)] or {}) do

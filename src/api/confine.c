@@ -1,25 +1,30 @@
 /* confine.c -- see confine.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE /* ppoll */
 #include "api/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <math.h>
 #include <poll.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/task_stop.h"
 #include "loop/loop.h"
+#include "loop/system.h"
+
+#if SYSTEM_IS_LINUX
+
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 /* ---- landlock ---- */
 
@@ -137,19 +142,54 @@ static int enter_seccomp(void)
     return -error;
 }
 
+/* Dies with the parent, even in the middle of a computation; gains no rights, and nobody traces it.
+ */
+static int enter_process(void)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+                   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+               ? 0
+               : errno;
+}
+
+#else
+
+/* Only the rlimits are left, which `confined.check` and doctor report. */
+bool confine_has_landlock(void)
+{
+    return false;
+}
+
+bool confine_has_seccomp(void)
+{
+    return false;
+}
+
+static int nothing(void)
+{
+    return 0;
+}
+
+#define enter_process  nothing
+#define enter_landlock nothing
+#define enter_seccomp  nothing
+
+#endif
+
 /* ---- rlimits ---- */
 
 static int limit(int what, rlim_t max)
 {
     struct rlimit now;
-    if (getrlimit((__rlimit_resource_t)what, &now) != 0)
+    if (getrlimit(what, &now) != 0)
         return errno;
     if (now.rlim_max < max)
         return 0;
     now.rlim_cur = now.rlim_max = max;
     if (what == RLIMIT_CPU && now.rlim_max > 1)
         now.rlim_cur = max - 1; /* SIGXCPU comes first and tells why it ends */
-    return setrlimit((__rlimit_resource_t)what, &now) == 0 ? 0 : errno;
+    return setrlimit(what, &now) == 0 ? 0 : errno;
 }
 
 static int enter_limits(size_t memory, long cpu_seconds)
@@ -171,12 +211,7 @@ static int enter_limits(size_t memory, long cpu_seconds)
 
 int confine_enter(size_t memory, long cpu_seconds)
 {
-    /* Die with the parent, even in the middle of a computation. */
-    int error = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 ? 0 : errno;
-    if (error == 0)
-        error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
-    if (error == 0)
-        error = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
+    int error = enter_process();
     if (error == 0)
         error = enter_limits(memory, cpu_seconds);
     if (error == 0 && confine_has_landlock())
@@ -201,7 +236,7 @@ static bool shed(int fd)
     for (int standard = 0; standard <= 2; standard++)
         if (dup2(null, standard) < 0)
             return false;
-    return dup2(fd, CONFINE_FD) >= 0 && close_range(CONFINE_FD + 1, ~0U, 0) == 0 &&
+    return dup2(fd, CONFINE_FD) >= 0 && system_close_from(CONFINE_FD + 1, false) &&
            sigprocmask(SIG_SETMASK, &none, NULL) == 0;
 }
 
@@ -210,15 +245,16 @@ void confine_execute(void *unused)
     static char name[] = "ponder", argument[] = CONFINE_ARGUMENT;
     char *const argv[] = {name, argument, NULL}, *const no_environment[] = {NULL};
     (void)unused;
-    execve("/proc/self/exe", argv, no_environment);
+    execve(system_program(), argv, no_environment);
 }
 
 int confine_fork(void (*run)(void *arg), void *arg, pid_t *pid, int *fd)
 {
     int ends[2];
     sigset_t all, before;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return errno;
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in the child */
     *pid = fork();
@@ -281,9 +317,16 @@ int confine_transfer(int fd, void *bytes, size_t n, bool out, double deadline)
 
 void confine_await(pid_t pid, double seconds)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0)
+    int fd = system_watch_child(pid);
+    if (fd >= 0) {
+        await(fd, POLLIN, loop_now() + seconds);
+        close(fd);
         return;
-    await(fd, POLLIN, loop_now() + seconds);
-    close(fd);
+    }
+    siginfo_t ended = {.si_pid = 0};
+    for (double end = loop_now() + seconds; ended.si_pid == 0 && loop_now() < end;) {
+        await(-1, 0, loop_now() + 0.01);
+        if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0)
+            return;
+    }
 }

@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "api/api.h"
+#include "loop/system.h"
 
 #define DIRECTORY "ponder.core.directory"
 
@@ -63,41 +60,23 @@ static int directory_files(lua_State *L)
 
 /* ---- one file ---- */
 
-/* Whether it is a regular file, but not one of /proc, which describes this and other processes. */
-static bool is_file(int fd)
-{
-    struct stat about;
-    struct statfs system;
-    return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && fstatfs(fd, &system) == 0 &&
-           system.f_type != PROC_SUPER_MAGIC;
-}
-
-/* Pushes the real path of an open file. */
-static bool push_path(lua_State *L, int fd)
-{
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path);
-    if (n < 0 || n == sizeof path)
-        return false;
-    lua_pushlstring(L, path, (size_t)n);
-    return true;
-}
-
 /* Opening must not block on a pipe, nor make a terminal the controlling one. */
 static int directory_open(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
+    char real[PATH_MAX];
+    struct stat about;
     luaL_Stream *file = api_new_file(L);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return api_fail_errno(L, path, errno);
-    if (!is_file(fd)) {
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || system_is_made_up(fd)) {
         close(fd);
         return api_fail_file(L, path, "not a regular file", "IO");
     }
-    if (!api_open_file(file, fd, "rb") || !push_path(L, fd))
+    if (!api_open_file(file, fd, "rb") || !system_real_path(fd, path, real))
         return api_fail_errno(L, path, errno);
+    lua_pushstring(L, real);
     return 2;
 }
 

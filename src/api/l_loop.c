@@ -3,7 +3,6 @@
  * numbers of ports. Described in lua/ponder/meta/loop.lua.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "api/api.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
+#include "loop/system.h"
 
 #define PORT "ponder.loop.Port"
 
@@ -89,7 +89,7 @@ static int loop_l_port(lua_State *L)
 static int loop_l_trim(lua_State *L)
 {
     (void)L;
-    malloc_trim(0);
+    system_trim();
     return 0;
 }
 

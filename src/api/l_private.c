@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "loop/system.h"
 #include "store/private.h"
 
 enum { CHUNK = 4096, PERMISSIONS = 07777 };
@@ -120,7 +121,7 @@ static int private_write(lua_State *L)
     int error = write_all(fd, text, size);
     close(fd);
     if (error == 0)
-        error = (is_new ? private_rename_new : rename)(temporary, path) == 0 ? 0 : errno;
+        error = (is_new ? system_rename_new : rename)(temporary, path) == 0 ? 0 : errno;
     if (error != 0) {
         unlink(temporary);
         return api_fail_errno(L, path, error);

@@ -2,7 +2,7 @@
  * l_process.c -- ponder.core.process: child processes, for ponder.process. Described in
  * lua/ponder/meta/process.lua.
  */
-#define _GNU_SOURCE /* sigabbrev_np, environ */
+#define _GNU_SOURCE /* environ */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "loop/process.h"
+#include "loop/system.h"
 
 #define PROCESS "ponder.process.Child"
 
@@ -148,6 +149,20 @@ static int child_close_input(lua_State *L)
 }
 
 /* child:ended() -> nothing while it runs; status, or nil and the name of the signal */
+#define NAMED(signal)                                                                              \
+    {                                                                                              \
+#signal, signal                                                                            \
+    }
+static const struct {
+    const char *name;
+    int number;
+} signals[] = {NAMED(SIGHUP),  NAMED(SIGINT),   NAMED(SIGQUIT), NAMED(SIGILL),  NAMED(SIGTRAP),
+               NAMED(SIGABRT), NAMED(SIGBUS),   NAMED(SIGFPE),  NAMED(SIGKILL), NAMED(SIGUSR1),
+               NAMED(SIGSEGV), NAMED(SIGUSR2),  NAMED(SIGPIPE), NAMED(SIGALRM), NAMED(SIGTERM),
+               NAMED(SIGCHLD), NAMED(SIGCONT),  NAMED(SIGSTOP), NAMED(SIGTSTP), NAMED(SIGTTIN),
+               NAMED(SIGTTOU), NAMED(SIGURG),   NAMED(SIGXCPU), NAMED(SIGXFSZ), NAMED(SIGVTALRM),
+               NAMED(SIGPROF), NAMED(SIGWINCH), NAMED(SIGIO),   NAMED(SIGSYS)};
+
 static int child_ended(lua_State *L)
 {
     int64_t status;
@@ -158,20 +173,27 @@ static int child_ended(lua_State *L)
         lua_pushinteger(L, status);
         return 1;
     }
-    const char *name = sigabbrev_np(signal);
-    return api_fail(L, lua_pushfstring(L, name != NULL ? "SIG%s" : "signal", name), NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signals[i].number == signal)
+            return api_fail(L, signals[i].name, NULL);
+    return api_fail(L, "signal", NULL);
 }
 
 /* The signal whose name, such as "SIGTERM", is at `arg`; 0: there is none. */
 static int to_signal(lua_State *L, int arg)
 {
     const char *name = luaL_checkstring(L, arg);
-    for (int number = 1; number < NSIG; number++) {
-        const char *known = sigabbrev_np(number);
-        if (known != NULL && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, known) == 0)
-            return number;
-    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (strcmp(name, signals[i].name) == 0)
+            return signals[i].number;
     return 0;
+}
+
+/* program() -> the path of this program */
+static int process_l_program(lua_State *L)
+{
+    lua_pushstring(L, system_program());
+    return 1;
 }
 
 /* is_signal(name) -> boolean */
@@ -201,6 +223,7 @@ PONDER_MODULE(luaopen_ponder_core_process)
     };
     static const luaL_Reg functions[] = {{"environment", process_l_environment},
                                          {"is_signal", process_l_is_signal},
+                                         {"program", process_l_program},
                                          {"start", process_l_start},
                                          {NULL, NULL}};
     api_new_class(L, PROCESS, methods);

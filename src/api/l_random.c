@@ -5,7 +5,7 @@
  * This module swaps that upvalue: wrappers would miss references that scripts already hold, and
  * cost more than the number.
  */
-#define _DEFAULT_SOURCE /* getrandom */
+#define _DEFAULT_SOURCE /* getentropy */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -71,7 +71,7 @@ static int random_draw(lua_State *L)
     static size_t left;
     static pid_t owner;
     if (left == 0 || owner != loop_process_id()) {
-        if (getrandom(numbers, sizeof numbers, 0) != sizeof numbers)
+        if (getentropy(numbers, sizeof numbers) != 0)
             return luaL_error(L, "no random numbers: %s", strerror(errno));
         left = sizeof numbers / sizeof *numbers;
         owner = loop_process_id();

@@ -9,15 +9,22 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "loop/loop.h"
+#include "loop/system.h"
 
 #define PATIENCE    2.0               /* seconds for the run to notice a stop */
 #define FINISH_TIME 10.0              /* seconds for it to finish after that */
 #define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
-#define STOP_SIGNAL (SIGRTMIN + 4)    /* glibc uses the first ones */
+#if SYSTEM_IS_LINUX
+#define STOP_SIGNAL (SIGRTMIN + 4) /* glibc uses the first ones */
 #define TASK_SIGNAL (SIGRTMIN + 5)
+#else
+#define STOP_SIGNAL SIGALRM
+#define TASK_SIGNAL SIGALRM
+#endif
 
 enum {
     MAX_NAME = 1024,
@@ -118,17 +125,20 @@ static bool may_raise(lua_State *L, bool for_stop)
 
 enum { RUN, WATCHDOG, TASK, TIMERS };
 
+static volatile double rings_at[TIMERS] = {HUGE_VAL, HUGE_VAL, HUGE_VAL}; /* of loop_now */
+static pthread_t owner;
+
+#if SYSTEM_IS_LINUX
+
 static struct {
     timer_t id;
-    bool exists;        /* if the system refuses one, it never rings */
-    volatile double at; /* of loop_now; HUGE_VAL: never */
-} timers[TIMERS] = {{.at = HUGE_VAL}, {.at = HUGE_VAL}, {.at = HUGE_VAL}};
-static pthread_t owner;
+    bool exists; /* if the system refuses one, it never rings */
+} timers[TIMERS];
 
 static void set_timer(int which, double at)
 {
     struct itimerspec when = {0};
-    timers[which].at = at;
+    rings_at[which] = at;
     if (at < HUGE_VAL) {
         at = fmin(at, loop_now() + 1e9) + 1e-6; /* `at` has passed when it rings */
         when.it_value.tv_sec = (time_t)at;
@@ -137,6 +147,37 @@ static void set_timer(int which, double at)
     if (timers[which].exists)
         timer_settime(timers[which].id, TIMER_ABSTIME, &when, NULL);
 }
+
+static void create_timer(int which, int signo)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
+    timers[which].exists =
+        timers[which].exists || timer_create(CLOCK_MONOTONIC, &event, &timers[which].id) == 0;
+}
+
+#else
+
+/* The process has one timer, which rings for the earliest. A task's ends a wait, too. */
+static void set_timer(int which, double at)
+{
+    struct itimerval when = {0};
+    rings_at[which] = at;
+    for (int i = 0; i < TIMERS; i++)
+        at = fmin(at, rings_at[i]);
+    if (at < HUGE_VAL) {
+        double seconds = fmin(fmax(at - loop_now(), 0) + 1e-5, 1e6);
+        when.it_value.tv_sec = (time_t)seconds;
+        when.it_value.tv_usec = (suseconds_t)((seconds - floor(seconds)) * 1e6);
+    }
+    setitimer(ITIMER_REAL, &when, NULL);
+}
+
+static void create_timer(int which, int signo)
+{
+    (void)which, (void)signo;
+}
+
+#endif
 
 static void arm(void);
 
@@ -149,19 +190,21 @@ static void on_timer(int signo)
         errno = saved;
         return;
     }
-    if (timers[WATCHDOG].at <= now)
+    if (rings_at[WATCHDOG] <= now)
         end_process();
-    if (timers[RUN].at <= now) {
-        timers[RUN].at = HUGE_VAL;
+    if (rings_at[RUN] <= now) {
+        rings_at[RUN] = HUGE_VAL;
         task_stop(STOP_TIMEOUT);
     }
-    if (timers[TASK].at <= now) {
-        timers[TASK].at = HUGE_VAL;
+    if (rings_at[TASK] <= now) {
+        rings_at[TASK] = HUGE_VAL;
         is_up = 1;
         arm();
         if (running != NULL && running->limit > now)
             set_timer(TASK, running->limit);
     }
+    if (!SYSTEM_IS_LINUX)
+        set_timer(RUN, rings_at[RUN]); /* for the next one */
     errno = saved;
 }
 
@@ -169,14 +212,12 @@ static void on_timer(int signo)
 static void open_timer(int which)
 {
     int signo = which == TASK ? TASK_SIGNAL : STOP_SIGNAL;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
     struct sigaction action = {.sa_handler = on_timer, .sa_flags = which == TASK ? SA_RESTART : 0};
     sigaddset(&action.sa_mask, STOP_SIGNAL);
     sigaddset(&action.sa_mask, TASK_SIGNAL);
     owner = pthread_self();
-    if (!timers[which].exists)
-        timers[which].exists = sigaction(signo, &action, NULL) == 0 &&
-                               timer_create(CLOCK_MONOTONIC, &event, &timers[which].id) == 0;
+    if (sigaction(signo, &action, NULL) == 0)
+        create_timer(which, signo);
 }
 
 void task_stop_after(double seconds)
@@ -446,7 +487,7 @@ static void frame_set(Frame *f)
 {
     atomic_signal_fence(memory_order_release); /* a signal handler reads *running */
     running = f;
-    if (f != NULL && f->limit < timers[TASK].at) {
+    if (f != NULL && f->limit < rings_at[TASK]) {
         open_timer(TASK);
         set_timer(TASK, f->limit);
     }

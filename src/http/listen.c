@@ -1,5 +1,6 @@
 /* listen.c -- the sockets that a server listens on; see server.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "http/server.h"
+#include "loop/system.h"
 
 enum { BACKLOG = 1024 };
 
@@ -19,10 +21,18 @@ static int refuse(char error[200], const char *what, int code)
     return -1;
 }
 
+static int nonblocking_socket(int domain, int type, int protocol)
+{
+    int fd = system_socket(domain, type, protocol);
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
 /* Whether somebody listens at a socket file. */
 static bool is_alive(const struct sockaddr_un *address)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = system_socket(AF_UNIX, SOCK_STREAM, 0);
     bool alive = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
     if (fd >= 0)
         close(fd);
@@ -42,7 +52,7 @@ static int listen_unix(const char *path, char shown[300], char error[200])
     if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && there.st_uid == geteuid() &&
         !is_alive(&address))
         unlink(path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = nonblocking_socket(AF_UNIX, SOCK_STREAM, 0);
     if (fd < 0)
         return refuse(error, path, errno);
     mode_t mask = umask(0177);
@@ -75,7 +85,7 @@ static void show_address(int fd, char shown[300])
 
 static int listen_at(const struct addrinfo *at)
 {
-    int fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = nonblocking_socket(at->ai_family, at->ai_socktype, 0);
     int on = 1;
     if (fd < 0)
         return -1;

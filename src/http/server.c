@@ -3,6 +3,7 @@
  * server.h, and requests.c for requests.
  *
  * The loop watches the daemon's epoll descriptor, and a timer serves libmicrohttpd's own timeouts.
+ * Without epoll (loop/system.h) the daemon runs every POLL_MS, on descriptors below 1024.
  */
 #define _DEFAULT_SOURCE /* getentropy */
 #include "http/server.h"
@@ -15,9 +16,11 @@
 #include <unistd.h>
 
 #include "http/parts.h"
+#include "loop/system.h"
 
 enum {
     CHECK_MS = 500,
+    POLL_MS = 10,
     HEAD_ROOM = 2 /* times the limit, so that a head over the limit can be read and refused by us */
 };
 
@@ -28,8 +31,8 @@ static void run(void *server)
     HttpServer *s = server;
     MHD_UNSIGNED_LONG_LONG timeout;
     MHD_run(s->daemon);
-    loop_timer_set(s->run_timer,
-                   MHD_get_timeout(s->daemon, &timeout) == MHD_YES ? (double)timeout : -1);
+    double ms = MHD_get_timeout(s->daemon, &timeout) == MHD_YES ? (double)timeout : -1;
+    loop_timer_set(s->run_timer, SYSTEM_IS_LINUX || (ms >= 0 && ms < POLL_MS) ? ms : POLL_MS);
 }
 
 static void on_ready(void *server, int fd, int events)
@@ -142,8 +145,8 @@ static bool start_daemon(HttpServer *s)
 {
     const HttpOptions *o = &s->options;
     s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
+        (SYSTEM_IS_LINUX ? MHD_USE_EPOLL : 0) | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
         MHD_OPTION_LISTEN_SOCKET, o->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)o->max_connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)o->max_connections_per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
@@ -153,6 +156,8 @@ static bool start_daemon(HttpServer *s)
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_END);
     if (s->daemon == NULL)
         return false;
+    if (!SYSTEM_IS_LINUX)
+        return loop_timer_set(s->run_timer, 0), true;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     s->watch = loop_watch(info->epoll_fd, LOOP_READ, on_ready, s);
     return s->watch != NULL;
@@ -195,6 +200,7 @@ void http_close(HttpServer *s)
     if (s->daemon != NULL) {
         resume_all(s);
         MHD_run(s->daemon);
+        MHD_run(s->daemon); /* without epoll the first only notices what is resumed */
         MHD_stop_daemon(s->daemon);
     }
     for (size_t i = 0; i < s->slots.count; i++)

@@ -437,7 +437,7 @@ const char *loop_descriptor_hint(int error)
 static int64_t count_open(void)
 {
     int64_t n = -1;
-    DIR *list = opendir("/proc/self/fd");
+    DIR *list = opendir("/dev/fd");
     if (list == NULL)
         return errno == EMFILE || errno == ENFILE ? INT64_MAX : 0;
     for (const struct dirent *entry; (entry = readdir(list)) != NULL;)

@@ -1,20 +1,17 @@
 /* process.c -- see process.h. */
-#define _GNU_SOURCE /* pipe2, close_range */
 #include "loop/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/buffer.h"
 #include "loop/parts.h"
+#include "loop/system.h"
 
 enum { CHUNK = 64 * 1024 };
 
@@ -110,15 +107,16 @@ static void on_output(void *arg, int fd, int events)
 /* write without SIGPIPE. */
 static ssize_t write_quietly(int fd, const char *bytes, size_t n)
 {
-    sigset_t pipe_signal, before, pending;
+    sigset_t pipe_signal, before, pending, after;
+    int number;
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
     ssize_t written = write(fd, bytes, n);
     int error = errno;
-    if (written < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0});
+    if (!sigismember(&pending, SIGPIPE) && sigpending(&after) == 0 && sigismember(&after, SIGPIPE))
+        sigwait(&pipe_signal, &number);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return written;
@@ -169,8 +167,8 @@ static void after_fork(void)
     LIST_INIT(&running);
     if (forking_from == 0)
         return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    system_die_with_parent();
+    system_close_from(STDERR_FILENO + 1, true);
     if (getppid() != forking_from)
         _exit(127);
 }
@@ -203,7 +201,7 @@ static bool open_pipe(Process *p, Pipe *pipe, bool is_input, int *theirs)
     int fds[2];
     *theirs = -1;
     pipe->process = p;
-    if (pipe2(fds, O_CLOEXEC) != 0)
+    if (system_pipe(fds) != 0)
         return false;
     pipe->fd = fds[is_input ? 1 : 0];
     *theirs = fds[is_input ? 0 : 1];

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "loop/system.h"
 #include "net/parts.h"
 
 enum {
@@ -109,13 +110,13 @@ static int before_request(void *transfer, char *ip, char *local_ip, int port, in
     return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-/* Child processes must not inherit our connections (SOCK_CLOEXEC), and libcurl does not report why
+/* Child processes must not inherit our connections, and libcurl does not report why
  * it has no socket. */
 static curl_socket_t open_socket(void *transfer, curlsocktype purpose, struct curl_sockaddr *to)
 {
     Transfer *t = transfer;
     (void)purpose;
-    int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    int fd = system_socket(to->family, to->socktype, to->protocol);
     t->no_descriptor = fd < 0 && (errno == EMFILE || errno == ENFILE);
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }

@@ -1,5 +1,4 @@
 /* private.c -- see private.h. */
-#define _GNU_SOURCE /* renameat2 */
 #include "store/private.h"
 
 #include <errno.h>
@@ -75,16 +74,6 @@ int private_open(const char *path, const char **why)
         return fd;
     close(fd);
     return -1;
-}
-
-/* Some file systems support only one of the two ways. */
-int private_rename_new(const char *from, const char *to)
-{
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
-        return -1;
-    return link(from, to) == 0 ? unlink(from) : -1;
 }
 
 static int make_directory(const char *path)

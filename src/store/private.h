@@ -24,9 +24,6 @@ int private_create(const char *path);
 /* Creates a file, or opens and truncates it. Returns a descriptor, or -1 with errno or *why. */
 int private_open(const char *path, const char **why);
 
-/* rename, but fails with EEXIST if `to` exists. */
-int private_rename_new(const char *from, const char *to);
-
 /* Creates a directory and those above it that are missing. Returns 0 or an errno value. */
 int private_make_directories(const char *path);
 

@@ -22,6 +22,10 @@ function process.environment() end
 ---@return string? code NOT_FOUND, SPAWN
 function process.start(arguments, environment, cwd, max_buffered) end
 
+--- The path of this program: "/proc/self/exe" on Linux.
+---@return string
+function process.program() end
+
 --- Whether this is the name of a signal.
 ---@param name string "SIGTERM"
 ---@return boolean

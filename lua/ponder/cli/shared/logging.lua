@@ -8,6 +8,7 @@ local exists = require("ponder.base.file").exists
 local host = require "ponder.core.host"
 local logged = require "ponder.run.log.command"
 local options = require "ponder.base.options"
+local process = require "ponder.core.process"
 local quote = require "ponder.quote"
 
 local logging = {}
@@ -29,7 +30,7 @@ local function show(run)
     local path, message = logged.planned_path(run)
     local pipe, pid, url
     if path then
-        local program = host.absolute "/proc/self/exe" or "ponder"
+        local program = host.absolute(process.program()) or "ponder"
         pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
             quote.shell(path .. "#1")), "r")
         pid, url = pipe and pipe:read "l", pipe and pipe:read "l"

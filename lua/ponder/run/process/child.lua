@@ -61,7 +61,7 @@ end
 
 -- The command that runs another in its own namespaces (src/isolate.h).
 local function isolated(cpu_seconds, memory_mb, directory, command)
-    return table.move(command, 1, #command, 6, { "/proc/self/exe", "--isolated",
+    return table.move(command, 1, #command, 6, { core.program(), "--isolated",
         tostring(cpu_seconds), tostring(memory_mb), directory })
 end
 
