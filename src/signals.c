@@ -17,7 +17,7 @@
 
 #define HEAD_START 0.1 /* seconds: the scheduler ends by itself what only waits */
 
-enum { STATUS_TIMEOUT = 124, STATUS_SIGNAL = 128 };
+enum { STATUS_LATER = 75, STATUS_TIMEOUT = 124, STATUS_SIGNAL = 128 };
 
 static volatile sig_atomic_t signal_count;
 static double deadline; /* on the monotonic clock; 0: none */
@@ -30,6 +30,7 @@ int signals_status(void)
     case STOP_TERMINATE: return STATUS_SIGNAL + SIGTERM;
     case STOP_HANGUP: return STATUS_SIGNAL + SIGHUP;
     case STOP_TIMEOUT: return STATUS_TIMEOUT;
+    case STOP_DETACH: return STATUS_LATER;
     default: return 1;
     }
 }

@@ -11,8 +11,9 @@
 --- Failures at run time (network, provider, an invalid reply) are returned as `nil, message, code`;
 --- a mistake in the arguments raises. Codes: `TIMEOUT`, `CONNECT`, `TLS`,
 --- `RATE_LIMITED`, `AUTH`, `BAD_REQUEST`, `NOT_FOUND`, `SERVER`, `BAD_REPLY`, `TOO_LARGE`, `QUOTA`,
---- `CONTENT_FILTER`; within task.with_budget also `BUDGET` and `NO_PRICE`. A task that is cancelled
---- closes its transfer at once and returns nothing.
+--- `CONTENT_FILTER`, `CONTEXT_LENGTH`, `UNSUPPORTED`, `EXPIRED` (in a batch); within
+--- task.with_budget also `BUDGET` and `NO_PRICE`. A task that is cancelled closes its transfer at
+--- once and returns nothing.
 ---
 --- See ponder.model.provider for providers, .retry for retries, .limit for rate limits, .params for
 --- the options that models refuse, .schema for JSON replies.
@@ -44,6 +45,11 @@ local model = {}
 ---@field adaptive? boolean adapt the number of concurrent calls: from 20, up to concurrency
 ---@field requests_per_minute? integer default: no limit
 ---@field tokens_per_minute? integer of prompts and replies together; default: no limit
+---@field batch? boolean send its calls in batches, at half the price: replies may take a day, and
+---are not streamed. Calls park; a batch goes out when every task waits, at the provider's limit, or
+---`batch_wait_ms` after the last call. Models of OpenAI, Anthropic and Gemini have batches
+---@field batch_poll_ms? integer between looks at a batch, rising to ten times that; default 30000
+---@field batch_wait_ms? integer default 2000
 ---@field ca_file? string PEM file of authorities to trust besides the system's
 ---@field proxy? string URL; default: http_proxy, https_proxy, all_proxy, no_proxy
 
@@ -182,6 +188,9 @@ local OPEN = {
     concurrency = { type = "integer", min = 1, max = transport.MAX_TOTAL,
         was = "max_in_flight" },
     adaptive = { type = "boolean" },
+    batch = { type = "boolean" },
+    batch_poll_ms = { type = "integer", min = 1 },
+    batch_wait_ms = { type = "integer", min = 0 },
     api = { type = "string", enum = { "chat", "responses" } },
     requests_per_minute = { type = "integer", min = 1 },
     tokens_per_minute = { type = "integer", min = 1 },

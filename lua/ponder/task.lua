@@ -139,7 +139,7 @@ function task.sleep(seconds)
 end
 
 local MAP_OPTIONS = {
-    concurrency = { type = "integer", min = 1, default = DEFAULT_CONCURRENCY },
+    concurrency = { type = "integer", min = 1 },
     on_error = { type = "string", enum = { "raise", "collect" }, default = "raise" },
 }
 local ALL_OPTIONS = {
@@ -171,7 +171,7 @@ end
 ---@param list any[] anything with `#` and indexing; copied at the call
 ---@param f fun(item: any, index: integer): any
 ---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?} `concurrency`: items at once,
----default 64
+---default 64; with --batch 10000
 ---@return table results by index; `#results` and `results.n` equal `#list` even if some results are
 ---nil, which are null in JSON
 ---@return table<integer, ponder.task.ItemError> errors by index
@@ -183,7 +183,8 @@ function task.map(list, f, opts)
     opts = options.check("task.map", opts, MAP_OPTIONS)
     scheduler.check("task.map")
     local items, n = copy_list(list)
-    return scopes.map("task.map", items, n, f, opts.concurrency, opts.on_error == "collect")
+    local concurrency = opts.concurrency or scheduler.context "concurrency" or DEFAULT_CONCURRENCY
+    return scopes.map("task.map", items, n, f, concurrency, opts.on_error == "collect")
 end
 
 local function copy_functions(where, functions)
@@ -394,19 +395,19 @@ function task.on_unjoined_error(report)
     return failures.set_report(report)
 end
 
---- Why the script must stop: Ctrl-C, SIGTERM, SIGHUP, or a limit of `ponder` (--timeout,
---- --max-steps); nil if it need not. An error ("interrupted!") is raised in the main task, and all
---- other tasks are cancelled. If the main task catches the error it is raised again, at shorter and
---- shorter intervals, until the task ends; its `__close` functions run. A stock lua5.4 does not
---- handle signals.
----@return "interrupt"|"terminate"|"hangup"|"timeout"|"steps"|nil
+--- Why the script must stop: Ctrl-C, SIGTERM, SIGHUP, or a flag of `ponder` (--timeout,
+--- --max-steps, --detach); nil if it need not. An error ("interrupted!") is raised in the main
+--- task, and all other tasks are cancelled. If the main task catches the error it is raised again,
+--- at shorter and shorter intervals, until the task ends; its `__close` functions run. A stock
+--- lua5.4 does not handle signals.
+---@return "interrupt"|"terminate"|"hangup"|"timeout"|"steps"|"detach"|nil
 function task.stop_reason()
     return core.stop_reason()
 end
 
-local SIGNALS = { interrupt = true, terminate = true, hangup = true }
+local SIGNALS = { interrupt = true, terminate = true, hangup = true, detach = true }
 
---- Whether the script must stop because of a signal: see `task.stop_reason`.
+--- Whether the script must stop because of a signal or --detach: see `task.stop_reason`.
 ---@return boolean
 ---@package
 function task.interrupted()

@@ -275,7 +275,7 @@ end)
 ---------------------------------------------------------------------------------------------------
 
 local QUICK = { "tot", "--model", STEPS, "--max-depth", "2", "--max-nodes", "7", "Why?" }
-local SLOW = { "tot", "--model", STEPS, "--batch", "2", "Why?" }
+local SLOW = { "tot", "--model", STEPS, "--round-size", "2", "Why?" }
 
 -- Three thoughts, then calls that stay in flight.
 local STILL = { WAIT = "0.1", LATER = "30" }

@@ -210,7 +210,8 @@ static int task_begin(lua_State *L)
     return 0;
 }
 
-static const char *const reasons[] = {"interrupt", "terminate", "hangup", "timeout", "steps", NULL};
+static const char *const reasons[] = {"interrupt", "terminate", "hangup", "timeout",
+                                      "steps",     "detach",    NULL};
 
 /* stop(["interrupt"|...]): requests a stop as the signal handlers do */
 static int task_lua_stop(lua_State *L)
@@ -219,7 +220,7 @@ static int task_lua_stop(lua_State *L)
     return 0;
 }
 
-/* stop_reason() -> "interrupt", "terminate", "hangup", "timeout", "steps" or nil */
+/* stop_reason() -> "interrupt", "terminate", "hangup", "timeout", "steps", "detach" or nil */
 static int task_lua_stop_reason(lua_State *L)
 {
     StopReason why = task_stop_reason();

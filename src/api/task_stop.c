@@ -392,6 +392,7 @@ const char *task_stop_message(void)
     switch ((StopReason)reason) {
     case STOP_TIMEOUT: return "the time of the run is up";
     case STOP_STEPS: return "the steps of the run are spent";
+    case STOP_DETACH: return "the run waits for its batches";
     default: return "interrupted!"; /* as in a stock lua5.4 */
     }
 }

@@ -68,7 +68,8 @@ typedef enum StopReason {
     STOP_TERMINATE, /* SIGTERM */
     STOP_HANGUP,    /* SIGHUP */
     STOP_TIMEOUT,
-    STOP_STEPS
+    STOP_STEPS,
+    STOP_DETACH /* the run waits for batches only (--detach) */
 } StopReason;
 
 /* Requests a stop (async-signal-safe). Only the first reason counts. */

@@ -135,8 +135,9 @@ function tally.estimate(bytes, max_output, n)
     return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
 end
 
-local UNBILLED = { "AUTH", "BAD_REQUEST", "BUDGET", "CONNECT", "CONTEXT_LENGTH", "NO_PRICE",
-    "NOT_FOUND", "POOL_EMPTY", "POOL_UNKNOWN", "QUOTA", "RATE_LIMITED", "SERVER", "TLS" }
+local UNBILLED = { "AUTH", "BAD_REQUEST", "BUDGET", "CONNECT", "CONTEXT_LENGTH", "EXPIRED",
+    "NO_PRICE", "NOT_FOUND", "POOL_EMPTY", "POOL_UNKNOWN", "QUOTA", "RATE_LIMITED", "SERVER",
+    "TLS" }
 local IS_UNBILLED = {}
 for _, code in ipairs(UNBILLED) do
     IS_UNBILLED[code] = true

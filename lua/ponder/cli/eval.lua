@@ -80,7 +80,7 @@ local command = cli.command({ files = true }, {
             help = "seed of the sample, order and runs (default: 0), and of calls (none)" },
         { "epochs", value = "N", type = "integer", min = 1, help = "run each item N times" },
         { "concurrency", value = "N", type = "integer", min = 1,
-            help = "runs at once (default: 16; with --workers 1000)" },
+            help = "runs at once (default: 16; with --workers or --batch 1000)" },
         { "workers", value = "URL",
             help = "run on workers (ponder work redis://... --script FILE)" },
         { "queue", value = "NAME", help = "queue of the workers (default: default)" },
@@ -101,6 +101,7 @@ local command = cli.command({ files = true }, {
         { "timeout", value = "TIME", type = "duration", unit = "ms", min = 1,
             help = "time of all runs; what it cuts is not measured" },
         limits.RULES.cache,
+        limits.BATCHES[1], limits.BATCHES[2], limits.BATCHES[3],
     }),
     counting(SCORES, { title = "Scoring",
         { "baseline", value = "POLICY", modes = PAIRED,
@@ -464,7 +465,8 @@ local function misuse(given, operands)
 end
 
 ---See ponder.cli.shared.main.
-function command.run(given, operands, list)
+command.run = limits.batched(function(given, operands, list)
+    if given.batch then given.concurrency = given.concurrency or 1000 end
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))
     for _, name in ipairs { "decide", "margin" } do
@@ -503,6 +505,6 @@ function command.run(given, operands, list)
         return watch(given, operands[1])
     end
     return closing.around("eval", measure, given, operands[1], evaluate)
-end
+end)
 
 return command

@@ -7,9 +7,11 @@ local flags = require "ponder.cli.shared.flags"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
+local scheduler = require "ponder.run.task.scheduler"
 
 local resume = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
     { "fork", help = "if the script, the prompts or the options have changed, fork the run" },
+    { "detach", help = "if a batch has not ended, end with exit status 75" },
     flags.TRUST,
     logging.RULES.sync,
 })
@@ -57,7 +59,7 @@ function resume.run(opts, operands)
     if changes then
         return past:fork(cli.execute, past.run.arguments)
     end
-    return past:resume(cli.execute)
+    return scheduler.with_context("detach", opts.detach, past.resume, past, cli.execute)
 end
 
 return resume

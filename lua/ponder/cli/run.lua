@@ -21,6 +21,7 @@ local run = cli.command({ files = true, own_help = true }, {
         { "json", help = "print the table that the script returns, as JSON" },
         { "verbose", help = "show requests and replies on standard error, redacted" },
         limits.RULES.cache,
+        limits.BATCHES,
     },
     { title = "Limits of the whole run (default: none)",
         limits.RULES.max_cost,
@@ -235,7 +236,7 @@ function run.parse(name, list, rules)
 end
 
 ---Runs the script that the arguments name.
-function run.run(opts, operands, list, first)
+run.run = limits.batched(function(opts, operands, list, first)
     cli.expect(opts.e or operands[1], "expected a script: ponder run FILE|- [ARG...]")
     confined.check(opts)
     if opts.max_memory_mb and not opts.untrusted then
@@ -253,6 +254,6 @@ function run.run(opts, operands, list, first)
     end
     cli.fail("ponder", message)
     return status
-end
+end)
 
 return run

@@ -59,9 +59,9 @@ function core.loop(loop) end
 --- Starts a run: clears the reason to stop.
 function core.begin() end
 
----@alias ponder.task.StopReason "interrupt"|"terminate"|"hangup"|"timeout"|"steps"
+---@alias ponder.task.StopReason "interrupt"|"terminate"|"hangup"|"timeout"|"steps"|"detach"
 
---- Does what the host's signal handlers do; for specs.
+--- Does what the host's signal handlers do; for specs, and for a run that leaves its batches.
 ---@param reason? ponder.task.StopReason default: "interrupt"
 function core.stop(reason) end
 

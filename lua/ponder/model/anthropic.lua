@@ -363,6 +363,35 @@ function Reader:finish()
         self.stopped == true or self.stop_reason ~= nil
 end
 
+---@type ponder.model.BatchForm
+anthropic.batch = { at = "/v1/messages/batches", after = "after_id", max_lines = 100000,
+    max_bytes = 256000000, paths = { ["/v1/messages"] = true } }
+
+function anthropic.batch.line(id, _, body)
+    return ('{"custom_id":"%s","params":'):format(id) .. body .. "}"
+end
+
+function anthropic.batch.create(lines) return '{"requests":[' .. lines .. "]}" end
+
+function anthropic.batch.status(batch)
+    local id, created, count = read.text(batch, "id"), read.text(batch, "created_at"), 0
+    for _, one in pairs(read.list(batch, "request_counts")) do
+        count = count + (tally.count(one) or 0)
+    end
+    return { id = id, is_over = read.text(batch, "processing_status") == "ended",
+        results = { ("%s/%s/results"):format(anthropic.batch.at, id) }, key = false, count = count,
+        created = created and retry.parse_date(created),
+        is_cut = (read.count(batch, "request_counts", "canceled") or 0) > 0 }
+end
+
+function anthropic.batch.result(line)
+    local kind, body = read.text(line, "result", "type"), read.at(line, "result", "message")
+    if kind == "succeeded" and body or kind == "errored" then
+        return { status = 200, body = body or read.list(line, "result", "error") }
+    end
+    return { code = "EXPIRED", message = ("the batch says %s of this call"):format(kind) }
+end
+
 function anthropic.parse_models(reply)
     local models = {}
     for _, model in ipairs(read.list(reply, "data")) do

@@ -8,7 +8,9 @@
 ---     within_budgets     reserves what the call may need, then counts what it used
 ---     send_until_done    retries
 ---     attempt_once       waits for rate limits, sends, reads the reply
+---     send_in_batches    in place of these two: ponder.model.batch
 
+local batches = require "ponder.model.batch"
 local json = require "ponder.json"
 local budgets = require "ponder.run.task.budget"
 local holds = require "ponder.run.task.hold"
@@ -97,8 +99,18 @@ local function finish_stream(request, reading, result)
     return nil, cut, draft
 end
 
+-- Reads a decoded reply.
+local function read_decoded(request, decoded, headers, status)
+    local object = read.error_object(decoded)
+    if object then return nil, read.failure(decoded, object, headers) end
+    local draft, problem = request.target.provider.parse(decoded, request)
+    if not draft then return nil, retry.failure("BAD_REPLY", problem, headers, status) end
+    draft.raw = decoded
+    if request.stream then request:emit_reply(draft) end
+    return draft
+end
+
 local function read_reply(request, result)
-    local target = request.target
     local body = result.body or ""
     if result.status < 200 or result.status > 299 then
         return nil, read.failed_reply(result.status, result.headers, body)
@@ -108,15 +120,7 @@ local function read_reply(request, result)
         return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object: "
             .. (message or "it is a " .. type(decoded)), result.headers, result.status)
     end
-    local object = read.error_object(decoded)
-    if object then return nil, read.failure(decoded, object, result.headers) end
-    local draft, problem = target.provider.parse(decoded, request)
-    if not draft then
-        return nil, retry.failure("BAD_REPLY", problem, result.headers, result.status)
-    end
-    draft.raw = decoded
-    if request.stream then request:emit_reply(draft) end
-    return draft
+    return read_decoded(request, decoded, result.headers, result.status)
 end
 
 local function send_once(client, request, attempt)
@@ -293,6 +297,44 @@ local function send_until_done(client, request)
     end
 end
 
+local AGAIN = { SERVER = true, RATE_LIMITED = true, EXPIRED = true, TIMEOUT = true }
+local MAX_BATCHES = 2 -- of one call
+
+-- Sends a request in a batch; if it fails there for a passing reason, in one more.
+local function send_in_batches(client, request)
+    local row, before = request.row, 0
+    while true do
+        local started_ms, draft = client.now_ms(), nil
+        if row then row.queued_at = row.clock() end
+        client:notify("request", before + 1, request, request.encoded)
+        local result, problem, tries, is_own = batches.ask(client, request, before)
+        before = tries
+        if result and result.status >= 200 and result.status <= 299 then
+            draft, problem = read_decoded(request, result.body, {}, result.status)
+        elseif result then
+            problem = read.failed_reply(result.status, {}, json.encode(result.body))
+        end
+        if problem and is_own then -- not the status of a request
+            problem.place = "in a batch"
+            problem.status = problem.status ~= 200 and problem.status or nil
+        end
+        local took = { total_ms = client.now_ms() - started_ms }
+        if row then row.attempts, row.sent_at = tries, row.queued_at end
+        if draft then
+            draft.attempts, draft.latency_ms = tries, took.total_ms
+            client:notify("reply", tries, request, took, draft)
+            return draft
+        end
+        local is_again = is_own and AGAIN[problem.code] and tries < MAX_BATCHES
+        client:notify("failure", tries, request, took, problem, is_again and 0 or nil)
+        if is_own then note_failure(request, tries, took, problem, is_again and 0 or nil) end
+        if not is_again then
+            request.billed = problem.code == "BAD_REPLY"
+            return nil, retry.explain(request.target, problem, tries), problem.code
+        end
+    end
+end
+
 -- Calls with one prefix, of which one goes first and the others when its first byte arrives: from
 -- then on they find the prefix in the service's cache.
 local Sibling = {}
@@ -334,11 +376,14 @@ end
 -- Sends a request, and says what its reply cost.
 local function send(client, request)
     local draft, message, code, partial
-    local sibling <close> = request.prefix and request.target.url
+    local by_batch = batches.path(request.target)
+    local sibling <close> = request.prefix and request.target.url and not by_batch
         and join_siblings(client, request) or nil
     request.sibling = sibling
     if request.target.provider.call then
         draft, message, code = call_provider(client, request)
+    elseif by_batch then
+        draft, message, code = send_in_batches(client, request)
     else
         draft, message, code, partial = send_until_done(client, request)
     end
@@ -459,7 +504,8 @@ local function through_log(client, request)
     local row = { identity = request:identity(), provider = request.provider,
         model = request.model, sample = request.sample, samples = request.n,
         request = request.encoded, metadata = request.metadata and json.encode(request.metadata),
-        label = request.target.label, messages = request.messages, attempts = 0, failures = {} }
+        label = request.target.label, messages = request.messages, attempts = 0, failures = {},
+        by_batch = batches.path(request.target) ~= nil }
     function row.replace_prompt(text)
         request:replace_prompt(text)
         row.request = request.encoded

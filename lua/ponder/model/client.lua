@@ -18,6 +18,7 @@ local shared_limit = require "ponder.model.shared_limit"
 local client = {}
 
 local IN_FLIGHT = 64
+local BATCH_POLL_MS, BATCH_WAIT_MS = 30000, 2000
 
 -- A variable that shows that a provider is configured, and one of its models to suggest.
 local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-6-luna" },
@@ -73,6 +74,8 @@ end
 ---@field gate ponder.model.Gate
 ---@field price_name string the key of its price
 ---@field rates ponder.model.Rates? nil: the price is unknown
+---@field batch {poll_ms: number, wait_ms: number}? its calls go in batches
+---@field full_rates ponder.model.Rates? then: of those that do not
 
 ---@class ponder.model.Client
 local Client = {}
@@ -109,6 +112,7 @@ function client.new(parts)
         end,
         config = parts.config, prices = parts.prices, providers = {}, observers = {},
         families = {}, middleware = {}, hosts = {}, gates = {}, requests = 0,
+        lots = {}, batches = {}, resumed = {}, -- ponder.model.batch
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())
@@ -218,6 +222,17 @@ local function configure(known, provider, opts, env, file)
     return options.merge({ headers = {}, secrets = {} }, endpoint)
 end
 
+-- Has the calls of a target go in batches, if its provider has them.
+local function set_batch(target, opts, by_flag)
+    if not target.provider.batch then
+        return notice.once(("%s has no batches: its calls are sent as usual, at the full price")
+            :format(target.label))
+    end
+    target.batch = { poll_ms = opts.batch_poll_ms or by_flag.poll_ms or BATCH_POLL_MS,
+        wait_ms = opts.batch_wait_ms or BATCH_WAIT_MS }
+    target.full_rates, target.rates = target.rates, price.in_batch(target.rates)
+end
+
 --- The target for a name and options.
 ---@param text string?
 ---@param opts table checked options of model.open
@@ -260,6 +275,8 @@ function Client:target(text, opts, check)
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())
     if endpoint.base_url then self:connect(target, mine) end
+    local by_flag = scheduler.context "batch" or nil
+    if mine.batch or by_flag and mine.batch == nil then set_batch(target, mine, by_flag or {}) end
     if target.rates and target.rates.shutdown then
         client.warn_of_shutdown(target.label, target.rates.shutdown, self.now_s())
     end

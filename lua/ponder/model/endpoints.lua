@@ -12,9 +12,12 @@
 --- Facts of November 2026, from the services' documentation and their clients' sources.
 
 local environment = require "ponder.base.environment"
+local json = require "ponder.json"
 local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
 local options = require "ponder.base.options"
+local read = require "ponder.model.read"
+local retry = require "ponder.model.retry"
 
 local endpoints = {}
 
@@ -32,6 +35,7 @@ local endpoints = {}
 ---@field effort (fun(body: table, effort: string))? sets the effort of reasoning in the body
 ---@field is_own boolean? of the user's config file: it may have any endpoint
 ---@field prefill (fun(body: table, text: string))? has the model continue a text
+---@field batch ponder.model.BatchForm? its batches
 ---@field other_port integer? is tried if nothing listens at the port of `base_url`
 
 local NOT_THERE = "%s does not accept it"
@@ -67,11 +71,64 @@ end
 
 local function mark_prefix(body, text) begin_reply(body, text, { prefix = true }) end
 
+---------------------------------------------------------------------------------------------------
+-- Gemini's batches: in OpenAI's form, but for the files, which are Gemini's own.
+
+---@type ponder.model.BatchForm
+local gemini_batch = options.merge({}, openai.batch)
+gemini_batch.paths = { ["/chat/completions"] = true }
+
+-- The address of a file, and the header for Gemini's own requests.
+local function gemini_file(target, what)
+    local key = (target.headers.authorization or ""):gsub("^Bearer ", "")
+    return target.base_url:gsub("/v1beta/openai$", "") .. what,
+        { authorization = false, ["x-goog-api-key"] = key }
+end
+
+function gemini_batch.upload(ask, text, key, target)
+    local url, headers = gemini_file(target, "/upload/v1beta/files")
+    local kind = "application/jsonl"
+    options.merge(headers, { ["x-goog-upload-protocol"] = "resumable",
+        ["x-goog-upload-command"] = "start", ["x-goog-upload-header-content-type"] = kind,
+        ["x-goog-upload-header-content-length"] = tostring(#text) })
+    local started, problem, _, result = ask { url = url, method = "POST", headers = headers,
+        body = json.encode { file = { display_name = "ponder-" .. key } } }
+    if not started then return nil, problem end
+    local to, host = result.headers["x-goog-upload-url"] or "", url:match "^%a+://[^/]+/"
+    if to:sub(1, #host) ~= host then
+        return nil, retry.failure("BAD_REPLY", "the service names no address for a file")
+    end
+    local decoded
+    decoded, problem = ask { url = to, method = "POST", body = text, headers = {
+        authorization = false, ["content-type"] = kind, ["x-goog-upload-offset"] = "0",
+        ["x-goog-upload-command"] = "upload, finalize" } }
+    return read.text(decoded, "file", "name"), problem
+end
+
+function gemini_batch.create(file, _, path)
+    return json.encode { input_file_id = file, endpoint = "/v1" .. path, completion_window = "24h" }
+end
+
+function gemini_batch.status(batch)
+    local status = openai.batch.status(batch)
+    for i, path in ipairs(status.results) do
+        status.results[i] = path:match "^/files/(.*)/content$"
+    end
+    status.key = false -- it keeps no metadata
+    return status
+end
+
+function gemini_batch.download(target, file)
+    local url, headers = gemini_file(target, ("/download/v1beta/%s:download?alt=media"):format(
+        file:find "^files/" and file or "files/" .. file))
+    return { url = url, headers = headers }
+end
+
 ---@type table<string, ponder.model.EndpointRow>
 endpoints.LIST = {
     gemini = { base_url = "https://generativelanguage.googleapis.com/v1beta/openai",
         needs_key = true, drops = drops("Gemini", "frequency_penalty", "presence_penalty", "seed",
-            "top_k", "min_p") },
+            "top_k", "min_p"), batch = gemini_batch },
     azure = { base_url = function(env)
             local at = env "AZURE_OPENAI_ENDPOINT"
             return at and at:gsub("/+$", "") .. "/openai/v1", "AZURE_OPENAI_ENDPOINT"
@@ -142,8 +199,8 @@ end
 ---@param row ponder.model.EndpointRow
 ---@return ponder.model.Provider
 function endpoints.provider(known, row)
-    local provider = setmetatable({ name = known, row = row, looks_like = {} },
-        { __index = openai })
+    local provider = setmetatable({ name = known, row = row, looks_like = {},
+        batch = row.batch or false }, { __index = openai })
     function provider.configure(opts, env, file)
         local default, missing = row.base_url, nil
         if type(default) == "function" then

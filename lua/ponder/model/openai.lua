@@ -305,6 +305,66 @@ function Reader:finish()
     return { samples = samples, usage = self.usage, model = self.model, id = self.id }, whole
 end
 
+---------------------------------------------------------------------------------------------------
+-- Batches: a file of lines, then a batch of it
+
+---@type ponder.model.BatchForm
+openai.batch = { at = "/batches", after = "after", max_lines = 50000, max_bytes = 200000000,
+    paths = { ["/chat/completions"] = true, ["/responses"] = true, ["/embeddings"] = true } }
+
+function openai.batch.line(id, path, body)
+    return ('{"custom_id":"%s","method":"POST","url":"/v1%s","body":'):format(id, path) .. body
+        .. "}"
+end
+
+function openai.batch.upload(ask, text, key)
+    local mark = "lines-of-" .. key
+    local part = "--" .. mark .. '\r\nContent-Disposition: form-data; name="'
+    local decoded, problem = ask { path = "/files", method = "POST",
+        headers = { ["content-type"] = "multipart/form-data; boundary=" .. mark },
+        body = table.concat { part, 'purpose"\r\n\r\nbatch\r\n', part, 'file"; filename="ponder-',
+            key, '.jsonl"\r\nContent-Type: application/jsonl\r\n\r\n', text, "\r\n--", mark,
+            "--\r\n" } }
+    return read.text(decoded, "id"), problem
+end
+
+function openai.batch.create(file, key, path)
+    return json.encode { input_file_id = file, endpoint = "/v1" .. path,
+        completion_window = "24h", metadata = { ponder = key } }
+end
+
+local OVER = { completed = true, failed = true, expired = true, cancelled = true }
+
+function openai.batch.status(batch)
+    local status, results = read.text(batch, "status"), {}
+    for _, field in ipairs { "output_file_id", "error_file_id" } do
+        local file = read.text(batch, field)
+        results[#results + 1] = file and "/files/" .. file .. "/content"
+    end
+    local one = read.list(batch, "errors", "data", 1)
+    local line, code = read.count(one, "line"), nil
+    if status == "failed" then
+        code = read.text(one, "code") == "token_limit_exceeded" and "QUOTA" or "BAD_REQUEST"
+    end
+    return { id = read.text(batch, "id"), is_over = OVER[status], results = results, code = code,
+        is_cut = status ~= "completed", key = read.text(batch, "metadata", "ponder"),
+        created = read.count(batch, "created_at"), count = read.count(batch, "request_counts",
+            "total"), message = code and ("the batch was refused: %s%s"):format(
+            read.text(one, "message") or read.text(one, "code") or "no reason is given",
+            line and (" (line %d)"):format(line) or "") }
+end
+
+function openai.batch.result(line)
+    local reply = read.at(line, "response")
+    if type(reply) == "table" then
+        return { status = read.count(reply, "status_code") or 200,
+            body = read.at(reply, "body") or reply }
+    end
+    local code = read.text(line, "error", "code")
+    return { code = (code == "batch_expired" or code == "batch_cancelled") and "EXPIRED"
+        or "SERVER", message = read.text(line, "error", "message") or code or "no reply" }
+end
+
 --- The models in a list: {id, name?, created?}.
 function openai.parse_models(reply)
     local models = {}

@@ -32,7 +32,7 @@ local count = tally.count
 ---@field cache_read number? cached input; default: as input
 ---@field cache_write number? default: as input
 ---@field cache_write_1h number? of entries that last an hour; default: as cache_write
----@field batch number? part of the price that a batch costs; default: 1
+---@field batch number? part of the price that a batch costs; default: 0.5
 ---@field shutdown string? the date from which on the model is gone: "2027-01-14"
 ---@field context integer? size of the model's context in tokens; nil: unknown
 ---@field long ponder.model.Rates? for requests whose prompt has more than `long.above` tokens
@@ -218,6 +218,24 @@ function price.upper_bound(rates, input_tokens, output_tokens)
     local at = rates_for(rates, input_tokens)
     local input = math.max(at.input, at.cache_write or 0)
     return tally.usd((input_tokens * input + output_tokens * at.output) / PER)
+end
+
+---The rates of calls in a batch.
+---@param rates ponder.model.Rates?
+---@param part? number default: what the rates say
+---@return ponder.model.Rates?
+---@package
+function price.in_batch(rates, part)
+    local its = rates and options.merge({}, rates)
+    part = part or rates and rates.batch or 0.5
+    for _, kind in ipairs(its and { "input", "output", "cache_read", "cache_write",
+        "cache_write_1h" } or {}) do
+        its[kind] = its[kind] and part * its[kind]
+    end
+    if its and its.long then
+        its.long = price.in_batch(its.long, part)
+    end
+    return its
 end
 
 ---The message for a required price that is unknown.

@@ -142,12 +142,12 @@ end
 
 --- The message of a failed call: the model, the server's message, status, attempts and URL.
 ---@param target ponder.model.Target
----@param problem {message: string, status: integer?}
+---@param problem {message: string, status: integer?, place: string?} place: in place of a status
 ---@param attempts integer
 ---@param why? string the reason why it was not tried again
 ---@return string
 function retry.explain(target, problem, attempts, why)
-    local status = problem.status and "status " .. problem.status or "no reply"
+    local status = problem.status and "status " .. problem.status or problem.place or "no reply"
     local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
     local text = ("%s: %s (%s, %s%s)%s%s"):format(target.label, problem.message, status,
         quote.count(attempts, "attempt"), why and "; " .. why or "",

@@ -42,6 +42,7 @@ local OWN = args.collect {
     flags.PROMPTS,
     limits.RULES.cache,
     limits.RULES.max_steps,
+    limits.BATCHES,
     toolbox.OPTIONS,
     { "json", help = "print one JSON object" },
     { "jsonl", help = "print each event as a line of JSON, then the object of --json" },
@@ -65,7 +66,7 @@ far.]]
 
 -- The strategy that the flags describe.
 local function make_strategy(self, given, tools)
-    local opts = cli.expect(flags.options(given, self.rules))
+    local opts = cli.expect(flags.options(given, self.rules, limits.is_resumed()))
     opts.tools = tools
     if opts.search and opts.search:find "%.lua$" then
         opts.search = cli.need(strategy.load_policy(opts.search))
@@ -136,7 +137,8 @@ function Session:ask(question)
     partial = self.s:outcome() or { status = "error" }
     if task.interrupted() then
         partial.stop_reason = "interrupted"
-        return nil, "interrupted", "INTERRUPTED", partial
+        return nil, task.stop_reason() == "detach" and "detached: the run waits for its batches"
+            or "interrupted", "INTERRUPTED", partial
     end
     message, code = limits.stopped(self.given)
     partial.stop_reason = code:lower()
@@ -202,7 +204,7 @@ function Session:show(outcome, message, code, partial)
         io.stderr:write(table.concat(text.flow(facts, columns, "  ", on:mark()), "\n"), "\n")
     end
     if code == "INTERRUPTED" then
-        self:note(last.answer and "the best so far:" or "interrupted")
+        self:note(last.answer and "the best so far:" or message)
     elseif code then
         self:explain(message, code)
     end
@@ -221,6 +223,11 @@ local function run(self, given, operands, arguments)
     end
     cli.refuse(given.in_flight and not (given.max_calls or given.max_total_tokens or given.max_cost)
         and "--in-flight needs a limit: --max-calls, --max-total-tokens or --max-cost")
+    for i, word in ipairs(self.rules.round_size and given.batch and arguments or {}) do
+        cli.refuse(arguments[i - 1] == "--batch" and word:find "^%d+$"
+            and "--batch takes no number: it sends calls in batches, at half the price; "
+            .. "--round-size " .. word .. " expands so many thoughts at the same time")
+    end
     local question, input = logging.prompt(operands)
     logging.begin(given, { command = self.name, arguments = arguments, input = input })
     local box <close> = toolbox.open(given)
@@ -249,9 +256,9 @@ function command.of(name, library, texts, own)
     self.rules.models.help = "other models by role: " .. table.concat(library.roles(), ", ")
     local call = texts.call or name
     self.about = USAGE:format(call, call, texts.about)
-    self.run = function(...)
+    self.run = limits.batched(function(...)
         return run(self, ...)
-    end
+    end)
     return self
 end
 

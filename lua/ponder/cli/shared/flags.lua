@@ -8,6 +8,7 @@
 --- | boolean, default true           | --no-connect                         |
 --- | table                           | --extra '{"top_k": 5}'               |
 --- | models by role                  | --models evaluate=openai:gpt-6.2-sol,...  |
+--- | batch, of a tree                | --round-size 4: --batch is about calls |
 ---
 --- Functions have no flag; neither has the key, since every user can see a process's arguments.
 
@@ -20,7 +21,8 @@ local flags = {}
 
 local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true, budget = true }
 
-local FLAGS = { keep = "keep_share" } -- --keep is that of logs
+-- --keep is that of logs; --batch that of calls.
+local FLAGS = { keep = "keep_share", batch = "round_size" }
 
 ---The flag of an option, for messages.
 ---@param name string
@@ -36,7 +38,7 @@ flags.BUDGET = {
         help = "tokens of the whole run, prompts and replies" },
     { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
     { "timeout", value = "TIME", type = "duration", min = 0,
-        help = "wall time of the whole run: 30s, 500ms, 2m" },
+        help = "wall time of the whole run, or of its resumption: 30s, 500ms, 2m" },
 }
 
 --- Of the commands that look for prompt files.
@@ -50,13 +52,17 @@ local BUDGET = args.collect { flags.BUDGET, { "in_flight", value = "NAME",
     enum = { "await", "cancel" },
     help = "what happens to calls in flight at a limit: await, cancel (default: await)" } }
 
+local NEVER_MS = 1e12
+
 ---The limits that the flags name.
 ---@param given table the flags
+---@param is_resumed boolean? its time is that of its process, which limits.begin limits: the
+---  recorded end of the time must not end it again
 ---@return ponder.task.Limits
-function flags.budget(given)
+function flags.budget(given, is_resumed)
     return { max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
         max_cost = given.max_cost, in_flight = given.in_flight,
-        timeout_ms = given.timeout and given.timeout * 1000 }
+        timeout_ms = given.timeout and (is_resumed and NEVER_MS or given.timeout * 1000) }
 end
 
 ---Uses the prompt files of --prompts.
@@ -72,8 +78,8 @@ end
 
 -- The sections of --help. @GROUP: the options of a group that no section names.
 local SECTIONS = {
-    { "Thoughts", "max_depth", "max_nodes", "batch", "traversal_strategy", "beam_width", "chain",
-        "no_score_thoughts", "no_connect", "top_k" },
+    { "Thoughts", "max_depth", "max_nodes", "round_size", "traversal_strategy", "beam_width",
+        "chain", "no_score_thoughts", "no_connect", "top_k" },
     { "Merging thoughts", "aggregation_strategy", "min_nodes_for_aggregation", "max_aggregated",
         "votes", "refine_rounds" },
     { "When to stop", "early_success_threshold", "min_depth", "stop_at_max_depth",
@@ -84,6 +90,7 @@ local SECTIONS = {
     { "Limits of the whole run (default: none)", "max_calls", "max_total_tokens", "max_cost",
         "in_flight", "timeout", "max_steps" },
     { "Model", "strategy", "@model" },
+    { "Batches", "batch", "batch_poll", "detach" },
     { "Output", "json", "jsonl", "quiet", "verbose" },
     { "Prompts and replies", "prompts", "@prompt", "max_text_bytes", "max_parse_retries" },
     { "Each call", "@call", "cache" },
@@ -223,9 +230,10 @@ end
 ---Converts flags to the strategy's options.
 ---@param given table<string, any> from ponder.args
 ---@param rules table<string, ArgumentRule> from `flags.of`
+---@param is_resumed boolean? as for flags.budget
 ---@return table? opts
 ---@return string? message what was expected
-function flags.options(given, rules)
+function flags.options(given, rules, is_resumed)
     local opts = {}
     for name, rule in pairs(rules) do
         local value, message = given[name], nil
@@ -243,7 +251,7 @@ function flags.options(given, rules)
             opts[rule.option.name] = value
         end
     end
-    local budget = flags.budget(given)
+    local budget = flags.budget(given, is_resumed)
     opts.budget = next(budget) and budget
     return opts
 end

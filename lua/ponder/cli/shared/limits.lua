@@ -24,6 +24,31 @@ limits.RULES = args.collect {
         help = "answer repeated requests from this file or redis://" },
 }
 
+local IN_BATCHES = 10000 -- calls of task.map at once
+
+--- The flags of batches.
+limits.BATCHES = {
+    { "batch", help = "send calls in batches, at half the price: replies may take a day" },
+    { "batch_poll", value = "TIME", type = "duration", min = 0.001,
+        help = "first pause between two looks at a batch (default: 30s)" },
+    { "detach", help = "end with status 75 once all batches are sent; ponder resume goes on" },
+}
+
+---Has the models of a command send their calls in batches, as its flags say.
+---@param run function the command's
+---@return function run
+function limits.batched(run)
+    return function(given, ...)
+        cli.refuse(given.batch_poll and not given.batch and "--batch-poll needs --batch")
+        cli.refuse(given.detach and given.no_log and "--detach needs a log (not --no-log)")
+        local detach = scheduler.context "detach"
+            or given.detach and not logged.is_played() or nil
+        return scheduler.with_context("detach", detach, scheduler.with_context, "concurrency",
+            given.batch and IN_BATCHES or nil, scheduler.with_context, "batch", given.batch
+            and { poll_ms = given.batch_poll and given.batch_poll * 1000 }, run, given, ...)
+    end
+end
+
 ---Opens the cache of --cache and uses it for all calls; a replay needs none. Ends the command if it
 ---cannot be opened.
 ---@param place string? path of a file or URL of a Redis; nil: no flag
@@ -36,6 +61,13 @@ function limits.cache(place)
     local replies = cli.need_flag("--cache", require("ponder.model.cache").open(place))
     replies:use()
     return replies
+end
+
+---Whether the run continues from its log.
+---@return boolean
+function limits.is_resumed()
+    local run = logged.current()
+    return run ~= nil and run.kind == "resume"
 end
 
 ---Starts the limits of computing: time and steps.
@@ -115,7 +147,7 @@ end
 ---@return string? failure what `f` returned after nil or false, as functions that fail do: a
 ---  message, and the code in brackets
 function limits.call(given, handler, f, ...)
-    local wanted = flags.budget(given)
+    local wanted = flags.budget(given, limits.is_resumed())
     limits.begin(given)
     if next(wanted) == nil then
         local ok, result, message, code = xpcall(call_all, handler, given, f, ...)

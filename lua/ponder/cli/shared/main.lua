@@ -367,7 +367,8 @@ local function clarify(message)
 end
 
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
-    timeout = "time is up", steps = "the budget of steps is spent" }
+    timeout = "time is up", steps = "the budget of steps is spent",
+    detach = "detached: the run waits for its batches" }
 
 -- The text of an error for people, and whether the run was stopped: then its reason and how far its
 -- search got.

@@ -14,6 +14,8 @@ return {
     { 2, "usage error", "The command line is wrong: an unknown option, a wrong value, or a file, "
         .. "run or name that does not exist, is of another kind, or exists already. Of ponder "
         .. "diff: the runs cannot be compared." },
+    { 75, "detached", "With --detach: the run waits for its batches; ponder resume continues "
+        .. "it." },
     { 99, "missed threshold", "A --threshold of ponder eval is missed, with "
         .. "--fail-on-regression a policy's score fell, or with --require-better of ponder "
         .. "optimize the winner is not better." },

@@ -22,7 +22,11 @@ local count = tally.count
 ---@field label string of the model, for people
 ---@field messages table[]
 ---@field replace_prompt fun(text: string) for a fork that edits the prompt; `identity` stays
----@field clock (fun(): number)? set here, once the call is asked
+---@field by_batch boolean? it is sent in a batch: ponder.run.log.batches knows whether it was
+---@field hash string? set here: the hash of its identity
+---@field run integer? set here, like `id` and `clock`, once the call is asked
+---@field id integer?
+---@field clock (fun(): number)?
 ---@field played ponder.log.Failure[]? set here: the log of this run answers it, after these
 ---@field lost ponder.log.Failure[]? set here: the log of this run has it without an answer, with
 ---  these failed attempts
@@ -43,7 +47,8 @@ Call.__index = Call
 ---@return ponder.log.Call
 function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
-    return setmetatable({ asked = asked, identity = store.sha256(identity), -- fields set later:
+    asked.hash = store.sha256(identity)
+    return setmetatable({ asked = asked, identity = asked.hash, -- fields set later:
         within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, search = nil,
         node = nil, purpose = nil }, Call)
 end
@@ -131,8 +136,7 @@ function Call:insert(tape)
     if asker then
         self.search, self.node, self.purpose = asker.tree:asks(tape, asker)
     end
-    self.run = tape.id
-    asked.clock = tape.clock
+    self.run, asked.run, asked.id, asked.clock = tape.id, tape.id, self.id, tape.clock
     tape:write(ASK, self.run, self.id, tape.session, self.identity, self.occurrence, asked.provider,
         asked.model, asked.sample, asked.samples, asked.request, asked.metadata, self.within_id,
         self.search, self.node, self.purpose, tape.clock())
@@ -140,14 +144,18 @@ end
 
 ---@param tape ponder.log.Tape
 function Call:ask_again(tape)
-    self.run, self.asked.clock = tape.id, tape.clock
-    tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
-        SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
-        WHERE run = ?1 AND id = ?2 AND status = 'error'
-        AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2)]], self.run, self.id)
-    tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
-        SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
-        WHERE run = ? AND id = ? AND status IS NULL]], tape.clock(), self.run, self.id)
+    local asked = self.asked
+    self.run, asked.run, asked.id, asked.clock = tape.id, tape.id, self.id, tape.clock
+    if not asked.by_batch then
+        tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+            SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
+            WHERE run = ?1 AND id = ?2 AND status = 'error'
+            AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2)]], self.run,
+            self.id)
+        tape:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+            SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
+            WHERE run = ? AND id = ? AND status IS NULL]], tape.clock(), self.run, self.id)
+    end
     tape:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
         tape.session, tape.clock(), self.run, self.id)
 end
@@ -231,7 +239,7 @@ end
 function Call:find_lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
     self.asked.lost = failures_of(db, run, id)
-    self.asked.in_flight = status == nil or status == "cancelled"
+    self.asked.in_flight = not self.asked.by_batch and (status == nil or status == "cancelled")
 end
 
 --- Stores an answer copied from another log.

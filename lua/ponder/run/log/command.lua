@@ -305,8 +305,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The end
 
-local STATUS = { [0] = "completed", [129] = "interrupted", [130] = "interrupted",
-    [143] = "interrupted" }
+local STATUS = { [0] = "completed", [75] = "interrupted", [129] = "interrupted",
+    [130] = "interrupted", [143] = "interrupted" }
 
 -- How many calls a fork did not pay for.
 local function remark_fork(self)

@@ -64,7 +64,7 @@ local JSON = {
     runs = { labels = "object", arguments = "texts", options = "object", versions = "object",
         answer = "any" },
     calls = { metadata = "any", request = "any", reply = "object" },
-    effects = { key = "any", value = "any" },
+    batches = { calls = "any" }, effects = { key = "any", value = "any" },
     searches = { options = "object", stats = "object" },
     events = { data = "object" },
 }

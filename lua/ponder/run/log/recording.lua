@@ -1,6 +1,7 @@
 --- Reads what a log holds of a run, for the tape of the next run. Rows are looked up on demand: a
 --- log may hold millions of calls.
 
+local batches = require "ponder.run.log.batches"
 local call = require "ponder.run.log.call"
 local edit = require "ponder.run.log.edit"
 local effect = require "ponder.run.log.effect"
@@ -434,11 +435,16 @@ function Recording:find_lost(what, known)
     what:find_lost(self.db, self.run, known.id)
 end
 
---- Returns how many calls were unanswered when the previous process ended.
+--- Returns how many calls, but for those in batches, were unanswered when the previous process
+--- ended.
 ---@return integer
 function Recording:unanswered()
-    return (self.db:row("SELECT count(*) FROM calls WHERE status IS NULL AND run IN "
-        .. "(SELECT id FROM runs WHERE ended_at IS NULL)"))
+    local in_batches, count = batches.calls(self.db, self.run), 0
+    for run, id in self.db:rows("SELECT run, id FROM calls WHERE status IS NULL AND run IN "
+        .. "(SELECT id FROM runs WHERE ended_at IS NULL)") do
+        count = count + (in_batches[("%s %s"):format(run, id)] and 0 or 1)
+    end
+    return count
 end
 
 ---@param answered ponder.log.Answered

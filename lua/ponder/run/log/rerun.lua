@@ -211,7 +211,7 @@ function Rerun:resume(execute)
     end
     local unanswered = before:unanswered()
     if unanswered > 0 then
-        io.stderr:write(("ponder resume: %s had no reply when the run ended; calls asked again "
+        io.stderr:write(("ponder resume: %s had no reply when the run ended; those that were sent "
             .. "are sent again and count twice in the budget\n"):format(quote.count(unanswered,
             "call")))
     end

@@ -3,9 +3,10 @@
 ---     runs       one row for each run        calls      requests to models, with their replies
 ---     sessions   the processes that ran it   attempts   failed attempts of calls
 ---     files      scripts, prompts, models    effects    results of tools and of log.record
----     searches   searches and machines       tape       inputs of the script, in order
----     nodes      their trees                 readings   clock readings
----     edges      further edges of graphs     events     of searches and machines
+---     searches   searches and machines       batches    of calls, at half the price
+---     nodes      their trees                 tape       inputs of the script, in order
+---     edges      further edges of graphs     readings   clock readings
+---     events     of searches and machines
 ---
 --- Rows belong to a run by `run` and are numbered within it, calls and effects in the order asked.
 --- Times are seconds since 1970, UTC; money is in USD, NULL if the price is unknown; columns that
@@ -104,6 +105,15 @@ CREATE TABLE attempts (         -- those that failed
   retry_in_ms REAL              -- NULL: it was not tried again
 ) STRICT;
 CREATE INDEX attempts_by_call ON attempts (run, call, attempt);
+CREATE TABLE batches (
+  run INTEGER NOT NULL DEFAULT 1,
+  key TEXT NOT NULL,            -- within the ids of its lines: ponder-KEY-N
+  model ANY NOT NULL,
+  calls TEXT NOT NULL,          -- JSON: [calls.run, calls.id] of each line
+  asked_at REAL NOT NULL,       -- before it was sent
+  batch ANY,                    -- the service's id; NULL: its answer had not come
+  PRIMARY KEY (run, key)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE effects (
   run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   session INTEGER NOT NULL,

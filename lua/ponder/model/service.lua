@@ -1,0 +1,80 @@
+--- Requests to a service besides those of calls: the list of its models, its files and batches.
+
+local json = require "ponder.json"
+local name = require "ponder.model.name"
+local options = require "ponder.base.options"
+local read = require "ponder.model.read"
+local retry = require "ponder.model.retry"
+
+local service = {}
+
+local TIMEOUT_MS = 30000
+
+---@class ponder.model.ServiceRequest
+---@field path string? below the base URL
+---@field url string? in its place
+---@field method string? default "GET"
+---@field body string?
+---@field headers table<string, string|false>? besides those of the target; false: not this one
+---@field on_line? fun(line: string) gets each line of a reply in JSON lines
+---@field is_raw boolean? the reply need not be JSON
+---@field timeout_ms integer?
+---@field max_retries integer?
+---@field limits table? further fields of ponder.net.SubmitOptions
+
+-- The decoded reply, or nil and a failure.
+local function read_reply(result, how)
+    if result.code then
+        return nil, retry.failure(result.code, result.error, result.headers, result.status)
+    end
+    local body = result.body or ""
+    if result.status < 200 or result.status > 299 then
+        return nil, read.failed_reply(result.status, result.headers, body)
+    elseif how.on_line or how.is_raw then
+        return {}
+    end
+    local decoded = json.decode(body)
+    if type(decoded) == "table" then return decoded end
+    return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object", result.headers,
+        result.status)
+end
+
+---Sends a request, and again as often as ponder.model.retry decides.
+---@param client ponder.model.Client
+---@param target ponder.model.Target
+---@param how ponder.model.ServiceRequest
+---@return table? decoded {} if the reply need not be JSON
+---@return ponder.model.Failure? problem
+---@return integer attempts
+---@return ponder.net.Result result of the last one
+function service.ask(client, target, how)
+    client.requests = client.requests + 1
+    local request = { number = client.requests, target = target, method = how.method or "GET",
+        url = how.url or name.join(target.base_url, how.path) }
+    local transfer = options.merge({ url = request.url, method = request.method, body = how.body,
+        headers = options.merge({}, target.headers),
+        timeout_ms = how.timeout_ms or TIMEOUT_MS, ca_file = target.ca_file, proxy = target.proxy,
+        stream = how.on_line and "ndjson" or nil }, how.limits)
+    for header, value in pairs(how.headers or {}) do transfer.headers[header] = value or nil end
+    local attempt = 0
+    while true do
+        attempt = attempt + 1
+        client:notify("request", attempt, request)
+        local result = client.transport:send(transfer, how.on_line and function(_, line)
+            how.on_line(line)
+        end)
+        local decoded, problem = read_reply(result, how)
+        if decoded then
+            client:notify("reply", attempt, request, result,
+                { samples = { { text = result.body } } })
+            return decoded, nil, attempt, result
+        end
+        local wait_ms = retry.wait_ms(problem, attempt, how.max_retries or retry.MAX_RETRIES,
+            client.now_s(), client.random())
+        client:notify("failure", attempt, request, result, problem, wait_ms)
+        if not wait_ms then return nil, problem, attempt, result end
+        client.sleep(wait_ms / 1000)
+    end
+end
+
+return service
