@@ -209,15 +209,51 @@ describe("ponder eval", function()
         local result = shell.run(([[cd %s; trap 'kill $pid 2>/dev/null' EXIT
             %s %s eval --watch --policy const sums.lua >$OUT 2>$ERR & pid=$!
             until grep -q waiting $ERR; do sleep 0.05; done
-            sed -i 's/return 3/return 4/' sums.lua; touch -d '+2 seconds' sums.lua
+            sed -i 's/return 3/return 4/' sums.lua
             until [ $(grep -c waiting $ERR) -ge 2 ]; do sleep 0.05; done
-            sed -i 's/return 4/syntax error/' sums.lua; touch -d '+4 seconds' sums.lua
+            sed -i 's/return 4/syntax error/' sums.lua
             until [ $(grep -c waiting $ERR) -ge 3 ]; do sleep 0.05; done
             kill -INT $pid; wait $pid]]):format(shell.quote(dir.path),
             "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent", shell.quote(shell.executable)))
         assert.equal(130, result.status, result.err)
         assert.equal(2, select(2, result.out:gsub("\nconst ", "")))
         assert.matches("sums.lua:%d+: .-waiting for a change", result.err)
+    end)
+
+    it("reruns for data and modules that it read, and for nothing else", function()
+        dir:write("w.lua", [[local n = require "helper"
+            return { data = "d.csv", score = "exact",
+                policies = { f = function() return n end } }]])
+        dir:write("helper.lua", "return 1")
+        local result = shell.run(([[cd %s; trap 'kill $pid 2>/dev/null' EXIT
+            at() { until [ $(grep -c waiting $ERR) -ge $1 ]; do sleep 0.05; done; }
+            %s %s eval --watch --html w.html w.lua >$OUT 2>$ERR & pid=$!
+            at 1; printf x >other.csv; printf 'q,target\n1,2\n' >d.csv
+            at 2; printf 'return 2' >helper.lua
+            at 3; printf 'return (' >helper.lua
+            at 4; printf 'return 2 + 0' >helper.lua
+            at 5; kill -INT $pid; wait $pid; grep -c waiting $ERR >>$OUT]]):format(
+            shell.quote(dir.path), "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent",
+            shell.quote(shell.executable)))
+        assert.matches("d.csv: No such file.-helper.lua:1: .-waiting", result.err)
+        assert.matches("^POLICY.-\nf +1 +0%.0 %%.-\nf +1 +100%.0 %%.-\nf +1 +100%.0 %%.-\n5\n$",
+            result.out)
+    end)
+
+    it("says what is missing, and does not wait for it, if there is no file", function()
+        local result = ponder { "--watch", "none.lua" }
+        assert.same({ 2, "ponder eval: none.lua: No such file or directory\n" }, { result.status,
+            result.err })
+    end)
+
+    it("shows pass@k and pass^k of several epochs", function()
+        dir:write("p.lua", [[local n = 0
+            return { data = { { q = 1, target = 1 }, { q = 2, target = 1 } }, score = "exact",
+                policies = { f = function(item) n = n + 1 return item.q == 1 and n % 2 end } }]])
+        local result = ponder { "--no-log", "--epochs", "2", "--concurrency", "1", "p.lua" }
+        assert.matches("ACCURACY +95 %% +PASS@2 +PASS^2 ", result.out)
+        assert.matches("\nf +2 +4 +25%.0 %% +%S+ +50%.0 %% +0%.0 %% ", result.out)
+        assert.is_nil(ponder({ "--no-log", "p.lua" }).out:find "PASS")
     end)
 
     for _, case in ipairs {

@@ -77,6 +77,23 @@ describe("ponder init", function()
         end
     end)
 
+    it("writes settings where they are read, or to a file", function()
+        local env = environment { PONDER_MODEL = "", XDG_CONFIG_HOME = dir.path .. "/etc" }
+        local function run(...)
+            return shell.ponder({ ... }, { cwd = dir.path, env = env })
+        end
+        local path = dir.path .. "/etc/ponder/config.lua"
+        assert.equal(("wrote %s; try: ponder doctor\n"):format(path), run("init", "config").out)
+        for _, alias in ipairs { "fast", "careful" } do -- it is read, and a key is all that lacks
+            local r = run("chat", "--no-log", "--model", alias, "hi")
+            assert.same({ 1, "ponder chat: OPENAI_API_KEY is not set (a key, or base_url for a "
+                .. "server that needs none)\n" }, { r.status, r.err })
+        end
+        assert.is_truthy(run("init", "config").err:find("config.lua already exists", 1, true))
+        assert.equal("wrote c.lua; try: ponder doctor\n", run("init", "config", "c.lua").out)
+        assert.equal(dir:read "c.lua", dir:read "etc/ponder/config.lua")
+    end)
+
     it("works with a broken config file", function()
         dir:write("ponder/config.lua", "return {")
         local r = shell.ponder({ "init", "strategy" }, { cwd = dir.path,

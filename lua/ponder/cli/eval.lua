@@ -6,7 +6,6 @@ local closing = require "ponder.show.closing"
 local compare = require "ponder.judge.eval.compare"
 local confined = require "ponder.cli.shared.confined"
 local curves = require "ponder.show.eval.curves"
-local directories = require "ponder.core.directory"
 local definition = require "ponder.judge.eval.definition"
 local eval = require "ponder.eval"
 local files = require "ponder.run.log.files"
@@ -18,6 +17,7 @@ local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
 local live = require "ponder.show.eval.live"
 local log = require "ponder.log"
+local loop = require "ponder.core.loop"
 local log_file = require "ponder.run.log.file"
 local logged = require "ponder.run.log.command"
 local options = require "ponder.base.options"
@@ -37,9 +37,10 @@ local tables = require "ponder.show.eval.table"
 local task = require "ponder.task"
 local text = require "ponder.show.text"
 local threshold = require "ponder.judge.eval.threshold"
+local waiters = require "ponder.run.task.waiters"
 
 local MISSED = 99 -- exit status
-local WATCH_S = 0.5
+local GATHER_S = 0.05 -- an editor changes a file in several steps
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
 -- Flags sent to workers.
@@ -414,26 +415,43 @@ local function measure(given, path, mode)
     return status, message
 end
 
--- When the file, or anything in its directory, was last changed.
-local function last_change(path)
-    local latest = 0
-    for _, file in ipairs(directories.files(cli.directory_of(path) or ".") or {}) do
-        latest = math.max(latest, file.modified_at)
+-- Waits until a file that was read, or a directory of data, has other content.
+local function await_change()
+    local waiting, watches = waiters.new "a change", {}
+    local _ <close> = setmetatable({}, { __close = function()
+        for source_of_events, watched in pairs(watches) do
+            task.remove_source(source_of_events)
+            watched:close()
+        end
+    end })
+    local problem
+    for _, directory in ipairs(files.directories()) do
+        local watched, message = loop.directory(directory)
+        problem = problem or message -- one that does not exist may still do
+        if watched then
+            watches[task.add_source { port = watched:number(), pending = function() return true end,
+                take = function() waiting:wake() end }] = watched
+        end
     end
-    return latest
+    cli.need(next(watches), problem)
+    while not files.have_changed() do
+        waiting:wait()
+        task.sleep(GATHER_S)
+    end
 end
 
 local function watch(given, path)
+    files.follow_modules()
     while true do
-        local seen = last_change(path)
-        local _, message = closing.around("eval", measure, given, path, evaluate)
-        if message then
+        local status, message = closing.around("eval", measure, given, path, evaluate)
+        if not files.exists(path) then
+            return status, message
+        elseif message then
             cli.fail("ponder eval", message)
         end
         io.stderr:write("ponder eval: waiting for a change of ", path, " or its data\n")
-        repeat
-            task.sleep(WATCH_S)
-        until last_change(path) ~= seen
+        await_change()
+        files.forget_modules()
     end
 end
 

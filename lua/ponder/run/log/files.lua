@@ -23,8 +23,11 @@ local recorded = {} -- files of the replayed run, by path
 local script_directories = {} -- of the replayed run
 local offline = false -- true: only `recorded` is read, no file
 local on_file
+local newest = {} -- the texts last read, by path; false: it could not be read
+local modules = {} -- paths of those beside the script, by name
 
 local function note(path, kind, text, piped)
+    newest[path] = not piped and text or nil
     if not read_by_path[path] then
         local file = { path = path, kind = kind, text = text, piped = piped or false }
         read_by_path[path] = file
@@ -65,6 +68,7 @@ function files.read(path, kind, hash)
         file, message = whole_file.await(io.open, path, "rb")
     end
     if not file then
+        newest[path] = false
         return nil, message, "UNREADABLE"
     end
     local piped = path == "-" or file:seek() == nil
@@ -222,12 +226,51 @@ function files.change(path, hash, absolute)
     return store.sha256(text) ~= hash and path .. " has changed" or nil
 end
 
+---Whether any file or directory read so far now has other content than when it was read last.
+---@return boolean
+function files.have_changed()
+    for path, text in pairs(newest) do
+        local is_directory = path:sub(-1) == "/"
+        if not path:find("^" .. BUILT_IN)
+            and text ~= (is_directory and listing(path) or whole_file.read(path) or false) then
+            return true
+        end
+    end
+    return false
+end
+
+---The directories of the files read so far.
+---@return string[]
+function files.directories()
+    local found, list = {}, {}
+    for path in pairs(newest) do
+        local directory = path:match "^(.*/)" or "./"
+        if not path:find("^" .. BUILT_IN) and not found[directory] then
+            found[directory], list[#list + 1] = true, directory
+        end
+    end
+    return list
+end
+
+---Has the modules beside the script loaded again when they are required.
+function files.forget_modules()
+    for name in pairs(modules) do
+        package.loaded[name] = nil
+    end
+end
+
 -- Records the texts of modules beside the script, which the host finds.
 local function note_modules()
     local beside = package.searchers[3]
     package.searchers[3] = function(name)
-        local loader, path = beside(name)
-        if type(loader) == "function" then
+        local ok, loader, path = pcall(beside, name)
+        if not ok and modules[name] then
+            files.read(modules[name], "module") -- what it is now has an error
+        end
+        if not ok then
+            error(loader, 0)
+        elseif type(loader) == "function" then
+            modules[name] = path
             return assert(files.load(path, "module")), path
         end
         return loader

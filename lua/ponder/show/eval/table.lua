@@ -4,6 +4,7 @@
 local amount = require "ponder.show.amount"
 local estimate = require "ponder.judge.eval.estimate"
 local grid = require "ponder.show.grid"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local summary = require "ponder.judge.eval.summary"
 local text = require "ponder.show.text"
@@ -19,6 +20,8 @@ local COLUMNS = {
     { "DIFFERENCE", right = true, drop = 3 },
     { "95 %", right = true, drop = 5 },
     { "P", right = true, drop = 4 },
+    { "PASS@", right = true, drop = 7 },
+    { "PASS^", right = true, drop = 8 },
     { "SAMPLES", right = true, drop = 8 },
     { "REQUESTS", right = true, drop = 14 },
     { "TOKENS", right = true, drop = 9 },
@@ -81,6 +84,7 @@ local function row_of(policy, is_baseline)
     local color = policy.p_holm and policy.p_holm < 0.05
         and (difference.value > 0 and "green" or "red") or nil
     local seconds, path = policy.seconds, policy.critical_seconds
+    local pass = policy.pass_at and policy.pass_at[#policy.pass_at] or {}
     return {
         { text.line(policy.name), "bold" }, tostring(policy.n),
         policy.runs > policy.n and tostring(policy.runs) or "-",
@@ -88,6 +92,7 @@ local function row_of(policy, is_baseline)
         { is_baseline and "baseline" or tables.score(difference and difference.value, binary, true),
             color },
         tables.interval(difference, binary, true), tables.p_value(policy.p_holm),
+        tables.score(pass.pass_at_k, true), tables.score(pass.pass_hat_k, true),
         policy.samples and ("%.1f"):format(policy.samples.mean) or "-",
         policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
         policy.tokens and amount.tokens(policy, policy.tokens.mean // 1 | 0) or "-",
@@ -318,7 +323,12 @@ function tables.cells(result)
     for i, policy in ipairs(tables.sorted(result)) do
         rows[i] = row_of(policy, policy.name == summary.baseline_of(result.meta, policy.name))
     end
-    return informative(COLUMNS, rows)
+    local columns = {}
+    for i, column in ipairs(COLUMNS) do -- PASS@4: at least one of four runs of an item is right
+        local name = column[1]:gsub("^PASS[@^]$", "%0" .. tostring(result.meta.epochs))
+        columns[i] = options.merge(options.merge({}, column), { name })
+    end
+    return informative(columns, rows)
 end
 
 ---The lines of the table and the notes below it.
