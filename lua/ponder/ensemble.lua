@@ -207,7 +207,8 @@ ensemble.self_consistency = require "ponder.think.ensemble.self_consistency"
 ---
 ---For the nodes of a search: `evaluate_all = function(states) return ensemble.rank { items =
 ---states, compare = better, method = "league" }.scores end`. Scores of one call compare with each
----other, so this is for searches that keep nodes by level, such as beam.
+---other, so this is for searches that keep nodes by level, such as beam. For the policies of an
+---evaluation: `eval.rank`.
 ---
 ---Result: `ranking`, the items' indices, the best first; `winner`, the first of these; `best`, its
 ---item; `rounds` of pairs {i, j}; `comparisons`, calls of compare; `stop_reason` "ranked"; of a

@@ -214,6 +214,27 @@ end
 ---@see ponder.eval.matrix
 eval.matrix = matrix
 
+---Ranks the policies of an evaluation by pairs (ensemble.rank): of two, the better is the one whose
+---answers to the same items are better on average, by `judge`, a model that sees two answers to a
+---question in both orders, or `compare(a, b)` of two records, 0 to 1; else by their scores. Equal
+---answers are not compared, and none loses against one. Items that a policy failed on do not count.
+---
+---     local ranking = eval.rank(result, { judge = "openai:gpt-6-luna" })
+---     print(ranking.policies[1].policy)
+---
+---Result: `policies`, the best first: list of {policy, points, strength}, points a game (1, 0.5, 0)
+---and, of a league, the logarithm of the Bradley-Terry strength; `method`, `rounds` of pairs of
+---indices, `comparisons` of policies, `failed` judgements, `spent`.
+---@param result ponder.eval.Result
+---@param opts? {judge: ponder.model.Model|string|nil, compare: function?, logprobs: boolean?,
+---  method: "league"|"knockout"|"swiss"|nil, repeats: integer?, seed: integer?,
+---  concurrency: integer?} `method`: default "league"; `repeats`: default 2 with a judge or
+---  compare, else 1; `concurrency`: items at once, default 16
+---@return table? ranking nil: nothing could be compared
+---@return string? message
+---@return string? code
+eval.rank = require "ponder.judge.eval.ranking"
+
 ---The scorers.
 ---@see ponder.eval.score
 eval.score = score

@@ -23,6 +23,7 @@ local logged = require "ponder.run.log.command"
 local options = require "ponder.base.options"
 local outputs = require "ponder.cli.shared.outputs"
 local matrix = require "ponder.show.eval.matrix"
+local model = require "ponder.model"
 local page = require "ponder.show.eval.page"
 local power = require "ponder.judge.eval.power"
 local quote = require "ponder.quote"
@@ -120,6 +121,8 @@ local command = cli.command({ files = true }, {
     counting(SCORES, { title = "Output",
         { "json", modes = { "run", "watch", "rescore", "compare", "power" },
             help = "print one JSON object" },
+        { "rank", value = "MODEL", implied = "", help = "rank the policies by pairs: by their "
+            .. "scores, or by this model's judgement of their answers" },
         { "matrix", help = "print which items each policy gets right" },
         { "html", value = "FILE", files = true, help = "write a page (-: to standard output)" },
         { "csv", value = "FILE", files = true, help = "write one line per run" },
@@ -248,6 +251,10 @@ local function show(given, result)
         if given.matrix then
             print_lines(matrix.lines(result, out))
         end
+    end
+    if given.rank and result.policies[2] then
+        result.ranking = cli.need(eval.rank(result, { judge = given.judge }))
+        print_lines(given.is_quiet and {} or tables.ranking(result.ranking, out))
     end
     local tests, missed = test(given, result.policies)
     local path = given.rescore or logged.path() -- of the log
@@ -493,6 +500,9 @@ command.run = limits.batched(function(given, operands, list)
     end
     cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
     cli.refuse(flags.use_prompts(given))
+    if given.rank and given.rank ~= "" then
+        given.judge = cli.expect_flag("--rank", model.try_open(given.rank))
+    end
     given.thresholds = {}
     for i, written in ipairs(given.threshold or {}) do
         given.thresholds[i] = cli.expect(threshold.parse(written))

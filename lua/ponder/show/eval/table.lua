@@ -449,4 +449,22 @@ function tables.changes(list, style)
     return lines
 end
 
+---The lines of a ranking by pairs.
+---@param ranking table of eval.rank
+---@param style ponder.show.Style
+---@return string[]
+function tables.ranking(ranking, style)
+    local columns, rows = { { "RANK", right = true }, { "POLICY", least = 8 },
+        { "POINTS", right = true }, { "STRENGTH", right = true } }, {}
+    for place, one in ipairs(ranking.policies) do
+        rows[place] = { tostring(place), text.line(one.policy), ("%.1f"):format(one.points or 0),
+            one.strength and ("%+.2f"):format(one.strength) or "-" }
+    end
+    local lines = grid.new(columns, rows, style):lines(rows)
+    table.insert(lines, 1, "")
+    lines[#lines + 1] = ("by pairs, compared by %s"):format(ranking.judge or "score")
+        .. (ranking.failed > 0 and ("; %d judgements failed"):format(ranking.failed) or "")
+    return lines
+end
+
 return tables

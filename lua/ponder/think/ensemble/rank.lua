@@ -1,10 +1,8 @@
 --- Implements ponder.ensemble.rank: orders items by comparing pairs of them.
 
 local accounts = require "ponder.think.ensemble.account"
-local answers = require "ponder.think.parse.answer"
 local budgets = require "ponder.run.task.budget"
 local json = require "ponder.json"
-local model_call = require "ponder.model.call"
 local options = require "ponder.base.options"
 local stats = require "ponder.stats"
 local vote = require "ponder.think.ensemble.vote"
@@ -281,50 +279,6 @@ end
 
 local METHODS = { knockout = knockout, league = league, swiss = swiss }
 
--------------------------------------------------------------------------------
--- A model as the judge
-
-local VERDICTS = { A = 1, B = 0, C = 0.5 } -- C: a tie
-
-local TOP = 20 -- alternatives of the first token
-
--- What a judge answers, as a number: by the probabilities of the letters, or by its letter.
-local function read_verdict(reply)
-    local sum, total = 0.0, 0.0
-    for _, token in ipairs((((reply.logprobs or {})[1]) or {}).top or {}) do
-        local verdict = VERDICTS[token.token:match "^%s*(%u)%s*$"]
-        if verdict then
-            local probability = math.exp(token.logprob)
-            sum, total = sum + probability * verdict, total + probability
-        end
-    end
-    if total > 0 then
-        return sum / total
-    end
-    return VERDICTS[answers.choice(reply.text, { "A", "B", "tie" })]
-end
-
--- A function like `compare` that asks a model which of two texts is better. `turn` counts the times
--- that the pair is asked; every other one is in this order.
-local function by_model(account, m, question, with_logprobs)
-    return function(a, b, _, _, turn)
-        local messages, message, code = vote.render("compare", { prompt = question,
-            first = a, second = b })
-        if not messages then
-            return nil, message, code
-        end
-        account.calls = account.calls + 1
-        local reply
-        reply, message, code = model_call.ask(m, { messages = messages,
-            sample = (turn + 1) // 2, logprobs = with_logprobs and TOP or nil })
-        local verdict = reply and read_verdict(reply)
-        if reply and not verdict then
-            return nil, "the judge's reply is not A, B or C", "BAD_REPLY"
-        end
-        return verdict, message, code
-    end
-end
-
 ---See ponder.ensemble.rank.
 return function(opts, more)
     local where = "ensemble.rank"
@@ -357,8 +311,10 @@ return function(opts, more)
         met = {}, rounds = json.array {}, comparisons = 0, compare = opts.compare }
     if opts.judge then
         local m = accounts.model(where .. ": opts.judge", opts.judge, 2)
-        self.compare = by_model(account, m, accounts.question(accounts.messages(where, opts.prompt,
-            2)), opts.logprobs)
+        local question = accounts.question(accounts.messages(where, opts.prompt, 2))
+        function self.compare(a, b, _, _, turn)
+            return vote.compare(account, m, question, a, b, turn, opts.logprobs)
+        end
     end
     for i = 1, n do
         self.points[i], self.games[i], self.met[i] = 0.0, 0, {}

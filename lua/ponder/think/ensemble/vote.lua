@@ -1,8 +1,10 @@
 --- Asks a model to vote for one of several texts.
 
+local answers = require "ponder.think.parse.answer"
 local builtin = require "ponder.base.builtin"
 local log = require "ponder.log"
 local machine_run = require "ponder.think.machine.run"
+local model_call = require "ponder.model.call"
 local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local prompt = require "ponder.prompt"
@@ -86,6 +88,55 @@ function vote.ask(account, m, question, texts, count, opts)
         return nil, "no valid vote: " .. last.message, last.code
     end
     return best, votes
+end
+
+local VERDICTS = { A = 1, B = 0, C = 0.5 } -- C: a tie
+
+local TOP = 20 -- alternatives of the first token
+
+-- What a judge answers, as a number: by the probabilities of the letters, or by its letter.
+local function read_verdict(reply)
+    local sum, total = 0.0, 0.0
+    for _, token in ipairs((((reply.logprobs or {})[1]) or {}).top or {}) do
+        local verdict = VERDICTS[token.token:match "^%s*(%u)%s*$"]
+        if verdict then
+            local probability = math.exp(token.logprob)
+            sum, total = sum + probability * verdict, total + probability
+        end
+    end
+    if total > 0 then
+        return sum / total
+    end
+    return VERDICTS[answers.choice(reply.text, { "A", "B", "tie" })]
+end
+
+---Asks a model which of two texts is better.
+---@param account ponder.ensemble.Account counts the call
+---@param m ponder.model.Model
+---@param question string
+---@param a string shown first
+---@param b string
+---@param turn integer how often the pair was asked, this time included; every other one is in this
+---  order
+---@param with_logprobs boolean? take the model's probabilities of the letters
+---@return number? verdict 1: the first, 0: the second, 0.5: a tie; nil, message, code
+---@return string? message
+---@return string? code
+function vote.compare(account, m, question, a, b, turn, with_logprobs)
+    local messages, message, code = vote.render("compare", { prompt = question, first = a,
+        second = b })
+    if not messages then
+        return nil, message, code
+    end
+    account.calls = account.calls + 1
+    local reply
+    reply, message, code = model_call.ask(m, { messages = messages, sample = (turn + 1) // 2,
+        logprobs = with_logprobs and TOP or nil })
+    local verdict = reply and read_verdict(reply)
+    if reply and not verdict then
+        return nil, "the judge's reply is not A, B or C", "BAD_REPLY"
+    end
+    return verdict, message, code
 end
 
 return vote
