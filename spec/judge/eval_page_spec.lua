@@ -111,7 +111,7 @@ describe("the page of an evaluation", function()
             field.dispatchEvent(new Event('input', { bubbles: true }))]], id, value)
     end
 
-    it("filters by outcome, policy, score and text, and sorts by cost", function()
+    it("filters by outcome, policy and text, and sorts by cost", function()
         local result = result_of(60)
         local right = {}
         for _, record in ipairs(result.records) do
@@ -135,9 +135,6 @@ describe("the page of an evaluation", function()
         local failed = tonumber(count():match "^%d+")
         assert.is_true(failed > 0 and failed < 10)
         choose("outcome", "")
-        choose("low", "1")
-        assert.matches("^item%d+.*✓ answer", rows()[1])
-        choose("low", "")
         choose("query", "nowhere")
         assert.equal("0 of 60 items", count())
         choose("query", "answer 33<")
@@ -215,7 +212,7 @@ describe("the page of an evaluation", function()
 end)
 
 describe("the curves in a terminal", function()
-    it("are steps, told apart by letters", function()
+    it("are a table of budgets, the best policy first", function()
         local function curve(name, ...)
             local points = {}
             for i, value in ipairs { ... } do
@@ -226,19 +223,14 @@ describe("the curves in a terminal", function()
         local result = result_of(60)
         result.curves = { samples = { curve("io", 0, 0, 0.25), curve("tot <b>", 0.5, 0.5, 0.5),
             curve("search", 0, 1, 1) } }
-        for unicode, row in pairs { [false] = "^ 100 %% +a+$", [true] = "^ 100 %% +a%A+a$" } do
-            local lines = curves.lines(result, { unicode = unicode, is_terminal = false,
-                paint = function(_, shown) return shown end, mark = function() return "" end })
-            assert.matches(row, lines[2])
-            local column = utf8.len(lines[2]:match "^ 100 %% +a") -- where it rises
-            for i = 3, 5 do
-                assert.not_equal(" ", lines[i]:sub(column, column))
-                assert.matches(unicode and "^ +[\u{2800}-\u{28FF}]+$" or "^ +a$", lines[i]:sub(1,
-                    unicode and -1 or column))
-            end
-            assert.same({ "a search: 0.0 100.0 100.0", "b tot <b>: 50.0 50.0 50.0",
-                "c io: 0.0 0.0 25.0" }, table.move(lines, #lines - 2, #lines, 1, {}))
-        end
+        assert.same({ "", "accuracy by samples", "POLICY        1        2        4",
+            "search    0.0 %  100.0 %  100.0 %", "tot <b>  50.0 %   50.0 %   50.0 %",
+            "io        0.0 %    0.0 %   25.0 %" }, curves.lines(result, style.of(1)))
+        local narrow = style.of(1, { is_terminal = true, measure = function() return 30 end,
+            env = function() return nil end })
+        assert.equal("search   100.0 %  100.0 %", curves.lines(result, narrow)[4])
+        result.curves = { samples = { curve("io", 1) } }
+        assert.same({}, curves.lines(result, narrow))
     end)
 end)
 

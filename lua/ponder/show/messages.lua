@@ -141,4 +141,20 @@ function messages.text(parts)
     return table.concat(lines, "\n")
 end
 
+---The messages of a request as {role, text}.
+---@param request any decoded body
+---@param take fun(text: string): any what stands for a text
+---@return {role: string, text: any}[]
+function messages.prompt(request, take)
+    local prompt = json.array {}
+    local input, system = messages.input(request)
+    if system then
+        prompt[1] = { role = "system", text = take(messages.text(system)) }
+    end
+    for _, message in ipairs(input or {}) do
+        prompt[#prompt + 1] = { role = message.role, text = take(messages.text(message.parts)) }
+    end
+    return prompt
+end
+
 return messages

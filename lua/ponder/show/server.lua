@@ -9,16 +9,16 @@
 ---                                ?eval=NAME#1: of an evaluation
 ---     GET /view/runs             the rows of the list, as JSON
 ---     GET /view/data?run=        what the page of a run shows, as JSON
----     GET /view/events?follow=   its updates; without follow: notices that a log has changed
+---     GET /view/events           notices that a log has changed
 ---     GET /view/log?run=         everything that a log holds of a run, as JSON
 ---
 --- Every request needs the token in the URL that `url` returns. The server checks the Host header
 --- (ponder.serve.http.guard). Pages are self-contained and may connect only to their own server.
 
+local changes = require "ponder.show.server.changes"
 local compare = require "ponder.show.compare"
 local evaluation = require "ponder.show.eval.page"
 local export = require "ponder.show.export.json"
-local follow = require "ponder.show.server.follow"
 local guard = require "ponder.serve.http.guard"
 local html = require "ponder.show.export.html"
 local json = require "ponder.json"
@@ -50,7 +50,7 @@ Page.__index = Page
 ---@return ponder.show.server.Page
 function view.new(opts)
     return setmetatable({ logs = opts.logs, alone = opts.alone, runs = runs.new(opts.logs),
-        followers = follow.new(), changes = {}, streams = 0, draining = false,
+        changes = {}, streams = 0, draining = false,
         token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
 end
 
@@ -70,7 +70,7 @@ end
 
 -- The watcher of a directory, created on first use.
 function Page:changes_of(directory)
-    self.changes[directory] = self.changes[directory] or follow.changes(directory)
+    self.changes[directory] = self.changes[directory] or changes.watch(directory)
     return self.changes[directory]
 end
 
@@ -118,20 +118,6 @@ end
 
 local ROUTES = {}
 
-function Page:data_of(server, r)
-    local log, number = self:find(server, r, r.query.run)
-    if not log then
-        return nil
-    end
-    local data, message = self.followers:begin(log.path, number,
-        self:changes_of(self.logs.directory_of(log)))
-    if not data then
-        return say(server, r, 404, message)
-    end
-    data.name, data.path = r.query.run, ("%s#%d"):format(log.path, number)
-    return data
-end
-
 -- Opens the log of a run; or nil, after answering what is wrong.
 function Page:open(server, r, name)
     local log, number = self:find(server, r, name)
@@ -142,9 +128,19 @@ function Page:open(server, r, name)
     return opened or say(server, r, 404, message)
 end
 
+function Page:data_of(server, r)
+    local log <close> = self:open(server, r, r.query.run)
+    if not log then
+        return nil
+    end
+    local data = page_data.read(log, { pause = function() task.sleep(0) end })
+    data.name, data.path = r.query.run, ("%s#%d"):format(log.path, log.number)
+    return data
+end
+
 -- The trees of one of two compared runs.
 local function trees_of(log, name)
-    local data = page_data.new():update(log, true)
+    local data = page_data.read(log, { without_calls = true })
     data.name = name
     return data
 end
@@ -234,20 +230,11 @@ local function stream_changes(self, write)
 end
 
 ROUTES["/view/events"] = function(self, server, r)
-    local follower = r.query.follow and self.followers:take(r.query.follow)
-    if r.query.follow and not follower then -- the page loads the data again, and follows that
-        return say(server, r, 410, "This stream has ended.")
-    end
     self.streams = self.streams + 1
     local _ <close> = setmetatable({}, { __close = function()
         self.streams = self.streams - 1
     end })
-    local write = server:open_stream(r)
-    if follower then
-        follow.stream(follower, write, function() return self.draining end)
-    else
-        stream_changes(self, write)
-    end
+    stream_changes(self, server:open_stream(r))
     server.http:finish(r.id)
 end
 

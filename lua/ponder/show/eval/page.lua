@@ -39,23 +39,6 @@ local function take(room, value)
     return shown
 end
 
--- The messages of a request, {role, text}.
-local function prompt_of(request, room)
-    local decoded = json.decode(request)
-    local input, system = messages.input(type(decoded) == "table" and decoded or {})
-    local prompt = json.array {}
-    local function add(role, parts)
-        prompt[#prompt + 1] = { role = role, text = take(room, messages.text(parts)) }
-    end
-    if system then
-        add("system", system)
-    end
-    for _, message in ipairs(input or {}) do
-        add(message.role, message.parts)
-    end
-    return prompt
-end
-
 local function reply_of(reply)
     local decoded, texts = reply and json.decode(reply), {}
     for i, sample in ipairs(type(decoded) == "table" and decoded.samples or {}) do
@@ -77,7 +60,9 @@ local function read_calls(log, all, room)
         local run = room.left > 0 and run_of(all, labels, id)
         if run then
             table.insert(run.calls, { model = model, status = status, cost = cost,
-                prompt = prompt_of(request, room), reply = take(room, reply_of(reply)) })
+                prompt = messages.prompt(json.decode(request), function(text)
+                    return take(room, text)
+                end), reply = take(room, reply_of(reply)) })
         end
     end
 end

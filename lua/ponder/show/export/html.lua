@@ -23,7 +23,7 @@ end
 ---@return boolean? ok
 ---@return string? message
 function html.write(log, out, opts)
-    local data = page_data.new({ all = opts and opts.full }):update(log)
+    local data = page_data.read(log, { all = opts and opts.full })
     data.path = ("%s#%d"):format(log.path, log.number)
     local ok, message = out:write(html.page(data))
     return ok and true, message

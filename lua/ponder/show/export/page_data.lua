@@ -10,9 +10,6 @@
 ---
 --- A log may hold far more than a page can: by default long texts are truncated, and texts beyond a
 --- total size and nodes and calls beyond a number are omitted.
----
---- While a run continues, each `update` returns the changes since the last one in the same form:
---- searches, nodes and calls replace those with the same id, texts are appended.
 
 local json = require "ponder.json"
 local messages = require "ponder.show.messages"
@@ -26,7 +23,6 @@ local MAX_TEXT = 100000 -- bytes of one text
 local MAX_TEXTS = 32 << 20 -- bytes of all texts together
 local MAX_NODES, MAX_CALLS = 50000, 50000
 local STEPS = 500 -- rows between two pauses
-local MAX_OPEN = 1000 -- calls without a reply that the next update reads again
 
 -- The page's names for columns of calls.
 local CALL = {
@@ -76,19 +72,6 @@ end
 -------------------------------------------------------------------------------
 -- Requests and replies
 
-local function prompt_of(request, texts)
-    local prompt = json.array()
-    local input, system = messages.input(request)
-    if system then
-        prompt[1] = { role = "system", text = texts:add(messages.text(system)) }
-    end
-    for _, message in ipairs(input or {}) do
-        prompt[#prompt + 1] = { role = message.role,
-            text = texts:add(messages.text(message.parts)) }
-    end
-    return prompt
-end
-
 -- The fields of a request besides its messages and model, as JSON.
 local function parameters_of(request)
     local rest = {}
@@ -116,111 +99,54 @@ local function call_of(row, texts, failed)
     for name, column in pairs(CALL) do
         call[name] = row[column]
     end
-    call.prompt = prompt_of(row.request, texts)
+    call.prompt = messages.prompt(row.request, function(text) return texts:add(text) end)
     call.parameters = parameters_of(row.request)
     call.reply, call.failed = reply_samples(row.reply, texts), failed
     call.metadata = as_text(row.metadata)
     return call
 end
 
----@class ponder.show.PageData what a page knows about a run
----@field private all boolean
----@field private texts ponder.show.PageTexts
----@field private open integer[] calls without a reply so far
----@field private searches table<integer, ponder.show.PageSearch>
-local Data = {}
-Data.__index = Data
-
--- New calls, and those that had no reply in the last update.
-function Data:calls(log)
-    local calls, failed, open = json.array(), log:attempts_by_call(), {}
-    local function add(row)
-        local call = call_of(row, self.texts, failed[row.id])
-        calls[#calls + 1] = call
-        if call.status ~= "ok" and #open < MAX_OPEN then
-            open[#open + 1] = call.id
-        end
-        self.last_call = math.max(self.last_call, call.id)
-        self.pause()
-    end
-    for _, id in ipairs(self.open) do
-        add(log:call(id))
-    end
-    for row in log:contents(self.last_call) do
-        if not self.all and self.count_calls >= MAX_CALLS then
-            self.lost_calls = self.lost_calls + 1
-            self.last_call = math.max(self.last_call, row.id)
+-- The first calls, and how many more there are.
+local function calls_of(log, texts, pause)
+    local calls, failed, lost = json.array(), log:attempts_by_call(), 0
+    for row in log:contents() do
+        if not texts.all and #calls >= MAX_CALLS then
+            lost = lost + 1
         else
-            self.count_calls = self.count_calls + 1
-            add(row)
+            calls[#calls + 1] = call_of(row, texts, failed[row.id])
         end
+        pause()
     end
-    self.open = open
-    return calls
+    return calls, lost
 end
 
--------------------------------------------------------------------------------
--- Searches
-
----@class ponder.show.PageSearch
----@field seen table<any, string> the fingerprint of each node sent
----@field edges integer how many were sent
----@field ended boolean?
-
-function Data:node(row)
-    local text = row.text or ""
-    local kept = self.all and text or quote.head(text, MAX_TEXT)
-    return { id = row.id, up = row.parent, depth = row.depth, score = number(row.score),
-        terminal = row.terminal == 1 or nil, status = row.status, text = kept,
-        more = #kept < #text and #text - #kept or nil, best = row.best == 1 or nil }
-end
-
--- New and changed nodes in order, up to a maximum, but always those of the best path.
-function Data:nodes(log, id, search)
-    local nodes = json.array()
-    for row in log:nodes(id) do
-        local before, now = search.seen[row.id], ("%s %s %s %s %d"):format(row.score, row.status,
-            row.best, row.terminal, #(row.text or "")) -- what can change
-        if not before and not self.all and self.count_nodes >= MAX_NODES and row.best ~= 1 then
-            search.left_out = search.left_out + 1
-            search.seen[row.id] = ""
-        elseif before ~= now and before ~= "" then
-            self.count_nodes = self.count_nodes + (before and 0 or 1)
-            search.seen[row.id] = now
-            nodes[#nodes + 1] = self:node(row)
-        end
-        self.pause()
-    end
-    return nodes
-end
-
--- All edges, if there are more than before.
-local function edges_of(log, id, search)
-    local edges = json.array()
-    for row in log:edges(id) do
-        edges[#edges + 1] = { source = row.source, target = row.target, kind = row.kind }
-    end
-    local known = search.edges
-    search.edges = #edges
-    return #edges ~= known and edges or nil
-end
-
--- The searches that had not ended before, with their changes.
-function Data:changed_searches(log)
-    local searches = json.array()
+-- The searches with the first nodes and those of the best path, and how many more there are.
+local function searches_of(log, all, pause)
+    local searches, count, lost = json.array(), 0, 0
     for row in log:searches() do
-        local search = self.searches[row.id] or { seen = {}, edges = 0, left_out = 0 }
-        self.searches[row.id] = search
-        if not search.ended then
-            search.ended = row.ended_at ~= nil
-            row.options, row.stats = as_text(row.options), as_text(row.stats)
-            row.score = number(row.score)
-            row.nodes, row.edges = self:nodes(log, row.id, search), edges_of(log, row.id, search)
-            row.left_out = search.left_out > 0 and search.left_out or nil
-            searches[#searches + 1] = row
+        local nodes, edges, left_out = json.array(), json.array(), 0
+        for node in log:nodes(row.id) do
+            if not all and count >= MAX_NODES and node.best ~= 1 then
+                left_out = left_out + 1
+            else
+                local text = node.text or ""
+                local kept = all and text or quote.head(text, MAX_TEXT)
+                count, nodes[#nodes + 1] = count + 1, { id = node.id, up = node.parent,
+                    depth = node.depth, score = number(node.score), status = node.status,
+                    text = kept, more = #kept < #text and #text - #kept or nil,
+                    terminal = node.terminal == 1 or nil, best = node.best == 1 or nil }
+            end
+            pause()
         end
+        for edge in log:edges(row.id) do
+            edges[#edges + 1] = { source = edge.source, target = edge.target, kind = edge.kind }
+        end
+        row.options, row.stats, row.score = as_text(row.options), as_text(row.stats),
+            number(row.score)
+        row.nodes, row.edges, row.left_out = nodes, edges, left_out > 0 and left_out or nil
+        searches[#searches + 1], lost = row, lost + left_out
     end
-    return searches
+    return searches, lost
 end
 
 -------------------------------------------------------------------------------
@@ -290,43 +216,30 @@ local function notice(texts, calls, nodes)
         .. "everything."):format(table.concat(missing, ", "))
 end
 
----The changes of a run since the last call; the first returns everything. The run has ended when
----its status is not "running".
+---The data of a run. It has ended when its status is not "running".
 ---@param log ponder.log.Reader
----@param without_calls? boolean
+---@param opts? {all: boolean?, without_calls: boolean?, pause: fun()?} all: omit nothing, however
+---  large; pause: called every 500 rows, to let other tasks run
 ---@return table
-function Data:update(log, without_calls)
-    local texts = self.texts
-    local first = #texts.list
-    local result = { searches = self:changed_searches(log),
-        calls = without_calls and json.array() or self:calls(log),
-        run = read_run(log), sessions = read_sessions(log), totals = read_totals(log) }
-    result.texts = json.array(table.move(texts.list, first + 1, #texts.list, 1, {}))
-    result.cut = json.object(texts.cut)
-    local lost_nodes = 0
-    for _, search in pairs(self.searches) do
-        lost_nodes = lost_nodes + search.left_out
-    end
-    result.notice = notice(texts, self.lost_calls, lost_nodes)
-    return result
-end
-
----@param opts? {all: boolean?, pause: fun()?} all: omit nothing, however large; pause: called every
----  500 rows, to let other tasks run
----@return ponder.show.PageData
-function page_data.new(opts)
+function page_data.read(log, opts)
     opts = opts or {}
     local steps = 0
-    local texts = setmetatable({ all = opts.all, list = {}, number = {}, cut = {}, bytes = 0,
-        shortened = 0, left_out = 0 }, Texts)
-    return setmetatable({ all = opts.all or false, texts = texts, open = {},
-        searches = {}, last_call = 0, count_calls = 0, lost_calls = 0, count_nodes = 0,
-        pause = function()
-            steps = steps + 1
-            if opts.pause and steps % STEPS == 0 then
-                opts.pause()
-            end
-        end }, Data)
+    local function pause()
+        steps = steps + 1
+        if opts.pause and steps % STEPS == 0 then
+            opts.pause()
+        end
+    end
+    local texts = setmetatable({ all = opts.all, list = json.array(), number = {},
+        cut = json.object(), bytes = 0, shortened = 0, left_out = 0 }, Texts)
+    local searches, lost_nodes = searches_of(log, opts.all, pause)
+    local calls, lost_calls = json.array(), 0
+    if not opts.without_calls then
+        calls, lost_calls = calls_of(log, texts, pause)
+    end
+    return { searches = searches, calls = calls, run = read_run(log),
+        sessions = read_sessions(log), totals = read_totals(log), texts = texts.list,
+        cut = texts.cut, notice = notice(texts, lost_calls, lost_nodes) }
 end
 
 return page_data

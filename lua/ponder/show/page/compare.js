@@ -71,11 +71,8 @@ function fold({ state, view }, node) {
 }
 
 function sideKey(name, event) {
-  const { state, view } = sides[name];
-  const { selected, search, folded } = state;
-  const act = { ' ': () => selected && fold(sides[name], selected), '+': () => view.zoom(1.4),
-    '-': () => view.zoom(1 / 1.4), 0: () => view.fit() }[event.key];
-  if (act) act();
+  const { state: { selected, search, folded }, view } = sides[name];
+  if (event.key === ' ' && selected) fold(sides[name], selected);
   else if (/^(Arrow|Home|End)/.test(event.key) && search?.roots.length > 0)
     chooseLike(name, selected ? towards(event.key, selected, view.layout, folded) : search.roots[0]);
   else return;
@@ -104,13 +101,10 @@ function Sums() {
 const Side = ({ name }) => html`<section class="pane side-${name}">
   <div class="pane-head"><h2><a id="link-${name}" href=${served('/', { run: data[name].name })}>${
     `${name.toUpperCase()}  ${data[name].name}`}</a></h2></div>
-  <div class="stage"><${Canvas} id="tree-${name}" view=${sides[name].view}
+  <${Stage} id="tree-${name}" view=${sides[name].view}
     label="Search tree of run ${name.toUpperCase()}. The list below has the differences."
-    onKey=${(event) => sideKey(name, event)} onPick=${(found) => {
-      if (found?.handle) fold(sides[name], found.thing);
-      else if (found) chooseLike(name, found.thing);
-      else choose(null);
-    }} /></div></section>`;
+    onKey=${(event) => sideKey(name, event)} onPick=${(node, element) => (!node ? choose(null)
+      : element.matches('.handle') ? fold(sides[name], node) : chooseLike(name, node))} /></section>`;
 
 const rowOf = ({ kind, a, b }) => ({
   class: kind,
@@ -146,7 +140,6 @@ function Inputs() {
     ${calls.only_a.slice(0, 100).map(line('−'))}${calls.only_b.slice(0, 100).map(line('+'))}`;
 }
 
-readColours();
 mount(() => {
   const active = entries.findIndex(({ a, b }) => chosen && a === chosen.a && b === chosen.b);
   const mark = (kind, words) => html`<li><i class=${kind}></i>${words}</li>`;
@@ -166,12 +159,7 @@ mount(() => {
     <section class="pane nodes">
       <div class="pane-head"><h2 id="differ">${differWords()}</h2></div>
       <${List} id="nodes" prefix="entry" label="Differences" items=${entries} active=${active}
-        row=${rowOf} onPick=${choose} onKey=${(event) => {
-          const to = stepKey(event.key, active, entries.length);
-          if (to === undefined) return;
-          event.preventDefault();
-          choose(entries[to]);
-        }} />
+        row=${rowOf} onPick=${choose} onMove=${choose} />
     </section>
     <section class="pane details"><div id="details" class="scroll" tabindex="0" role="region"
       aria-label="Details" aria-live="polite">${chosen

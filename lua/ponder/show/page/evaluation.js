@@ -12,7 +12,7 @@ const KINDS = { right: 'good', partial: 'wait', wrong: 'bad', no_answer: 'bad', 
   failed: 'bad' };
 const MARKS = { good: '✓', wait: '◐', bad: '✗' };
 
-const filter = { outcome: '', policy: '', low: '', high: '', query: '', sort: 'order' };
+const filter = { outcome: '', policy: '', query: '', sort: 'order' };
 let axis = axes[0];
 let items = []; // a row for each item and epoch: { id, item, epoch, cells: records by policy }
 let shown = [];
@@ -23,7 +23,6 @@ let chosen = null; // a record
 const words = (text) => text.replace('_', ' ');
 const time = (x) => (known(x) ? showSeconds(x) : '-');
 const UNITS = { samples: showCount, tokens: showCount, cost: showMoney, seconds: time };
-const pValue = (p) => (!known(p) ? '-' : p < 0.001 ? '<0.001' : p.toFixed(3));
 const score = (x) => (binary ? `${(x * 100).toFixed(1)} %` : x.toFixed(3));
 const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
 
@@ -39,15 +38,25 @@ const Policies = () => html`<${Table} id="policies" head=${data.table.head}
 /* Items and runs, variances of scores, and how the differences were tested. */
 function Variances() {
   const number = (x) => (known(x) ? x.toFixed(4) : '-');
+  const p = (x) => (!known(x) ? '-' : x < 0.001 ? '<0.001' : x.toFixed(3));
   return html`<${Table} id="variances" head=${['policy', 'items', 'runs', 'items dropped',
     'variance within items', 'between items', 'correlation with the baseline', 'p', 'adjusted p',
     'decided after']} rows=${policies.map(({ name, n, runs, dropped, variance, difference: d,
     p_holm: adjusted, decision }) => [name, n, runs, dropped, number(variance.within),
-    number(variance.between), number(d?.correlation), pValue(d?.p), pValue(adjusted),
+    number(variance.between), number(d?.correlation), p(d?.p), p(adjusted),
     decision ? (decision.verdict === 'undecided' ? 'undecided' : decision.at) : '-'])} />`;
 }
 
 /* ---- the curves ---- */
+
+/* A colour of the style sheet, for a canvas. */
+function colourOf(colour) {
+  const probe = document.body.appendChild(document.createElement('span'));
+  probe.style.color = colour;
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
 
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [12, 4]];
 
@@ -80,22 +89,21 @@ class Curves extends Component {
     const add = (values, options) => series.push({ paths, ...options }) && columns.push(values);
     for (const { policy, points } of list) {
       const i = policies.findIndex(({ name }) => name === policy);
-      const stroke = colourOf(`hue-${i % 8}`);
+      const stroke = colourOf(hue(i % 9));
       const hidden = { class: 'bound', points: { show: false } };
-      bands.push({ series: [series.length, series.length + 1], fill: stroke.replace(/\)$/, ', 0.12)')
-        .replace('rgb(', 'rgba(') });
+      bands.push({ series: [series.length, series.length + 1], fill: stroke.replace(/\)$/, ' / 12%)') });
       add(points.map(({ upper }) => upper ?? null), hidden);
       add(points.map(({ lower }) => lower ?? null), hidden);
       add(points.map(({ value }) => value), { label: policy, stroke, width: 2, dash: DASHES[i % 5],
-        points: { show: true, size: 8, fill: i % 2 ? colourOf('surface') : stroke },
+        points: { show: true, size: 8, fill: i % 2 ? colourOf('var(--surface)') : stroke },
         value: (_, y, k, at) => { // without a pointer, at the largest budget
           const point = points[at ?? points.length - 1];
           const bounds = known(point.lower) && [point.lower, point.upper].map(score).join(' to ');
           return `${score(point.value)}${bounds ? ` (${bounds})` : ''}`;
         } });
     }
-    const line = { stroke: colourOf('muted'), grid: { stroke: colourOf('line'), width: 1 },
-      ticks: { stroke: colourOf('line') } };
+    const line = { stroke: colourOf('var(--muted)'), grid: { stroke: colourOf('var(--line)'), width: 1 },
+      ticks: { stroke: colourOf('var(--line)') } };
     const max = Math.max(1, ...columns.slice(1).flat());
     this.chart = new uPlot({ width: this.box.current.clientWidth || 900, height: 320, series, bands,
       scales: { x: { time: false, distr: 3, log: 2 }, y: { range: [0, max] } },
@@ -136,15 +144,10 @@ function hasOutcome(record, outcome) {
   return relations[outcome] ?? record.outcome === outcome;
 }
 
-function passes(record) {
-  const value = record.score ?? 0;
-  return hasOutcome(record, filter.outcome)
-    && (filter.low === '' || value >= Number(filter.low))
-    && (filter.high === '' || value <= Number(filter.high))
-    && (filter.query === '' || [record.id, record.answer, record.target, record.why, record.message,
-      data.questions[record.id]].some((text) => known(text)
-      && String(text).toLowerCase().includes(filter.query)));
-}
+const passes = (record) => hasOutcome(record, filter.outcome) && (filter.query === ''
+  || [record.id, record.answer, record.target, record.why, record.message,
+    data.questions[record.id]].some((text) => String(text ?? '').toLowerCase()
+    .includes(filter.query)));
 
 const considered = ({ cells }) =>
   (filter.policy === '' ? Object.values(cells) : [cells[filter.policy]].filter(Boolean));
@@ -181,28 +184,28 @@ const rowOf = (row) => ({
 const firstOf = (row) => row.cells[filter.policy] ?? policies.map(({ name }) => row.cells[name])
   .find((record) => record && passes(record)) ?? Object.values(row.cells)[0];
 
-function pick(row, event) {
-  chosen = row.cells[event.target.closest('[data-policy]')?.dataset.policy] ?? firstOf(row);
-  refresh();
-}
+const pick = (row, event) => choose(
+  row.cells[event.target.closest('[data-policy]')?.dataset.policy] ?? firstOf(row));
 
 const runOf = (record) =>
   data.runs?.[[record.policy, record.id, record.epoch].join('\n')];
 const linkOf = (record) => data.served && runOf(record)
   && served('/', { run: `${data.served}#${runOf(record).id}` });
 
-function listKey(event, screen) {
-  const at = chosen ? shown.indexOf(chosen.row) : -1;
-  const to = stepKey(event.key, at, shown.length, screen);
-  const names = policies.map(({ name }) => name);
-  const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (to !== undefined) chosen = shown[to].cells[chosen?.policy] ?? firstOf(shown[to]);
-  else if (side && chosen)
-    chosen = chosen.row.cells[names[names.indexOf(chosen.policy) + side]] ?? chosen;
-  else if (event.key === 'Enter' && chosen && linkOf(chosen)) location.href = linkOf(chosen);
-  else return;
-  event.preventDefault();
+const choose = (record) => {
+  chosen = record;
   refresh();
+};
+
+const openRun = () => linkOf(chosen) && (location.href = linkOf(chosen));
+
+function listKey(key) {
+  const names = policies.map(({ name }) => name);
+  const side = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (!chosen || !side && key !== 'Enter') return false;
+  if (side) choose(chosen.row.cells[names[names.indexOf(chosen.policy) + side]] ?? chosen);
+  else openRun();
+  return true;
 }
 
 /* ---- one run ---- */
@@ -241,15 +244,11 @@ function Filters() {
   const outcomes = [['', 'all'], ...baseline ? [['fixed', `fixed since ${baseline}`],
     ['broken', `broken since ${baseline}`], ['differ', `differ from ${baseline}`]] : [],
   ...Object.keys(KINDS).map(option)];
-  const number = (id, text) => html`<label class="choice"><span class="muted">${text}</span><input
-    id=${id} type="number" step="any"
-    onInput=${(event) => apply({ [id]: event.target.value })} /></label>`;
   return html`<div class="filter">
     <${Choice} id="outcome" label="Show" value=${filter.outcome} options=${outcomes}
       onChange=${(outcome) => apply({ outcome })} />
     <${Choice} id="policy" label="Policy" value=${filter.policy} options=${[['', 'all'],
       ...policies.map(({ name }) => [name, name])]} onChange=${(policy) => apply({ policy })} />
-    ${number('low', 'Score from')}${number('high', 'to')}
     <${Find} onInput=${(query) => apply({ query })} />
     <${Choice} id="sort" label="Sort by" value=${filter.sort} options=${[['order', 'item'],
       ['cost', 'cost'], ['seconds', 'time'], ['samples', 'samples'], ['score', 'score']]}
@@ -279,15 +278,12 @@ mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${
     <section><h2>Items by policies</h2><div class="items"><${Filters} />
       <${List} id="list" prefix="item" label="Items" items=${shown} active=${
         chosen ? shown.indexOf(chosen.row) : -1} row=${rowOf} onPick=${pick} onKey=${listKey}
-        onOpen=${() => linkOf(chosen) && (location.href = linkOf(chosen))}
+        onMove=${(row) => choose(row.cells[chosen?.policy] ?? firstOf(row))} onOpen=${openRun}
         columns="minmax(160px, 1.2fr) repeat(${policies.length}, minmax(130px, 1fr))"
         wide=${192 + 142 * policies.length} head=${html`<span class="first">item</span>${
           policies.map(({ name }) => html`<span>${name}</span>`)}`} />
       <div id="details" class="scroll" tabindex="0" role="region" aria-label="Run"
         aria-live="polite"><${Details} record=${chosen} /></div></div></section>
   </main>`);
-watchKeys({ found: () => document.getElementById('list').focus(), Escape: () => {
-  chosen = null;
-  refresh();
-} });
+watchKeys({ found: () => document.getElementById('list').focus(), Escape: () => choose(null) });
 performance.mark('drawn');

@@ -1,11 +1,11 @@
-/* The details of the selection: a node, a call, or the run. */
+/* The details of the selection: a node, a call, or the run (that of run.js). */
 
 /* Quotes a word for a shell. */
 const shellWord = (word) => (/^[\w@%+=:,./#-]+$/.test(word) ? word
   : `'${String(word).replaceAll("'", "'\\''")}'`);
 
 /* The command that forks the run with another text, from a file. */
-function Fork({ run, title, words }) {
+function Fork({ title, words }) {
   if (!run.path || !/^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command)) return null;
   const command = ['ponder', 'fork', run.path, ...words, 'edited.txt'].map(shellWord).join(' ');
   return html`<${Fold} kind="fold fork" title="${title}, in edited.txt">${() =>
@@ -45,16 +45,17 @@ function nodeFacts(node) {
   ];
 }
 
-function NodeDetails({ run, search, node }) {
+function NodeDetails({ search, node }) {
   const above = node.parent?.calls ?? [];
   const links = (from, to) => search.links.filter((link) => link[from] === node)
     .map((link) => [link[to], link.kind]);
-  const boxes = (calls, open) => calls.map((call, i) => html`<${CallBox} key=${call.id} run=${run}
-    call=${call} open=${open && i === 0} />`);
+  const boxes = (calls, open) => calls.map((call, i) => html`<${Fold} kind="call" key=${call.id}
+    title=${callName(call)} side=${callFigures(call)} open=${open && i === 0}>${() =>
+    html`<${CallDetails} call=${call} />`}<//>`);
   return html`<${LongText} text=${indentJson(node.text) || '(no text)'} label="Text of the node"
       cut=${node.more} />
     <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
-    ${node.parent && html`<${Fork} run=${run} title="Fork from here with a different thought"
+    ${node.parent && html`<${Fork} title="Fork from here with a different thought"
       words=${['--search', node.searchId, '--node', node.id, '--text']} />`}
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
@@ -69,7 +70,7 @@ function NodeDetails({ run, search, node }) {
 /* ---- a call ---- */
 
 /* A text of the run by its number; -1: omitted. */
-function TextAt({ run, place, label }) {
+function TextAt({ place, label }) {
   if (place === undefined) return null;
   if (place < 0)
     return html`<p class="small">This text is not in this page: see the note at the top.</p>`;
@@ -79,11 +80,7 @@ function TextAt({ run, place, label }) {
 const FoldedText = ({ title, text }) => text && text !== '{}' && text !== '[]' && html`<${Fold}
   title=${title}>${() => html`<${LongText} text=${indentJson(text)} label=${title} />`}<//>`;
 
-const CallBox = ({ run, call, open }) => html`<${Fold} kind="call" title=${callName(call)}
-  side=${callFigures(call)} open=${open}>${() =>
-  html`<${CallDetails} run=${run} call=${call} />`}<//>`;
-
-function callFacts(run, call) {
+function callFacts(call) {
   const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
   const tokens = (n) => (n === undefined ? '?' : inGroups.format(n));
   const waited = waitTime(call);
@@ -108,49 +105,42 @@ const Attempt = ({ attempt, status, code, message, retry_in_ms: pause }) =>
   html`<p class="error">Try ${attempt}: ${[status && `HTTP ${status}`, code, message].filter(Boolean)
     .join(', ')}${known(pause) && `; again after ${showSeconds(pause / 1000)}`}</p>`;
 
-const Prompt = ({ run, call }) => call.prompt.map(({ role, text }) => html`<${Message} role=${role}>
-  <${TextAt} run=${run} place=${text} label="Prompt, ${role}" /><//>`);
+const Prompt = ({ call }) => call.prompt.map(({ role, text }) => html`<${Message} role=${role}>
+  <${TextAt} place=${text} label="Prompt, ${role}" /><//>`);
 
-const Reply = ({ run, call, plain }) => (call.reply ?? []).map((sample, i) => {
+const Reply = ({ call, plain }) => (call.reply ?? []).map((sample, i) => {
   const role = [call.reply.length > 1 && `sample ${call.sample + i}`, !plain && sample.finish];
   return html`<${Message} role=${role.filter(Boolean).join(', ') || 'assistant'}>
     ${sample.reasoning !== undefined && html`<${Fold} title="Reasoning">${() => html`<${TextAt}
-      run=${run} place=${sample.reasoning} label="Reasoning" />`}<//>`}
-    <${TextAt} run=${run} place=${sample.text} label="Reply" />
+      place=${sample.reasoning} label="Reasoning" />`}<//>`}
+    <${TextAt} place=${sample.text} label="Reply" />
     <${FoldedText} title="Tool calls" text=${sample.tools} /><//>`;
 });
 
-function CallDetails({ run, call, alone }) {
+function CallDetails({ call, alone }) {
   return html`${alone && call.node && titled('For', html`<${NodeLink} node=${call.node} />`)}
-    <${Facts} pairs=${callFacts(run, call)} />
+    <${Facts} pairs=${callFacts(call)} />
     ${titled('Failed tries', ...(call.failed ?? []).map(Attempt))}
     ${call.status === 'error' && html`<p class="error">${[call.code, call.message].filter(Boolean)
       .join(': ')}</p>`}
-    ${call.reply?.length > 0 && titled('Reply', html`<${Reply} run=${run} call=${call} />`)}
-    ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} run=${run} call=${call} />`)}
+    ${call.reply?.length > 0 && titled('Reply', html`<${Reply} call=${call} />`)}
+    ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} call=${call} />`)}
     <${FoldedText} title="Parameters" text=${call.parameters} />
     <${FoldedText} title="Metadata" text=${call.metadata} />
-    <${Fork} run=${run} title="Fork with a different reply"
-      words=${['--call', call.id, '--text']} />
-    <${Fork} run=${run} title="Fork with a different prompt"
-      words=${['--call', call.id, '--ask']} />`;
+    <${Fork} title="Fork with a different reply" words=${['--call', call.id, '--text']} />
+    <${Fork} title="Fork with a different prompt" words=${['--call', call.id, '--ask']} />`;
 }
 
 /* ---- the run ---- */
 
 /* Percentiles (nearest rank) of the time of calls that were sent, by purpose. */
-function latencies(calls) {
-  const byPurpose = new Map();
-  for (const call of calls) {
-    if (call.status !== 'ok' || (call.origin ?? 'live') !== 'live') continue;
-    for (const name of ['all', call.purpose ?? 'no purpose']) {
-      if (!byPurpose.has(name)) byPurpose.set(name, []);
-      byPurpose.get(name).push(callTime(call));
-    }
-  }
-  if (byPurpose.size === 2) byPurpose.delete('all');
-  return [...byPurpose].map(([name, times]) => {
-    times.sort((a, b) => a - b);
+function latencies() {
+  const sent = run.calls.filter(({ status, origin }) =>
+    status === 'ok' && (origin ?? 'live') === 'live');
+  const names = [...new Set(sent.map((call) => valueOf(call, 'purpose')))];
+  return (names.length > 1 ? ['all', ...names] : names).map((name) => {
+    const times = sent.filter((call) => name === 'all' || valueOf(call, 'purpose') === name)
+      .map(callTime).sort((a, b) => a - b);
     return [name, inGroups.format(times.length), ...[0.5, 0.95, 0.99].map((share) =>
       showSeconds(times[Math.ceil(share * times.length) - 1]))];
   });
@@ -181,27 +171,26 @@ const runFacts = ({ run, sessions, totals }) => [
 ];
 
 /* What a chat said so far: the prompt of its last answered call, and the reply. */
-function Conversation({ run }) {
+function Conversation() {
   const last = run.calls.findLast(({ reply }) => reply?.length > 0) ?? run.calls.at(-1);
   return last && titled('Conversation', html`<div class="conversation">
-    <${Prompt} run=${run} call=${last} /><${Reply} run=${run} call=${last} plain /></div>`);
+    <${Prompt} call=${last} /><${Reply} call=${last} plain /></div>`);
 }
 
-function RunDetails({ run, search }) {
+function RunDetails({ search }) {
   const lead = (title, text, kind) => text && titled(title, html`<p class="lead ${kind}">${text}</p>`);
-  const { models } = run.totals;
-  const times = latencies(run.calls);
-  return html`${run.run.command === 'chat' ? html`<${Conversation} run=${run} />`
+  const [{ models }, times] = [run.totals, latencies()];
+  return html`${run.run.command === 'chat' ? html`<${Conversation} />`
     : [lead('Question', run.run.question ?? search?.question, ''),
       lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
     ${run.run.error && html`<p class="error">${run.run.error}</p>`}
     ${search && titled('Search', html`<${Facts} pairs=${searchFacts(search)} />`)}
     ${titled('Models', models.length > 0 && html`<${Table}
-      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [m.model, inGroups.format(m.calls), showTokens(m, m.input),
-        showTokens(m, m.output), showCost(m)])} />`,
+      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [m.model,
+        inGroups.format(m.calls), showTokens(m, m.input), showTokens(m, m.output), showCost(m)])} />`,
     times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']}
       rows=${times} />`)}
-    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.follow && html`<p><a
+    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.name && html`<p><a
       href=${served('/view/log', { run: run.name })}>The whole log as JSON</a></p>`)}
     <${FoldedText} title="Options" text=${search?.options} />
     <${FoldedText} title="Statistics" text=${search?.stats} />`;

@@ -14,7 +14,6 @@ const refresh = () => render(page(), document.getElementById('app'));
 
 function mount(view) {
   page = view;
-  applyTheme();
   refresh();
 }
 
@@ -28,9 +27,9 @@ function served(path, query = {}) {
 
 const systemIsDark = window.matchMedia('(prefers-color-scheme: dark)');
 const THEME = 'ponder.theme';
-const theme = { chosen: 'auto', changed: () => {} };
-const shownTheme = () =>
-  theme.chosen === 'auto' ? (systemIsDark.matches ? 'dark' : 'light') : theme.chosen;
+let theme = 'auto';
+const systemTheme = () => (systemIsDark.matches ? 'dark' : 'light');
+const shownTheme = () => (theme === 'auto' ? systemTheme() : theme);
 
 /* A page opened as a file may have no localStorage. */
 function remembered(action) {
@@ -41,31 +40,25 @@ function remembered(action) {
   }
 }
 
-const before = remembered((place) => place.getItem(THEME));
-if (before === 'dark' || before === 'light') theme.chosen = before;
-systemIsDark.addEventListener('change', () => applyTheme(true));
-
-function applyTheme(again) {
-  document.documentElement.dataset.theme = theme.chosen;
-  theme.changed();
-  if (again) refresh();
+function applyTheme() {
+  document.documentElement.dataset.theme = theme;
+  if (page) refresh();
 }
+
+theme = remembered((place) => place.getItem(THEME)) ?? theme;
+systemIsDark.addEventListener('change', applyTheme);
+applyTheme();
 
 function switchTheme() {
   const next = shownTheme() === 'dark' ? 'light' : 'dark';
-  theme.chosen = next === (systemIsDark.matches ? 'dark' : 'light') ? 'auto' : next;
-  remembered((place) => place.setItem(THEME, theme.chosen));
-  applyTheme(true);
+  theme = next === systemTheme() ? 'auto' : next;
+  remembered((place) => place.setItem(THEME, theme));
+  applyTheme();
 }
 
-/* A colour of the style sheet, for a canvas. */
-function colourOf(name) {
-  const probe = document.body.appendChild(document.createElement('span'));
-  probe.style.color = `var(--${name})`;
-  const colour = getComputedStyle(probe).color;
-  probe.remove();
-  return colour;
-}
+/* Colours of kinds of calls and of policies, as CSS; the last one stands for all further ones. */
+const hue = (i) => `light-dark(oklch(0.55 0.1 ${200 + 80 * Math.min(i, 8)}), oklch(0.76 0.1 ${
+  200 + 80 * Math.min(i, 8)}))`;
 
 /* ---- the frame of a page ---- */
 
@@ -75,6 +68,24 @@ function showConnection(connected) {
   if (lost === !connected) return;
   lost = !connected;
   refresh();
+}
+
+/* What the server has at a path; null: it does not answer. */
+async function load(path, query) {
+  try {
+    const answer = await fetch(served(path, query));
+    showConnection(answer.ok);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return showConnection(false) ?? null;
+  }
+}
+
+/* Calls act() at first, and whenever a log has changed. */
+function watchLogs(act) {
+  const source = new EventSource(served('/view/events'));
+  for (const name of ['open', 'message']) source.addEventListener(name, act);
+  source.addEventListener('error', () => showConnection(false));
 }
 
 /* The line at the top: what the page is, figures, and the controls in `children`. */
@@ -90,7 +101,7 @@ function Top({ home, title, hint, beside, totals, notice, children }) {
       <div class="controls">${children}
         <button id="theme" type="button" class="plain" onClick=${switchTheme}
           aria-label=${`Colours: ${shown}. Switch.`}
-          title=${`Colours: ${shown}${theme.chosen === 'auto' ? ', as the system' : ''} (t)`}>
+          title=${`Colours: ${shown}${theme === 'auto' ? ', as the system' : ''} (t)`}>
           ${shown === 'dark' ? '☾' : '☀'}</button>
       </div>
     </header>
@@ -105,16 +116,18 @@ const Chip = ({ id, kind, children }) => html`<span id=${id} class="chip ${kind}
 function Choice({ id, label, name, value, options, onChange }) {
   return html`<label class="choice">${label && html`<span class="muted">${label}</span>`}
     <select id=${id} aria-label=${name} value=${value}
-      class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''} onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
+      class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''}
+      onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
         html`<option key=${of} value=${of} selected=${of === value}>${text}</option>`)}</select>
     </label>`;
 }
 
+const queryOf = (field) => field.value.trim().toLowerCase();
+
 /* The field that finds text, and what it found. */
 const Find = ({ found, onInput }) => html`<div class="find" role="search">
   <input id="query" type="search" placeholder="Find text" aria-label="Find text" autocomplete="off"
-    spellcheck=${false} aria-keyshortcuts="/" onInput=${(event) =>
-      onInput(event.target.value.trim().toLowerCase())} />
+    spellcheck=${false} aria-keyshortcuts="/" onInput=${({ target }) => onInput(queryOf(target))} />
   ${known(found) && html`<output id="matches" for="query" aria-live="polite">${found}</output>`}</div>`;
 
 /* Calls keys[key] of a page, unless the user is typing. */
@@ -163,8 +176,9 @@ const SPARE_ROWS = 6; // above and below the visible ones
 
 /*
  * A list of any length: only visible rows have elements. `row(item, i)` returns an object with the
- * properties of a row's element. The list has the focus and names the active row. `head` is a row
- * above, which stays; with `columns`, a CSS grid, rows are lines of a table, at least `wide` pixels.
+ * properties of a row's element. The list has the focus and names the active row; keys move to
+ * another (onMove), or are for onKey, which returns whether it knows them. `head` is a row above,
+ * which stays; with `columns`, a CSS grid, rows are lines of a table, at least `wide` pixels.
  */
 class List extends Component {
   box = createRef();
@@ -201,7 +215,14 @@ class List extends Component {
 
   render(props, { top, height }) {
     const { id, prefix, role, label, many, items, active, row, head, columns, wide } = props;
-    const { onPick, onOpen, onKey } = props;
+    const { onPick, onOpen, onMove, onKey } = props;
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const to = stepKey(event.key, active, items.length, Math.floor(height / ROW_HEIGHT) - 2);
+      if (to !== undefined) onMove(items[to], to);
+      else if (!onKey?.(event.key)) return;
+      event.preventDefault();
+    };
     const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE_ROWS);
     const last = Math.min(items.length, Math.ceil((top + height) / ROW_HEIGHT) + SPARE_ROWS);
     const shown = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
@@ -221,18 +242,18 @@ class List extends Component {
         active >= 0 ? `${prefix}-${active}` : null}
       onScroll=${(event) => event.target === this.box.current
         && this.setState({ top: this.box.current.scrollTop })}
-      onKeyDown=${(event) => onKey?.(event, Math.max(1, Math.floor(height / ROW_HEIGHT) - 2))}>
+      onKeyDown=${press}>
       ${head && html`<div class="head grid" role="presentation" style=${lay}>${head}</div>`}
-      <div class="rows" role="presentation" 
-        style=${{ height: items.length * ROW_HEIGHT, minWidth: wide }}>${
-        shown.map(line)}</div>
+      <div class="rows" role="presentation"
+        style=${{ height: items.length * ROW_HEIGHT, minWidth: wide }}>${shown.map(line)}</div>
     </div>`;
   }
 }
 
 /* Where a key leads to in a list of a length; undefined: nowhere. */
 function stepKey(key, at, length, screen = 10) {
-  const steps = { ArrowUp: at - 1, ArrowDown: at + 1, PageUp: at - screen, PageDown: at + screen,
+  const page = Math.max(1, screen);
+  const steps = { ArrowUp: at - 1, ArrowDown: at + 1, PageUp: at - page, PageDown: at + page,
     Home: 0, End: length - 1 };
   return key in steps && length > 0 ? Math.min(length - 1, Math.max(0, steps[key])) : undefined;
 }
@@ -278,17 +299,3 @@ class Fold extends Component {
 /* One message of a conversation. */
 const Message = ({ role, children }) =>
   html`<div class="message ${role}"><span class="role">${role}</span>${children}</div>`;
-
-/* ---- the tooltip ---- */
-
-/* Shows a tooltip beside the pointer, inside the window; an empty text hides it. */
-function showTip(text, x, y) {
-  const tip = document.getElementById('tip');
-  tip.hidden = !text;
-  if (!text) return;
-  tip.textContent = text;
-  const left = Math.min(x + 14, window.innerWidth - tip.offsetWidth - 8);
-  const top = y + 18 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 10 : y + 18;
-  tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${Math.max(8, top)}px`;
-}

@@ -5,8 +5,7 @@
  *     state -> matches, layout, lists -> drawings (treeview.js, timeline.js), details (inspect.js)
  */
 
-let raw = data;
-let run = readRun(raw);
+let run = readRun(data);
 
 const NOTHING = { nodes: [], calls: [], isMatch: new Set(), above: new Set() };
 
@@ -44,7 +43,6 @@ function change(changes) {
       && Object.keys(filter).every((by) => filter[by] === '' || valueOf(call, by) === filter[by]));
     state.lit = new Set(state.calls);
   }
-  if (changed('updates')) time.colour();
   refresh();
   const { selected } = state;
   if (isSame(before.selected, selected)) return; // what an update kept stays where it is
@@ -131,11 +129,9 @@ function stepMatch(by) {
 }
 
 let waiting = 0;
-function find(query, now) {
+function find() {
   clearTimeout(waiting);
-  if (query === state.query) return;
-  if (now) change({ query });
-  else waiting = setTimeout(() => change({ query }), 80);
+  waiting = setTimeout(() => change({ query: queryOf(document.getElementById('query')) }), 80);
 }
 
 /* ---- folding, and moving with keys ---- */
@@ -151,23 +147,18 @@ function outlineOf({ search, query, matches, folded }) {
 const isOpen = (node) =>
   (state.query !== '' ? state.matches.above.has(node) : !state.folded.has(node));
 
-function setFolded(node, fold) {
-  if (node.children.length === 0 || state.folded.has(node) === fold) return;
+function fold(node) {
   const folded = new Set(state.folded);
-  if (fold) folded.add(node);
-  else folded.delete(node);
+  if (!folded.delete(node) && node.children.length > 0) folded.add(node);
   change({ folded });
 }
 
 /* Folds all but the best path, or unfolds all. */
 function foldAll() {
-  if (!state.search) return;
-  const folded = new Set(state.folded.size > 0 ? [] : state.search.nodes
+  const folded = new Set(state.folded.size > 0 ? [] : state.search?.nodes
     .filter((node) => node.children.length > 0 && !node.best && node.parent));
   tree.touched = false;
-  let { selected } = state;
-  for (let up = selected?.parent; up; up = up.parent) if (folded.has(up)) selected = null;
-  change({ folded, selected });
+  change({ folded });
 }
 
 /* Selects the end of the best path; then walks it from the root. */
@@ -177,52 +168,39 @@ function stepBest() {
   if (path.length > 0) go(at < 0 ? path.at(-1) : path[(at + 1) % path.length]);
 }
 
-function moveNode(key, inList) {
-  const { search, selected, outline, folded } = state;
-  if (!search?.nodes.length) return;
-  const node = selected?.kind === 'node' ? selected : null;
-  if (!node) go(inList ? outline.at(key === 'End' ? -1 : 0) : (search.bestPath[0] ?? search.roots[0]));
-  else if (key === 'ArrowRight' && folded.has(node)) setFolded(node, false);
-  else if (key === 'ArrowLeft' && inList && node.children.length > 0 && isOpen(node) && !state.query)
-    setFolded(node, true);
-  else if (inList && !/^Arrow(Left|Right)$/.test(key))
-    go(outline[stepKey(key, outline.indexOf(node), outline.length)]);
-  else go(towards(key, node, tree.layout, folded));
-}
-
-function moveCall(key, byTime) {
-  const list = byTime ? time.line.order.filter((call) => state.lit.has(call)) : state.calls;
-  const named = { ArrowLeft: 'ArrowUp', ArrowRight: 'ArrowDown' }[key] ?? key;
-  const to = stepKey(named, list.indexOf(state.selected), list.length);
-  if (to !== undefined) go(list[to]);
-}
-
 function openSelected() {
   if (!state.selected) return;
   change({ view: 'details' });
   document.getElementById('details-title').focus();
 }
 
-/* Keys of the drawings and the lists. */
-const listKey = (move, place) => (event) => {
-  const { key } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (/^(Arrow|Home$|End$|Page)/.test(key)) move(key, place);
+/* Keys of the tree's list and, with those that move in a list, of its drawing. */
+function treeKey(key, inList) {
+  const { search, selected, folded } = state;
+  const node = selected?.kind === 'node' ? selected : null;
+  if (key === ' ' && node) fold(node);
   else if (key === 'Enter') openSelected();
-  else if (key === ' ') {
-    if (move === moveNode && state.selected?.kind === 'node')
-      setFolded(state.selected, !state.folded.has(state.selected));
-  } else return;
-  event.preventDefault();
-};
-
-/* Zooms the drawing that has the focus; 0: shows everything. */
-function zoom(factor) {
-  const view = document.activeElement === time.canvas || state.view === 'time' ? time : tree;
-  showTip('');
-  if (factor === 0) view.fit();
-  else view.zoom(factor);
+  else if (!/^(Arrow|Home$|End$|Page)/.test(key) || !search?.nodes.length) return key === ' ';
+  else if (!node) go(search.bestPath[0] ?? search.roots[0]);
+  else if (key === 'ArrowRight' && folded.has(node)
+    || key === 'ArrowLeft' && inList && node.children[0] && isOpen(node) && !state.query) fold(node);
+  else go(towards(key, node, tree.layout, folded));
+  return true;
 }
+
+const callKey = (key) => key === 'Enter' && (openSelected(), true);
+
+/* In the drawing, calls follow each other by time. */
+function timeKey(key) {
+  const list = time.line.order.filter((call) => state.lit.has(call));
+  const named = { ArrowLeft: 'ArrowUp', ArrowRight: 'ArrowDown' }[key] ?? key;
+  const to = stepKey(named, list.indexOf(state.selected), list.length);
+  if (to === undefined) return callKey(key);
+  go(list[to]);
+  return true;
+}
+
+const drawingKey = (act) => (event) => act(event.key) && event.preventDefault();
 
 function stepSearch(by) {
   const search = run.searches[run.searches.indexOf(state.search) + by];
@@ -232,7 +210,7 @@ function stepSearch(by) {
 function escape() {
   if (state.query !== '') {
     document.getElementById('query').value = '';
-    find('', true);
+    change({ query: '' });
   } else if (state.selected) {
     change({ selected: null, view: state.view === 'details' ? 'drawing' : state.view });
   }
@@ -246,7 +224,7 @@ const HELP = [
   ['Space', 'fold or unfold'],
   ['f', 'fold all but the best path, or unfold all'],
   ['b', 'end of the best path; again: along it from the root'],
-  ['+ - 0', 'zoom in, zoom out, show everything'],
+  ['+ - 0', 'in a drawing: zoom in, zoom out, show everything'],
   ['/', 'find text; n N for the next and the previous match'],
   ['[ ]', 'previous and next search of the run'],
   ['t', 'dark or light'],
@@ -255,13 +233,11 @@ const HELP = [
 ];
 watchKeys({
   found: (event) => {
-    find(event.target.value.trim().toLowerCase(), true);
+    change({ query: queryOf(event.target) });
     stepMatch(event.shiftKey ? -1 : 1);
   },
-  n: () => stepMatch(1), N: () => stepMatch(-1), b: stepBest, f: foldAll,
-  '+': () => zoom(1.4), '=': () => zoom(1.4),
-  '-': () => zoom(1 / 1.4), 0: () => zoom(0), '[': () => stepSearch(-1), ']': () => stepSearch(1),
-  '?': () => help.current.showModal(), Escape: escape,
+  n: () => stepMatch(1), N: () => stepMatch(-1), b: stepBest, f: foldAll, Escape: escape,
+  '[': () => stepSearch(-1), ']': () => stepSearch(1), '?': () => help.current.showModal(),
 });
 
 /* ---- parts ---- */
@@ -287,7 +263,7 @@ function RunTop() {
   const calls = count(matches.calls.length, 'call');
   const found = query === '' ? ''
     : search ? `${inGroups.format(matches.nodes.length)} · ${calls}` : calls;
-  return html`<${Top} home=${run.follow !== undefined} title=${title} hint=${question ?? name}
+  return html`<${Top} home=${data.name !== undefined} title=${title} hint=${question ?? name}
     totals=${figures} notice=${notice} beside=${html`<${Chip} id="status" kind=${status}>${status}<//>
       <span id="when" class="muted">${showDate(started)}</span>`}>
     ${searches.length > 1 && html`<${Choice} id="search-select" label="Search"
@@ -312,7 +288,7 @@ function nodeRow(node) {
     'aria-expanded': node.children.length > 0 ? String(open) : null, title: node.words,
     children: html`<span class="twist" aria-hidden="true">${
       node.children.length === 0 ? '' : open ? '▾' : '▸'}</span>
-      <${Swatch} colour=${scoreColour(rampStep(node.score, search.range))} />
+      <${Swatch} colour=${scoreColour(node.score, search.range)} />
       ${node.score !== undefined && html`<span class="score">${showScore(node.score)}</span>`}
       <span class="words">${marked(text, query)}</span>
       ${node.best && html`<span class="star" title="on the best path">★</span>`}
@@ -325,8 +301,7 @@ function callRow(call) {
   const words = callWords(call, run.texts);
   return {
     class: outcome ? 'bad' : '', title: words || null,
-    children: html`<${Swatch} colour=${call.status === 'error' ? colours.bad
-      : time.keys[time.keyOf[call.index]].colour} />
+    children: html`<${Swatch} colour=${call.status === 'error' ? 'var(--bad)' : time.colourOf(call)} />
       <span class="score">${call.id}</span>
       <span class="words">${call.purpose ?? 'call'} <span class="muted">${
         marked(words, state.query)}</span></span>
@@ -334,10 +309,9 @@ function callRow(call) {
   };
 }
 
-function pickNode(node, event) {
-  if (event.target.closest('.twist') && node.children.length > 0) setFolded(node, isOpen(node));
-  else pick(node);
-}
+/* A click, perhaps on what folds. */
+const pickNode = (node, element) => (node && element.matches('.twist, .handle') ? fold(node)
+  : pick(node));
 
 function Lists() {
   const { list, outline, calls, selected, query, matches, search, filter } = state;
@@ -350,8 +324,10 @@ function Lists() {
     <div class="pane-head" role="tablist" aria-label="Lists">${
       hasTree && tab('outline', 'Tree', nodes.length)}${tab('calls', 'Calls', calls.length)}</div>
     ${list === 'outline' && hasTree ? html`<${List} key="outline" id="outline" prefix="node"
-      role="tree" label="Search tree" items=${outline} active=${outline.indexOf(selected)} of=${search?.id}
-      row=${nodeRow} onPick=${pickNode} onOpen=${openSelected} onKey=${listKey(moveNode, true)} />`
+      role="tree" label="Search tree" items=${outline} active=${outline.indexOf(selected)}
+      of=${search?.id}
+      row=${nodeRow} onOpen=${openSelected} onMove=${go}
+      onPick=${(node, { target }) => pickNode(node, target)} onKey=${(key) => treeKey(key, true)} />`
     : html`${run.calls.length > 0 && html`<div id="filter" class="filter" role="group"
         aria-label="Filter calls">${Object.entries(time.values).map(([by, values]) =>
         html`<${Choice} key=${by} name=${by} value=${filter[by]}
@@ -359,7 +335,7 @@ function Lists() {
         onChange=${(value) => change({ filter: { ...filter, [by]: value } })} />`)}</div>`}
       <${List} key="calls" id="calls" prefix="call" label="Calls" items=${calls}
         active=${calls.indexOf(selected)} row=${callRow} onPick=${pick} onOpen=${openSelected}
-        onKey=${listKey(moveCall, false)} />`}</section>`;
+        onMove=${go} onKey=${callKey} />`}</section>`;
 }
 
 function Picture() {
@@ -382,13 +358,10 @@ function Picture() {
         ${tool('go-best', 'Best', 'Go along the best path (b)', stepBest)}
         ${tool('fold-all', 'Fold', 'Fold all but the best path, or unfold all (f)', foldAll)}</div>
     </div>
-    <div class="stage"><${Canvas} id="tree" view=${tree}
-      label="Drawing of the search tree. The same tree is in the list beside it."
-      onKey=${listKey(moveNode, false)} onPick=${(found) => {
-        if (found?.handle) setFolded(found.thing, !state.folded.has(found.thing));
-        else pick(found?.thing);
-      }} />${search?.nodes.length === 0
-        && html`<p class="empty">This search has no nodes yet.</p>`}</div>
+    <${Stage} id="tree" view=${tree} onKey=${drawingKey(treeKey)}
+      onPick=${pickNode}
+      label="Drawing of the search tree. The same tree is in the list beside it.">${
+      search?.nodes.length === 0 && html`<p class="empty">This search has no nodes yet.</p>`}<//>
   </section>`;
 }
 
@@ -403,11 +376,9 @@ function Times() {
         inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
         mark('retried', 'retried', retried.length)}${
         mark('queued', 'waited for a slot', time.waited.length)}</ul></div>
-    <div class="stage"><${Canvas} id="time" view=${time}
-      label="Time line of calls. The same calls are in the list of calls."
-      onKey=${listKey(moveCall, true)} onPick=${(found) => pick(found?.thing)} />
-      ${run.calls.length === 0 && html`<p id="time-empty" class="empty">This run called no model.</p>`}
-    </div></section>`;
+    <${Stage} id="time" view=${time} onKey=${drawingKey(timeKey)} onPick=${pick}
+      label="Time line of calls. The same calls are in the list of calls.">${run.calls.length === 0
+        && html`<p id="time-empty" class="empty">This run called no model.</p>`}<//></section>`;
 }
 
 function titleOf(selected) {
@@ -418,9 +389,9 @@ function titleOf(selected) {
 
 function Details() {
   const { selected, search } = state;
-  const inside = !selected ? html`<${RunDetails} run=${run} search=${search} />`
-    : selected.kind === 'call' ? html`<${CallDetails} run=${run} call=${selected} alone />`
-    : html`<${NodeDetails} run=${run} search=${search} node=${selected} />`;
+  const inside = !selected ? html`<${RunDetails} search=${search} />`
+    : selected.kind === 'call' ? html`<${CallDetails} call=${selected} alone />`
+    : html`<${NodeDetails} search=${search} node=${selected} />`;
   return html`<aside class="pane details" aria-label="Details">
     <div class="pane-head"><h2 id="details-title" tabindex="-1">${titleOf(selected)}</h2>
       ${selected && html`<button type="button" id="close" class="plain tools"
@@ -448,33 +419,7 @@ function view() {
       <form method="dialog"><button>Close</button></form></dialog>`;
 }
 
-/* ---- following a running run: the server sends changes in the form of the page's data ---- */
-
-const RETRY_MS = 2000;
-const MIN_PAUSE_MS = 200;
-const PAUSE_FACTOR = 5; // the pause is at least this many times as long as a redraw took
-let redrawTimer = 0;
-let redrawTook = 0;
-
-/* Replaces items with known ids and appends the others. */
-function mergeById(list, update, merge = (_, item) => item) {
-  const places = new Map(list.map((item, i) => [item.id, i]));
-  for (const item of update) {
-    const at = places.get(item.id);
-    if (at === undefined) list.push(item);
-    else list[at] = merge(list[at], item);
-  }
-}
-
-function mergeUpdate({ searches, calls, texts, ...rest }) {
-  mergeById(raw.searches, searches, (before, one) => {
-    mergeById(before.nodes, one.nodes);
-    return { ...one, nodes: before.nodes, edges: one.edges ?? before.edges };
-  });
-  mergeById(raw.calls, calls);
-  raw.texts.push(...texts);
-  Object.assign(raw, rest);
-}
+/* ---- following a running run ---- */
 
 /* The object for a node or call of the data before. */
 function current(thing) {
@@ -485,71 +430,43 @@ function current(thing) {
 const firstSearch = () =>
   run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
 
-function redrawSoon() {
-  if (redrawTimer !== 0) return;
-  redrawTimer = setTimeout(() => {
-    redrawTimer = 0;
-    const began = performance.now();
-    const hadSearch = run.searches.length > 0;
-    run = readRun(raw);
-    time.show(run);
-    for (const drawing of [tree, time]) drawing.hovered = current(drawing.hovered);
-    const search = run.searches.find(({ id }) => id === state.search?.id) ?? firstSearch();
-    change({ search, folded: new Set([...state.folded].map(current).filter(Boolean)),
-      selected: current(state.selected), list: hadSearch || !search ? state.list : 'outline',
-      updates: state.updates + 1 });
-    redrawTook = performance.now() - began;
-  }, Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * redrawTook));
+function update(raw) {
+  const hadSearch = run.searches.length > 0;
+  run = readRun(raw);
+  lowered.length = 0;
+  time.show(run);
+  for (const view of [tree, time]) view.hovered = current(view.hovered);
+  const search = run.searches.find(({ id }) => id === state.search?.id) ?? firstSearch();
+  change({ search, folded: new Set([...state.folded].map(current).filter(Boolean)),
+    selected: current(state.selected), list: hadSearch || !search ? state.list : 'outline',
+    updates: state.updates + 1 });
 }
 
-/* Follows changes; after an error, or if the page has missed some, loads all data again. */
-function follow() {
-  const source = new EventSource(served('/view/events', { follow: raw.follow }));
-  const again = (connected) => {
-    source.close();
-    showConnection(connected);
-    setTimeout(reload, RETRY_MS);
-  };
-  source.addEventListener('message', (event) => {
-    showConnection(true);
-    mergeUpdate(JSON.parse(event.data));
-    redrawSoon();
-  });
-  source.addEventListener('lost', () => again(true));
-  source.addEventListener('error', () => again(false));
-}
+const [PAUSE_MS, PAUSE_FACTOR] = [200, 10]; // at most a tenth of the time is spent on loading
+let [isWaiting, next] = [false, 0];
 
+/* Loads the run again, soon. */
 async function reload() {
-  try {
-    const answer = await fetch(served('/view/data', { run: raw.name }));
-    if (!answer.ok) throw new Error(answer.statusText);
-    raw = await answer.json();
-    lowered.length = 0;
-    showConnection(true);
-    redrawSoon();
-    follow();
-  } catch {
-    showConnection(false);
-    setTimeout(reload, RETRY_MS);
-  }
+  if (isWaiting) return;
+  isWaiting = true;
+  await new Promise((done) => setTimeout(done, Math.max(PAUSE_MS, next - performance.now())));
+  isWaiting = false;
+  const began = performance.now();
+  const loaded = await load('/view/data', { run: data.name });
+  if (loaded) update(loaded);
+  next = performance.now() + PAUSE_FACTOR * (performance.now() - began);
 }
 
 /* ---- start ---- */
 
-theme.changed = () => {
-  readColours();
-  time.colour();
-};
 time.show(run);
 mount(view);
 change({ search: firstSearch(), updates: 1 });
 followLink();
 window.addEventListener('hashchange', followLink);
-tree.draw();
-time.draw();
-if (raw.follow !== undefined) {
-  follow();
-  // The bars of calls in flight grow.
-  setInterval(() => run.run.status === 'running' && redrawTook < 50 && redrawSoon(), 1000);
+if (data.name !== undefined) {
+  watchLogs(reload);
+  // The bars of calls in flight grow, and a process that is killed changes no log.
+  setInterval(() => run.run.status === 'running' && reload(), 2000);
 }
 performance.mark('drawn');

@@ -7,7 +7,7 @@ let all = [];
 let shown = [];
 let active = -1;
 const chosen = new Set(); // of two to compare
-const filter = { query: '', status: '', cost: '', outer: false, sort: 'when', down: true };
+const filter = { query: '', status: '', outer: false, sort: 'when', down: true };
 
 /* All runs, newest first, outermost ones before those within. */
 function readRuns({ fields, logs }) {
@@ -111,7 +111,6 @@ const rowOf = (run) => ({
 /* ---- changes ---- */
 
 const passes = (run) => (filter.status === '' || run.status === filter.status)
-  && (filter.cost === '' || (run.cost ?? 0) >= Number(filter.cost))
   && !(filter.outer && run.parent !== null)
   && (filter.query === '' || textOf(run).includes(filter.query));
 
@@ -147,15 +146,16 @@ function pick(run, event, i) {
   else location.href = linkOf(run);
 }
 
-function listKey(event, screen) {
-  const to = stepKey(event.key, active, shown.length, screen);
-  const run = shown[active];
-  if (to !== undefined) active = to;
-  else if (event.key === 'Enter' && run) location.href = linkOf(run);
-  else if (event.key === ' ' && run) choose(run);
-  else return;
-  event.preventDefault();
+function move(run, to) {
+  active = to;
   refresh();
+}
+
+function listKey(key) {
+  const run = shown[active];
+  if (key === 'Enter' && run) location.href = linkOf(run);
+  else if (key === ' ' && run) choose(run);
+  return run && (key === 'Enter' || key === ' ');
 }
 
 /* ---- the page ---- */
@@ -177,8 +177,6 @@ mount(() => {
     <${Choice} id="status" label="Status" value=${filter.status}
       options=${[['', 'all'], ...statuses.sort().map((name) => [name, name])]}
       onChange=${(status) => apply({ status })} />
-    <label class="choice"><span class="muted">Cost from $</span><input id="cost" type="number"
-      min="0" step="any" onInput=${(event) => apply({ cost: event.target.value })} /></label>
     <label class="choice"><input id="outer" type="checkbox"
       onInput=${(event) => apply({ outer: event.target.checked })} /> outermost only</label>
     <${Compare} />
@@ -186,28 +184,17 @@ mount(() => {
   <main class="a-list">
     <${List} id="runs" prefix="run" label="Runs" many items=${shown} active=${active}
       head=${head()} columns=${COLUMNS.map(({ wide }) => wide).join(' ')} wide=${1080} row=${rowOf}
-      onPick=${pick} onKey=${listKey} />
+      onPick=${pick} onMove=${move} onKey=${listKey} />
     ${shown.length === 0 && html`<p class="empty">No matching runs.</p>`}
   </main>`;
 });
 
 watchKeys({ found: () => document.getElementById('runs').focus() });
 
-async function load() {
-  try {
-    const answer = await fetch(served('/view/runs'));
-    showConnection(answer.ok);
-    if (!answer.ok) return;
-    all = readRuns(await answer.json());
-    apply();
-    performance.mark('listed');
-  } catch {
-    showConnection(false);
-  }
-}
-
-load();
-const source = new EventSource(served('/view/events'));
-source.addEventListener('message', load);
-source.addEventListener('open', () => showConnection(true));
-source.addEventListener('error', () => showConnection(false));
+watchLogs(async () => {
+  const loaded = await load('/view/runs');
+  if (!loaded) return;
+  all = readRuns(loaded);
+  apply();
+  performance.mark('listed');
+});

@@ -7,7 +7,8 @@
 const AXIS = 22; // pixels of the scale at the top
 const MAX_LANE = 24;
 const LONG_GAP = 5; // seconds between two sessions; longer gaps are cut out
-const SECONDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400];
+const STEPS = [-4, -3, -2, -1].flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power))
+  .concat(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400);
 
 const valueOf = (call, by) => call[by] ?? (by === 'status' ? 'no answer' : 'no purpose');
 
@@ -43,7 +44,7 @@ function makeLine({ run, calls, sessions, end }) {
     length: Math.max(0.001, toLine(Math.max(end, begin))) };
 }
 
-class Timeline extends Drawing {
+class Timeline extends View {
   touched = true; // keeps its window when the size changes
   keys = []; // { name, count, colour }, in the order of first calls: a growing run keeps its colours
 
@@ -57,22 +58,20 @@ class Timeline extends Drawing {
     this.waited = run.calls.filter((call) => waitTime(call) > 0.001);
     this.values = Object.fromEntries(['status', 'model', 'purpose'].map((by) =>
       [by, [...new Set(run.calls.map((call) => valueOf(call, by)))].sort()]));
+    this.by = this.values.purpose.length > 1 ? 'purpose' : 'model'; // what the colours mean
+    this.keyOf = new Map();
+    for (const call of run.calls) {
+      const name = valueOf(call, this.by);
+      const key = this.keyOf.get(name) ?? { name, count: 0, colour: hue(this.keyOf.size) };
+      key.count += 1;
+      this.keyOf.set(name, key);
+    }
+    this.keys = [...this.keyOf.values()];
     if (whole) this.fit();
   }
 
-  /* Colours calls by purpose, or by model; keyOf has the index in `keys` of each call. */
-  colour() {
-    const by = this.values.purpose.length > 1 ? 'purpose' : 'model';
-    const counts = new Map();
-    for (const call of this.run.calls) {
-      const name = valueOf(call, by);
-      counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
-    this.keys = [...counts].map(([name, n], i) =>
-      ({ name, count: n, colour: colours.hue[Math.min(i, 7)] }));
-    const places = new Map(this.keys.map(({ name }, i) => [name, i]));
-    this.keyOf = Uint32Array.from(this.run.calls, (call) => places.get(valueOf(call, by)));
-    this.redraw();
+  colourOf(call) {
+    return this.keyOf.get(valueOf(call, this.by)).colour;
   }
 
   /* ---- the camera ---- */
@@ -87,14 +86,13 @@ class Timeline extends Drawing {
 
   pan(dx) {
     const span = this.to - this.from;
-    this.window(this.from - (dx / (this.canvas.clientWidth - 20)) * span, span);
+    this.window(this.from - (dx / (this.width - 20)) * span, span);
   }
 
-  zoom(factor, x = this.canvas.clientWidth / 2) {
+  zoom(factor, x = this.width / 2) {
     const span = this.to - this.from;
-    const part = (x - 10) / (this.canvas.clientWidth - 20);
     const wanted = Math.min(this.line.length, span / factor);
-    this.window(this.from + part * (span - wanted), wanted);
+    this.window(this.from + ((x - 10) / (this.width - 20)) * (span - wanted), wanted);
   }
 
   fit() {
@@ -106,15 +104,16 @@ class Timeline extends Drawing {
     if (stop < this.from || start > this.to) this.window((start + stop) / 2 - span / 2, span);
   }
 
-  project(width, height) {
-    const lane = Math.max(1, Math.min(MAX_LANE, (height - AXIS - 6) / Math.max(1, this.line.lanes)));
-    const scale = (width - 20) / (this.to - this.from);
-    return { width, height, lane, scale, high: Math.max(1, lane - (lane > 4 ? 2 : 0.5)),
+  project() {
+    const lanes = Math.max(1, this.line.lanes);
+    const lane = Math.max(1, Math.min(MAX_LANE, (this.height - AXIS - 6) / lanes));
+    const scale = (this.width - 20) / (this.to - this.from);
+    return { lane, scale, high: Math.max(1, lane - (lane > 4 ? 2 : 0.5)),
       x: (t) => 10 + (t - this.from) * scale, top: (call) => AXIS + 4 + call.lane * lane };
   }
 
   at(x, y) {
-    const p = this.project(this.canvas.clientWidth, this.canvas.clientHeight);
+    const p = this.project();
     let [found, nearest] = [null, 4];
     for (const call of this.run.calls) {
       const above = y - p.top(call);
@@ -122,7 +121,7 @@ class Timeline extends Drawing {
       const away = Math.max(0, p.x(call.start) - x, x - p.x(call.stop));
       if (away < nearest) [found, nearest] = [call, away];
     }
-    return found && { thing: found };
+    return found;
   }
 
   tip(call) {
@@ -132,95 +131,69 @@ class Timeline extends Drawing {
 
   /* ---- what is drawn ---- */
 
-  paint(context, width, height) {
-    if (this.run.calls.length === 0) return;
-    const p = this.project(width, height);
-    this.drawScale(context, p);
-    this.drawSpans(context, p);
-    this.drawMarks(context, p);
+  paint() {
+    const p = this.project();
+    return html`<svg>${this.scale(p)}${this.bars(p)}${this.marks(p)}</svg>`;
   }
 
-  drawScale(context, p) {
+  scale(p) {
     const min = 84 / p.scale; // leaves room for labels
-    const power = 10 ** Math.floor(Math.log10(min));
-    const step = min > 1 ? SECONDS.find((n) => n >= min) ?? Math.ceil(min / 86400) * 86400
-      : [1, 2, 5, 10].map((n) => n * power).find((n) => n >= min * 0.999);
-    const words = (t) => {
-      if (t === 0) return '0';
-      if (step >= 1) return showSeconds(t).replace(/\.0+ s$/, ' s').replace(/ 0 s$/, '');
-      if (step < 0.01) return `${(t * 1000).toFixed(step < 0.001 ? 1 : 0)} ms`;
-      return `${t.toFixed(Math.max(0, -Math.floor(Math.log10(step))))} s`;
-    };
-    Object.assign(context, { font: `11px ${colours.sans}`, textBaseline: 'middle', textAlign: 'left',
-      fillStyle: colours.muted, strokeStyle: colours.line, lineWidth: 1 });
-    context.beginPath();
-    for (let t = Math.ceil(this.from / step - 1e-9) * step; t <= this.to; t += step) {
-      const x = Math.round(p.x(t)) + 0.5;
-      context.moveTo(x, 4);
-      context.lineTo(x, p.height);
-      if (x + 40 < p.width) context.fillText(words(t), x + 4, 11);
-    }
-    context.stroke();
-    context.setLineDash([3, 3]);
-    context.textAlign = 'center';
-    context.strokeStyle = colours.line_strong;
-    context.beginPath();
-    for (const { at, seconds } of this.line.breaks) {
-      context.moveTo(p.x(at), AXIS);
-      context.lineTo(p.x(at), p.height);
-      context.fillText(`${showSeconds(seconds)} later`, p.x(at), p.height - 9);
-    }
-    context.stroke();
-    context.setLineDash([]);
+    const step = STEPS.find((n) => n >= min) ?? Math.ceil(min / 86400) * 86400;
+    const words = (t) => showSeconds(t).replace(/^0 ms/, '0').replace(/\.0+ s$| 0 s$/, (end) =>
+      (end[0] === '.' ? ' s' : ''));
+    const ticks = [];
+    for (let t = Math.ceil(this.from / step - 1e-9) * step; t <= this.to; t += step) ticks.push(t);
+    return [html`<path class="tick" d=${ticks.map((t) =>
+      `M${Math.round(p.x(t)) + 0.5} 4V${this.height}`).join('')} />`,
+    ticks.filter((t) => p.x(t) + 40 < this.width).map((t) =>
+      html`<text x=${Math.round(p.x(t)) + 4.5} y="15">${words(t)}</text>`),
+    this.line.breaks.map(({ at, seconds }) => html`<path class="gap"
+      d="M${p.x(at)} ${AXIS}V${this.height}" /><text x=${p.x(at)} y=${this.height - 6}
+      text-anchor="middle">${showSeconds(seconds)} later</text>`)];
   }
 
   /* One bar for each call, the wait for a slot and the flight; none within a pixel of its lane. */
-  drawSpans(context, p) {
+  bars(p) {
     const { lit } = this.see();
     const reached = new Float64Array(this.line.lanes).fill(-Infinity);
+    const shapes = new Map(); // by colour and opacity
+    const add = (fill, opacity, from, to, call) => {
+      const key = `${fill} ${opacity}`;
+      const shape = shapes.get(key) ?? { fill, opacity, d: '' };
+      shape.d += box(from, p.top(call), to - from, p.high);
+      shapes.set(key, shape);
+    };
     for (const call of this.line.order) {
       const from = Math.max(p.x(call.start), reached[call.lane]);
       const to = Math.max(p.x(call.stop), p.x(call.start) + 1.5);
-      if (to < from + 0.5 || to < 0 || from > p.width) continue;
+      if (to < from + 0.5 || to < 0 || from > this.width) continue;
       const sent = Math.max(from, p.x(call.inFlightFrom));
-      const faded = !lit.has(call);
-      context.fillStyle = this.keys[this.keyOf[call.index]].colour;
-      context.globalAlpha = faded ? 0.18 : 0.3;
-      context.fillRect(from, p.top(call), sent - from, p.high);
-      context.globalAlpha = faded ? 0.18 : 0.85;
-      context.fillRect(sent, p.top(call), to - sent, p.high);
+      const [fill, isLit] = [this.colourOf(call), lit.has(call)];
+      if (sent > from) add(fill, isLit ? 0.3 : 0.18, from, sent, call);
+      add(fill, isLit ? 0.85 : 0.18, sent, to, call);
       reached[call.lane] = to;
     }
-    context.globalAlpha = 1;
+    return [...shapes.values()].map(({ d, fill, opacity }) =>
+      html`<path d=${d} style=${{ fill, opacity }} />`);
   }
 
   /* Failed calls, failed attempts (a cut across the bar), and what is selected or hovered. */
-  drawMarks(context, p) {
+  marks(p) {
     const { lit, selected } = this.see();
     const thick = Math.min(2, p.high / 3);
-    context.fillStyle = colours.bad;
-    for (const call of this.failed) {
-      if (call.stop < this.from || call.start > this.to || !lit.has(call)) continue;
-      const wide = Math.max(p.x(call.stop) - p.x(call.start), 3);
-      context.fillRect(p.x(call.start), p.top(call), wide, thick);
-      context.fillRect(p.x(call.start), p.top(call) + p.high - thick, wide, thick);
-    }
-    for (const call of this.retried) {
-      for (const { at } of call.failed) {
-        if (at === undefined) continue;
-        const x = p.x(this.line.toLine(at));
-        context.fillStyle = colours.surface;
-        context.fillRect(x - 2, p.top(call) - 1, 4, p.high + 2);
-        context.fillStyle = colours.bad;
-        context.fillRect(x - 1, p.top(call) - 1, 2, p.high + 2);
-      }
-    }
-    const calls = selected?.kind === 'call' ? [selected] : (selected?.calls ?? []);
-    context.lineWidth = 2;
-    for (const call of this.hovered ? [...calls, this.hovered] : calls) {
-      context.strokeStyle = call === this.hovered ? colours.text : colours.choose;
-      const wide = Math.max(p.x(call.stop) - p.x(call.start), 2) + 2;
-      context.strokeRect(p.x(call.start) - 1, p.top(call) - 1, wide, Math.max(4, p.lane));
-    }
+    const around = (call, more) => [p.x(call.start) - more, p.top(call) - more,
+      Math.max(p.x(call.stop) - p.x(call.start), 2) + 2 * more];
+    const failed = this.failed.filter((call) => lit.has(call)).map((call) => {
+      const [x, y, wide] = around(call, 0);
+      return box(x, y, wide, thick) + box(x, y + p.high - thick, wide, thick);
+    });
+    const retried = this.retried.flatMap((call) => call.failed.filter(({ at }) => at !== undefined)
+      .map(({ at }) => `M${short(p.x(this.line.toLine(at)))} ${p.top(call)}v${p.high}`)).join('');
+    const chosen = selected?.kind === 'call' ? [selected] : (selected?.calls ?? []);
+    const outlines = (kind, calls) => html`<path class="edge near ${kind}" d=${calls.map((call) =>
+      box(...around(call, 1), Math.max(4, p.lane))).join('')} />`;
+    return html`<path class="failed" d=${failed.join('')} /><path class="cut" d=${retried} /><path
+      class="retried" d=${retried} />${outlines('choose', chosen)}${
+      outlines('', this.hovered ? [this.hovered] : [])}`;
   }
 }

@@ -9,19 +9,17 @@ const [COLUMN, CARD_WIDTH, ROW, CARD_HEIGHT] = [236, 200, 52, 42]; // pixels at 
 const MARGIN = 26;
 const [MIN_CARD_WIDTH, MIN_CARD_HEIGHT] = [40, 12]; // a smaller card is drawn as a bar
 const TWO_LINES = 34; // pixels: a card of this height fits two lines
+const NARROW = 150; // pixels: a narrower card has the brief label
 const MAX_ZOOM = 2.5;
 
 /* Whether the search has abandoned a node. */
 const isAside = (node) => /prun|fail|error|dead|reject|discard/i.test(node.status ?? '');
 
-const NO_LAYOUT = { nodes: [], columns: [], width: 0, height: 0 };
-
-class Tree extends Drawing {
-  layout = NO_LAYOUT;
-  x = 0;
+class Tree extends View {
+  layout = layOut({ nodes: [], roots: [] });
+  x = 0; // what is in the middle, in pixels at zoom 1
   y = 0;
   zoomed = 1;
-  touched = false; // by the user, who no longer sees everything
 
   /* ---- the camera ---- */
 
@@ -34,109 +32,88 @@ class Tree extends Drawing {
   /* The scale of each direction that shows everything. */
   get whole() {
     const { width, height } = this.world;
-    return { x: Math.min(1, (this.canvas.clientWidth - 2 * MARGIN) / width),
-      y: Math.min(1, (this.canvas.clientHeight - 2 * MARGIN) / height) };
+    return { x: Math.min(1, Math.max(1, this.width - 2 * MARGIN) / width),
+      y: Math.min(1, Math.max(1, this.height - 2 * MARGIN) / height) };
   }
 
   get scales() {
-    const fit = this.whole;
-    return { x: Math.max(this.zoomed, fit.x), y: Math.max(this.zoomed, fit.y) };
+    const { x, y } = this.whole;
+    return { x: Math.max(this.zoomed, x), y: Math.max(this.zoomed, y) };
   }
 
-  clamp() {
-    const { world: { width, height }, whole: fit } = this;
-    this.zoomed = Math.min(MAX_ZOOM, Math.max(this.zoomed, Math.min(fit.x, fit.y)));
-    this.x = Math.min(Math.max(this.x, 0), width);
-    this.y = Math.min(Math.max(this.y, 0), height);
+  look(x, y, zoomed = this.zoomed) {
+    const { world: { width, height }, whole } = this;
+    Object.assign(this, { x: Math.min(Math.max(x, 0), width), y: Math.min(Math.max(y, 0), height),
+      zoomed: Math.min(MAX_ZOOM, Math.max(zoomed, Math.min(whole.x, whole.y))) });
     this.redraw();
   }
 
   fit() {
     this.touched = false;
-    if (!this.canvas) return;
-    const { world: { width, height }, whole: fit } = this;
-    Object.assign(this, { zoomed: Math.min(fit.x, fit.y), x: width / 2, y: height / 2 });
-    this.redraw();
+    this.look(this.world.width / 2, this.world.height / 2, 0);
   }
 
   pan(dx, dy) {
-    const scale = this.scales;
-    Object.assign(this, { x: this.x - dx / scale.x, y: this.y - dy / scale.y, touched: true });
-    this.clamp();
+    const { x, y } = this.scales;
+    this.touched = true;
+    this.look(this.x - dx / x, this.y - dy / y);
   }
 
   /* Zooms around a point, by default the middle. */
-  zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+  zoom(factor, x = this.width / 2, y = this.height / 2) {
     const before = this.scales;
-    this.zoomed *= factor;
-    this.clamp();
+    this.look(this.x, this.y, this.zoomed * factor);
     const after = this.scales;
-    this.x += (x - this.canvas.clientWidth / 2) * (1 / before.x - 1 / after.x);
-    this.y += (y - this.canvas.clientHeight / 2) * (1 / before.y - 1 / after.y);
     this.touched = true;
-    this.clamp();
+    this.look(this.x + (x - this.width / 2) * (1 / before.x - 1 / after.x),
+      this.y + (y - this.height / 2) * (1 / before.y - 1 / after.y));
   }
 
   /* Lays the search out again; `anew`: it is another one, else `node` stays where it is. */
   place(anew, node) {
     const { search, folded } = this.see();
     const y = node?.shown ? node.y : undefined;
-    this.layout = search ? layOut(search, (one) => folded.has(one)) : NO_LAYOUT;
-    if (!this.canvas) return;
+    this.layout = layOut(search ?? { nodes: [], roots: [] }, (one) => folded.has(one));
     if (anew || !this.touched) this.fit();
-    else if (y !== undefined && node.shown) this.y += (node.y - y) * ROW;
-    this.clamp();
+    else this.look(this.x, this.y + (y !== undefined && node.shown ? (node.y - y) * ROW : 0));
   }
 
   /* Scrolls a node into view, moving as little as possible. */
   reveal(node) {
-    if (!node.shown || !this.canvas?.clientWidth) return;
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    const place = this.placeOf(node, this.project(width, height));
-    const [edge, half] = [10, CARD_HEIGHT / 2];
-    const by = (from, to, room) =>
-      (from < edge ? edge - from : to > room - edge ? room - edge - to : 0);
-    const dx = by(place.x, place.x + place.width, width);
-    const dy = by(place.y - half, place.y + half, height);
+    if (!node.shown || this.width === 0) return;
+    const { x, y, wide } = this.placeOf(node, this.project());
+    const half = CARD_HEIGHT / 2;
+    const by = (from, to, room) => Math.max(0, 10 - from) + Math.min(0, room - 10 - to);
+    const [dx, dy] = [by(x, x + wide, this.width), by(y - half, y + half, this.height)];
     if (dx !== 0 || dy !== 0) this.pan(dx, dy);
   }
 
   /* ---- screen coordinates ---- */
 
-  project(width, height) {
-    const scale = this.scales;
-    const high = Math.min(CARD_HEIGHT * scale.y, CARD_HEIGHT * Math.max(1, this.zoomed));
-    return { scale, width, height, high,
-      cards: high >= MIN_CARD_HEIGHT && CARD_WIDTH * scale.x >= MIN_CARD_WIDTH,
-      left: width / 2 - this.x * scale.x, top: height / 2 - this.y * scale.y,
-      wide: Math.max(2, CARD_WIDTH * scale.x) };
+  project() {
+    const { scales: { x, y }, width, height } = this;
+    const high = CARD_HEIGHT * Math.min(y, Math.max(1, this.zoomed));
+    const wide = Math.max(2, CARD_WIDTH * x);
+    return { x, y, high, wide, cards: high >= MIN_CARD_HEIGHT && wide >= MIN_CARD_WIDTH,
+      left: width / 2 - this.x * x, top: height / 2 - this.y * y };
   }
 
   /* The left edge and the middle of a node. */
   placeOf(node, p) {
-    return { x: p.left + node.column * COLUMN * p.scale.x, width: p.wide,
-      y: p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y };
+    return { x: p.left + node.column * COLUMN * p.x, wide: p.wide,
+      y: p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.y };
   }
 
-  /* The node at a point, or the nearest bar within a few pixels; `handle`: on the node's handle. */
+  /* The node at a point, or the nearest bar within a few pixels. */
   at(x, y) {
-    const p = this.project(this.canvas.clientWidth, this.canvas.clientHeight);
-    const column = this.layout.columns[Math.floor((x - p.left) / (COLUMN * p.scale.x))];
-    if (!column?.length) return null;
-    const wanted = ((y - p.top) / p.scale.y - CARD_HEIGHT / 2) / ROW;
-    let [low, high] = [0, column.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (column[middle].y < wanted) low = middle + 1;
-      else high = middle;
+    const p = this.project();
+    let [found, nearest] = [null, Math.max(p.high / 2, 4)];
+    for (const node of this.layout.columns[Math.floor((x - p.left) / (COLUMN * p.x))] ?? []) {
+      const place = this.placeOf(node, p);
+      const away = Math.abs(y - place.y);
+      if (away <= nearest && x < place.x + p.wide + (p.cards ? 26 : 4)) [found, nearest] = [node, away];
     }
-    const before = column[low - 1];
-    const node = before && wanted - before.y < column[low].y - wanted ? before : column[low];
-    const place = this.placeOf(node, p);
-    const past = x - place.x - place.width;
-    if (Math.abs(y - place.y) > Math.max(p.high / 2, 4) || past > (p.cards ? 26 : 4)) return null;
-    const inside = this.see().folded.has(node) ? 24 : 2; // width of a folded node's count
-    return { thing: node, handle: p.cards && past > -inside && node.children.length > 0 };
+    return found;
   }
 
   tip(node) {
@@ -146,24 +123,19 @@ class Tree extends Drawing {
 
   /* ---- what is drawn ---- */
 
-  paint(context, width, height) {
+  paint() {
     const { search } = this.see();
-    if (!search) return;
-    const p = this.project(width, height);
-    const nodes = p.cards ? this.cardsInSight(p) : this.barsInSight(p);
-    this.drawEdges(context, p, p.cards ? this.layout.nodes : nodes);
-    if (p.cards) this.drawCards(context, p, nodes);
-    else this.drawBars(context, p, nodes);
+    if (!search) return null;
+    const p = this.project();
+    const nodes = p.cards ? this.layout.nodes.filter((node) => this.isInSight(node, p))
+      : this.barsInSight(p);
+    return html`<svg>${this.edges(p, p.cards ? this.layout.nodes : nodes)}${
+      !p.cards && this.bars(p, nodes)}</svg>${p.cards && this.cards(p, nodes)}`;
   }
 
-  cardsInSight(p) {
-    const top = (-p.top / p.scale.y - CARD_HEIGHT) / ROW;
-    const bottom = (p.height - p.top) / p.scale.y / ROW;
-    return this.layout.columns.flatMap((column, c) => {
-      const x = p.left + c * COLUMN * p.scale.x;
-      if (x > p.width || x + p.wide + 40 < 0) return [];
-      return column.filter(({ y }) => y >= top && y <= bottom);
-    });
+  isInSight(node, p) {
+    const { x, y } = this.placeOf(node, p);
+    return y > -p.high && y < this.height + p.high && x < this.width && x + p.wide + 40 > 0;
   }
 
   /* One bar for each pixel: of the best path, a match, or the one with the best score. */
@@ -173,52 +145,36 @@ class Tree extends Drawing {
     return [...search.bestPath, ...matches.nodes, ...search.byScore].filter((node) => {
       const { x, y } = this.placeOf(node, p);
       const pixel = Math.round(y) * 1e5 + Math.round(x);
-      if (!node.shown || taken.has(pixel) || y < 0 || y > p.height || x > p.width || x + p.wide < 0)
-        return false;
-      return taken.add(pixel);
+      return node.shown && !taken.has(pixel) && this.isInSight(node, p) && taken.add(pixel);
     });
   }
 
   /* An edge from the right side of a node to the left of another; within a column, an arc. */
-  trace(context, p, from, to, curved) {
+  trace(p, from, to, curved) {
     const [a, b] = [this.placeOf(from, p), this.placeOf(to, p)];
-    if (to.column <= from.column) {
-      const out = Math.max(a.x, b.x) + p.wide + 34 * p.scale.x;
-      context.moveTo(a.x + p.wide, a.y);
-      context.bezierCurveTo(out, a.y, out, b.y, b.x + p.wide, b.y);
-      return;
-    }
-    const x = a.x + p.wide;
-    if (x > p.width || b.x < 0 || Math.max(a.y, b.y) < 0 || Math.min(a.y, b.y) > p.height) return;
-    context.moveTo(x, a.y);
-    const bend = Math.max(8, (b.x - x) / 2);
-    if (curved) context.bezierCurveTo(x + bend, a.y, b.x - bend, b.y, b.x, b.y);
-    else context.lineTo(b.x, b.y);
+    if (Math.max(a.y, b.y) < 0 || Math.min(a.y, b.y) > this.height) return '';
+    const isBack = to.column <= from.column;
+    const [ax, bx] = [a.x + p.wide, isBack ? b.x + p.wide : b.x];
+    const bend = isBack ? Math.max(ax, bx) - ax + 34 * p.x : Math.max(8, (bx - ax) / 2);
+    const points = [[ax, a.y], [ax + bend, a.y], [isBack ? ax + bend : bx - bend, b.y], [bx, b.y]]
+      .map(([x, y]) => `${short(x)} ${short(y)}`);
+    return curved || isBack ? `M${points[0]}C${points.slice(1).join(' ')}`
+      : `M${points[0]}L${points[3]}`;
   }
 
   /* The edges of the tree, further links (dashed), and the best path. */
-  drawEdges(context, p, nodes) {
+  edges(p, nodes) {
     const { search, selected } = this.see();
-    const stroke = (pairs, colour, wide, alpha, curved) => {
-      context.beginPath();
-      for (const [from, to] of pairs) this.trace(context, p, from, to, curved);
-      Object.assign(context, { strokeStyle: colour, lineWidth: wide, globalAlpha: alpha });
-      context.stroke();
-      context.globalAlpha = 1;
-    };
-    stroke(nodes.filter((node) => node.parent).map((node) => [node.parent, node]), colours.edge,
-      p.cards ? 1.2 : 0.7, p.cards ? 1 : 0.55, p.cards);
+    const path = (kind, pairs, curved = true) => html`<path class="edge ${kind}"
+      d=${pairs.map(([from, to]) => this.trace(p, from, to, curved)).join('')} />`;
+    const above = (list) => list.map((node) => [node.parent, node]);
     const links = search.links.filter(({ from, to }) => from.shown && to.shown)
       .map(({ from, to }) => [from, to]);
     const isNear = (pair) => pair.includes(selected) || pair.includes(this.hovered);
-    context.setLineDash([5, 4]);
-    stroke(links.filter((pair) => !isNear(pair)), colours.extra, 1.1, 0.6, true);
-    stroke(links.filter(isNear), colours.extra, 2.2, 1, true);
-    context.setLineDash([]);
-    stroke([...search.bestPath.filter((node) => node.shown && node.parent?.best)
-      .map((node) => [node.parent, node]),
-    ...links.filter(([from, to]) => from.best && to.best && !to.parent?.best)], colours.best, 2.4, 1,
-    true);
+    return [path(p.cards ? '' : 'thin', above(nodes.filter((node) => node.parent)), p.cards),
+      path('extra', links.filter((pair) => !isNear(pair))), path('extra near', links.filter(isNear)),
+      path('best', [...above(search.bestPath.filter((node) => node.shown && node.parent?.best)),
+        ...links.filter(([from, to]) => from.best && to.best && !to.parent?.best)])];
   }
 
   isFaded(node) {
@@ -226,129 +182,48 @@ class Tree extends Drawing {
     return query !== '' && !matches.isMatch.has(node) && node !== selected;
   }
 
-  drawBars(context, p, nodes) {
+  bars(p, nodes) {
     const { search, selected } = this.see();
     const high = Math.max(1, p.high - 0.5);
-    context.lineWidth = 2;
+    const [bars, marks] = [{}, {}];
     for (const node of nodes) {
       const { x, y } = this.placeOf(node, p);
-      context.fillStyle = scoreColour(rampStep(node.score, search.range));
-      context.globalAlpha = this.isFaded(node) ? 0.15 : 1;
-      context.fillRect(x, y - high / 2, p.wide, high);
-      const edge = node === selected ? 'choose' : node.mark ?? (node.best && 'best');
-      context.strokeStyle = colours[edge];
-      if (edge) context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
+      const colour = scoreColour(node.score, search.range);
+      const kind = this.isFaded(node) ? `faded ${colour}` : colour;
+      bars[kind] = (bars[kind] ?? '') + box(x, y - high / 2, p.wide, high);
+      const mark = node === selected ? 'choose' : node.mark ?? (node.best && 'best');
+      if (mark) marks[mark] = (marks[mark] ?? '') + box(x - 1, y - high / 2, p.wide + 2, high);
     }
-    context.globalAlpha = 1;
+    return [Object.entries(bars).map(([kind, d]) => html`<path d=${d} style=${{
+      fill: kind.replace('faded ', ''), opacity: kind.startsWith('faded') ? 0.15 : 1 }} />`),
+    Object.entries(marks).map(([mark, d]) => html`<path class="edge" d=${d} style=${{
+      stroke: `var(--${mark})`, strokeWidth: 2 }} />`)];
   }
 
-  drawCards(context, p, nodes) {
-    const { high } = p;
-    const lines = high >= TWO_LINES ? 2 : 1;
-    const max = 13 * Math.max(1, this.zoomed);
-    const size = Math.max(9, Math.min(max, lines === 2 ? (high - 6) / 2.6 : high * 0.62));
-    const style = { high, size, lines, words: `${size}px ${colours.sans}`,
-      figures: `${size * 0.92}px ${colours.mono}`, count: `${size * 0.85}px ${colours.sans}` };
-    for (const node of nodes) this.drawCard(context, p, node, style);
-    context.globalAlpha = 1;
+  cards(p, nodes) {
+    const { search, selected, query, matches, folded } = this.see();
+    const lines = p.high >= TWO_LINES ? 2 : 1;
+    const fontSize = Math.max(9, Math.min(13 * Math.max(1, this.zoomed),
+      lines === 2 ? (p.high - 6) / 2.6 : p.high * 0.62));
+    const card = (node) => {
+      const { x, y } = this.placeOf(node, p);
+      const isFolded = node.children.length > 0 && folded.has(node);
+      const kinds = { best: node.best, [`is-${node.mark}`]: node.mark, chosen: node === selected,
+        lit: query !== '' && matches.isMatch.has(node) && node !== selected,
+        faded: this.isFaded(node), aside: isAside(node), folded: isFolded };
+      return html`<div key=${node.id} class="card ${Object.keys(kinds).filter((kind) => kinds[kind])
+        .join(' ')}" style=${{ left: x, top: y - p.high / 2, width: p.wide, height: p.high }}>
+        <i style=${{ background: scoreColour(node.score, search.range) }}></i>
+        <p>${node.score !== undefined && html`<span class="score">${
+          showScore(node.score)}</span>`}${
+        p.wide < NARROW ? node.brief : node.short}</p>
+        ${node.terminal && html`<em>◆</em>`}
+        ${node.children.length > 0 && html`<span class="handle">${
+          isFolded ? `+${node.below}` : '−'}</span>`}</div>`;
+    };
+    return html`<div class="cards ${lines === 1 ? 'flat' : ''}" style=${{ fontSize }}>${
+      nodes.map(card)}</div>`;
   }
-
-  drawCard(context, p, node, style) {
-    const { search, selected, query, matches } = this.see();
-    const { x, y, width: wide } = this.placeOf(node, p);
-    const top = y - style.high / 2;
-    const chosen = node === selected;
-    const lit = query !== '' && matches.isMatch.has(node) && !chosen;
-    context.globalAlpha = 1;
-    context.beginPath();
-    context.roundRect(x, top, wide, style.high, Math.min(6, style.high / 4));
-    context.fillStyle = chosen ? colours.choose_soft : lit ? colours.match
-      : node.best ? colours.best_soft : colours.surface;
-    context.fill();
-    context.globalAlpha = this.isFaded(node) ? 0.35 : 1;
-    context.lineWidth = chosen ? 2.5 : node.mark ? 2.2 : node.best ? 1.8 : 1;
-    context.strokeStyle = chosen ? colours.choose : node.mark ? colours[node.mark]
-      : node.best ? colours.best : node === this.hovered ? colours.line_strong : colours.line;
-    context.stroke();
-    context.beginPath();
-    context.roundRect(x + 4, top + 4, 4, style.high - 8, 2);
-    context.fillStyle = scoreColour(rampStep(node.score, search.range));
-    context.fill();
-    this.drawWords(context, node, style, x, y, wide, lit);
-    if (node.children.length > 0) this.drawHandle(context, node, style, x + wide, y);
-  }
-
-  /* The width of the count inside a folded node's card. */
-  badgeWidth(context, node, style) {
-    if (!this.see().folded.has(node) || node.children.length === 0) return 0;
-    context.font = style.count;
-    return context.measureText(`+${node.below}`).width + 10;
-  }
-
-  /* The score and the beginning of the text, on one line or two. */
-  drawWords(context, node, style, x, y, wide, lit) {
-    const left = x + 14;
-    const right = x + wide - 8 - this.badgeWidth(context, node, style);
-    const score = showScore(node.score);
-    context.textBaseline = 'middle';
-    context.textAlign = 'left';
-    context.font = style.figures;
-    const indent = score === '' ? 0 : context.measureText(score).width + style.size * 0.55;
-    context.font = style.words;
-    const room = right - left;
-    const first = room - indent - (node.terminal ? style.size : 0);
-    const key = `${Math.round((room / style.size) * 8)} ${style.lines}`;
-    if (node.labelKey !== key) {
-      node.label = wrapLabel(context, node.short, style.lines, first, room);
-      if (node.label.some((line) => line.endsWith('…')))
-        node.label = wrapLabel(context, node.brief, style.lines, first, room);
-      node.labelKey = key;
-    }
-    const line = node.label[1] ? y - style.size * 0.64 : y + 0.5;
-    context.fillStyle = lit ? colours.match_text : isAside(node) ? colours.muted : colours.text;
-    context.fillText(node.label[0], left + indent, line);
-    if (node.label[1]) context.fillText(node.label[1], left, y + style.size * 0.66);
-    if (node.terminal) {
-      context.fillStyle = node.best ? colours.best : colours.muted;
-      context.textAlign = 'right';
-      context.fillText('◆', right + 2, line);
-    }
-    if (score === '') return;
-    context.font = style.figures;
-    context.fillStyle = lit ? colours.match_text : colours.muted;
-    context.textAlign = 'left';
-    context.fillText(score, left, line);
-  }
-
-  /* The handle that folds a subtree; folded, it shows the number of nodes in it. */
-  drawHandle(context, node, style, right, y) {
-    const folded = this.see().folded.has(node);
-    if (!folded && node !== this.hovered && node !== this.see().selected) return;
-    const size = folded ? style.size * 0.85 : Math.max(9, Math.min(11, style.high * 0.5));
-    const wide = folded ? this.badgeWidth(context, node, style) - 2 : size + 3;
-    const left = folded ? right - wide - 4 : right - wide / 2;
-    context.font = `${size}px ${colours.sans}`;
-    context.beginPath();
-    context.roundRect(left, y - size / 2 - 2, wide, size + 4, (size + 4) / 2);
-    context.fillStyle = folded ? colours.muted : colours.surface;
-    context.fill();
-    context.lineWidth = 1;
-    context.strokeStyle = folded ? colours.muted : colours.line;
-    context.stroke();
-    context.fillStyle = folded ? colours.surface : colours.muted;
-    context.textAlign = 'center';
-    context.fillText(folded ? `+${node.below}` : '−', left + wide / 2, y + 0.5);
-  }
-}
-
-/* Wraps a text on one or two lines, between words; the first stays empty if it has no room. */
-function wrapLabel(context, text, lines, firstRoom, room) {
-  const whole = shorten(context, text, firstRoom);
-  if (lines === 1 || whole === text) return [whole, ''];
-  const fits = Math.max(0, whole.length - 1);
-  const at = text[fits] === ' ' ? fits : text.lastIndexOf(' ', fits);
-  const end = at > 0 ? at : firstRoom < room * 0.8 ? 0 : fits;
-  return [text.slice(0, end), shorten(context, text.slice(end).trimStart(), room)];
 }
 
 /* The node that an arrow leads to in a drawing: parent, child, neighbours of its column. */

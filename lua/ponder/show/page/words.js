@@ -24,11 +24,8 @@ function showSeconds(s) {
 }
 
 /* A count in few characters: 950, 3.4k, 1.2M. */
-function showCount(n) {
-  if (!Number.isFinite(n)) return '?';
-  if (n < 1000) return String(+n.toFixed(1));
-  return n < 999500 ? `${(n / 1000).toFixed(n < 9950 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
-}
+const inShort = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
+const showCount = (n) => (Number.isFinite(n) ? inShort.format(n).replace('K', 'k') : '?');
 
 function showMoney(usd) {
   if (!Number.isFinite(usd)) return '?';
