@@ -291,8 +291,7 @@ function Session:call(name, arguments, opts)
     local key = { server = self.key, tool = name, arguments = json.object(arguments or {}) }
     local answer, message, code = recorded(self, "mcp.call", key, function(made)
         local raw, problem, its_code = made:call_tool(name, key.arguments, {
-            timeout_ms = opts.timeout_ms, on_progress = opts.on_progress,
-            max_tools = self.opts.max_tools })
+            timeout_ms = opts.timeout_ms, on_progress = opts.on_progress })
         return raw and { result = raw, changed = made.tools_changed }, problem, its_code
     end)
     if not answer then
