@@ -1,78 +1,19 @@
 --- Cuts a text, as it arrives, before the first of the sequences at which its client wants it to
---- stop. The time that it takes is linear in the text, whatever the sequences (A. Aho and
---- M. Corasick, 1975, "Efficient string matching").
+--- stop.
 
 local quote = require "ponder.quote"
 
 local stops = {}
 
--- The states of the automaton are the beginnings of the sequences. `depth`: the length of one;
--- `fallback`: the longest other state that it ends with; `stop`: the longest sequence that it ends
--- with; by byte: the state with this byte added.
-local function new_state(depth)
-    return { depth = depth, fallback = nil, stop = nil }
-end
-
-local function add_sequence(root, sequence)
-    local state = root
-    for i = 1, #sequence do
-        local byte = sequence:byte(i)
-        state[byte] = state[byte] or new_state(i)
-        state = state[byte]
-    end
-    state.stop = sequence
-end
-
--- The state after a byte.
-local function follow(root, state, byte)
-    while state ~= root and not state[byte] do
-        state = state.fallback
-    end
-    return state[byte] or root
-end
-
--- Sets the fallbacks, shorter states first.
-local function link(root)
-    local queue = { root }
-    for _, state in ipairs(queue) do
-        for byte, longer in pairs(state) do
-            if math.type(byte) == "integer" then
-                longer.fallback = state == root and root or follow(root, state.fallback, byte)
-                longer.stop = longer.stop or longer.fallback.stop
-                queue[#queue + 1] = longer
-            end
-        end
-    end
-end
-
--- A pattern for the bytes with which sequences begin.
-local function first_bytes(root)
-    local escaped = {}
-    for byte in pairs(root) do
-        escaped[#escaped + 1] = math.type(byte) == "integer"
-            and string.char(byte):gsub("%W", "%%%0") or nil
-    end
-    return "[" .. table.concat(escaped) .. "]"
-end
-
 ---@class ponder.serve.Stops
----@field private root table? nil: there are no sequences
----@field private first string?
+---@field private sequences string[]
 local Stops = {}
 Stops.__index = Stops
 
 ---@param sequences string[] not empty texts
 ---@return ponder.serve.Stops
 function stops.new(sequences)
-    if not sequences[1] then
-        return setmetatable({}, Stops)
-    end
-    local root = new_state(0)
-    for _, sequence in ipairs(sequences) do
-        add_sequence(root, sequence)
-    end
-    link(root)
-    return setmetatable({ root = root, first = first_bytes(root) }, Stops)
+    return setmetatable({ sequences = sequences }, Stops)
 end
 
 ---@class ponder.serve.Cutter
@@ -84,27 +25,7 @@ Cutter.__index = Cutter
 ---@param emit fun(text: string) receives a text up to its first sequence, never part of a character
 ---@return ponder.serve.Cutter
 function Stops:cutter(emit)
-    return setmetatable({ emit = emit, held = "", root = self.root, first = self.first,
-        state = self.root, stopped = nil }, Cutter)
-end
-
--- Where the first sequence of a text ends.
-local function find_stop(self, text)
-    local root, state, i = self.root, self.state, 1
-    while i <= #text do
-        if state == root then
-            i = text:find(self.first, i)
-            if not i then
-                break
-            end
-        end
-        state = follow(root, state, text:byte(i))
-        if state.stop then
-            return i, state.stop
-        end
-        i = i + 1
-    end
-    self.state = state
+    return setmetatable({ emit = emit, held = "", sequences = self.sequences }, Cutter)
 end
 
 -- Emits all but the last `keep` bytes, never part of a character.
@@ -116,19 +37,35 @@ local function release(self, text, keep)
     end
 end
 
+-- How many bytes at the end of a text begin a sequence.
+local function begun(text, sequence)
+    local at = text:find(sequence:sub(1, 1), math.max(#text - #sequence + 2, 1), true)
+    while at and sequence:sub(1, #text - at + 1) ~= text:sub(at) do
+        at = text:find(sequence:sub(1, 1), at + 1, true)
+    end
+    return at and #text - at + 1 or 0
+end
+
 ---Adds to the text.
 ---@param text string
 function Cutter:write(text)
-    if self.stopped or not self.root then
-        return not self.stopped and self.emit(text)
+    if self.stopped then
+        return
+    elseif not self.sequences[1] then
+        return self.emit(text)
     end
-    local last, stop = find_stop(self, text)
-    local all = self.held .. text
-    if last then
-        self.stopped = stop
-        all = all:sub(1, #self.held + last - #stop)
+    local all, last, keep = self.held .. text, math.huge, 0
+    for _, sequence in ipairs(self.sequences) do -- the first to end; of those, the longest
+        local _, to = all:find(sequence, 1, true)
+        if to and (to < last or to == last and #sequence > #self.stopped) then
+            last, self.stopped = to, sequence
+        end
+        keep = math.max(keep, begun(all, sequence))
     end
-    release(self, all, stop and 0 or self.state.depth)
+    if self.stopped then
+        all, keep = all:sub(1, last - #self.stopped), 0
+    end
+    release(self, all, keep)
 end
 
 ---Emits what was held back because a sequence might have begun there.
@@ -143,7 +80,7 @@ end
 ---@return string
 ---@return string? stopped the sequence at which it was cut
 function Stops:cut(text)
-    if not self.root then
+    if not self.sequences[1] then
         return text
     end
     local parts = {}
