@@ -223,7 +223,7 @@ end
 -- ---- output ----
 
 local function print_lines(lines)
-    io.stdout:write(table.concat(lines, "\n"), "\n")
+    io.stdout:write(table.concat(lines, "\n"), lines[1] and "\n" or "")
 end
 
 -- Tests the thresholds, and prints the results; --json has them.
