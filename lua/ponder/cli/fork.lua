@@ -36,52 +36,33 @@ With --node or --call the run changes at that point; earlier calls are answered 
 
   echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt]]
 
--- The number of arguments that are the command's own: those before its script, or before `--`.
-local function count_own(run, list)
-    local script = run.command == "run" and run.script
-    for i, word in ipairs(list) do
-        if script == "-e" and word:find "^%-%-?e$" then
-            return i + 1
-        elseif script == "-e" and word:find "^%-%-e=" then
-            return i
-        elseif script and word == script or not script and word == "--" then
-            return i - 1
-        end
+-- The index of `--` among words; else that after them.
+local function end_of(list, first)
+    while list[first] and list[first] ~= "--" do
+        first = first + 1
     end
-    return #list
+    return first
 end
 
--- The arguments without --log: the new run has its own.
-local function without_log(run, list)
-    local kept, own, i = {}, count_own(run, list), 1
-    while i <= #list do
-        if i > own or list[i] ~= "--log" and not list[i]:find "^%-%-log=" then
-            kept[#kept + 1] = list[i]
-        elseif list[i] == "--log" then
-            i = i + 1
-        end
-        i = i + 1
-    end
-    return kept
+-- The index of what follows the options of `ponder run`: the script, or the arguments of -e.
+local function script_at(list)
+    local run = require "ponder.cli.run"
+    return select(3, run.parse("ponder run", list, run.rules)) or #list + 1
 end
 
 -- The index at which to insert an option: `ponder run` and its script may both have one of that
 -- name.
 local function index_for(past, list, flag)
-    local own = count_own(past.run, list)
     if past.run.command ~= "run" then
-        return own + 1
+        return end_of(list, 1)
     end
-    local last, had = #list + 1, false
-    for i = own + 2, #list do
-        if list[i] == "--" then
-            last = i
-            break
-        end
+    local at, had = script_at(list), false
+    local last = end_of(list, at + 1)
+    for i = at + 1, last - 1 do
         had = had or list[i]:match "^[^=]*" == flag
     end
     local name = flag:sub(3):gsub("-", "_")
-    return not had and require("ponder.cli.run").rules[name] and own + 1 or last
+    return not had and require("ponder.cli.run").rules[name] and at or last
 end
 
 -- Splits OPT=VALUE,... at the commas before an option. What names no option of the command is part
@@ -121,11 +102,17 @@ end
 
 -- The arguments of the new run.
 local function changed_arguments(past, opts)
-    local list = without_log(past.run, past.run.arguments)
+    local given = past.run.arguments
+    local list = table.move(given, 1, #given, 1, {})
+    for i = (past.run.command == "run" and script_at(list) or end_of(list, 1)) - 1, 1, -1 do
+        if list[i]:find "^%-%-log%f[=\0]" then -- the new run has its own
+            table.move(list, i + (list[i] == "--log" and 2 or 1), #list + 2, i)
+        end
+    end
     if opts.script then
         cli.expect(past.run.command == "run" and past.run.script ~= "-e",
             "--script applies only to runs of a script file")
-        list[count_own(past.run, list) + 1] = host.absolute(opts.script) or opts.script
+        list[script_at(list)] = host.absolute(opts.script) or opts.script
     end
     add_options(past, list, opts.o or "")
     if opts.prompts then
