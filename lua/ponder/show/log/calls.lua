@@ -4,6 +4,7 @@ local options = require "ponder.base.options"
 local amount = require "ponder.show.amount"
 local grid = require "ponder.show.grid"
 local json = require "ponder.json"
+local messages = require "ponder.show.messages"
 local quote = require "ponder.quote"
 local text = require "ponder.show.text"
 
@@ -161,34 +162,6 @@ local function place_of(call)
     return table.concat(words, ", ")
 end
 
--- A message's content: text unchanged, parts joined, anything else as JSON.
-local function content_of(content)
-    if type(content) == "string" then
-        return content
-    elseif type(content) ~= "table" or #content == 0 then
-        return content ~= nil and json.encode(content) or ""
-    end
-    local parts = {}
-    for i, part in ipairs(content) do
-        parts[i] = type(part) == "table" and part.type == "text" and type(part.text) == "string"
-            and part.text or json.encode(part)
-    end
-    return table.concat(parts, "\n")
-end
-
-local SHOWN_AS_MESSAGES = { messages = true, system = true }
-
-local function add_message(add, role, message)
-    add("[" .. text.line(tostring(role)) .. "]", "bold")
-    local content = content_of(message.content)
-    if content ~= "" then
-        add(content)
-    end
-    if type(message.tool_calls) == "table" then
-        add("tool calls: " .. json.encode(message.tool_calls))
-    end
-end
-
 local function add_request(add, request)
     add("")
     add("REQUEST", "dim")
@@ -196,18 +169,16 @@ local function add_request(add, request)
         add(request == nil and "damaged" or json.encode(request))
         return
     end
-    for _, name in ipairs(options.names(request, function(name, value)
-        return not SHOWN_AS_MESSAGES[name] or type(value) ~= "table" and name ~= "system"
+    for _, name in ipairs(options.names(request, function(name)
+        return name ~= "messages" and name ~= "system"
     end)) do
         local value = request[name]
         add(("%s: %s"):format(name, type(value) == "string" and value or json.encode(value)))
     end
-    if request.system ~= nil then
-        add_message(add, "system", { content = request.system })
-    end
-    for _, message in ipairs(type(request.messages) == "table" and request.messages or {}) do
-        if type(message) == "table" then
-            add_message(add, message.role, message)
+    for _, message in ipairs(messages.prompt(request, tostring)) do
+        add("[" .. text.line(message.role) .. "]", "bold")
+        if message.text ~= "" then
+            add(message.text)
         end
     end
 end
