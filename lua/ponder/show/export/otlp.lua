@@ -3,19 +3,15 @@
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redact = require "ponder.base.redact"
-local retry = require "ponder.model.retry"
 local spans = require "ponder.show.spans"
-local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 
 local export = {}
 
 local MAX_BYTES = 1 << 20 -- of the spans of one request
 local MAX_SPANS = 1000
-local MAX_RETRIES = 4
 local TIMEOUT_MS = 30000
 local PATH = "/v1/traces"
-local RETRIED = { [429] = true, [502] = true, [503] = true, [504] = true }
 
 -- The JSON before and after the spans.
 local function envelope(all)
@@ -28,15 +24,13 @@ end
 -------------------------------------------------------------------------------
 -- To a collector
 
----The headers that the environment names for traces: "key=value,key=value", percent-encoded.
----@param env fun(name: string): string?
----@return table<string, string>? headers
----@return string? message
-function export.headers(env)
+-- The headers that the environment names for traces: "key=value,key=value", percent-encoded; or nil
+-- and what is wrong with them.
+local function headers_of_environment()
     local headers = { ["content-type"] = "application/json" }
     for _, variable in ipairs { "OTEL_EXPORTER_OTLP_HEADERS",
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS" } do
-        for pair in (env(variable) or ""):gmatch("[^,]+") do
+        for pair in (os.getenv(variable) or ""):gmatch("[^,]+") do
             local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
             if not name and pair:find("%S") then
                 return nil, variable .. ": expected name=value, separated by commas"
@@ -63,71 +57,45 @@ function export.endpoint(url)
     return url
 end
 
--- Why a reply failed; nil if it succeeded.
-local function problem_of(result)
+-- Sends a body; returns why that failed, if it did.
+local function send(to, body)
+    local message
+    local result = to.transport:send { url = to.url, method = "POST", headers = to.headers,
+        body = body, timeout_ms = TIMEOUT_MS }
     if result.code then
-        -- Not retried, so that the user sees at once that there is no collector.
-        return { code = result.code, message = result.error, headers = {}, final = true }
+        message = result.error
     elseif result.status < 200 or result.status > 299 then
         local detail = (result.body or ""):gsub("%c+", " "):sub(1, 200)
-        return { code = retry.code_of_status(result.status), status = result.status,
-            headers = result.headers, final = not RETRIED[result.status],
-            message = ("status %d%s"):format(result.status, detail ~= "" and ": " .. detail or "") }
+        message = ("status %d%s"):format(result.status, detail ~= "" and ": " .. detail or "")
+    else
+        local reply = json.decode(result.body or "")
+        local partial = type(reply) == "table" and reply.partialSuccess
+        local rejected = type(partial) == "table" and tonumber(partial.rejectedSpans) or 0
+        message = rejected > 0 and ("%s rejected: %s"):format(quote.count(rejected, "span was",
+            "spans were"), tostring(partial.errorMessage))
     end
-    local reply = json.decode(result.body or "")
-    local partial = type(reply) == "table" and reply.partialSuccess
-    local rejected = type(partial) == "table" and tonumber(partial.rejectedSpans) or 0
-    if rejected > 0 then
-        return { code = "REJECTED", headers = {}, final = true,
-            message = ("%s rejected: %s"):format(quote.count(rejected, "span was", "spans were"),
-                tostring(partial.errorMessage)) }
-    end
+    return message and quote.line(to.redactor:text(("%s: %s"):format(to.url, message)), 1000)
 end
 
--- Sends a body, with retries.
-local function send(to, body)
-    local attempt = 0
-    while true do
-        attempt = attempt + 1
-        local result = to.transport:send { url = to.url, method = "POST", headers = to.headers,
-            body = body, timeout_ms = TIMEOUT_MS }
-        local problem = problem_of(result)
-        if not problem then
-            return true
-        end
-        local wait_ms, why = retry.wait_ms(problem, attempt, MAX_RETRIES, to.time(), to.random())
-        if not wait_ms then
-            local message = ("%s: %s (%s%s)"):format(to.url, problem.message,
-                quote.count(attempt, "attempt"), why and "; " .. why or "")
-            return nil, quote.line(to.redactor:text(message), 1000)
-        end
-        to.sleep(wait_ms / 1000)
-    end
-end
-
----Sends the spans of a log in requests of bounded size.
+---Sends the spans of a log in requests of bounded size. Spans have the same ids each time, so that
+---a run can be sent again after a failure.
 ---@param log ponder.log.Reader
 ---@param opts {otlp: string, content: boolean?}
----@param parts? {env: function?, sleep: function?, time: function?, random: function?} for specs
 ---@return string? trace_id 32 hex digits
 ---@return string? message
-function export.post(log, opts, parts)
-    parts = parts or {}
-    local headers, message = export.headers(parts.env or os.getenv)
+function export.post(log, opts)
+    local headers, message = headers_of_environment()
     if not headers then
         return nil, message
     end
     local to = { url = export.endpoint(opts.otlp), headers = headers,
-        transport = transport.shared(), redactor = redact.new({}, headers),
-        sleep = parts.sleep or task.sleep,
-        time = parts.time or os.time, random = parts.random or math.random }
+        transport = transport.shared(), redactor = redact.new({}, headers) }
     local all = spans.of(log, opts.content)
     local head, tail = envelope(all)
     local batch, bytes, problem = {}, 0, nil
     local function flush()
         if #batch > 0 and not problem then
-            local ok, why = send(to, head .. table.concat(batch, ",\n") .. tail)
-            problem = not ok and why or nil
+            problem = send(to, head .. table.concat(batch, ",\n") .. tail)
         end
         batch, bytes = {}, 0
     end
@@ -139,7 +107,7 @@ function export.post(log, opts, parts)
         end
     end)
     flush()
-    return not problem and all.trace_id or nil, problem
+    return not problem and all.trace_id or nil, problem or nil
 end
 
 -------------------------------------------------------------------------------
