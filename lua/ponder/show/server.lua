@@ -20,7 +20,6 @@ local compare = require "ponder.show.compare"
 local evaluation = require "ponder.show.eval.page"
 local export = require "ponder.show.export.json"
 local guard = require "ponder.serve.http.guard"
-local html = require "ponder.show.export.html"
 local json = require "ponder.json"
 local page_data = require "ponder.show.export.page_data"
 local random = require "ponder.core.random"
@@ -50,7 +49,7 @@ Page.__index = Page
 ---@return ponder.show.server.Page
 function view.new(opts)
     return setmetatable({ logs = opts.logs, alone = opts.alone, runs = runs.new(opts.logs),
-        changes = {}, streams = 0, draining = false,
+        streams = 0, draining = false,
         token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
 end
 
@@ -66,12 +65,6 @@ end
 function Page:url(address, run)
     return ("http://%s/?token=%s%s"):format(address, self.token,
         run and "&run=" .. escape(run) or "")
-end
-
--- The watcher of a directory, created on first use.
-function Page:changes_of(directory)
-    self.changes[directory] = self.changes[directory] or changes.watch(directory)
-    return self.changes[directory]
 end
 
 -------------------------------------------------------------------------------
@@ -172,7 +165,7 @@ ROUTES["/"] = function(self, server, r)
         body = self:evaluation(server, r)
     elseif r.query.run then
         local data = self:data_of(server, r)
-        body = data and html.page(data, true)
+        body = data and standalone.page("run", data, true)
     else
         body = standalone.page("runs", json.null, true)
     end
@@ -200,41 +193,21 @@ ROUTES["/view/log"] = function(self, server, r)
     respond(server, r, 200, "application/json", export.text(opened))
 end
 
--- Sends notices that logs have changed.
-local function stream_changes(self, write)
-    local watched = {}
-    for i, directory in ipairs(self.logs.directories) do
-        watched[i] = self:changes_of(directory)
-    end
-    local function count()
-        local sum = 0
-        for _, one in ipairs(watched) do
-            sum = sum + one.count
-        end
-        return sum
-    end
-    local seen = count()
-    write ": waiting\n\n"
-    while not self.draining do
-        if #watched == 1 then
-            watched[1]:wait(seen, LIST_S * 10)
-        else
-            task.sleep(LIST_S)
-        end
-        if count() ~= seen and not self.draining then
-            seen = count()
-            write "data: changed\n\n"
-            task.sleep(LIST_S)
-        end
-    end
-end
-
 ROUTES["/view/events"] = function(self, server, r)
     self.streams = self.streams + 1
     local _ <close> = setmetatable({}, { __close = function()
         self.streams = self.streams - 1
     end })
-    stream_changes(self, server:open_stream(r))
+    self.changes = self.changes or changes.watch(self.logs.directories)
+    local write, seen = server:open_stream(r), self.changes.count
+    write ": waiting\n\n"
+    while not self.draining do
+        if self.changes:wait(seen, LIST_S * 10) and not self.draining then
+            seen = self.changes.count
+            write "data: changed\n\n"
+            task.sleep(LIST_S)
+        end
+    end
     server.http:finish(r.id)
 end
 
@@ -265,17 +238,16 @@ end
 ---Ends all streams: the server is about to stop.
 function Page:drain()
     self.draining = true
-    for _, one in pairs(self.changes) do
-        one:wake()
+    if self.changes then
+        self.changes:wake()
     end
 end
 
 ---Stops watching.
 function Page:close()
-    for _, one in pairs(self.changes) do
-        one:close()
+    if self.changes then
+        self.changes:close()
     end
-    self.changes = {}
 end
 Page.__close = Page.close
 

@@ -8,14 +8,6 @@ local standalone = require "ponder.show.standalone"
 
 local html = {}
 
----The page of a run.
----@param data table of ponder.show.export.page_data
----@param live boolean? the page is served, and follows its run
----@return string
-function html.page(data, live)
-    return standalone.page("run", data, live)
-end
-
 ---Writes the page of a run.
 ---@param log ponder.log.Reader
 ---@param out {write: fun(self, ...): any, string?} a file
@@ -25,7 +17,7 @@ end
 function html.write(log, out, opts)
     local data = page_data.read(log, { all = opts and opts.full })
     data.path = ("%s#%d"):format(log.path, log.number)
-    local ok, message = out:write(html.page(data))
+    local ok, message = out:write(standalone.page("run", data))
     return ok and true, message
 end
 

@@ -14,15 +14,16 @@ local changes = {}
 local Changes = {}
 Changes.__index = Changes
 
----@param directory string
+---@param directories string[]
 ---@return ponder.show.server.Changes
-function changes.watch(directory)
-    local self = setmetatable({ count = 0, waiting = waiters.new "a change" }, Changes)
-    self.watch = loop.directory(directory)
-    if self.watch then
-        self.source = { port = self.watch:number(), pending = function() return true end,
+function changes.watch(directories)
+    local self = setmetatable({ count = 0, waiting = waiters.new "a change",
+        sources = {} }, Changes)
+    for _, directory in ipairs(directories) do
+        local watch = loop.directory(directory)
+        self.sources[#self.sources + 1] = watch and task.add_source { watch = watch,
+            port = watch:number(), pending = function() return true end,
             take = function() self:wake() end }
-        task.add_source(self.source)
     end
     return self
 end
@@ -34,24 +35,23 @@ function Changes:wake()
 end
 
 ---Waits until `count` differs from `seen`, or the time is over.
----@param seen integer `count` when the files were read last
+---@param seen integer
 ---@param seconds number
----@return integer count
+---@return boolean differs
 function Changes:wait(seen, seconds)
     if self.count == seen then
         self.waiting:wait(scheduler.clock() + seconds)
     end
-    return self.count
+    return self.count ~= seen
 end
 
 ---Stops watching. No task may wait afterwards.
 function Changes:close()
-    if self.watch then
-        task.remove_source(self.source)
-        self.watch:close()
-        self.watch = nil
+    for _, source in ipairs(self.sources) do
+        task.remove_source(source)
+        source.watch:close()
     end
+    self.sources = {}
 end
-Changes.__close = Changes.close
 
 return changes

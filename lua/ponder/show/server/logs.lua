@@ -65,13 +65,6 @@ local function stamp_of(by_name, name)
     return by_name[name] and ("%s %s"):format(by_name[name], by_name[name .. "-wal"] or "")
 end
 
----The directory of a log.
----@param log ponder.show.server.Log
----@return string
-function Logs.directory_of(log)
-    return (split(log.path))
-end
-
 ---The logs as they are now.
 ---@return ponder.show.server.Log[]
 function Logs:list()
