@@ -136,22 +136,13 @@ local function write_calls(w, found)
     end
     w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same,
         asked.only_a_count, asked.only_b_count))
-    for mark, list in pairs { ["-"] = asked.only_a, ["+"] = asked.only_b } do
+    for _, side in ipairs { { "-", "only_a" }, { "+", "only_b" } } do
         local lines = {}
-        for i, call in ipairs(list) do
-            lines[i] = { mark, text.line(("%d  %s  %s:%s"):format(call.id, calls.purpose(call),
+        for i, call in ipairs(asked[side[2]]) do
+            lines[i] = { side[1], text.line(("%d  %s  %s:%s"):format(call.id, calls.purpose(call),
                 call.provider, call.model)) }
         end
-        asked[mark] = lines
-    end
-    w:marked(asked["-"], asked.only_a_count)
-    w:marked(asked["+"], asked.only_b_count)
-end
-
-local function node_lines(list, nodes, mark)
-    for _, node in ipairs(nodes) do
-        list[#list + 1] = { mark, ("%s  %s%s  %s"):format(tostring(node.id),
-            amount.score(node.score), node.best and "*" or " ", text.line(node.text or "")) }
+        w:marked(lines, asked[side[2] .. "_count"])
     end
 end
 
@@ -169,13 +160,15 @@ local function write_search(w, search)
         w:line(("ended: %s | %s"):format(value_of(search.a_reason), value_of(search.b_reason)))
     end
     w:line(search.best_path_same and "the best path is the same" or "the best path differs")
+    for _, side in ipairs { { "-", "only_a" }, { "+", "only_b" } } do
+        local list = {}
+        for i, node in ipairs(search[side[2]]) do
+            list[i] = { side[1], ("%s  %s%s  %s"):format(tostring(node.id),
+                amount.score(node.score), node.best and "*" or " ", text.line(node.text or "")) }
+        end
+        w:marked(list, search[side[2] .. "_count"])
+    end
     local list = {}
-    node_lines(list, search.only_a, "-")
-    w:marked(list, search.only_a_count)
-    list = {}
-    node_lines(list, search.only_b, "+")
-    w:marked(list, search.only_b_count)
-    list = {}
     for i, node in ipairs(search.scored) do
         list[i] = { "~", ("%s  %s | %s  %s"):format(tostring(node.a), value_of(node.a_score),
             value_of(node.b_score), text.line(node.text or "")) }

@@ -170,16 +170,13 @@ end
 -- Trees
 
 local function compare_search(log_a, log_b, a, b, opts)
-    local twins = log_a:twins(a.id, log_b, b.id, { most = MAX_LISTED,
-        pairs = opts and opts.pairs })
-    return { id = a.id, kind = a.kind, a_nodes = twins.a_nodes,
-        b_nodes = twins.a_nodes - twins.only_a_count + twins.only_b_count, only_a = twins.only_a,
-        only_b = twins.only_b, scored = twins.scored, only_a_count = twins.only_a_count,
-        only_b_count = twins.only_b_count, scored_count = twins.scored_count,
-        best_path_same = twins.same_path, a_score = a.score, b_score = b.score,
-        a_reason = a.reason, b_reason = b.reason, pairs = twins.pairs,
-        same = twins.only_a_count + twins.only_b_count + twins.scored_count == 0
-            and twins.same_path and a.reason == b.reason }
+    local found = log_a:twins(a.id, log_b, b.id, { most = MAX_LISTED, pairs = opts and opts.pairs })
+    found.best_path_same, found.same_path = found.same_path, nil
+    found.b_nodes = found.a_nodes - found.only_a_count + found.only_b_count
+    found.same = found.only_a_count + found.only_b_count + found.scored_count == 0
+        and found.best_path_same and a.reason == b.reason
+    return options.merge(found, { id = a.id, kind = a.kind, a_score = a.score, b_score = b.score,
+        a_reason = a.reason, b_reason = b.reason })
 end
 
 -- Compares the searches of both runs in order.
@@ -202,12 +199,10 @@ end
 
 local function side_of(log, run)
     local totals = log:totals()
-    return { path = log.path, state = log:state(), exit_status = run.exit_status,
-        answer = run.answer, error = run.error, calls = totals.calls, reused = totals.reused,
-        errors = totals.errors, input_tokens = totals.input_tokens,
-        output_tokens = totals.output_tokens, unmetered = totals.unmetered, cost = totals.cost,
-        unpriced = totals.unpriced, saved_cost = run.saved_cost,
-        duration_s = amount.duration(run, totals.last_at) }
+    return options.merge(options.pick(totals, { "calls", "reused", "errors", "input_tokens",
+        "output_tokens", "unmetered", "cost", "unpriced" }), { path = log.path, answer = run.answer,
+        state = log:state(), exit_status = run.exit_status, error = run.error,
+        saved_cost = run.saved_cost, duration_s = amount.duration(run, totals.last_at) })
 end
 
 ---@class ponder.show.Comparison

@@ -49,16 +49,23 @@ local function shown(log, call, value, format)
     return not value and not log:is_billed(call.id) and "-" or format(value)
 end
 
--- Columns of fixed width, since a log may hold more calls than fit in memory.
-local function columns_of(count, style)
-    local narrow = style.is_terminal and style:size() < 60
-    return { { "RUN", width = 16, least = 8 }, { "#", right = true, width = #("%d"):format(count) },
-        { "ASKED", right = true, width = 8, drop = 3 }, { "TOOK", right = true, width = 6 },
-        { "STATUS", width = 12, least = narrow and 9 or nil }, { "IN", right = true, width = 5,
-        drop = 5 }, { "OUT", right = true, width = 5, drop = 4 },
-        { "COST", right = true, width = 9, drop = 2 }, { "ORIGIN", width = 6, drop = 6 },
-        { "FOR", width = 14, least = narrow and 8 or 14 },
-        { "MODEL", width = 26, least = 16, drop = 1 } }
+-- Writes a line for each row that `each(run, put)` puts, for a run and those within it; returns how
+-- many. Columns have fixed widths, since a log may hold more than fits in memory; the first, the
+-- run's name, is left out if no other run is within.
+local function write_rows(log, style, write, columns, each)
+    local count, first = 0, log:inner_totals() > 0 and 1 or 2
+    local g = grid.new({ table.unpack(columns, first) }, {}, style)
+    for run in log:with_inner() do
+        local name = text.line(("#%d %s"):format(run.number, run:run().name or ""))
+        each(run, function(...)
+            if count == 0 then
+                write(g:head())
+            end
+            count = count + 1
+            write(g:line { table.unpack({ name, ... }, first) })
+        end)
+    end
+    return count
 end
 
 ---Writes a line for each call of a run and of those within it.
@@ -67,30 +74,26 @@ end
 ---@param write fun(line: string)
 ---@return integer count
 function calls.list(log, style, write)
-    local start = log:run().started_at
-    local runs, inner = log:inner_totals()
-    local count = log:totals().calls + inner.calls
-    if count == 0 then
-        return 0
-    end
-    local from = runs > 0 and 1 or 2 -- the first column
-    local g = grid.new({ table.unpack(columns_of(count, style), from) }, {}, style)
-    write(g:head())
-    for one in log:with_inner() do
-        local name = ("#%d %s"):format(one.number, runs > 0 and one:run().name or "")
-        for call in one:calls() do
-            local row = { text.line(name), ("%d"):format(call.id),
-                amount.after(call.asked_at, start), seconds(call),
-                { text.line(status_of(call)), COLORS[call.status] },
-                shown(one, call, call.input_tokens, amount.count),
-                shown(one, call, call.output_tokens, amount.count),
-                shown(one, call, call.cost, amount.money),
-                call.origin or "-", text.line(calls.purpose(call)),
-                text.line(call.provider .. ":" .. call.model) }
-            write(g:line { table.unpack(row, from) })
-        end
-    end
-    return count
+    local start, _, inner = log:run().started_at, log:inner_totals()
+    local narrow = style.is_terminal and style:size() < 60
+    return write_rows(log, style, write, { { "RUN", width = 16, least = 8 }, { "#", right = true,
+        width = #("%d"):format(log:totals().calls + inner.calls) },
+        { "ASKED", right = true, width = 8, drop = 3 }, { "TOOK", right = true, width = 6 },
+        { "STATUS", width = 12, least = narrow and 9 or nil },
+        { "IN", right = true, width = 5, drop = 5 }, { "OUT", right = true, width = 5, drop = 4 },
+        { "COST", right = true, width = 9, drop = 2 }, { "ORIGIN", width = 6, drop = 6 },
+        { "FOR", width = 14, least = narrow and 8 or 14 },
+        { "MODEL", width = 26, least = 16, drop = 1 } }, function(run, put)
+            for call in run:calls() do
+                put(("%d"):format(call.id), amount.after(call.asked_at, start), seconds(call),
+                    { text.line(status_of(call)), COLORS[call.status] },
+                    shown(run, call, call.input_tokens, amount.count),
+                    shown(run, call, call.output_tokens, amount.count),
+                    shown(run, call, call.cost, amount.money), call.origin or "-",
+                    text.line(calls.purpose(call)),
+                    text.line(call.provider .. ":" .. call.model))
+            end
+        end)
 end
 
 ---Writes a line for each call of a tool of a run and of those within it.
@@ -99,32 +102,23 @@ end
 ---@param write fun(line: string)
 ---@return integer count
 function calls.list_tools(log, style, write)
-    local start, count = log:run().started_at, 0
-    local from = log:inner_totals() > 0 and 1 or 2 -- the first column
-    local g = grid.new({ table.unpack({ { "RUN", width = 16, least = 8 },
+    local start = log:run().started_at
+    return write_rows(log, style, write, { { "RUN", width = 16, least = 8 },
         { "#", right = true, width = 4 }, { "ASKED", right = true, width = 8, drop = 3 },
         { "TOOK", right = true, width = 6, drop = 2 }, { "STATUS", width = 9 },
         { "TOOL", width = 16, least = 8 }, { "ARGUMENTS", width = 30, least = 10 },
-        { "RESULT", width = 30, least = 10, drop = 1 } }, from) }, {}, style)
-    for one in log:with_inner() do
-        local name = ("#%d %s"):format(one.number, one:run().name or "")
-        for effect in one:effects() do
-            if effect.kind == "tool" then
-                if count == 0 then
-                    write(g:head())
-                end
-                count = count + 1
+        { "RESULT", width = 30, least = 10, drop = 1 } }, function(run, put)
+            for effect in run:effects() do
                 local value = type(effect.value) == "table" and effect.value[1]
-                write(g:line { table.unpack({ text.line(name), ("%d"):format(effect.id),
-                    amount.after(effect.asked_at, start),
-                    seconds(effect), { effect.status or "no answer", COLORS[effect.status] },
-                    text.line(tostring(effect.name)), text.line(json.encode(effect.key)),
-                    text.line(effect.message and tostring(effect.message)
-                        or type(value) == "string" and value or json.encode(value)) }, from) })
+                if effect.kind == "tool" then
+                    put(("%d"):format(effect.id), amount.after(effect.asked_at, start),
+                        seconds(effect), { effect.status or "no answer", COLORS[effect.status] },
+                        text.line(tostring(effect.name)), text.line(json.encode(effect.key)),
+                        text.line(effect.message and tostring(effect.message)
+                            or type(value) == "string" and value or json.encode(value)))
+                end
             end
-        end
-    end
-    return count
+        end)
 end
 
 -------------------------------------------------------------------------------
