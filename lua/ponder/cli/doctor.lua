@@ -190,17 +190,6 @@ local function check_prompts(findings)
     end
 end
 
-local function check_terminal()
-    local out = style.of(1)
-    if not out.is_terminal then
-        return finding("terminal", "unused", "standard output is not a terminal")
-    end
-    local columns, rows = out:size()
-    return finding("terminal", "ok", ("%d x %d, %s, %s"):format(columns, rows,
-        out.color and "colours" or "no colours",
-        out.unicode and "Unicode" or "lines drawn with ASCII (no UTF-8 in $LANG)"))
-end
-
 -------------------------------------------------------------------------------
 -- Servers
 
@@ -226,7 +215,6 @@ local function advice_for(provider, code)
     end
     return ADVICE[code]
 end
-
 
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
@@ -372,8 +360,8 @@ function doctor.run(given, operands)
         return status
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
-        check_config(), check_environment(), check_terminal(), check_privacy(),
-        check_isolation(), check_namespaces() }
+        check_config(), check_environment(), check_privacy(), check_isolation(),
+        check_namespaces() }
     check_prompts(findings)
     local default
     if findings[2].state == "problem" then
