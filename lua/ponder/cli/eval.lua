@@ -1,6 +1,5 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
-local args = require "ponder.args"
 local cli = require "ponder.cli.shared.main"
 local closing = require "ponder.show.closing"
 local compare = require "ponder.judge.eval.compare"
@@ -52,9 +51,9 @@ local WRITERS = { html = page.write, csv = formats.csv, junit = formats.junit }
 
 -- The modes in which flags count: the file is run, or run again whenever it changes (--watch);
 -- recorded answers are scored (--rescore); two evaluations are compared (--compare).
-local RUNS, SCORES = { "run", "watch" }, { "run", "watch", "rescore" }
-local ALL = { "run", "watch", "rescore", "compare" }
-local PAIRED = { "run", "watch", "rescore", "power" }
+local RUNS, SCORES = { "", "--watch" }, { "", "--watch", "--rescore" }
+local ALL = { "", "--watch", "--rescore", "--compare" }
+local PAIRED = { "", "--watch", "--rescore", "--power" }
 
 -- A section whose flags count in these modes, but for those that say otherwise.
 local function counting(modes, section)
@@ -86,9 +85,9 @@ local command = cli.command({ files = true }, {
         { "workers", value = "URL",
             help = "run on workers (ponder work redis://... --script FILE)" },
         { "queue", value = "NAME", help = "queue of the workers (default: default)" },
-        { "retry_errors", modes = { "run" },
+        { "retry_errors", modes = { "" },
             help = "rerun what failed, was stopped or is missing in the log of --log" },
-        { "watch", modes = { "watch" },
+        { "watch", modes = { "--watch" },
             help = "run again whenever FILE or its data change; no log" },
     }),
     counting(RUNS, { title = "Budgets",
@@ -119,7 +118,7 @@ local command = cli.command({ files = true }, {
             help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
     }),
     counting(SCORES, { title = "Output",
-        { "json", modes = { "run", "watch", "rescore", "compare", "power" },
+        { "json", modes = { "", "--watch", "--rescore", "--compare", "--power" },
             help = "print one JSON object" },
         { "rank", value = "MODEL", implied = "", help = "rank the policies by pairs: by their "
             .. "scores, or by this model's judgement of their answers" },
@@ -128,17 +127,17 @@ local command = cli.command({ files = true }, {
         { "csv", value = "FILE", files = true, help = "write one line per run" },
         { "junit", value = "FILE", files = true, help = "write JUnit XML" },
     }),
-    counting({ "compare" }, { title = "Past evaluations",
-        { "rescore", value = "LOG", files = true, modes = { "rescore" },
+    counting({ "--compare" }, { title = "Past evaluations",
+        { "rescore", value = "LOG", files = true, modes = { "--rescore" },
             help = "score its answers again, without calls" },
         { "compare", help = "compare two evaluations: logs, or output of --json" },
         { "fail_on_regression",
             help = "exit 99 if a difference's interval lies below 0 (or -margin)" },
-        { "power", value = "GUESS", modes = { "power" },
+        { "power", value = "GUESS", modes = { "--power" },
             help = 'items to see a difference: "0.05 accuracy=0.7 correlation=0.5"' },
     }),
     { title = "Untrusted evaluations", counting(SCORES, confined.OPTIONS) },
-    { title = "Run log", counting({ "run" }, logging.OPTIONS) },
+    { title = "Run log", counting({ "" }, logging.OPTIONS) },
 })
 command.rules.no_log.modes = ALL -- there is none in the other modes
 
@@ -464,15 +463,8 @@ end
 
 -- What is wrong with a combination of flags and operands.
 local function misuse(given, operands)
-    local mode = given.compare and "compare" or given.rescore and "rescore"
-        or given.watch and "watch" or given.power and "power" or "run"
-    for _, name in ipairs(options.names(command.rules)) do
-        local modes = command.rules[name].modes
-        if given[name] ~= nil and not options.has(modes, mode) then
-            return mode == "run" and ("%s needs --%s"):format(args.flag(name), modes[1])
-                or ("%s has no effect with --%s"):format(args.flag(name), mode)
-        end
-    end
+    cli.check_modes(command, given, given.compare and "--compare" or given.rescore and "--rescore"
+        or given.watch and "--watch" or given.power and "--power" or "")
     if given.compare then
         return #operands ~= 2 and "--compare takes two evaluations: --compare A.db B.db" or nil
     elseif given.power then
