@@ -9,13 +9,10 @@ local core = require "ponder.core.task"
 local file = require "ponder.base.file"
 local files = require "ponder.run.log.files"
 local host = require "ponder.core.host"
-local log_file = require "ponder.run.log.file"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
-local retention = require "ponder.run.log.retention"
 local runs = require "ponder.run"
 local scheduler = require "ponder.run.task.scheduler"
-local state = require "ponder.base.state"
 local tapes = require "ponder.run.log.tape"
 local terminal = require "ponder.core.terminal"
 local writer = require "ponder.run.log.writer"
@@ -121,7 +118,8 @@ local stderr = io.stderr -- a script may replace it
 -- Opens an existing log to add a run to it; nil without a message if there is none. Runs without an
 -- end were killed: while this process has the file, they would seem to be running.
 local function reopen(opts)
-    local db, message, code = log_file.open(opts.path, { mode = "write", sync = opts.sync })
+    local db, message, code = require("ponder.run.log.file").open(opts.path, { mode = "write",
+        sync = opts.sync })
     if not db then
         return nil, code ~= "NOT_FOUND" and message or nil, code
     end
@@ -201,7 +199,7 @@ end
 function command.planned_path(self)
     local path = self.opts.path
     if not path then
-        return retention.new_path(self)
+        return require("ponder.run.log.retention").new_path(self)
     end
     return path:find "^/" and path or ("%s/%s"):format(host.directory(), path)
 end
@@ -290,7 +288,7 @@ end
 ---@return string command for a shell
 function command.resume_command()
     local path = command.path()
-    local is_newest = path:match "^(.*)/" == state.directory()
+    local is_newest = path:match "^(.*)/" == require("ponder.base.state").directory()
     return is_newest and "ponder resume" or "ponder resume " .. quote.shell(path)
 end
 

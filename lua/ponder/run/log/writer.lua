@@ -6,16 +6,13 @@
 --- The row of a call is written when the call begins, and committed at the end of that round: it is
 --- on disk before anything waits for the reply, and others see it.
 
-local file = require "ponder.run.log.file"
 local host = require "ponder.core.host"
 local quote = require "ponder.quote"
-local schema = require "ponder.run.log.schema"
 local store = require "ponder.core.store"
-local trust = require "ponder.run.log.trust"
 
 local writer = {}
 
-local redact -- loaded with the first file
+local redact, schema, trust -- loaded with the first file
 
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
@@ -59,6 +56,11 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The file
 
+local function load_modules()
+    redact, schema, trust = require "ponder.base.redact", require "ponder.run.log.schema",
+        require "ponder.run.log.trust"
+end
+
 -- Signs the rows that decide what is run again, as they are in the file.
 local function sign(self)
     for run in pairs(self.unsigned) do
@@ -91,13 +93,13 @@ end
 ---@return string? message
 ---@return string? code of a store
 function Writer:create(path, sync, write_first)
+    load_modules()
     local db, message, code = store.open(path, { mode = "create", sync = sync, lock = true,
         application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL })
     if not db then
         return nil, message, code
     end
     local queue = self.queue
-    redact = require "ponder.base.redact"
     self.db, self.path, self.queue = db, path, {}
     write_first()
     for _, row in ipairs(queue) do
@@ -108,7 +110,7 @@ function Writer:create(path, sync, write_first)
     end
     self.db = nil
     db:close()
-    file.remove(path)
+    require("ponder.run.log.file").remove(path)
     return nil, self.failed, "IO"
 end
 
@@ -126,7 +128,7 @@ end
 ---@return ponder.log.Writer
 function writer.continue(db, path, clock)
     local self = writer.new(clock)
-    redact = require "ponder.base.redact"
+    load_modules()
     self.db, self.path = db, path
     self.runs = db:row "SELECT max(id) FROM runs" or 0
     -- By key: the last row of each tape, and of the readings of each of its clocks.
