@@ -366,14 +366,6 @@ local function first_mistake(opts, schema, known, at)
     end
 end
 
--- The options without a metatable; fields from its __index count as given.
-local function plain(opts, names)
-    if opts == nil or getmetatable(opts) == nil then
-        return opts or {}
-    end
-    return options.merge(options.merge({}, opts), options.pick(opts, names))
-end
-
 -- Fills `checked`; returns false after a mistake, which first_mistake then finds. Most tables give
 -- few of many options, so this looks only at those.
 local function check_given(opts, schema, known, checked)
@@ -427,7 +419,10 @@ function options.check(where, opts, schema, level)
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
     end
     local known = derived[schema] or derive(schema)
-    opts = plain(opts, known.names)
+    opts = opts or {}
+    if getmetatable(opts) ~= nil then -- fields from its __index count as given
+        opts = options.merge(options.merge({}, opts), options.pick(opts, known.names))
+    end
     if not check_given(opts, schema, known, checked) then
         error(("%s: %s"):format(where, first_mistake(opts, schema, known, "opts.")), level)
     end

@@ -96,6 +96,7 @@ function redact.address(url, mark)
     end))
 end
 
+redact.keys = 0 -- number of keys that redact.keep removes
 local known = {} -- the real keys of this process, longest first
 local probe = {} -- key -> its part from the first rare character on, for a fast search
 
@@ -106,6 +107,7 @@ local function note_key(key)
     known[#known + 1] = key
     probe[key] = key:sub(key:find("%L") or 1)
     table.sort(known, function(a, b) return #a > #b end)
+    redact.keys = #known
 end
 
 --- A text for a file: without the real keys that this process knows.
@@ -117,10 +119,6 @@ function redact.keep(text)
     end
     return text
 end
-
---- The number of keys that redact.keep removes.
----@return integer
-function redact.count_keys() return #known end
 
 -- Of "Bearer X" only X is secret, and it may be echoed without the scheme.
 local function add_secret(secrets, value)

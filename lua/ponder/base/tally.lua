@@ -5,9 +5,10 @@
 
 local tally = {}
 
-local math_type, tointeger = math.type, math.tointeger
+local math_type, min, tointeger = math.type, math.min, math.tointeger
 
 local MAX, MAX_SUM = 1 << 40, 1 << 53
+tally.MAX_SUM = MAX_SUM
 
 --- The sum of a column in SQL, which older logs or other programs may have filled.
 ---@param column string
@@ -51,34 +52,35 @@ end
 ---@param b integer
 ---@return integer
 function tally.plus(a, b)
-    return a > MAX_SUM - b and MAX_SUM or a + b
-end
-
---- Whether a usage claims more than any reply can use, so that the billed amount is unknown.
----@param usage any
----@return boolean
-function tally.exceeds(usage)
-    usage = type(usage) == "table" and usage or {}
-    for _, value in pairs(usage) do
-        if type(value) == "number" and value > MAX then
-            return true
-        end
-    end
-    return usage.implausible == true
+    return min(a + b, MAX_SUM)
 end
 
 --- The valid counts of a usage.
 ---@param usage any
----@return ponder.model.Usage? usage `implausible` if it claims too much; nil: not a table
+---@return ponder.model.Usage? usage `implausible` if it claims more than any reply can use, so that
+---  the billed amount is unknown; nil: not a table
 function tally.clean(usage)
     if type(usage) ~= "table" then
         return nil
     end
-    local clean = { implausible = tally.exceeds(usage) or nil }
+    local clean = { implausible = usage.implausible == true or nil }
     for name, value in pairs(usage) do
-        clean[name] = type(name) == "string" and count(value) or clean[name]
+        local kind = math_type(value)
+        local n = kind == "integer" and value or kind and tointeger(value)
+        if kind and value > MAX then
+            clean.implausible = true
+        elseif n and n >= 0 and type(name) == "string" then
+            clean[name] = n
+        end
     end
     return clean
+end
+
+--- Whether a usage claims more than any reply can use.
+---@param usage any
+---@return boolean
+function tally.exceeds(usage)
+    return (tally.clean(usage) or {}).implausible == true
 end
 
 --- Adds the counts of one usage to a sum.
@@ -91,7 +93,7 @@ function tally.add(sum, usage, read)
     for name, value in pairs(type(usage) == "table" and usage or {}) do
         local n = read(value)
         if n and type(name) == "string" then
-            sum[name] = tally.plus(sum[name] or 0, n)
+            sum[name] = min((sum[name] or 0) + n, MAX_SUM)
         end
     end
     return sum
@@ -101,12 +103,20 @@ end
 ---@param usage ponder.model.Usage?
 ---@return integer? total as reported, but at least prompt plus reply; nil: one of them is unknown
 function tally.total(usage)
-    if type(usage) ~= "table" then
-        return nil
-    end
-    local input, output = count(usage.input_tokens), count(usage.output_tokens)
-    local both, total = input and output and input + output, count(usage.total_tokens)
+    usage = tally.clean(usage) or {}
+    local input, output, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
+    local both = input and output and input + output
     return both and (not total or both > total) and both or total
+end
+
+--- The counts of one usage that have columns in a file.
+---@param usage ponder.model.Usage?
+---@return integer? input_tokens, output_tokens, total, cache_read_tokens, cache_write_tokens,
+---  reasoning_tokens nil: unknown
+function tally.columns(usage)
+    local clean = tally.clean(usage) or {}
+    return clean.input_tokens, clean.output_tokens, tally.total(clean), clean.cache_read_tokens,
+        clean.cache_write_tokens, clean.reasoning_tokens
 end
 
 --- The tokens that one usage counts in a budget.

@@ -415,7 +415,7 @@ end
 local function within_budgets(client, request)
     local misfit = request:misfit()
     if misfit then return nil, misfit, "CONTEXT_LENGTH" end
-    local innermost, rates = budgets.current(), request.target.rates
+    local innermost, rates = scheduler.context "budget", request.target.rates
     if not innermost then return send(client, request) end
     if not rates and budgets.needs_price() then
         local missing = price.missing(request.target.price_name, client.env)
@@ -527,7 +527,7 @@ local REFUSED = { BUDGET = true, NO_PRICE = true }
 -- Makes a call, `ask(...)`, counted in the account of what is asked, if there is one: at its
 -- nominal price, whoever answers.
 local function count_asked(rates, need, of, samples, ask, ...)
-    local account = budgets.asked()
+    local account = scheduler.context "asked"
     if not account then return ask(...) end
     local hold <close> = holds.new(account, need, of, samples)
     hold:reserve()
@@ -552,7 +552,7 @@ end
 ---@return string? code
 ---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.perform(client, request)
-    local account = budgets.asked()
+    local account = scheduler.context "asked"
     local draft, message, code, partial = count_asked(request.target.rates, request.upper_bound,
         request, request.n, through_log, client, request)
     if draft and account and account.hear then account.hear(request.messages, draft.samples) end
@@ -586,7 +586,7 @@ local function ask_custom(m, opts, need)
     if not ok then return nil, message, code end
     local reply, problem, why, partial = hold:run(budgets.without, m.chat, m, opts)
     hold:settle(used(m.rates, reply, why, partial))
-    local account = budgets.asked()
+    local account = scheduler.context "asked"
     if reply and account and account.hear then account.hear(opts.messages, { reply }) end
     return reply, problem, why, partial
 end

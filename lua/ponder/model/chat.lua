@@ -11,6 +11,7 @@ local read = require "ponder.model.read"
 local places = require "ponder.model.samples"
 local request = require "ponder.model.request"
 local retry = require "ponder.model.retry"
+local scheduler = require "ponder.run.task.scheduler"
 local schema = require "ponder.model.schema"
 local tally = require "ponder.base.tally"
 
@@ -188,7 +189,7 @@ local function ask(model, plan, n, offset)
         on_delta = all.on_delta, metadata = all.metadata,
         cache = all.cache == nil or all.cache, has_emitted = false, dropped = plan.dropped,
         prefix = all.prefix, prefill = all.prefill }
-    local here = places.here()
+    local here = scheduler.context "samples"
     if here then
         one.place = places.place(here, one)
         local seed = places.seed(here, one, all.seed or all.extra and all.extra.seed)
@@ -293,11 +294,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The reply
 
-local function with_total(usage)
-    if usage then usage.total_tokens = tally.total(usage) end
-    return usage
-end
-
 local function is_refused(sample)
     return not sample.text and not sample.tool_calls
         and (sample.refusal ~= nil or sample.finish_reason == "content_filter")
@@ -312,12 +308,13 @@ local function assemble(plan, draft)
             samples[i].text = ""
         end
     end
-    local first = samples[1] or {}
+    local first, usage = samples[1] or {}, draft.usage
+    if usage then usage.total_tokens = tally.total(usage) end
     local message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
         blocks = first.blocks }
     local reply = {
         text = texts[1] or "", texts = texts, samples = samples, message = message,
-        finish_reason = first.finish_reason, usage = with_total(draft.usage),
+        finish_reason = first.finish_reason, usage = usage,
         model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
         time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts, raw = draft.raw,
     }

@@ -10,6 +10,7 @@ local options = require "ponder.base.options"
 local places = require "ponder.model.samples"
 local read = require "ponder.model.read"
 local request = require "ponder.model.request"
+local scheduler = require "ponder.run.task.scheduler"
 local tally = require "ponder.base.tally"
 
 local measures = {}
@@ -64,7 +65,7 @@ local function post(model, url, body, opts)
         options = { max_output_tokens = 0 }, n = 1, sample = opts.sample or 1, index_base = 0,
         limits = options.merge(options.merge({}, model.defaults), opts), stream = false,
         metadata = opts.metadata, cache = opts.cache == nil or opts.cache, has_emitted = false }
-    local here = places.here()
+    local here = scheduler.context "samples"
     one.place = here and places.place(here, one)
     local draft, message, code = call.perform(model.client, one)
     if not draft then return nil, message, code or "SERVER" end

@@ -13,13 +13,7 @@ local store = require "ponder.core.store"
 
 local samples = {}
 
-local FIELD = "samples" -- of a task's context
-
----The samples that the current task makes.
----@return ponder.model.Samples? here nil outside of evaluations
-function samples.here()
-    return scheduler.context(FIELD)
-end
+local FIELD = "samples" -- of a task's context: the ponder.model.Samples that it makes
 
 ---@class ponder.model.Place where a request is a sample
 ---@field item string id of the item

@@ -127,12 +127,11 @@ function File:keep(key, text, draft, request, run)
     if run then
         self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, run)
     end
-    local usage = tally.clean(draft.usage) or {}
+    local input, output, total, read, written, reasoning = tally.columns(draft.usage)
     local sample = request.place and request.place.number or request.sample
     local done, message = self.db:execute(KEEP, key, request.provider, request.model, sample,
-        redact.keep(request:body_json()), text, usage.input_tokens,
-        usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
-        usage.reasoning_tokens, draft.cost, os.time())
+        redact.keep(request:body_json()), text, input, output, total, read, written, reasoning,
+        draft.cost, os.time())
     if not done then
         stop_writing(self, message)
     end

@@ -4,12 +4,9 @@ local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redact = require "ponder.base.redact"
 local store = require "ponder.core.store"
-local scheduler = require "ponder.run.task.scheduler"
 local tally = require "ponder.base.tally"
 
 local call = {}
-
-local count = tally.count
 
 ---@class ponder.log.Asked a model call: columns of `calls`, and what else the model tells
 ---@field identity string equal requests have equal identities
@@ -49,8 +46,8 @@ function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
     asked.hash = store.sha256(identity)
     return setmetatable({ asked = asked, identity = asked.hash, -- fields set later:
-        within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, search = nil,
-        node = nil, purpose = nil }, Call)
+        asker = nil, within = nil, within_id = nil, occurrence = nil, id = nil, run = nil,
+        search = nil, node = nil, purpose = nil }, Call)
 end
 
 local LABEL_BYTES = 60
@@ -132,14 +129,14 @@ local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):forma
 
 ---@param tape ponder.log.Tape
 function Call:insert(tape)
-    local asker, asked = scheduler.context("asker"), self.asked
+    local asker, asked = self.asker, self.asked
     if asker then
         self.search, self.node, self.purpose = asker.tree:asks(tape, asker)
     end
     self.run, asked.run, asked.id, asked.clock = tape.id, tape.id, self.id, tape.clock
-    tape:write(ASK, self.run, self.id, tape.session, self.identity, self.occurrence, asked.provider,
-        asked.model, asked.sample, asked.samples, asked.request, asked.metadata, self.within_id,
-        self.search, self.node, self.purpose, tape.clock())
+    tape.writer:write(ASK, self.run, self.id, tape.session, self.identity, self.occurrence,
+        asked.provider, asked.model, asked.sample, asked.samples, asked.request, asked.metadata,
+        self.within_id, self.search, self.node, self.purpose, tape.clock())
 end
 
 ---@param tape ponder.log.Tape
@@ -164,14 +161,12 @@ local NOTHING = {}
 
 local function write_answer(self, tape, status, draft, message, code)
     local asked, reply = self.asked, draft or NOTHING
-    local usage = reply.usage or NOTHING
-    tape:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
+    local input, output, total, read, written, reasoning = tally.columns(reply.usage)
+    tape.writer:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
         asked.sent_at, tape.clock(), draft and call.encode(draft), code, message,
         tonumber(reply.latency_ms), tonumber(reply.time_to_first_ms),
-        math.tointeger(reply.attempts) or asked.attempts, count(usage.input_tokens),
-        count(usage.output_tokens), tally.total(usage), count(usage.cache_read_tokens),
-        count(usage.cache_write_tokens), count(usage.reasoning_tokens),
-        reply.origin and 0.0 or asked.cost)
+        math.tointeger(reply.attempts) or asked.attempts, input, output, total, read, written,
+        reasoning, reply.origin and 0.0 or asked.cost)
 end
 
 local function write_failures(self, tape)

@@ -2,7 +2,6 @@
 
 local json = require "ponder.json"
 local redact = require "ponder.base.redact"
-local scheduler = require "ponder.run.task.scheduler"
 
 local effect = {}
 
@@ -38,7 +37,7 @@ end
 
 ---@param tape ponder.log.Tape
 function Effect:insert(tape)
-    local asker = scheduler.context("asker")
+    local asker = self.asker
     local search = asker and asker.tree and asker.tree:asks(tape, asker)
     tape:write([[INSERT INTO effects (run, id, session, kind, name, key, occurrence, within,
         search, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], tape.id, self.id,

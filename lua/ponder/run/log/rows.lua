@@ -89,10 +89,10 @@ end
 ---Writes the files so far, and again what has a key that became known since.
 function Files:write()
     local before, tape = self.keys, self.tape
-    if redact.count_keys() == before then
+    if redact.keys == before then
         return
     end
-    self.keys = redact.count_keys()
+    self.keys = redact.keys
     if before and redact.keep(self.arguments) ~= self.arguments then
         tape.writer:write_signed(tape.id, "UPDATE runs SET arguments = ? WHERE id = ?",
             self.arguments, tape.id)

@@ -55,6 +55,7 @@ local calls, rows -- ponder.run.log.call, ponder.run.log.rows: loaded by `prepar
 ---@field id integer? id of its row
 ---@field known ponder.log.Answered? its recording
 ---@field within ponder.log.Operation? the operation inside which it was asked
+---@field asker table? the callback of a search that asks
 ---@field within_id integer? effects.id of that one, if it is a tool or a log.record
 ---@field occurrence integer? its number among equal operations there
 
@@ -362,8 +363,9 @@ end
 -- Finds the recording of an operation. Equal operations are distinguished by their order: in the
 -- same run, by that within the place where they are asked.
 local function look_up(self, what)
-    local within, past = scheduler.context "outside", self.past
-    what.within = within
+    local context, past = scheduler.current().context or NONE, self.past
+    local within = context.outside
+    what.within, what.asker = within, context.asker
     what.within_id = type(within) == "table" and within.kind == "effect" and within.id or nil
     if what.kind == "run" and past == NOTHING then
         return -- only a recording tells inner runs of one name apart
@@ -476,7 +478,9 @@ end
 ---@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function Tape:begin_call(asked)
-    self.prepare()
+    if not rows then
+        self.prepare()
+    end
     local root = self.root
     if root.wanted then
         rows.open_late(root)
@@ -497,7 +501,7 @@ end
 ---@param ... any
 ---@return any ... what `f` returned
 function Tape:finish_call(what, f, ...)
-    local results, asker = pack(answer(self, what, f, ...)), scheduler.context "asker"
+    local results, asker = pack(answer(self, what, f, ...)), what.asker
     if asker then
         asker.call, asker.log = what.id, self.command.opts.path -- for messages
     end

@@ -150,7 +150,7 @@ function Writer:write(sql, ...)
         return
     end
     local values, bytes = table.pack(...), BYTES_A_STATEMENT
-    local masks = db and redact.count_keys() > 0 -- known by now
+    local masks = db and redact.keys > 0 -- known by now
     for i = 1, values.n do
         local value = values[i]
         if type(value) == "string" then

@@ -102,12 +102,6 @@ function budget.current()
     return scheduler.context(FIELD)
 end
 
----The account of what is asked; see `budget.asking`.
----@return ponder.task.Budget?
-function budget.asked()
-    return scheduler.context(ASKED)
-end
-
 ---Calls `f(...)` with an account of what is asked, besides the budgets in force: it counts each
 ---request once at its nominal price, whether a model, a cache or a log answers it.
 ---@param account ponder.task.Budget a new one, without limits; replaces the current account

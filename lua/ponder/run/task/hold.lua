@@ -10,6 +10,8 @@ local waiters = require "ponder.run.task.waiters"
 
 local holds = {}
 
+local min, MAX_SUM = math.min, tally.MAX_SUM
+
 local IN_CALL = "budget.call" -- in a task's context: true within a call that holds a reservation
 
 ---@class ponder.task.Need the upper bound of a call
@@ -266,7 +268,7 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
         return
     end
     self.open = false
-    usage = type(usage) == "table" and usage or nil
+    usage = tally.clean(usage)
     local reported = tally.total(usage)
     local tokens, paid, estimated_tokens, estimated_cost = amounts(self, usage, reported, cost,
         partial)
@@ -274,8 +276,10 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
         share[1]:settle(share[2], tokens, paid or 0)
     end
     self.shares = nil
-    local adds_total = reported and not usage.total_tokens
-    local reserved, is_claim = self.reserved, self.reserved and tally.exceeds(usage)
+    local reserved, is_claim = self.reserved, usage ~= nil and usage.implausible
+    if usage then
+        usage.implausible, usage.total_tokens = nil, usage.total_tokens or reported and tokens
+    end
     local one = self.innermost
     while one do
         if is_refused then
@@ -294,18 +298,19 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
             one.holds[self.number] = nil
         end
         one.failed = one.failed + (failed and 1 or 0)
-        one.tokens = tally.plus(one.tokens, tokens)
+        one.tokens = min(one.tokens + tokens, MAX_SUM)
         one.cost = one.cost + (paid or 0)
-        one.estimated_tokens = tally.plus(one.estimated_tokens, estimated_tokens)
+        one.estimated_tokens = min(one.estimated_tokens + estimated_tokens, MAX_SUM)
         one.estimated_cost = one.estimated_cost + estimated_cost
         one.unpriced = one.unpriced + (paid and 0 or 1)
         if usage then
-            one.usage = tally.add(one.usage or {}, usage)
-            if adds_total then
-                one.usage.total_tokens = tally.plus(one.usage.total_tokens or 0, tokens)
+            local sum = one.usage or {}
+            for name, n in pairs(usage) do
+                sum[name] = min((sum[name] or 0) + n, MAX_SUM)
             end
+            one.usage = sum
         end
-        if is_claim and (one.limits.max_total_tokens or one.limits.max_cost) then
+        if is_claim and reserved and (one.limits.max_total_tokens or one.limits.max_cost) then
             budget.exhaust(one, CLAIM)
         end
         if one.room then

@@ -103,6 +103,12 @@ function life.current()
     return current
 end
 
+---The tape of the current task's group; nil outside of tasks.
+---@return ponder.task.Tape?
+function life.tape()
+    return current and current.group.tape or nil
+end
+
 ---@return integer serial of the newest task
 function life.newest()
     return last_serial

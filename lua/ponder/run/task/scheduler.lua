@@ -470,11 +470,4 @@ function scheduler.set_tape(group, tape)
     group.tape = tape
 end
 
----The tape of the current task's group; nil outside of tasks.
----@return ponder.task.Tape?
-function scheduler.tape()
-    local current = get_current()
-    return current and current.group.tape or nil
-end
-
 return scheduler
