@@ -5,7 +5,7 @@
  *     STOP       stop(node), in its turn
  *     EXPAND     expand(state, k, node) -> a list of states
  *     ORDER      *
- *     ITEM       for each of them: COST, KEY, MAKE the child
+ *     ITEM       for each of them: COST, KEY, then the child is made
  *     MADE       *
  *     EXPANDED   event
  *     SCORE_ALL  evaluate_all
@@ -48,7 +48,6 @@ typedef enum Step {
     STEP_ITEM,
     STEP_COST,
     STEP_KEY,
-    STEP_MAKE,
     STEP_MADE,
     STEP_EXPANDED,
     STEP_SCORE_ALL,
@@ -181,16 +180,6 @@ static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
     p->step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
 }
 
-/* NULL: there is none yet. */
-static SearchTicket *ticket_of(lua_State *L, Search *s, const Program *p)
-{
-    if (s->tickets.count == 0)
-        return NULL;
-    if (p->ticket >= s->tickets.count && p->step >= STEP_TICKET)
-        luaL_error(L, "search.run: a callback has changed the search");
-    return &s->tickets.items[p->ticket];
-}
-
 /* A step's callback: the call, unless Lua has come back from it; then its results are on the stack.
  */
 #define AWAIT(call)                                                                                \
@@ -200,7 +189,9 @@ static SearchTicket *ticket_of(lua_State *L, Search *s, const Program *p)
         returned = false;                                                                          \
         if (has_failed(L))                                                                         \
             goto failed;                                                                           \
-        t = ticket_of(L, s, p);                                                                    \
+        if (p->ticket >= s->tickets.count && p->step >= STEP_TICKET)                               \
+            goto changed;                                                                          \
+        t = s->tickets.items + p->ticket; /* the driver may have added others */                   \
     } while (0)
 
 /* Runs it as far as `until`; Lua calls it again after a callback that yielded. Returns true, or the
@@ -218,7 +209,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
         return lua_error(L);
     }
     while (p->step < p->until && !(s->ended && p->step >= STEP_TICKET)) {
-        SearchTicket *t = ticket_of(L, s, p);
+        SearchTicket *t = p->step >= STEP_TICKET ? s->tickets.items + p->ticket : NULL;
         switch ((Step)p->step) {
         case STEP_MORE:
             if (p->told > 0)
@@ -327,7 +318,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             program_fetch_state(L, p, (lua_Integer)t->next + 1);
             lua_replace(L, STATE);
             p->step = STEP_COST;
-            break;
+            /* fall through */
         case STEP_COST:
             if (asks[CALL_COST]) {
                 AWAIT(call_with_state(L, core, p, CALL_COST, t->node));
@@ -336,24 +327,24 @@ static int advance(lua_State *L, int status, lua_KContext context)
                     program_refuse(L, p, "a number >= 0", RESULT);
             }
             p->step = STEP_KEY;
-            break;
-        case STEP_KEY:
-            p->step = STEP_MAKE;
+            if (s->ended)
+                break;
+            /* fall through */
+        case STEP_KEY: {
+            bool is_root = t->node == SEARCH_NO_NODE, is_made = !is_root;
             if (asks[CALL_KEY]) {
-                p->step = STEP_KEY;
-                if (s->rounds == 1) {
+                if (is_root) {
                     core_get_state(L, STATES, 0);
                     lua_replace(L, STATE);
                 }
-                AWAIT(call_with_state(L, core, p, CALL_KEY, s->rounds > 1 ? t->node : 0));
-                bool is_made = program_take_key(L, core, p, t);
-                p->step = t->node == SEARCH_NO_NODE ? STEP_MADE : is_made ? STEP_MAKE : STEP_ITEM;
+                AWAIT(call_with_state(L, core, p, CALL_KEY, is_root ? 0 : t->node));
+                is_made = program_take_key(L, core, p, t) && !is_root;
             }
+            if (is_made)
+                program_make_children(L, core, p, t, true);
+            p->step = is_root ? STEP_MADE : STEP_ITEM;
             break;
-        case STEP_MAKE:
-            program_make_children(L, core, p, t, true);
-            p->step = STEP_ITEM;
-            break;
+        }
 
         case STEP_MADE:
             if (asks[CALL_MADE])
@@ -428,7 +419,9 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 AWAIT(call_with_ids(L, p, CALL_REFLECT, p->child, 0));
             search_node(s, p->child)->scored = true;
             p->step = STEP_SCORED;
-            break;
+            if (p->until == STEP_SCORED || s->ended)
+                break;
+            /* fall through */
         case STEP_SCORED:
             if (!returned)
                 search_consider(s, p->child);
@@ -457,7 +450,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             break;
         case STEP_COMMIT:
             if (p->ticket != s->turn)
-                return luaL_error(L, "search.run: a callback has changed the search");
+                goto changed;
             search_commit(s);
             p->calling = CALL_NONE;
             if (p->runs_all)
@@ -472,6 +465,8 @@ paused:
     core->running = core->running && !p->runs_all;
     lua_pushboolean(L, true);
     return 1;
+changed:
+    return luaL_error(L, "search.run: a callback has changed the search");
 failed:
     p->calling = CALL_NONE;
     if (p->runs_all || p->ahead)

@@ -119,7 +119,7 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
 {
     Search *s = &core->search;
     uint32_t id = s->count;
-    bool has_scores = !lua_isnil(L, SCORES);
+    bool has_scores = !lua_isnil(L, SCORES), has_places = s->policy == &search_lua;
     bool needs_score =
         !core->asks[CALL_EVALUATE] && !core->asks[CALL_EVALUATE_ALL] && s->policy->score == NULL;
     p->node = t->node;
@@ -135,7 +135,8 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
         else
             program_fetch_state(L, p, place);
         lua_rawseti(L, CHUNK, core_slot(id));
-        note_place(L, place, id);
+        if (has_places)
+            note_place(L, place, id);
         if (!has_scores && !needs_score)
             continue;
         lua_settop(L, TOP);
