@@ -122,6 +122,8 @@ uint32_t core_first_to_score(const Search *s, const SearchTicket *t);
 SearchStatus core_select_in_lua(lua_State *L, Core *core);
 void core_back_up_in_lua(lua_State *L, Core *core);
 void core_push_ticket(lua_State *L, int self, uint32_t ticket);
+void core_add_duplicate(lua_State *L, uint32_t ticket, SearchTicket *t, lua_Integer place,
+                        uint32_t holder);
 uint32_t core_expansions(const Search *s, uint32_t id, lua_Integer ticket);
 uint32_t core_check_id(lua_State *L, const Core *core);
 void core_add_fields(lua_State *L, int core);

@@ -86,33 +86,64 @@ void core_push_ticket(lua_State *L, int self, uint32_t ticket)
     lua_remove(L, -2);
 }
 
+/* Notes that a state which a ticket's expand returned has the key of the node `holder`. */
+void core_add_duplicate(lua_State *L, uint32_t ticket, SearchTicket *t, lua_Integer place,
+                        uint32_t holder)
+{
+    core_push_ticket(L, 1, ticket);
+    if (t->duplicates == 0) {
+        lua_newtable(L);
+        lua_setfield(L, -2, "places");
+    }
+    lua_getfield(L, -1, "places");
+    lua_pushinteger(L, holder);
+    lua_rawseti(L, -2, place);
+    lua_pop(L, 2);
+}
+
+/* Pushes `places` of the ticket at `index`: besides duplicates the children, in order, and false
+ * for those not made. */
+static void push_places(lua_State *L, int index, const SearchTicket *t, lua_Integer returned)
+{
+    uint32_t id = t->first;
+    if (t->duplicates > 0)
+        lua_getfield(L, index, "places");
+    else
+        lua_createtable(L, (int)t->last, 0);
+    for (lua_Integer place = 1; place <= returned; place++) {
+        if (lua_rawgeti(L, -1, place) != LUA_TNUMBER) {
+            if (id < t->end)
+                lua_pushinteger(L, id++);
+            else
+                lua_pushboolean(L, false);
+            lua_rawseti(L, -3, place);
+        }
+        lua_pop(L, 1);
+    }
+}
+
 /* What came of a ticket, for the policy and in the tree. */
 static void settle_ticket(lua_State *L, Search *s, uint32_t i)
 {
     const SearchTicket *t = &s->tickets.items[i];
     LuaNode *node = node_of(s, t->node);
-    lua_Integer returned = t->expands ? (lua_Integer)(t->last + t->dropped) : 0, place = 0;
+    lua_Integer returned = t->expands ? (lua_Integer)(t->last + t->dropped) : 0;
+    lua_Integer count = t->expands ? t->end - t->first : 0;
     core_push_ticket(L, 1, i);
-    lua_createtable(L, (int)(t->end - t->first), 0);
-    for (uint32_t id = t->first; id < t->end && t->expands; id++) {
+    lua_createtable(L, (int)count, 0);
+    for (uint32_t id = t->first; id < t->first + count; id++) {
         lua_pushinteger(L, id);
-        lua_rawseti(L, -2, ++place);
+        lua_rawseti(L, -2, (lua_Integer)(id - t->first) + 1);
         *(node->last_child > 0 ? &node_of(s, node->last_child)->next_sibling : &node->first_child) =
             id;
         node->last_child = id;
     }
+    if (count == returned)
+        lua_pushvalue(L, -1); /* the same list */
+    else
+        push_places(L, -2, t, returned);
+    lua_setfield(L, -3, "places");
     lua_setfield(L, -2, "children");
-    if (!t->expands) {
-        lua_newtable(L);
-        lua_setfield(L, -2, "places");
-    } else if (t->next < returned) {
-        lua_getfield(L, -1, "places");
-        for (place = t->next + 1; place <= returned && lua_istable(L, -1); place++) {
-            lua_pushboolean(L, false);
-            lua_rawseti(L, -2, place);
-        }
-        lua_pop(L, 1);
-    }
     lua_pushinteger(L, returned);
     lua_setfield(L, -2, "returned");
     lua_pop(L, 1);

@@ -295,7 +295,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
                 task_stop_raise(L); /* even if a callback has caught its error */
             AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
-            program_take_list(L, s, p, t);
+            program_take_list(L, p, t);
             p->step = STEP_ORDER;
             /* fall through */
         case STEP_ORDER:

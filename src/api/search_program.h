@@ -17,7 +17,6 @@ enum {
     CHUNK,  /* of the states: a list that was used last */
     LIST,   /* what expand returned */
     SCORES, /* its second result, or nil */
-    PLACES, /* for a policy in Lua: by place the id */
     STATE,  /* the next child's */
     TOP = STATE
 };
@@ -36,7 +35,7 @@ static inline void program_use_chunk(lua_State *L, Program *p, uint32_t id)
 
 void program_refuse(lua_State *L, Program *p, const char *expected, int index);
 double program_take_score(lua_State *L, const Core *core, Program *p, int index);
-void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t);
+void program_take_list(lua_State *L, Program *p, SearchTicket *t);
 void program_fetch_state(lua_State *L, Program *p, lua_Integer place);
 void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one);
 bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t);

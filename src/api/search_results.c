@@ -66,7 +66,7 @@ static lua_Integer take_length(lua_State *L, Program *p, int index, lua_Integer 
 }
 
 /* The list and scores that expand returned become those of the ticket. */
-void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *t)
+void program_take_list(lua_State *L, Program *p, SearchTicket *t)
 {
     lua_Integer length = take_length(L, p, RESULT, t->k);
     if (!lua_isnil(L, RESULT + 1) && !lua_istable(L, RESULT + 1))
@@ -76,12 +76,6 @@ void program_take_list(lua_State *L, const Search *s, Program *p, SearchTicket *
     t->next = 0;
     t->last = length < t->k ? (uint32_t)length : t->k;
     t->dropped = (uint64_t)(length - t->last);
-    if (s->policy == &search_lua) {
-        core_push_ticket(L, SELF, p->ticket);
-        lua_createtable(L, (int)t->last, 0);
-        lua_copy(L, -1, PLACES);
-        lua_setfield(L, -2, "places");
-    }
 }
 
 void program_fetch_state(lua_State *L, Program *p, lua_Integer place)
@@ -91,14 +85,6 @@ void program_fetch_state(lua_State *L, Program *p, lua_Integer place)
         lua_pushinteger(L, place);
         program_refuse(L, p, "a list without holes", -1);
     }
-}
-
-static void note_place(lua_State *L, lua_Integer place, uint32_t id)
-{
-    if (lua_isnil(L, PLACES))
-        return;
-    lua_pushinteger(L, id);
-    lua_rawseti(L, PLACES, place);
 }
 
 void program_load_chunk(lua_State *L, Program *p, uint32_t id)
@@ -119,7 +105,7 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
 {
     Search *s = &core->search;
     uint32_t id = s->count;
-    bool has_scores = !lua_isnil(L, SCORES), has_places = s->policy == &search_lua;
+    bool has_scores = !lua_isnil(L, SCORES);
     bool needs_score =
         !core->asks[CALL_EVALUATE] && !core->asks[CALL_EVALUATE_ALL] && s->policy->score == NULL;
     p->node = t->node;
@@ -135,8 +121,6 @@ void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t
         else
             program_fetch_state(L, p, place);
         lua_rawseti(L, CHUNK, core_slot(id));
-        if (has_places)
-            note_place(L, place, id);
         if (!has_scores && !needs_score)
             continue;
         lua_settop(L, TOP);
@@ -167,7 +151,9 @@ bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t)
     uint32_t holder = (uint32_t)lua_tointeger(L, -1);
     if (is_known &&
         !(s->policy->makes_duplicate != NULL && s->policy->makes_duplicate(s, t, holder))) {
-        note_place(L, (lua_Integer)++t->next, holder);
+        t->next++;
+        if (s->policy == &search_lua)
+            core_add_duplicate(L, p->ticket, t, t->next, holder);
         t->duplicates++;
         return false;
     }

@@ -32,7 +32,8 @@ local policy = {}
 ---@field children integer[] set after the work: the ids of the nodes made, in order
 ---@field returned integer set after the work: the length of expand's list
 ---@field places (integer|false)[] set after the work: by place of expand's list the id made, that
----  of the node with the same key, or false (beyond `k`, or no room)
+---  of the node with the same key, or false (beyond `k`, or no room); `children` if there is no
+---  such place
 
 ---@class SearchPolicyTree read-only; methods score, value, depth, state, terminal, expansions,
 ---  parent, children, expandable, node (all by id), count(), results(name, id), draw(i, v, a): a
@@ -95,8 +96,9 @@ function policy.hook(core, opts, rules)
         elseif list and #list == 0 and next(list) ~= nil then
             wrong(name, "select must return a list of tickets (got a table without element 1)")
         end
-        local tickets, seen, count = {}, {}, core:count()
-        for i = 1, list and #list or 0 do
+        local number, count = list and #list or 0, core:count()
+        local seen = number > 1 and {}
+        for i = 1, number do
             local ticket = list[i]
             if type(ticket) ~= "table" then
                 wrong(name, "ticket %d: expected a table with a node (got %s)", i,
@@ -107,15 +109,18 @@ function policy.hook(core, opts, rules)
                 wrong(name, "ticket %d: no node %s", i, options.show(id))
             elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
                 wrong(name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
-            elseif seen[ticket] then
+            elseif seen and seen[ticket] then
                 wrong(name, "ticket %d: the same table as ticket %d", i, seen[ticket])
             end
-            seen[ticket] = i
-            if i <= room then
-                tickets[i], ticket.number = ticket, iterations + i - 1
+            if seen then
+                seen[ticket] = i
             end
+            ticket.number = i <= room and iterations + i - 1 or nil
         end
-        return tickets, room == 0 and list ~= nil and list[1] ~= nil
+        if number == 0 or number > room or getmetatable(list) then
+            list = table.move(list or {}, 1, math.min(number, room), 1, {})
+        end
+        return list, room == 0 and number > 0
     end
 
     -- The fields for ticket i of the round that expand sees, and those of the nodes made.
