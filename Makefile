@@ -11,7 +11,7 @@
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
 #   make install        PREFIX=/usr/local DESTDIR=; make uninstall removes it
-#   make deb rock dist static compilers    packages: scripts/package/package.mk
+#   make deb rock dist static release image    packages: scripts/package/package.mk
 #   make clean
 
 B       ?= build
@@ -46,6 +46,7 @@ SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libse
              yaml-0.1              nettle)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
+             -ffile-prefix-map=$(CURDIR)=. -fdebug-prefix-map=$B=build \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP
 
 MODULE_SRC := $(wildcard $(addsuffix /*.c,$(addprefix src/,core loop net store http queue api)))

@@ -6,7 +6,9 @@
 #   make deb            Debian packages (ponder, lua-ponder), checked by lintian
 #   make deb-test       their autopkgtest, in a fresh Debian (needs the network)
 #   make rock           the library by luarocks, from ponder-VERSION-1.rockspec
-#   make static         an executable with as few shared libraries as Debian's static archives allow
+#   make static         an executable that needs no shared library but libc's
+#   make release        all of these with install.sh and their checksums, in $B/package/release
+#   make image          an OCI image, by buildah, podman or docker
 #   make compilers      build with clang and with -O3 -flto, and solve Game of 24 with each
 #
 # None of these installs anything: each says which packages it needs and lacks.
@@ -20,7 +22,7 @@ STATIC_PACKAGES  := libbrotli-dev libidn2-dev libldap-dev libnghttp2-dev libpsl-
                     libssh2-1-dev libunistring-dev libzstd-dev libgnutls28-dev libkrb5-dev libsasl2-dev \
                     libp11-kit-dev
 
-.PHONY: install install-program install-library uninstall dist deb deb-test rock static compilers \
+.PHONY: install install-program install-library uninstall dist deb deb-test rock static release image compilers \
     package-packages static-packages
 package-packages:
 	@sh .ci/install-packages --say $(RUN_PACKAGES) $(PACKAGE_PACKAGES)
@@ -137,23 +139,43 @@ rock: package-packages dist
 
 # ---- make static ----
 
-# Debian has no static archives of Kerberos and p11-kit, and its archive of SASL needs three databases;
 # glibc stays shared, since name resolution and Lua's C modules load libraries through it.
 STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a \
-    -lmicrohttpd -lseccomp -lhiredis -lyaml -ltinfo -lbsd -lmd -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
-    -llber -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
-    -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
-    -lsasl2 -lp11-kit -lresolv -lm -ldl -lpthread
+    -lmicrohttpd -lseccomp -lhiredis -lyaml -ltinfo -lbsd -lmd -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl \
+    -lidn2 -lunistring -lldap -llber -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls \
+    -lhogweed -lnettle -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed \
+    -lresolv -lm -ldl -lpthread
 
 static: static-packages
 	@$(MAKE) --no-print-directory $P/ponder-static
 	@echo "$P/ponder-static needs these shared libraries:"
 	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
 
-$P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $B/libedit.o
+$P/ponder-static: scripts/package/absent.c $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $B/libedit.o
 	@mkdir -p $P
 	@echo "  link    $@"
-	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)
+
+# ---- make release ----
+
+# Two builds of one commit are equal byte for byte: cmp says so.
+PROGRAM := ponder-$(VERSION)-linux-$(shell uname -m)
+release: dist deb rock static
+	@rm -rf $P/release && mkdir -p $P/release
+	@cp $(DIST) $D/*.deb $R/$(RELEASE)/$(RELEASE)-1.rockspec $P/release
+	@objcopy --strip-debug $P/ponder-static $P/release/$(PROGRAM)
+	@$(MAKE) --no-print-directory $P/release/install.sh
+	@cd $P/release && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+# It installs the program beside it, and no other.
+$P/release/install.sh: scripts/package/install.sh $P/release/$(PROGRAM)
+	@sum=$$(sha256sum < $P/release/$(PROGRAM)) && sed -e '/^name=/s/PROGRAM/$(PROGRAM)/' \
+	    -e "/^name=/s/SHA256/$${sum%% *}/" -e '2s/VERSION/$(VERSION)/' $< > $@
+
+image:
+	@builder=$$(command -v buildah podman docker | head -n 1); \
+	    [ -n "$$builder" ] || { echo "make image needs buildah, podman or docker" >&2; exit 1; }; \
+	    "$$builder" build -f scripts/package/Containerfile -t ponder:$(VERSION) -t ponder .
 
 # ---- make compilers ----
 

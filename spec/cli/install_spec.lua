@@ -94,6 +94,75 @@ describe("make dist", function()
     end)
 end)
 
+describe("install.sh of make release", function()
+    local program = "ponder-0.2.0-linux-" .. shell.output "uname -m"
+    local dir, release
+
+    setup(function()
+        dir = shell.directory()
+        release = dir.path .. "/package/release"
+        program = program:gsub("0%.2%.0", (read("Makefile"):match("\nVERSION := (%S+)")))
+        assert.equal(0, shell.run("mkdir -p " .. release).status)
+        dir:write("package/release/" .. program, "#!/bin/sh\necho ponder 1\n")
+        local r = shell.run(("make -s P=%s/package %s/install.sh >$OUT 2>$ERR"):format(dir.path,
+            release))
+        assert.same({ 0, "" }, { r.status, r.err })
+    end)
+    teardown(function() dir:__close() end)
+
+    local function install(words, before)
+        return shell.run(("cd %s && %s HOME=%s/home sh release/install.sh %s >$OUT 2>$ERR"):format(
+            dir.path .. "/package", before or "", dir.path, words))
+    end
+
+    it("installs the program of its release, from a directory or a URL", function()
+        local r = install("")
+        assert.same({ 0, "" }, { r.status, r.err })
+        assert.equal(("installed %s/home/.local/bin/ponder (ponder 1)\n"):format(dir.path), r.out)
+        assert.equal(0, install(("file://%s '%s/a b'"):format(release, dir.path)).status)
+        assert.equal("ponder 1\n", shell.run(("'%s/a b/bin/ponder' >$OUT"):format(dir.path)).out)
+    end)
+
+    it("refuses another file, another system, and what is not there", function()
+        local target = dir.path .. "/other"
+        for words, case in pairs {
+            ["other " .. target] = { "mkdir -p other; echo x >>other/" .. program .. ";",
+                "is not the file of this release: its SHA%-256 should be %x+\n$" },
+            ["release " .. target] = { "PATH=$PWD/fake:$PATH",
+                "does not run on darwin%-arm64; build from the source archive: README.md\n$" },
+            ["file:///nowhere " .. target] = { "", "cannot download file:///nowhere/" },
+            ["nowhere " .. target] = { "", "cannot read nowhere/" },
+        } do
+            dir:write("package/fake/uname",
+                "#!/bin/sh\ntest $1 = -s && echo Darwin || echo arm64\n")
+            shell.run("chmod 755 " .. dir.path .. "/package/fake/uname")
+            local r = install(words, case[1])
+            assert.same({ 1, "" }, { r.status, r.out })
+            assert.matches("install.sh: [^\n]*" .. case[2], r.err)
+        end
+        assert.equal(1, shell.run("test -e " .. target).status)
+    end)
+end)
+
+describe("the Containerfile", function()
+    it("has a dozen lines, which make what exists", function()
+        local makefile, lines = read("Makefile") .. read("scripts/package/package.mk"), 0
+        for line in read("scripts/package/Containerfile"):gmatch("[^\n]+") do
+            local word = line:match("^(%u+) %S")
+            assert(word or line:find("^#"), line)
+            assert(not word or ("FROM RUN WORKDIR COPY ENTRYPOINT"):find(word, 1, true), line)
+            for targets in line:gmatch("%f[%w&]make ([^&]+)") do
+                for name in (word == "RUN" and targets or ""):gmatch("%S+") do
+                    assert(name:find("^-") or name:find("=") or makefile:find("\n"
+                        .. name:gsub("^build/", "$B/") .. ":", 1, true), name)
+                end
+            end
+            lines = lines + 1
+        end
+        assert.is_true(lines <= 14)
+    end)
+end)
+
 describe("the packages", function()
     it("have the version of the Makefile and the changelog", function()
         local version = read("Makefile"):match("\nVERSION := (%S+)\n")
