@@ -134,7 +134,7 @@ assertionTemplates: {loud: {type: icontains, value: "!"}}
             .. "contains is not carried over: Nunjucks {{ q | upper }}",
         ["tests: [{assert: [{type: is-json, value: {minimum: 3}}]}]"] = "3: is-json: the schema's "
             .. "minimum is not checked",
-        ["tests: [{assert: [{type: equals, value: 3, metric: m}]}]"] = "3: equals: metric is not",
+        ["tests: [{assert: [{type: equals, value: 3, metric: m}]}]"] = "3: assert: metric is not",
         ["tests: [{assert: [{$ref: '#/none'}]}]"] = "3: an assertion is not carried over: unknown",
         ["tests: [{assert: [{type: llm-rubric, value: x, provider: 'python:x.py'}]}]"] =
             "3: the assertion llm-rubric is not carried over: its provider",
@@ -143,6 +143,7 @@ assertionTemplates: {loud: {type: icontains, value: "!"}}
         ["tests: [{vars: {q: file://x.js}}]"] = "3: the variable q is not carried over: expected",
         ["tests: file://x.py"] = "3: tests are not carried over: expected one file",
         ["tests: [{vars: {q: '{% if x %}'}}]"] = "3: the variable q is used as it is: Nunjucks",
+        ["tests: [{vars: 3, assert: x, threshold: high}]"] = "3: tests: assert must be a table",
         ["scenarios: []"] = "3: scenarios is not carried over",
         ["evaluateOptions: {repeat: 3}"] = "3: evaluateOptions is not carried over: --concurrency",
     } do

@@ -34,7 +34,8 @@ function literal.of(value, indent, before)
     elseif type(value) ~= "table" then
         local short = math.type(value) == "float" and ("%.15g"):format(value)
         short = short and tonumber(short) ~= value and ("%.17g"):format(value) or short
-        return short and short:gsub("^-?nan$", "0/0"):gsub("inf", "math.huge") or tostring(value)
+        return short and short:gsub("^-?nan$", "0/0"):gsub("inf", "math.huge")
+            or type(value) == "userdata" and "nil" or tostring(value) -- null
     elseif value.code then
         return value.code
     end

@@ -29,15 +29,31 @@ function Promptfoo:note(node, key, message, ...)
         message:format(...):gsub("%s+", " "))
 end
 
--- Notes the fields of a map that are not known; `why` has a reason for some.
-function Promptfoo:note_unknown(node, what, known, why)
+-- Notes the fields of a map that are not known, and removes those that have none of the types, as
+-- `type` calls them, that `known` has for them; `why` has a reason for some.
+function Promptfoo:check_fields(node, what, known, why)
     for _, name in ipairs(options.names(type(node) == "table" and node or {})) do
-        if not (" " .. known .. " "):find(" " .. name .. " ", 1, true) then
+        local value = node[name]
+        if not known[name] then
             self:note(node, name, "%s%s is not carried over%s", what, name, why and why[name]
                 and ": " .. why[name] or "")
+        elseif not known[name]:find(type(value)) then
+            self:note(node, name, "%s%s must be a %s", what, name, known[name])
+            node[name] = nil
         end
     end
 end
+
+local TEXT = "string number boolean"
+local TEST = { description = TEXT, vars = "table string", assert = "table", threshold = "number",
+    options = "table", metadata = "table" }
+local ASSERTION = { type = "string", value = TEXT .. " table", threshold = "number",
+    weight = "number", provider = "string table", assert = "table", description = TEXT,
+    transform = TEXT, ["$ref"] = "string" }
+local PROVIDER = { id = "string", label = "string", config = "table", prompts = "table" }
+local ROOT = { description = TEXT, prompts = "string table", providers = "string table",
+    targets = "string table", tests = "string table", defaultTest = "string table",
+    assertionTemplates = "table", ["$schema"] = "string" }
 
 -- The value of a YAML or JSON text, without nulls in maps.
 function Promptfoo:decode(source, path)
@@ -148,8 +164,8 @@ function Promptfoo:read_prompts()
             if source then
                 made, message = self:prompt(is_file and part:match "^%s*(.-)%s*$" or part)
             end
-            list[#list + 1] = made and { prompt = made, label = type(one) == "table" and one.label
-                or "prompt " .. #list + 1 } or nil
+            list[#list + 1] = made and { prompt = made, label = tostring(type(one) == "table"
+                and one.label or "prompt " .. #list + 1) } or nil
             if not made then
                 self:note(node, i, "prompt %d is not carried over: %s", i, message
                     or "no text or file")
@@ -189,7 +205,12 @@ local CONFIG = { temperature = "temperature", max_tokens = "max_output_tokens", 
     max_completion_tokens = "max_output_tokens", max_output_tokens = "max_output_tokens",
     maxOutputTokens = "max_output_tokens", top_p = "top_p", topP = "top_p", top_k = "top_k",
     topK = "top_k", stop = "stop", frequency_penalty = "frequency_penalty",
-    presence_penalty = "presence_penalty", reasoning_effort = "reasoning_effort" }
+    presence_penalty = "presence_penalty", reasoning_effort = "reasoning_effort",
+    response_format = "response_format" }
+local CONFIG_TYPES = {}
+for name in pairs(CONFIG) do
+    CONFIG_TYPES[name] = "number string table"
+end
 
 function Promptfoo:read_providers()
     local list = {}
@@ -201,7 +222,7 @@ function Promptfoo:read_providers()
             local id = options.names(one)[1]
             node = options.merge({ id = id }, type(one[id]) == "table" and one[id] or nil)
         end
-        local id = type(node) == "table" and node.id or node or one
+        local id = tostring(type(node) == "table" and node.id or node or one)
         local made = { label = id, model = model_of(id), options = {} }
         if not made.model then
             self:note(self.root.providers, i, "the provider %s is not carried over%s", id,
@@ -210,13 +231,12 @@ function Promptfoo:read_providers()
             list[#list + 1] = made
         end
         if made.model and type(node) == "table" then
+            self:check_fields(node, "providers: ", PROVIDER)
+            self:check_fields(node.config, "providers: config: ", CONFIG_TYPES)
             made.label, made.prompts = node.label or id, node.prompts
-            self:note_unknown(node, "providers: ", "id label config prompts")
             for name, value in pairs(node.config or {}) do
                 if CONFIG[name] then made.options[CONFIG[name]] = value end
             end
-            self:note_unknown(node.config, "providers: config: ",
-                table.concat(options.names(CONFIG), " "))
         end
     end
     if not list[1] then
@@ -233,7 +253,8 @@ local function policies_of(prompts, providers)
         for _, prompt in ipairs(prompts) do
             local is_chosen = not provider.prompts
             for _, wanted in ipairs(provider.prompts or {}) do
-                is_chosen = is_chosen or (prompt.label .. ":"):find(wanted .. ":", 1, true) == 1
+                is_chosen = is_chosen
+                    or (prompt.label .. ":"):find(tostring(wanted) .. ":", 1, true) == 1
             end
             local base = provider.label .. (prompts[2] and " " .. prompt.label or "")
             local name, number = base, 1
@@ -327,6 +348,8 @@ end
 function Promptfoo:read_checks(list, into)
     for i, given in ipairs(type(list) == "table" and list or {}) do
         local one = self:follow(given)
+        self:check_fields(one, "assert: ", ASSERTION, { metric = "no names of metrics",
+            rubricPrompt = "ponder's own prompt grades PASS or FAIL" })
         if type(one) ~= "table" then
             self:note(list, i, "an assertion is not carried over: unknown $ref")
         elseif one.type == "assert-set" and not one.threshold then
@@ -338,9 +361,6 @@ function Promptfoo:read_checks(list, into)
                 self:note(one, "type", "the assertion %s is not carried over: %s", one.type,
                     message)
             end
-            self:note_unknown(one, one.type .. ": ",
-                "type value threshold weight provider description transform", { metric =
-                "no names of metrics", rubricPrompt = "ponder's own prompt grades PASS or FAIL" })
         end
     end
     return into
@@ -453,9 +473,8 @@ end
 function Promptfoo:items(defaults, has_defaults)
     local items, seen, without = {}, {}, 0
     for _, test in ipairs(self:read_tests(self.root.tests or { { vars = {} } }, {})) do
-        self:note_unknown(test, "tests: ", "description vars assert threshold metadata options",
-            { provider = "each provider answers all tests" })
-        self:note_unknown(test.options, "tests: options: ", "", { provider = "see defaultTest",
+        self:check_fields(test, "tests: ", TEST, { provider = "each provider answers all tests" })
+        self:check_fields(test.options, "tests: options: ", {}, { provider = "see defaultTest",
             transform = "ponder runs no JavaScript" })
         local own = self:read_checks(test.assert, {})
         own.threshold = tonumber(test.threshold or defaults.threshold)
@@ -465,6 +484,7 @@ function Promptfoo:items(defaults, has_defaults)
                 self:note(test, "vars", "the variable checks is lost: rename it")
             end
             item.checks, item.metadata = next(own) and own or nil, item.metadata or test.metadata
+                or defaults.metadata
             local id = test.description and tostring(test.description)
             item.id = item.id or id and not seen[id] and id or tostring(#items + 1)
             items[#items + 1], seen[item.id] = item, true
@@ -508,8 +528,7 @@ return function(source, path, directory)
         return nil, message or path .. ": expected prompts, providers and tests, as for promptfoo"
     end
     self.root = root
-    self:note_unknown(root, "", "description prompts providers targets tests defaultTest "
-        .. "assertionTemplates $schema", { env = "set the environment",
+    self:check_fields(root, "", ROOT, { env = "set the environment",
         outputPath = "--csv, --html, --json", evaluateOptions = "--concurrency, --epochs" })
     local defaults = root.defaultTest or {}
     if type(defaults) == "string" then
@@ -518,7 +537,7 @@ return function(source, path, directory)
     if type(defaults) ~= "table" then
         return nil, ("%s: defaultTest: %s"):format(path, message or "expected a map")
     end
-    self:note_unknown(defaults, "defaultTest: ", "vars assert threshold options")
+    self:check_fields(defaults, "defaultTest: ", TEST)
     local prompts, providers = self:read_prompts(), self:read_providers()
     local common = self:read_checks(defaults.assert, {})
     local items, problem = self:items(defaults, common[1])
@@ -538,7 +557,7 @@ return function(source, path, directory)
         embedder = self:grader("similar", "embedding", defaults, "openai:text-embedding-3-large") }
     return 'local score = require "ponder.eval.score"\n'
         .. "local flags = ... or {} -- of the command line: flags.model is --model\n\nreturn "
-        .. literal.of { name = root.description or path:match "[^/]*$", data = items,
+        .. literal.of { name = tostring(root.description or path:match "[^/]*$"), data = items,
             policies = policies, score = { code = "score.checks " .. literal.of(scorer, "    ") } }
         .. "\n", self.notes
 end
