@@ -14,8 +14,6 @@ const MARKS = { good: '✓', wait: '◐', bad: '✗' };
 
 const filter = { outcome: '', policy: '', query: '', sort: 'order' };
 let axis = axes[0];
-let items = []; // a row for each item and epoch: { id, item, epoch, cells: records by policy }
-let shown = [];
 let chosen = null; // a record
 
 /* ---- words ---- */
@@ -125,14 +123,12 @@ function readItems() {
   for (const values of data.records) {
     const record = Object.fromEntries(data.fields.map((name, i) => [name, values[i]]));
     const key = `${record.id}\n${record.epoch}`;
-    if (!byKey.has(key)) {
-      byKey.set(key, { id: key, item: record.id, epoch: record.epoch, cells: {}, order: byKey.size });
-    }
-    const row = byKey.get(key);
-    row.cells[record.policy] = record;
-    record.row = row;
+    record.row = byKey.get(key)
+      ?? { id: key, item: record.id, epoch: record.epoch, cells: {}, order: byKey.size };
+    record.row.cells[record.policy] = record;
+    byKey.set(key, record.row);
   }
-  items = [...byKey.values()];
+  return [...byKey.values()];
 }
 
 /* Whether a record is as the filter says; fixed, broken and differ compare with the baseline. */
@@ -258,8 +254,8 @@ function Filters() {
 }
 
 document.title = `${meta.name} - ponder eval`;
-readItems();
-shown = items;
+const items = readItems(); // a row for each item and epoch: { id, item, epoch, cells by policy }
+let shown = items;
 mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${html`<span
     class="muted">${count(meta.items, 'item')}, ${count(meta.epochs, 'epoch')}, seed ${
     meta.seed}</span>`} />

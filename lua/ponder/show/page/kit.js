@@ -118,7 +118,7 @@ function Choice({ id, label, name, value, options, onChange }) {
     <select id=${id} aria-label=${name} value=${value}
       class=${options[0]?.[0] === '' && value !== '' ? 'set' : ''}
       onInput=${(event) => onChange(event.target.value)}>${options.map(([of, text]) =>
-        html`<option key=${of} value=${of} selected=${of === value}>${text}</option>`)}</select>
+        html`<option value=${of} selected=${of === value}>${text}</option>`)}</select>
     </label>`;
 }
 

@@ -9,59 +9,41 @@ let active = -1;
 const chosen = new Set(); // of two to compare
 const filter = { query: '', status: '', outer: false, sort: 'when', down: true };
 
-/* All runs, newest first, outermost ones before those within. */
+/* All runs, newest first, outermost ones before those within. What was asked tells them apart. */
 function readRuns({ fields, logs }) {
-  const runs = logs.flatMap(({ log, damage, runs: rows, unended }) => {
-    if (damage) {
-      return [{ log, id: `${log}#1`, status: 'damaged', command: '', error: damage, parent: null,
-        started_at: 0, seconds: null, calls: 0 }];
-    }
-    return rows.map((row) => {
-      const run = Object.fromEntries(fields.map((name, i) => [name, row[i]]));
-      const { started_at: from, ended_at: to } = run;
-      return { ...run, log, number: run.id, id: `${log}#${run.id}`, status: run.status ?? unended,
-        seconds: to === null ? null : Math.max(0, to - from) };
-    });
-  });
-  return runs.sort((a, b) => (a.parent !== null) - (b.parent !== null)
-    || b.started_at - a.started_at || (b.number ?? 0) - (a.number ?? 0));
+  const read = (log, one) => {
+    const { started_at: from, ended_at: to } = one;
+    const typed = [one.command, ...(parsed(one.arguments) ?? [])].map(String)
+      .map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' ');
+    const labels = Object.entries(parsed(one.labels) ?? {})
+      .map(([name, value]) => `${name}=${asText(value)}`).join(' ');
+    const words = one.question ? `${one.name ?? one.command}: ${one.question}`
+      : `${one.name ?? typed}  ${labels}`.trim();
+    const result = one.error ?? one.answer ?? '';
+    const id = `${log}#${one.id}`;
+    return { ...one, id, number: one.id, words, result, about: [typed, labels].join('\n').trim(),
+      seconds: to === null ? null : Math.max(0, to - from), text: [typed, one.name, one.labels,
+        one.question, one.answer, one.error, id].join('\n').toLowerCase() };
+  };
+  return logs.flatMap(({ log, damage, runs: rows, unended }) => (damage
+    ? [read(log, { id: 1, status: 'damaged', command: '', error: damage, parent: null,
+      started_at: 0, ended_at: null, calls: 0 })]
+    : rows.map((row) => {
+      const one = Object.fromEntries(fields.map((name, i) => [name, row[i]]));
+      return read(log, { ...one, status: one.status ?? unended });
+    })))
+    .sort((a, b) => (a.parent !== null) - (b.parent !== null)
+      || b.started_at - a.started_at || b.number - a.number);
 }
 
-/* The command line. */
-function commandOf(run) {
-  run.typed ??= [run.command, ...(parsed(run.arguments) ?? [])].map(String)
-    .map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' ');
-  return run.typed;
-}
-
-const titleOf = (run) => run.name ?? commandOf(run);
 const linkOf = (run) =>
   served('/', { [run.command === 'eval' && run.parent === null ? 'eval' : 'run']: run.id });
 
-/* Labels {"policy":"tot","item":"x"} as policy=tot item=x. */
-const labelsOf = (run) => Object.entries(parsed(run.labels) ?? {})
-  .map(([name, value]) => `${name}=${asText(value)}`).join(' ');
-
-/* What was asked tells runs apart, else their labels. */
-const headOf = (run) => (run.question ? `${run.name ?? run.command}: ${run.question}`
-  : `${titleOf(run)}  ${labelsOf(run)}`).trim();
-
-function textOf(run) {
-  run.text ??= ['command', 'arguments', 'name', 'labels', 'question', 'answer', 'error', 'id']
-    .map((name) => run[name] ?? '').join('\n').toLowerCase();
-  return run.text;
-}
-
 /* ---- columns ---- */
 
-function Run({ run }) {
-  const words = firstLine(headOf(run), 200);
-  const result = firstLine(run.error ?? run.answer ?? '', 160);
-  return html`<span class="words"
-    title=${[commandOf(run), labelsOf(run), result].filter(Boolean).join('\n')}>
-    ${marked(words, filter.query)}
-    ${result && html`<span class="muted">  ${marked(result, filter.query)}</span>`}</span>`;
-}
+const words = ({ words: head, result, about }) => html`<span class="words"
+  title="${about}\n${firstLine(result, 160)}">${marked(firstLine(head, 200), filter.query)}
+  ${result && html`<span class="muted">  ${marked(firstLine(result, 160), filter.query)}</span>`}</span>`;
 
 const called = (run, text) => (run.calls === 0 ? '' : text);
 const COLUMNS = [
@@ -70,8 +52,7 @@ const COLUMNS = [
       chosen.has(run.id) ? '☑' : '☐'}</span>` },
   { name: 'status', title: 'Status', wide: '86px', of: (run) => run.status,
     cell: ({ status }) => html`<${Chip} kind=${status}>${status}<//>` },
-  { name: 'command', title: 'Run', wide: 'minmax(200px, 1fr)', of: titleOf,
-    cell: (run) => html`<${Run} run=${run} />` },
+  { name: 'command', title: 'Run', wide: 'minmax(200px, 1fr)', of: (run) => run.words, cell: words },
   { name: 'calls', title: 'Calls', wide: '60px', number: true, of: (run) => run.calls,
     cell: ({ calls, errors }) => html`<span class="number ${errors > 0 ? 'bad' : ''}"
       title=${errors > 0 ? `${errors} failed` : null}>${inGroups.format(calls)}</span>` },
@@ -112,7 +93,7 @@ const rowOf = (run) => ({
 
 const passes = (run) => (filter.status === '' || run.status === filter.status)
   && !(filter.outer && run.parent !== null)
-  && (filter.query === '' || textOf(run).includes(filter.query));
+  && (filter.query === '' || run.text.includes(filter.query));
 
 function apply(changes) {
   const id = shown[active]?.id;
