@@ -291,7 +291,8 @@ function Session:call(name, arguments, opts)
     local key = { server = self.key, tool = name, arguments = json.object(arguments or {}) }
     local answer, message, code = recorded(self, "mcp.call", key, function(made)
         local raw, problem, its_code = made:call_tool(name, key.arguments, {
-            timeout_ms = opts.timeout_ms, on_progress = opts.on_progress })
+            timeout_ms = opts.timeout_ms, on_progress = opts.on_progress,
+            max_tools = self.opts.max_tools })
         return raw and { result = raw, changed = made.tools_changed }, problem, its_code
     end)
     if not answer then

@@ -566,18 +566,27 @@ describe("a session with a server over HTTP", function()
                 return reply(r, { resultType = "complete", supportedVersions = { "2026-07-28" },
                     capabilities = { tools = json.object {} } })
             end
-            return reply(r, TEXT)
+            return reply(r, r.message.method == "tools/call" and TEXT or { tools = { {
+                name = "näme", inputSchema = { type = "object", properties = {
+                    text = { type = "string", ["x-mcp-header"] = "Text" },
+                    none = { type = "string", ["x-mcp-header"] = "None" },
+                    wrong = { type = "string", ["x-mcp-header"] = "a b" },
+                    inner = { type = "object", properties = {
+                        n = { type = "number", ["x-mcp-header"] = "N" } } } } } } } })
         end, function(url, requests)
             local session = assert(mcp.open { url = url })
-            session:call("näme", {})
-            local r = requests[3]
+            session:call("näme", { text = " x", wrong = "w", inner = { n = 2.0 } })
+            local r = requests[4]
+            assert.equal("=?base64?IHg=?=", r.headers["mcp-param-text"])
+            assert.equal("2", r.headers["mcp-param-n"])
+            assert.is_nil(r.headers["mcp-param-none"])
             assert.equal("2026-07-28", r.headers["mcp-protocol-version"])
             assert.equal("tools/call", r.headers["mcp-method"])
             assert.equal("=?base64?bsOkbWU=?=", r.headers["mcp-name"])
             assert.equal("2026-07-28",
                 r.message.params._meta["io.modelcontextprotocol/protocolVersion"])
             session:close()
-            assert.equal(3, #requests) -- no session, no DELETE
+            assert.equal(4, #requests) -- no session, no DELETE
         end)
     end)
 

@@ -8,6 +8,7 @@
 --- It offers servers no roots, sampling or elicitation, and answers their pings.
 
 local json = require "ponder.json"
+local mirror = require "ponder.serve.mcp.mirror"
 local options = require "ponder.base.options"
 local protocol = require "ponder.serve.mcp.protocol"
 local quote = require "ponder.quote"
@@ -29,6 +30,7 @@ local client = {}
 ---@field id integer
 ---@field timeout_ms integer
 ---@field reply table? the answering message
+---@field headers table<string, string>? over HTTP: those that repeat arguments
 ---@field private progress table[] undelivered: {progress, total?, message?}
 ---@field private on_progress fun(done: number, total: number?, message: string?)?
 local Call = {}
@@ -61,6 +63,8 @@ end
 ---@field instructions string?
 ---@field tools_changed boolean whether the server has announced a change since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
+---@field private mirrored table<string, table<string, string[]>>? by tool: see
+---  ponder.serve.mcp.mirror
 ---@field private outputs table<string, table> by tool that was listed: its outputSchema
 local Client = {}
 Client.__index = Client
@@ -123,6 +127,7 @@ HANDLERS["notifications/tools/list_changed"] = function(self)
     self.tools_changed = true
 end
 
+-- Handles one message; false: it is not JSON-RPC.
 ---Handles a message of the server; does not wait.
 ---@param message any
 ---@return boolean ok false: it is not JSON-RPC
@@ -144,6 +149,7 @@ function Client:receive(message)
     end
     return true
 end
+
 
 -------------------------------------------------------------------------------
 -- Requests
@@ -181,10 +187,11 @@ local function result_of(self, call)
     return result
 end
 
-local function perform(self, method, params, timeout_ms, on_progress)
+local function perform(self, method, params, timeout_ms, on_progress, headers)
     self.last = self.last + 1
     local call <close> = setmetatable({ id = self.last, client = self, method = method,
-        timeout_ms = timeout_ms, on_progress = on_progress, progress = {} }, Call)
+        timeout_ms = timeout_ms, on_progress = on_progress, headers = headers,
+        progress = {} }, Call)
     self.calls[call.id] = call
     local answered, message, code = self.connection:exchange({ jsonrpc = "2.0", id = call.id,
         method = method, params = with_meta(self, call, params) }, call)
@@ -215,14 +222,15 @@ end
 ---@param params table
 ---@param timeout_ms? integer default: that of the client
 ---@param on_progress? fun(done: number, total: number?, message: string?)
+---@param headers? table<string, string> over HTTP
 ---@return table? result
 ---@return string? message
 ---@return string? code TIMEOUT; SERVER (a JSON-RPC error); BAD_REPLY; those of the connection
 ---@return integer? rpc the code of a JSON-RPC error
-function Client:request(method, params, timeout_ms, on_progress)
+function Client:request(method, params, timeout_ms, on_progress, headers)
     timeout_ms = timeout_ms or self.timeout_ms
     local result, message, code, rpc = task.timeout(timeout_ms / 1000, perform_in_session, self,
-        method, params, timeout_ms, on_progress)
+        method, params, timeout_ms, on_progress, headers)
     if not result and code == "TIMEOUT" then
         local stray = self.connection.stray
         message = ("%s: no answer to %s within timeout_ms (%d)%s"):format(self.connection.label,
@@ -313,7 +321,7 @@ end
 ---@return string? code
 function Client:list_tools(max)
     local tools, cursor = json.array {}, nil
-    self.tools_changed, self.outputs = false, {}
+    self.tools_changed, self.mirrored, self.outputs = false, {}, {}
     if not self.capabilities.tools then
         return tools
     end
@@ -336,6 +344,7 @@ function Client:list_tools(max)
                     quote.line(tool.name), mistake), "BAD_REPLY"
             end
             tools[#tools + 1], self.outputs[tool.name] = tool, tool.outputSchema
+            self.mirrored[tool.name] = mirror.paths(tool.inputSchema)
         end
         cursor = result.nextCursor
         if type(cursor) ~= "string" then
@@ -364,13 +373,20 @@ end
 ---Calls a tool. The result of a tool that was listed must fit its outputSchema.
 ---@param name string
 ---@param arguments table
----@param opts {timeout_ms: integer?, on_progress: function?}
+---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
 ---@return table? result in the protocol's form
 ---@return string? message
 ---@return string? code
 function Client:call_tool(name, arguments, opts)
+    if self.cancels_by_closing and not self.mirrored then -- its headers depend on its schema
+        local list, message, code = self:list_tools(opts.max_tools)
+        if not list then
+            return nil, message, code
+        end
+    end
+    local paths = self.mirrored and self.mirrored[name]
     local result, message, code = self:request("tools/call", { name = name, arguments = arguments },
-        opts.timeout_ms, opts.on_progress)
+        opts.timeout_ms, opts.on_progress, paths and mirror.headers(paths, arguments))
     local mistake = result and result_mistake(result, self.outputs[name])
     if mistake then
         return nil, ("%s: the result of %s is broken: %s"):format(self.connection.label,

@@ -3,13 +3,13 @@
 ---
 --- Up to 2025-11-25 a server may open a session (Mcp-Session-Id), which a DELETE ends, and may end
 --- the stream of an answer early, after an event with an id: the client then fetches the rest (GET,
---- Last-Event-ID) after the server's retry time. 2026-07-28 has no sessions; headers name a method
---- and its tool, and closing the answer cancels the request. The optional stream of unsolicited
+--- Last-Event-ID) after the server's retry time. 2026-07-28 has no sessions; headers repeat parts
+--- of the body, and closing the answer cancels the request. The optional stream of unsolicited
 --- messages is not opened.
 
-local base64 = require "ponder.base.base64"
 local foreign = require "ponder.serve.http.foreign"
 local json = require "ponder.json"
+local mirror = require "ponder.serve.mcp.mirror"
 local name = require "ponder.model.name"
 local options = require "ponder.base.options"
 local protocol = require "ponder.serve.mcp.protocol"
@@ -53,29 +53,23 @@ function web.open(opts, label, receive)
         net = transport.shared(), answers = 0 }, Web)
 end
 
--- A text as a header's value: base64 unless it is plain.
-local function header_value(text)
-    local is_plain = text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $"
-        and not text:find "^=%?"
-    return is_plain and text or "=?base64?" .. base64.encode(text) .. "?="
-end
-
-local function headers_for(self, message)
+local function headers_for(self, message, call)
     local headers = { ["content-type"] = "application/json",
         accept = "application/json, text/event-stream", ["mcp-session-id"] = self.session,
         ["mcp-protocol-version"] = self.version }
     if self.version == protocol.STATELESS and message then
         headers["mcp-method"] = message.method
-        headers["mcp-name"] = message.method == "tools/call" and header_value(message.params.name)
+        headers["mcp-name"] = message.method == "tools/call" and mirror.value(message.params.name)
             or nil
+        options.merge(headers, call and call.headers)
     end
     options.merge(headers, self.given)
     return headers
 end
 
-local function request_for(self, message, timeout_ms)
+local function request_for(self, message, timeout_ms, call)
     return { url = self.url, method = message and "POST" or "DELETE", timeout_ms = timeout_ms,
-        headers = headers_for(self, message), body = message and json.encode(message) or nil,
+        headers = headers_for(self, message, call), body = message and json.encode(message) or nil,
         stream = message and message.id and "sse" or nil, idle_timeout_ms = timeout_ms,
         max_line_bytes = protocol.MAX_MESSAGE, max_event_bytes = protocol.MAX_MESSAGE,
         max_body_bytes = protocol.MAX_MESSAGE }
@@ -163,7 +157,7 @@ function Web:exchange(message, call)
     local invalid
     self.answers = 0
     local is_first = message.method == "initialize" -- needs the headers, complete only at the end
-    local request = request_for(self, message, call.timeout_ms)
+    local request = request_for(self, message, call.timeout_ms, call)
     local function on_event(_, data)
         if data:find "%S" and not self.receive((foreign.decode(data))) then
             invalid = data
