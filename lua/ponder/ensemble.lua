@@ -8,7 +8,9 @@
 ---
 --- The calls of a step run concurrently. Samples of one prompt are different requests: each has a
 --- number (`sample`), which is part of the request's identity in a cache or run log and is added to
---- `seed`. Whether their texts differ depends on the temperature.
+--- `seed`. Where all of them are needed, the provider is known to have several in one request
+--- (`n`), and they have no seeds, it is one request, which pays for the prompt once. Whether their
+--- texts differ depends on the temperature.
 ---
 --- Failed calls are counted (`failed`) and listed (`errors`, a list of {sample, message, code});
 --- the others are used. If fewer than `min_successes` (default 1) succeed, the function returns

@@ -1,4 +1,5 @@
 local ensemble = require "ponder.ensemble"
+local fake = require "model_fake"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local task = require "ponder.task"
@@ -84,6 +85,107 @@ describe("ponder.ensemble's samples", function()
         assert.equal("SERVER", result.errors[1].code)
         assert.equal(2, result.errors[1].sample)
         assert.matches("overloaded", result.errors[1].message)
+    end)
+end)
+
+describe("samples in one request", function()
+    -- A client whose server gives as many choices as a request asks for, numbered over all.
+    local function open_one(name, answer, keys)
+        local given = 0
+        local client, transport = fake.client({ function(sent)
+            local body = json.decode(sent.body)
+            local other = answer and answer(body)
+            if other then return other end
+            local choices = {}
+            for i = 1, body.n or 1 do
+                given = given + 1
+                choices[i] = { index = i - 1, finish_reason = "stop", message = {
+                    content = "Answer: " .. (given == 2 and 5 or 4) } }
+            end
+            return { body = json.encode { choices = choices, usage = { prompt_tokens = 100,
+                completion_tokens = 3 * #choices } } }
+        end }, keys)
+        return client.open(name), function()
+            local ns = {}
+            for i, sent in ipairs(transport.sent) do ns[i] = json.decode(sent.body).n or 1 end
+            return ns
+        end
+    end
+
+    local function vote(m, opts)
+        return fake.run(function()
+            opts.model, opts.prompt = m, "2+2?"
+            return ensemble.self_consistency(opts)
+        end)
+    end
+
+    it("have the numbers and answers of separate ones, and pay the prompt once", function()
+        local m, asked = open_one "openai:m"
+        local result = vote(m, { n = 5 })
+        assert.same({ 5 }, asked())
+        assert.same({ "4", 0.8, 1, 115 }, { result.answer, result.share, result.spent.calls,
+            result.spent.tokens })
+        assert.same({ 2, "5" }, { result.samples[2].sample, result.samples[2].answer })
+        m, asked = open_one "openai:m"
+        assert.equal("4", vote(m, { n = 3, seed = 7 }).answer)
+        assert.same({ 1, 1, 1 }, asked()) -- each has its own seed
+        local keys = { env = function(variable)
+            return variable:find "KEY" and "key" or nil
+        end }
+        m, asked = open_one("gemini:m", nil, keys)
+        vote(m, { n = 10 })
+        assert.same({ 8, 2 }, asked())
+        for _, name in ipairs { "groq:m", "deepseek:m", "lmstudio:m" } do
+            m, asked = open_one(name, nil, keys)
+            vote(m, { n = 2 })
+            assert.same({ 1, 1 }, asked(), name)
+        end
+    end)
+
+    it("are asked for in waves by a vote that may stop", function()
+        for _, concurrency in ipairs { 1, 3, 64 } do
+            local m, asked = open_one "openai:m"
+            local result = vote(m, { n = 40, stop_at = 0.95, concurrency = concurrency })
+            -- 4 settle it unless one differs, as the second does; then 3 more are needed.
+            assert.same({ 4, 3 }, asked())
+            assert.same({ "4", 7, 7, 33, 2, 221 }, { result.answer, result.stopped_at,
+                result.calls, result.saved, result.spent.calls, result.spent.tokens })
+        end
+        local m, asked = open_one "openai:m"
+        vote(m, { n = 4, first = 2, finish = "tokens" })
+        assert.same({ 1, 1, 1, 1 }, asked())
+        m, asked = open_one("openai:m", function(body)
+            return body.n == 3 and { status = 401, body = "" }
+        end)
+        local result = vote(m, { n = 8, stop_at = 0.95 })
+        assert.same({ 3, "4" }, { result.failed, result.answer })
+        assert.equal(3, asked()[2])
+    end)
+
+    it("fail together, or one by one", function()
+        local m, asked = open_one("openai:m", function()
+            return { status = 400, body = '{"error":{"message":"no"}}' }
+        end)
+        local none, _, code, partial = vote(m, { n = 3 })
+        assert.same({ nil, "BAD_REQUEST", 3, 3 }, { none, code, partial.failed,
+            partial.errors[3].sample })
+        assert.same({ 3, 1 }, asked()) -- the second to see whether n was refused
+        m, asked = open_one("openai:m", function(body)
+            return body.n and { status = 400, body = '{"error":{"message":"n"}}' }
+        end)
+        assert.equal("4", vote(m, { n = 3 }).answer)
+        assert.same({ 3, 1, 1, 1 }, asked())
+        vote(m, { n = 2 })
+        assert.same({ 3, 1, 1, 1, 1, 1 }, asked())
+        m = open_one("openai:m", function()
+            return { body = json.encode { choices = {
+                { message = { content = '{"a":1}' }, finish_reason = "stop" },
+                { message = { content = "none" }, finish_reason = "stop" },
+                { message = { refusal = "I will not" }, finish_reason = "stop" } } } }
+        end)
+        local result = vote(m, { n = 3, returns = { a = "integer" } })
+        assert.same({ { a = 1 }, 2, 1, "CONTENT_FILTER" }, { result.answer, #result.samples,
+            result.failed, result.errors[1].code }) -- the second was asked for again
     end)
 end)
 

@@ -174,6 +174,19 @@ local function prepare(model, opts, level)
         messages = all.prefix and with_prefix(model, all) or all.messages }
 end
 
+---How many samples of a call one request may ask for without changing them: 1 where each has a seed
+---of its own.
+---@param model any an open model, or a custom one
+---@param opts table options of the call
+---@return integer
+function chat.samples_per_request(model, opts)
+    if not model.target or not model.client or rawget(model, "chat") then return 1 end
+    local here, defaults = scheduler.context "samples", model.defaults
+    local has_seed = opts.seed or defaults.seed or here and here.seed
+    return has_seed and 1 or params.samples_per_request(model.target,
+        options.merge(options.merge({}, defaults), opts))
+end
+
 -- Asks for `n` samples of a call, numbered on from `offset`.
 local function ask(model, plan, n, offset)
     local all, kept, sample, client = plan.all, plan.kept, plan.first + offset, model.client

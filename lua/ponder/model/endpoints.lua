@@ -30,6 +30,7 @@ local endpoints = {}
 ---@field drops table<string, string>? options that it refuses, and why
 ---@field renames table<string, string>? fields of the body, by our name
 ---@field splits boolean? it gives one sample a request
+---@field max_n integer? most samples of a request, where fewer than 128 or not documented
 ---@field json_only boolean? no schema: JSON, with the schema in the system prompt
 ---@field without string[]? fields of messages that it refuses
 ---@field effort (fun(body: table, effort: string))? sets the effort of reasoning in the body
@@ -128,7 +129,7 @@ end
 endpoints.LIST = {
     gemini = { base_url = "https://generativelanguage.googleapis.com/v1beta/openai",
         needs_key = true, drops = drops("Gemini", "frequency_penalty", "presence_penalty", "seed",
-            "top_k", "min_p"), batch = gemini_batch },
+            "top_k", "min_p"), batch = gemini_batch, max_n = 8 },
     azure = { base_url = function(env)
             local at = env "AZURE_OPENAI_ENDPOINT"
             return at and at:gsub("/+$", "") .. "/openai/v1", "AZURE_OPENAI_ENDPOINT"
@@ -167,7 +168,7 @@ endpoints.LIST = {
         prefill = continue_final },
     llamacpp = { base_url = "http://localhost:8080/v1", other_port = 9931, effort = by_template,
         prefill = begin_reply },
-    lmstudio = { base_url = "http://localhost:1234/v1", effort = by_template },
+    lmstudio = { base_url = "http://localhost:1234/v1", effort = by_template, max_n = 1 },
 }
 
 local function variable_of(known, suffix)

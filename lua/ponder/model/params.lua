@@ -190,6 +190,22 @@ local function find(target, option, all)
     end
 end
 
+local MOST = 128 -- samples in one request, by OpenAI's documentation
+
+---How many samples one request may ask for, where that is documented; else 1.
+---@param target ponder.model.Target
+---@param call table<string, any> all options
+---@return integer
+function params.samples_per_request(target, call)
+    local row = target.provider.row
+    local is_known = row and endpoints.LIST[target.name] == row or at_openai(nil, target)
+    if not is_known or target.provider.call or target.one_by_one then
+        return 1
+    end
+    local rule = find(target, "n", call)
+    return (not rule or rule.action == "keep") and (row and row.max_n or MOST) or 1
+end
+
 local KEEP = { action = "keep" }
 
 --- Applies the rules to a call's options.

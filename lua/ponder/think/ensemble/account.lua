@@ -14,6 +14,7 @@ local scheduler = require "ponder.run.task.scheduler"
 local scopes = require "ponder.run.task.scope"
 local task = require "ponder.task"
 local typed = require "ponder.think.strategy.typed"
+local waiters = require "ponder.run.task.waiters"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
 
@@ -128,9 +129,9 @@ function account.call(opts, messages, sample, watch)
         end
     end
     local on_delta = opts.on_delta
-    call.on_delta = (on_delta or watch) and function(text, kind, _, tokens)
+    call.on_delta = (on_delta or watch) and function(text, kind, index, tokens)
         if on_delta then
-            on_delta(text, kind, sample, tokens)
+            on_delta(text, kind, sample + index - 1, tokens)
         end
         return watch and watch(tokens) and true
     end
@@ -268,7 +269,35 @@ local function warn_if_equal(replies, count, opts)
     end
 end
 
----Makes `count` concurrent calls that differ only in the sample number.
+-- The reply that one of several samples of a request is; or nil, message, code.
+local function reply_of(reply, i, returns, message, code)
+    local its = reply.samples[i]
+    if not its or its.finish_reason == "content_filter" or its.refusal and not its.text then
+        return nil, its and (its.refusal or "the provider's filter withheld the reply")
+            or "the reply has too few samples", its and "CONTENT_FILTER" or "BAD_REPLY"
+    elseif returns ~= nil and (reply.values or {})[i] == nil then
+        return nil, message or "the reply does not fit", code or "BAD_REPLY"
+    end
+    return options.merge({ text = reply.texts[i], value = reply.values and reply.values[i] }, its)
+end
+
+-- Asks for the samples from `first` to `last` in one request. Returns by sample {reply}, or {nil,
+-- message, code}.
+local function ask_together(self, m, messages, opts, first, last)
+    local call, results = account.call(opts, messages, first), {}
+    call.n = last > first and last - first + 1 or nil
+    local reply, message, code, partial = self:chat(m, call)
+    local whole = reply or code == "BAD_REPLY" and partial and partial.values and partial
+    for at = first, last do
+        results[at] = last > first and whole
+            and table.pack(reply_of(whole, at - first + 1, opts.returns, message, code))
+            or { reply, message, code }
+    end
+    return results
+end
+
+---Asks for `count` samples, concurrently; in one request where the service has that (`n`), so that
+---the prompt is paid once.
 ---@param m ponder.model.Model
 ---@param messages ponder.model.Message[]
 ---@param opts table with options of a call among others
@@ -277,17 +306,20 @@ end
 ---  after the first true no call starts, and those in flight are cancelled
 ---@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
 function Account:sample(m, messages, opts, count, is_enough)
-    local numbers, replies = {}, {}
-    for i = 1, count do
-        numbers[i] = i
+    local numbers, replies, results = {}, {}, {}
+    local per = is_enough and 1 or chat.samples_per_request(m, opts)
+    for i = 1, count, per do
+        numbers[#numbers + 1] = i
     end
-    local function one(sample)
-        local reply, message, code = self:chat(m, account.call(opts, messages, sample))
-        replies[sample] = reply
-        if reply and is_enough and is_enough(reply, sample) then
+    local function one(first)
+        for sample, result in pairs(ask_together(self, m, messages, opts, first,
+            math.min(count, first + per - 1))) do
+            results[sample], replies[sample] = result, result[1]
+        end
+        if is_enough and replies[first] and is_enough(replies[first], first) then
             error(ENOUGH, 0)
         end
-        return reply, message, code
+        return true
     end
     local ok, errors = pcall(function()
         return (select(2, task.map(numbers, one, { concurrency = opts.concurrency or count,
@@ -298,7 +330,9 @@ function Account:sample(m, messages, opts, count, is_enough)
     end
     for i = 1, ok and count or 0 do
         if not replies[i] then
-            self:fail(i, errors[i].message, errors[i].code)
+            local raised = errors[(i - 1) // per + 1]
+            self:fail(i, raised and raised.message or results[i][2],
+                raised and raised.code or results[i][3])
         end
     end
     if opts == self.opts then -- a judge's votes, with their own options, may well be equal
@@ -326,7 +360,27 @@ end
 ---  their reply; `saved`: of n, never asked
 function Account:series(m, messages, opts, plan)
     local done, replies, added, is_over = {}, {}, 0, false
-    local calls, ended = 0, 0
+    local calls, ended, groups = 0, 0, {}
+    -- Shares of a request are no answers by time, and say nothing of their own length.
+    local per = (opts.first or opts.eager) and 1 or chat.samples_per_request(m, opts)
+    local function ask(sample)
+        local group, watch = groups[sample], plan.watch and plan.watch(sample)
+        local last = per > 1 and not watch and math.min(plan.highest(), sample + per - 1) or sample
+        if not group and last <= sample then
+            return self:chat(m, account.call(opts, messages, sample, watch))
+        elseif not group then
+            group = { waiting = waiters.new "samples of one request" }
+            for i = sample, last do
+                groups[i] = group
+            end
+            group.results = ask_together(self, m, messages, opts, sample, last)
+            group.waiting:wake()
+        end
+        while not group.results do
+            group.waiting:wait()
+        end
+        return table.unpack(group.results[sample], 1, 3)
+    end
     local function add(sample)
         local one = done[sample]
         added = added + 1
@@ -337,8 +391,7 @@ function Account:series(m, messages, opts, plan)
     end
     scopes.series("ensemble", function(sample)
         calls = calls + 1
-        local reply, message, code = self:chat(m, account.call(opts, messages, sample,
-            plan.watch and plan.watch(sample)))
+        local reply, message, code = ask(sample)
         ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
         local value
         if reply then
