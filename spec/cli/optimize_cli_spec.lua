@@ -110,7 +110,8 @@ describe("ponder optimize", function()
     it("resumes after kills with the same candidates, and pays for no reply twice", function()
         for _, concurrency in ipairs { "1", "8" } do
             local killed, whole, resumed = optimization.kill(3, 7, { "--policy", "io", "--prompt",
-                "prompt", "--max-candidates", "12", "--concurrency", concurrency, "--batch", "2" })
+                "prompt", "--max-candidates", "12", "--concurrency", concurrency,
+                "--round-size", "2" })
             assert.is_true(killed >= 2)
             assert.same(whole, resumed)
         end

@@ -189,6 +189,18 @@ describe("a run that leaves its batch", function()
         leave(130, {}, "interrupted")
     end)
 
+    it("failed, since its key was refused meanwhile, pays nothing again", function()
+        s:set { poll_status = 401 }
+        dir:write("one.lua", "local m = require('ponder.model').open(..., { batch = true, "
+            .. "batch_poll_ms = 5 })\nprint(assert(m:complete 'one'))")
+        local r = s:ponder(dir, { "run", "--log", "ask.db", "one.lua", MODELS[1] })
+        assert.equal(1, r.status)
+        assert.matches("the batch cannot be read: poll %(status 401", r.err)
+        r = s:ponder(dir, { "resume", "ask.db" })
+        assert.same({ 0, "re: one\n" }, { r.status, r.out }, r.err)
+        assert.same({ { one = 1 }, 1 }, { s:state().paid, #s:state().batches })
+    end)
+
     it("detaches only with a log", function()
         local r = s:ponder(dir, { "run", "--no-log", "--detach", "-e", "" })
         assert.same({ 2, "ponder run: --detach needs a log (not --no-log)\n" }, { r.status, r.err })

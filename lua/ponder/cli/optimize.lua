@@ -60,14 +60,15 @@ local command = cli.command({ files = true }, {
             help = "candidates, the seed included (default: 100)" },
         { "held_out", value = "SHARE", type = "number", min = 0.01, max = 0.99,
             help = "share of the items that only the end runs on (default: 0.33)" },
-        { "batch", value = "N", type = "integer", min = 1,
+        { "round_size", value = "N", type = "integer", min = 1,
             help = "changes at once, which do not see each other (default: 1)" },
         { "search", value = "FILE", files = true,
             help = "a search policy (default: scripts/policies/pareto.lua)" },
     },
     like_eval("Runs", "model", "limit", "sample", "seed", "concurrency", "workers", "queue"),
     like_eval("Budgets; part is left for the items held out", "max_cost", "max_calls",
-        "max_total_tokens", "timeout", "max_cost_per_item", "timeout_per_item", "cache"),
+        "max_total_tokens", "timeout", "max_cost_per_item", "timeout_per_item", "cache",
+        "batch", "batch_poll", "detach"),
     { title = "Output",
         { "output", value = "DIR", files = true,
             help = "write the winner's prompt file there (default: ./" .. OUTPUT .. ")" },
@@ -274,8 +275,8 @@ local function measure(given, path)
     local prompts, ranges = read_changes(given)
     local evaluation, target = load_evaluation(path, given)
     local opts = options.merge(options.pick(given, { "policy", "reflect_model", "minibatch",
-        "max_candidates", "held_out", "batch", "seed", "limit", "sample", "concurrency" }),
-        { eval = evaluation, prompts = prompts, options = ranges,
+        "max_candidates", "held_out", "seed", "limit", "sample", "concurrency" }),
+        { batch = given.round_size, eval = evaluation, prompts = prompts, options = ranges,
             search = given.search and cli.need(strategy.load_policy(given.search)),
             budget = options.merge({ timeout_ms = given.timeout }, options.pick(given,
                 { "max_cost", "max_calls", "max_total_tokens" })),
@@ -302,7 +303,8 @@ local function measure(given, path)
 end
 
 ---See ponder.cli.shared.main.
-function command.run(given, operands, list)
+command.run = limits.batched(function(given, operands, list)
+    if given.batch then given.concurrency = given.concurrency or 1000 end
     cli.expect(#operands == 1, "expected one file: ponder optimize [OPTION...] FILE")
     cli.refuse(given.queue and not given.workers and "--queue needs --workers")
     cli.refuse(flags.use_prompts(given))
@@ -315,6 +317,6 @@ function command.run(given, operands, list)
         end
     end })
     return closing.around("optimize", measure, given, operands[1])
-end
+end)
 
 return command

@@ -311,6 +311,7 @@ function Batch:create()
             self.client.random())
         if not wait_ms then
             if not self.is_sent then self:set_id(nil) end
+            problem.message = "the batch was not sent: " .. problem.message
             return self:finish(problem)
         end
         pause(wait_ms / 1000)
@@ -335,6 +336,7 @@ function Batch:work()
         end
         if problem and is_refused(problem) then
             if problem.code == "NOT_FOUND" then self:set_id(nil) end -- it is gone
+            problem.message = "the batch cannot be read: " .. problem.message
             return self:finish(problem)
         end
     end

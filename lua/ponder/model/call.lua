@@ -330,6 +330,7 @@ local function send_in_batches(client, request)
         if is_own then note_failure(request, tries, took, problem, is_again and 0 or nil) end
         if not is_again then
             request.billed = problem.code == "BAD_REPLY"
+            if not is_own then problem.place = "no reply to its batch" end
             return nil, retry.explain(request.target, problem, tries), problem.code
         end
     end

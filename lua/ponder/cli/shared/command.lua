@@ -137,8 +137,7 @@ function Session:ask(question)
     partial = self.s:outcome() or { status = "error" }
     if task.interrupted() then
         partial.stop_reason = "interrupted"
-        return nil, task.stop_reason() == "detach" and "detached: the run waits for its batches"
-            or "interrupted", "INTERRUPTED", partial
+        return nil, "interrupted", "INTERRUPTED", partial
     end
     message, code = limits.stopped(self.given)
     partial.stop_reason = code:lower()
@@ -204,7 +203,9 @@ function Session:show(outcome, message, code, partial)
         io.stderr:write(table.concat(text.flow(facts, columns, "  ", on:mark()), "\n"), "\n")
     end
     if code == "INTERRUPTED" then
-        self:note(last.answer and "the best so far:" or message)
+        self:note(task.stop_reason() == "detach" and table.concat({
+            "detached: the run waits for its batches", table.unpack(closing.of(true)) }, ", ")
+            or last.answer and "the best so far:" or "interrupted")
     elseif code then
         self:explain(message, code)
     end
