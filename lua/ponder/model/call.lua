@@ -527,8 +527,7 @@ local REFUSED = { BUDGET = true, NO_PRICE = true }
 
 -- Makes a call, `ask(...)`, counted in the account of what is asked, if there is one: at its
 -- nominal price, whoever answers.
-local function count_asked(rates, need, of, samples, ask, ...)
-    local account = scheduler.context "asked"
+local function count_asked(account, rates, need, of, samples, ask, ...)
     if not account then return ask(...) end
     local hold <close> = holds.new(account, need, of, samples)
     hold:reserve()
@@ -554,8 +553,8 @@ end
 ---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.perform(client, request)
     local account = scheduler.context "asked"
-    local draft, message, code, partial = count_asked(request.target.rates, request.upper_bound,
-        request, request.n, through_log, client, request)
+    local draft, message, code, partial = count_asked(account, request.target.rates,
+        request.upper_bound, request, request.n, through_log, client, request)
     if draft and account and account.hear then account.hear(request.messages, draft.samples) end
     return draft, message, code, partial
 end
@@ -609,7 +608,7 @@ function call.ask(m, opts)
     local function need()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
     end
-    return count_asked(m.rates, need, nil, n, ask_custom, m, opts, need)
+    return count_asked(scheduler.context "asked", m.rates, need, nil, n, ask_custom, m, opts, need)
 end
 
 return call

@@ -15,7 +15,6 @@
 local args = require "ponder.args"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
-local prompt = require "ponder.prompt"
 
 local flags = {}
 
@@ -69,8 +68,9 @@ end
 ---@param given table the flags
 ---@return string? problem why they cannot be used
 function flags.use_prompts(given)
-    local problem = given.prompts and prompt.problem(given.prompts)
-    if given.prompts and not problem then
+    local prompt = given.prompts and require "ponder.prompt" -- most runs use none
+    local problem = prompt and prompt.problem(given.prompts)
+    if prompt and not problem then
         prompt.add(given.prompts)
     end
     return problem and "--prompts: " .. problem
