@@ -284,13 +284,20 @@ function data.order(n, seed)
 end
 
 ---@type OptionSchema
-data.CHOICE = {
+local CHOICE = {
     where = { type = { "string", "function" } },
     shuffle = { type = "integer" },
     limit = { type = "integer", min = 1 },
     sample = { type = "integer", min = 1 },
     seed = { type = "integer", default = 0 },
 }
+
+---The options of `choose`, for other functions that take them.
+---@return OptionSchema
+---@package
+function data.choice()
+    return CHOICE
+end
 
 ---@class ponder.data.Choice in this order
 ---@field where? string|fun(item: any): any `level >= 3 and topic == "law"`: a field (or `a.b`), an
@@ -308,7 +315,7 @@ data.CHOICE = {
 ---@return any[]? chosen a new list
 ---@return string? message no item is left, or no item has the field
 function data.choose(items, opts)
-    opts = options.check("data.choose", opts, data.CHOICE)
+    opts = options.check("data.choose", opts, CHOICE)
     local list, where = table.move(items, 1, #items, 1, {}), opts.where
     if type(where) == "string" then
         local conditions, message = read_conditions(where)
@@ -372,7 +379,7 @@ function data.load(path, opts)
         error(("data.load: path must be a string (got %s)"):format(options.show(path)), 2)
     end
     opts = options.check("data.load", opts, options.merge({ format = { type = "string",
-        enum = { "jsonl", "json", "csv", "tsv", "yaml" } } }, data.CHOICE))
+        enum = { "jsonl", "json", "csv", "tsv", "yaml" } } }, CHOICE))
     local names, message = files.list(path)
     local list
     if names then

@@ -17,9 +17,9 @@ local pages = {}
 -- The modules that scripts require; the others are internal.
 local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
-    "operations", "operations.methods", "optimize", "ensemble", "eval", "eval.matrix",
-    "eval.policy", "eval.score", "data", "stats", "serve", "mcp", "queue", "redis", "sandbox",
-    "template", "prompt", "parse", "machine", "json", "args", "policy", "quote" }
+    "operations", "operations.methods", "optimize", "ensemble", "eval", "eval.checks",
+    "eval.matrix", "eval.policy", "eval.score", "data", "stats", "serve", "mcp", "queue", "redis",
+    "sandbox", "template", "prompt", "parse", "machine", "json", "args", "policy", "quote" }
 for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end

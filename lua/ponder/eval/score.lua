@@ -23,11 +23,11 @@
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
 --- | model       | rubric, model, votes 1, against "rubric" or "target": a model judges          |
 --- | checks      | checks, model, embedder: what must hold for all items, and `checks` of each:  |
---- |             | see ponder.judge.eval.checks                                                  |
+--- |             | see ponder.eval.checks                                                  |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
 local answers = require "ponder.think.parse.answer"
-local checks = require "ponder.judge.eval.checks"
+local checks = require "ponder.eval.checks"
 local json = require "ponder.json"
 local judge = require "ponder.judge.eval.judge"
 local options = require "ponder.base.options"
@@ -322,7 +322,8 @@ define("command", {
 end)
 
 define("model", judge.RULES, judge.measure, judge.prepare)
-define("checks", checks.RULES, checks.measure, checks.prepare)
+define("checks", { checks = { type = "table" }, model = { type = { "string", "table" } },
+    embedder = { type = { "string", "table" } } }, checks.measure, checks.prepare)
 
 -------------------------------------------------------------------------------
 -- Several

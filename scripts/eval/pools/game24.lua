@@ -9,9 +9,9 @@
 --- Votes compare what is before the equals sign. "First k" are samples 1 to k. Intervals (95 %):
 --- normal over puzzles for means, Wilson's for shares.
 
+local data = require "ponder.data"
 local ensemble = require "ponder.ensemble"
 local json = require "ponder.json"
-local log = require "ponder.log"
 local model = require "ponder.model"
 local stats = require "ponder.stats"
 local task = require "ponder.task"
@@ -73,17 +73,7 @@ end
 
 -- ---- as a table ----
 
-local function read_lines()
-    local file = assert(io.open(POOL))
-    local text = file:read "a"
-    file:close()
-    return text
-end
-
-local puzzles = {}
-for line in log.record("pool", { POOL }, read_lines):gmatch "[^\n]+" do
-    puzzles[#puzzles + 1] = json.decode(line)
-end
+local puzzles = assert(data.load(POOL))
 
 -- The mean over puzzles, with its interval.
 local function mean_of(values)

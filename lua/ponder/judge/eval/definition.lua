@@ -41,7 +41,7 @@ definition.CHOICE = options.merge({
     directory = { type = "string" },
     at_samples = { type = "table" },
     beside = { type = "boolean" },
-}, sets.CHOICE)
+}, sets.choice())
 
 -- One scorer, a list of them, or several by name, in order. Errors name the caller of the caller.
 local function scorers_of(given, level)
@@ -213,7 +213,7 @@ function definition.new(given, opts, level)
     if not items then
         return nil, message, "BAD_DATA"
     end
-    evaluation.items, message = sets.choose(items, options.pick(opts, options.names(sets.CHOICE)))
+    evaluation.items, message = sets.choose(items, options.pick(opts, options.names(sets.choice())))
     if not evaluation.items then
         return nil, "data: " .. message, "BAD_DATA"
     end

@@ -1,8 +1,13 @@
 --- The scorer `checks`: what must hold for an answer, for all items and for each of its own.
 ---
----     score = score.checks { checks = { { type = "cost", threshold = 0.01 } }, model = "..." }
----     data = { { question = "...", checks = { { type = "contains", value = "Paris" },
----         { type = "rubric", value = "Names the country of {{question}}" } } } }
+---     local score = require "ponder.eval.score"
+---     local evaluation = {
+---         data = { { question = "The capital of France?", checks = {
+---             { type = "contains", value = "Paris" } } } },
+---         policies = { mine = function(item) return "It is Paris." end },
+---         score = score.checks { checks = { { type = "latency", threshold = 5000 } } },
+---     }
+---     print(require("ponder.eval").run(evaluation).policies[1].accuracy.value)
 ---
 --- | type                         | holds if                                                    |
 --- |------------------------------|-------------------------------------------------------------|
@@ -37,9 +42,6 @@ local checks = {}
 local MAX_TRIES = 100 -- places where JSON may begin
 local SIMILAR = 0.75
 
----@type OptionSchema
-checks.RULES = { checks = { type = "table" }, model = { type = { "string", "table" } },
-    embedder = { type = { "string", "table" } } }
 
 local CHECK = { type = { type = "string", required = true },
     value = { type = { "string", "number", "boolean", "table" } },
@@ -50,6 +52,7 @@ local CHECK = { type = { type = "string", required = true },
 ---@param a any
 ---@param b any
 ---@return boolean
+---@package
 function checks.equal(a, b)
     if type(a) ~= "table" or type(b) ~= "table" then
         return a == b
@@ -202,6 +205,7 @@ end
 ---Opens the models and reads the checks for all items.
 ---@param opts table changed
 ---@return string? problem
+---@package
 function checks.prepare(opts)
     local problem
     for _, name in ipairs { "model", "embedder" } do
@@ -237,6 +241,7 @@ end
 ---@return boolean? holds
 ---@return string? why not; or why it cannot be scored
 ---@return string? code
+---@package
 function checks.measure(opts, item, answer, _, took)
     local own, problem = prepared(item.checks or {}, opts)
     if not own then
