@@ -25,7 +25,7 @@ local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local stats = require "ponder.stats"
 local text = require "ponder.judge.eval.text"
-local yaml = require "ponder.core.yaml"
+local yaml = require "ponder.base.yaml"
 
 local data = {}
 

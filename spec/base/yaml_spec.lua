@@ -1,5 +1,5 @@
 local json = require "ponder.json"
-local yaml = require "ponder.core.yaml"
+local yaml = require "ponder.base.yaml"
 
 describe("yaml.decode", function()
     for text, expected in pairs {

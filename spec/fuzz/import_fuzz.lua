@@ -1,7 +1,7 @@
 -- Configurations of other tools: YAML is read or refused; what is converted is Lua that compiles.
 
 local promptfoo = require "ponder.judge.import.promptfoo"
-local yaml = require "ponder.core.yaml"
+local yaml = require "ponder.base.yaml"
 
 local SEEDS = { [[
 description: sums

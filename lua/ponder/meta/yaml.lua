@@ -1,19 +1,16 @@
 ---@meta ponder.core.yaml
 error("a description for editors, not a module")
 
---- Reads YAML, with libyaml.
+--- Reads the events of YAML, with libyaml; ponder.base.yaml makes values of them.
 ---@class ponder.core.yaml
 local yaml = {}
 
----The value of a YAML text, as `json.decode` makes it: lists and maps are marked, null is
----`json.null`. Without quotes null, true, false and decimal numbers are such (YAML 1.2: yes and
----no are texts); the keys of maps are texts; `<<` merges a map. The bounds: 8 MiB, 200,000 values
----(those of aliases count each time), a depth of 64. Application tags, duplicate keys, a second
----document and an alias within its own anchor are errors.
+---The events of a YAML text, five items each: its kind ("document", "map", "list", "end", "alias";
+---"plain" for a text without quotes or tag, else "text"), the anchor or false, the tag or false, a
+---text's content, and its line. The bounds: 8 MiB, 500,000 events, a depth of 64.
 ---@param text string UTF-8
----@return any value
----@return table<table, table> lines of each list and map: its own as 0, and that of each key of a
----  map; or what is wrong, with its line
-function yaml.decode(text) end
+---@return (string|integer|false)[]? events
+---@return string? message what is wrong, with its line
+function yaml.events(text) end
 
 return yaml

@@ -7,7 +7,7 @@ local json = require "ponder.json"
 local literal = require "ponder.judge.import.literal"
 local options = require "ponder.base.options"
 local pattern = require "ponder.judge.import.pattern"
-local yaml = require "ponder.core.yaml"
+local yaml = require "ponder.base.yaml"
 
 local MAX_ITEMS = 10000
 
