@@ -64,7 +64,8 @@ install-program: $B/ponder
 	$B/ponder doc --stubs "$(SHARE)/stubs" >/dev/null
 	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' "$(SHARE)/stubs/.luarc.json"
 	chmod -R u=rwX,go=rX "$(SHARE)/stubs"
-	@for file in $(wildcard docs/*.md); do install -D -m 644 $$file "$(DOC)/$$file" || exit 1; done
+	install -d "$(DOC)/docs"
+	install -m 644 docs/*.md "$(DOC)/docs"
 	@for file in $(EXAMPLES); do install -D -m 644 $$file "$(DOC)/examples/$${file#scripts/}" \
 	    || exit 1; done
 
@@ -151,10 +152,10 @@ static: static-packages
 	@echo "$P/ponder-static needs these shared libraries:"
 	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
 
-$P/ponder-static: scripts/package/absent.c $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $B/libedit.o
+$P/ponder-static: $B/scripts/package/absent.o $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o $B/libedit.o
 	@mkdir -p $P
 	@echo "  link    $@"
-	@$(CC) $(CSTD) $(WARN) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)
+	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)
 
 # ---- make release ----
 

@@ -50,12 +50,14 @@ describe("README.md", function()
     -- The same answer by as many calls as an undisturbed run: no reply was paid for twice.
     it("has a run that goes on after a SIGKILL", function()
         local dir <close> = shell.directory()
-        local killed, resume = readme:match("\n(    export ARITHMETIC.-)\n"
+        local begin, resume = readme:match("\n    export ARITHMETIC[^\n]*\n(.-)\n"
             .. "    build/(ponder resume [^\n]*)")
-        killed = killed:gsub("build/ponder", "ponder")
+        local tot = begin:gsub("timeout %-s KILL %d+ build/", "")
             :gsub("scripts/models", shell.root .. "/%0")
-        local r = run(dir, killed .. "; test $? = 137 || exit 9; " .. resume .. " 2>err.txt; "
-            .. killed:gsub("timeout %-s KILL %d+ ", ""):gsub("run%.db", "whole.db")
+        local r = run(dir, "ARITHMETIC_DELAY_MS=1500 " .. tot .. " & "
+            .. "until ponder show --calls --json run.db 2>/dev/null | grep -q answered_at; "
+            .. "do sleep 0.1; done; kill -KILL $!; wait $!; test $? = 137 || exit 9; "
+            .. resume .. "; " .. tot:gsub("run%.db", "whole.db")
             .. "; for log in run whole; do ponder show --calls --json $log.db >$log.txt; done; "
             .. "wc -l <run.txt; wc -l <whole.txt")
         local first, second, calls, whole = r.out:match("^(%C+)\n(%C+)\n(%d+)\n(%d+)\n$")
