@@ -173,10 +173,11 @@ $P/release/install.sh: scripts/package/install.sh $P/release/$(PROGRAM)
 	@sum=$$(sha256sum < $P/release/$(PROGRAM)) && sed -e '/^name=/s/PROGRAM/$(PROGRAM)/' \
 	    -e "/^name=/s/SHA256/$${sum%% *}/" -e '2s/VERSION/$(VERSION)/' $< > $@
 
-image:
+image: dist
+	@$(call unpack,$P/image)
 	@builder=$$(command -v buildah podman docker | head -n 1); \
 	    [ -n "$$builder" ] || { echo "make image needs buildah, podman or docker" >&2; exit 1; }; \
-	    "$$builder" build -f scripts/package/Containerfile -t ponder:$(VERSION) -t ponder .
+	    "$$builder" build -f scripts/package/Containerfile -t ponder:$(VERSION) -t ponder $P/image/$(RELEASE)
 
 # ---- make compilers ----
 
