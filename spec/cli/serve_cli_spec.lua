@@ -29,11 +29,15 @@ describe("ponder serve", function()
         assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
     end)
 
-    for name, case in pairs { TERM = { 143, "while true do end" },
-        INT = { 130, "return (('a'):rep(60)):find(('a?'):rep(60) .. ('a'):rep(60))" } } do
-        it("is ended by a second SIG" .. name .. " even if a policy computes", function()
+    for i, case in ipairs { { "TERM", 143, "while true do end" },
+        { "INT", 130, "return (('a'):rep(60)):find(('a?'):rep(60) .. ('a'):rep(60))" },
+        { "TERM", 143, "require('ponder.task').sleep(600)" },
+        { "INT", 130, "require('ponder.task').sleep(600)" } } do
+        local name, status, code = table.unpack(case)
+        it("is ended by a second SIG" .. name .. (i < 3 and " even if a policy computes"
+            or ", with its status"), function()
             local dir <close> = shell.directory {
-                ["busy.lua"] = "return function()\nio.stderr:write 'busy'\n" .. case[2] .. "\nend" }
+                ["busy.lua"] = "return function()\nio.stderr:write 'busy'\n" .. code .. "\nend" }
             local r = shell.run(([[
                 cd %s
                 %s serve busy.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
@@ -47,7 +51,7 @@ describe("ponder serve", function()
                 (sleep 30; kill -KILL $pid) & killer=$!
                 wait $pid; status=$?; kill $killer; exit $status]]):format(dir.path,
                 shell.quote(shell.executable), CHAT, name, name))
-            assert.equal(case[1], r.status)
+            assert.equal(status, r.status)
         end)
     end
 
