@@ -122,6 +122,8 @@ describe("pure.call", function()
             assert.matches("^false\t.*memory", executed(
                 ("print(pure.call(pure.load(%q, '@x')))"):format(text)))
         end
+        assert.matches("needs more than 64 MiB of memory$", select(2, pure.call(assert(pure.load(
+            "local t = {} while true do t[#t + 1] = {} end", "@x")))))
         assert.equal("false\tnot enough memory\ttrue", executed [[
             local ok, message = pure.call(pure.load("return #string.rep('x', 1e9)", "@x"))
             print(ok, message, #string.rep("x", 1e8) == 1e8)]])

@@ -91,6 +91,25 @@ describe("ponder serve", function()
         assert.same({ 7, { type = "json_object" } }, { sent.max_tokens, sent.response_format })
     end)
 
+    it("shows its runs to a client with the only key, not to one of several", function()
+        for keys, expected in pairs { ["key-of-ann ann\n"] = '"resources":[{"',
+            ["key-of-ann ann\nkey-of-bob bob\n"] = '"resources":[]' } do
+            local dir <close> = shell.directory { keys = keys, ["up.lua"] =
+                "return function(request) return request.prompt:upper() end" }
+            dir:printed { "run", "--log", "a.db", "-e", "require('ponder.log').event 'x'" }
+            local _ <close> = served.start(dir, { "--key-file", "keys", "--log", "a.db", "up.lua" })
+            local body = json.encode { jsonrpc = "2.0", id = 1, method = "resources/list",
+                params = { _meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+                    ["io.modelcontextprotocol/clientCapabilities"] = json.object() } } }
+            local said = shell.output(([[curl -s --unix-socket %s/socket http://x/mcp -d %s \
+                -H 'Content-Type: application/json' -H 'X-Api-Key: key-of-ann' \
+                -H 'Accept: application/json, text/event-stream' \
+                -H 'MCP-Protocol-Version: 2026-07-28' -H 'MCP-Method: resources/list']]):format(
+                dir.path, shell.quote(body)))
+            assert.truthy(said:find(expected, 1, true), said)
+        end
+    end)
+
     it("reports errors before it listens", function()
         local dir <close> = shell.directory { ["bad.lua"] = "return 5",
             ["broken.lua"] = "return (", ["result.lua"] = "return { best_node = {} }",
@@ -111,6 +130,8 @@ describe("ponder serve", function()
                 "schema.lua" },
             { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
             { "^ponder serve: tot: no model is named", "tot" },
+            { "^ponder serve: cannot listen at /dev/null/s: [^\n]*; %-%-listen names another "
+                .. "address\n$", "--listen", "unix:/dev/null/s", "up.lua" },
         } do
             reports(1, case)
         end

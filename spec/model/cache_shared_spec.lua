@@ -51,6 +51,10 @@ describe("a cache in Redis", function()
                 { reply.text, reply.cached, reply.usage.input_tokens })
             assert.equal("yes 2", b.ask({ sample = 2 }).text)
             assert.same({ { 1 }, { 2 } }, { a.sent, b.sent })
+            local kept = server:cli("KEYS '*reply*'"):match "%S+"
+            local days = server:cli(("TTL '%s'"):format(kept)) / 86400
+            assert.is_true(days > 29.9 and days <= 30, days)
+            assert.equal(1 << 30, a.cache.backend.max_bytes)
         end)
         assert.equal("1", server:cli "CLIENT LIST | grep -c id=") -- that of this command
     end)

@@ -195,6 +195,12 @@ describe("the limit of", function()
         end
     end)
 
+    it("memory is what is said", function()
+        local large = "return #('x'):rep(3 << 20)" -- in a buffer, and as a text
+        assert.equal(3 << 20, run(large, within { memory_mb = 8 }))
+        ends("MEMORY", large, { memory_mb = 4 })
+    end)
+
     it("memory does not count garbage", function()
         assert.equal(1, run("for i = 1, 1e5 do local s = ('x'):rep(1000) .. i end return 1",
             within { memory_mb = 1 }))

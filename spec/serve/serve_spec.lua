@@ -408,7 +408,9 @@ describe("the other endpoints", function()
         client("POST", CHAT, chat("echo", "x"))
         client("POST", CHAT, chat("fail", "x"))
         assert.equal(200, (client("GET", "/healthz")).status)
-        local _, text = client("GET", "/metrics")
+        local metrics, text = client("GET", "/metrics")
+        assert.same({ 200, "text/plain; version=0.0.4" }, { metrics.status,
+            metrics.headers["content-type"] })
         assert.matches('ponder_requests_total{policy="echo",status="200"} 1\n', text)
         assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
         assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
@@ -667,6 +669,8 @@ describe("limits", function()
                 client:join()
                 if not case[2] then
                     assert.equal("draining", (last or json.decode(result.body)).error.code)
+                    assert.matches('ponder_requests_total{policy="wait",status="503"} 1\n',
+                        server.metrics:text {})
                 end
                 assert.equal((case[2] or case[4]) and 200 or 503, result.status)
                 net:close()
