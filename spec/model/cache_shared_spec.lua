@@ -133,6 +133,19 @@ describe("a cache in Redis", function()
         end)
     end)
 
+    it("knows which run paid for a reply", function()
+        task.run(function()
+            local a <close> = machine(server.url)
+            local backend = a.cache.backend
+            backend:keep("k", "{}", nil, nil, "a run")
+            backend:keep("k", "{}", nil, nil, "another run") -- the first one paid
+            backend:keep("l", "{}")
+            assert.same({ "a run", "", "{}" }, { backend:payer "k", backend:payer "l",
+                backend:find "k" })
+            assert.is_nil(backend:payer "m")
+        end)
+    end)
+
     it("forgets a reply that is older than its URL allows, with the next that it keeps", function()
         task.run(function()
             local a <close> = machine(server.url .. "?max_age=50h")
