@@ -206,31 +206,40 @@ end
 -------------------------------------------------------------------------------
 -- Choosing
 
-local OPERATORS = { ["=="] = true, ["~="] = true, ["!="] = true, ["<"] = true, ["<="] = true,
-    [">"] = true, [">="] = true }
+local COMPARE = {
+    ["=="] = function(a, b) return a == b end,
+    ["~="] = function(a, b) return a ~= b end,
+    ["<"] = function(a, b) return a < b end,
+    ["<="] = function(a, b) return a <= b end,
+    [">"] = function(a, b) return a > b end,
+    [">="] = function(a, b) return a >= b end,
+}
 
--- Conditions {field, operator, value} of "a == x and b > 3"; or nil, message.
+-- Conditions {field, operator, value} of "a == x and b > 3"; or nil, message. A text without quotes
+-- ends at the next "and".
 local function read_conditions(source)
     local list, at = {}, 1
     repeat
-        local mark, field, operator, from = source:match("^%s*([\"'])(.-)%1%s*([=~!<>]+)%s*()", at)
-        if not mark then
+        local _, field, operator, from = source:match("^%s*([\"'])(.-)%1%s*([=~!<>]+)%s*()", at)
+        if not field then
             field, operator, from = source:match("^%s*([^%s=~!<>\"']+)%s*([=~!<>]+)%s*()", at)
         end
-        if not OPERATORS[operator] then
+        local compare = COMPARE[(operator or ""):gsub("!", "~")]
+        if not compare then
             return nil, ("expected FIELD OPERATOR VALUE, such as level == 3 or topic ~= \"law\"; "
                 .. "operators are == ~= < <= > >= (got %s)"):format(options.show(source))
         end
-        local value, last = source:match("^([\"'].-[\"'])()%s*$", from)
-        if not value or value:sub(1, 1) ~= value:sub(-1)
-            or value:sub(2, -2):find(value:sub(1, 1)) then
-            value, last = source:match("^(.-)%s+and%s+()", from)
+        local mark, quoted, after = source:match("^([\"'])(.-)%1%s*()", from)
+        local joined = mark and (after > #source and after or source:match("^and%s+()", after))
+        local value = quoted
+        if not joined then
+            mark, value, joined = nil, source:match("^(.-)%s+and%s+()", from)
         end
-        value, last = value or source:sub(from):match "^(.-)%s*$", last or #source + 1
-        local quoted = value:match "^\"(.*)\"$" or value:match "^'(.*)'$"
-        list[#list + 1] = { field = field, operator = operator:gsub("!", "~"), value = quoted
-            or value, is_nil = not quoted and value == "nil" }
-        at = last
+        list[#list + 1] = { field = field, compare = compare, is_equal = operator == "==",
+            is_ordered = operator:find "[<>]" ~= nil,
+            value = value or source:sub(from):match "^(.-)%s*$" }
+        list[#list].is_nil = not mark and list[#list].value == "nil"
+        at = joined or #source + 1
     until at > #source
     return list
 end
@@ -247,22 +256,16 @@ local function field_of(item, name)
 end
 
 local function holds(item, condition)
-    local value, operator = field_of(item, condition.field), condition.operator
-    if condition.is_nil or value == nil then
-        return (operator == "==") == (condition.is_nil and value == nil) and #operator == 2
-            and (operator == "==" or operator == "~=")
+    local value = field_of(item, condition.field)
+    if condition.is_nil or value == nil then -- nil is equal to nil only, and has no order
+        return not condition.is_ordered
+            and condition.is_equal == (condition.is_nil and value == nil)
     end
     local a, b = tonumber(value), tonumber(condition.value)
     if not (a and b) then
         a, b = text.of(value), condition.value
     end
-    if operator == "==" then return a == b
-    elseif operator == "~=" then return a ~= b
-    elseif operator == "<" then return a < b
-    elseif operator == "<=" then return a <= b
-    elseif operator == ">" then return a > b
-    end
-    return a >= b
+    return condition.compare(a, b)
 end
 
 ---The numbers 1 to n in a random order that depends only on the seed.

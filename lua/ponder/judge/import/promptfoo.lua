@@ -158,11 +158,12 @@ function Promptfoo:read_prompts()
         elseif type(source) ~= "string" or source:find "^%l+://" or source:find "^exec:" then
             source = nil
         end
-        local parts = source and (source .. "\n---\n"):gsub("\n%-%-%-+[ \t\r]*\n", "\0") or "\0"
-        for part in (is_file and parts or (source or "") .. "\0"):gmatch "(%Z*)%z" do
+        local parts = (source or "") .. (is_file and "\n---\n" or "\0")
+        parts = is_file and parts:gsub("%s*\n%-%-%-+[ \t\r]*\n%s*", "\0") or parts
+        for part in parts:gmatch "(%Z*)%z" do
             local made
             if source then
-                made, message = self:prompt(is_file and part:match "^%s*(.-)%s*$" or part)
+                made, message = self:prompt(part)
             end
             list[#list + 1] = made and { prompt = made, label = tostring(type(one) == "table"
                 and one.label or "prompt " .. #list + 1) } or nil
@@ -207,10 +208,6 @@ local CONFIG = { temperature = "temperature", max_tokens = "max_output_tokens", 
     topK = "top_k", stop = "stop", frequency_penalty = "frequency_penalty",
     presence_penalty = "presence_penalty", reasoning_effort = "reasoning_effort",
     response_format = "response_format" }
-local CONFIG_TYPES = {}
-for name in pairs(CONFIG) do
-    CONFIG_TYPES[name] = "number string table"
-end
 
 function Promptfoo:read_providers()
     local list = {}
@@ -218,9 +215,6 @@ function Promptfoo:read_providers()
         local node, message = one, nil
         if type(one) == "string" and one:find "^file://" then
             node, message = self:read(one)
-        elseif type(one) == "table" and not one.id then -- { NAME = { config... } }
-            local id = options.names(one)[1]
-            node = options.merge({ id = id }, type(one[id]) == "table" and one[id] or nil)
         end
         local id = tostring(type(node) == "table" and node.id or node or one)
         local made = { label = id, model = model_of(id), options = {} }
@@ -232,10 +226,13 @@ function Promptfoo:read_providers()
         end
         if made.model and type(node) == "table" then
             self:check_fields(node, "providers: ", PROVIDER)
-            self:check_fields(node.config, "providers: config: ", CONFIG_TYPES)
             made.label, made.prompts = node.label or id, node.prompts
-            for name, value in pairs(node.config or {}) do
-                if CONFIG[name] then made.options[CONFIG[name]] = value end
+            for _, name in ipairs(options.names(node.config or {})) do
+                if CONFIG[name] then
+                    made.options[CONFIG[name]] = node.config[name]
+                else
+                    self:note(node.config, name, "providers: config: %s is not carried over", name)
+                end
             end
         end
     end
