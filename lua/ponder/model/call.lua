@@ -10,7 +10,6 @@
 ---     attempt_once       waits for rate limits, sends, reads the reply
 ---     send_in_batches    in place of these two: ponder.model.batch
 
-local batches = require "ponder.model.batch"
 local json = require "ponder.json"
 local budgets = require "ponder.run.task.budget"
 local holds = require "ponder.run.task.hold"
@@ -297,12 +296,17 @@ local function send_until_done(client, request)
     end
 end
 
+-- Whether the calls of a target go in batches. Most runs have none, and need not load the module.
+local function goes_in_batches(target)
+    return target.batch ~= nil and require("ponder.model.batch").path(target) ~= nil
+end
+
 local AGAIN = { SERVER = true, RATE_LIMITED = true, EXPIRED = true, TIMEOUT = true }
 local MAX_BATCHES = 2 -- of one call
 
 -- Sends a request in a batch; if it fails there for a passing reason, in one more.
 local function send_in_batches(client, request)
-    local row, before = request.row, 0
+    local row, before, batches = request.row, 0, require "ponder.model.batch"
     while true do
         local started_ms, draft = client.now_ms(), nil
         if row then row.queued_at = row.clock() end
@@ -377,7 +381,7 @@ end
 -- Sends a request, and says what its reply cost.
 local function send(client, request)
     local draft, message, code, partial
-    local by_batch = batches.path(request.target)
+    local by_batch = goes_in_batches(request.target)
     local sibling <close> = request.prefix and request.target.url and not by_batch
         and join_siblings(client, request) or nil
     request.sibling = sibling
@@ -506,7 +510,7 @@ local function through_log(client, request)
         model = request.model, sample = request.sample, samples = request.n,
         request = request.encoded, metadata = request.metadata and json.encode(request.metadata),
         label = request.target.label, messages = request.messages, attempts = 0, failures = {},
-        by_batch = batches.path(request.target) ~= nil }
+        by_batch = goes_in_batches(request.target) }
     function row.replace_prompt(text)
         request:replace_prompt(text)
         row.request = request.encoded

@@ -2,7 +2,6 @@
 --- endpoints of OpenAI-compatible servers. Each is a request like those of m:chat: logged, cached,
 --- counted in budgets, retried and replayed.
 
-local batches = require "ponder.model.batch"
 local call = require "ponder.model.call"
 local json = require "ponder.json"
 local name = require "ponder.model.name"
@@ -57,7 +56,9 @@ local function post(model, url, body, opts)
                 input_tokens = read.count(usage, "prompt_tokens"),
                 output_tokens = read.count(usage, "completion_tokens") or 0 } }
         end }, { __index = model.target.provider }) }, { __index = model.target })
-    if target.batch and not batches.path(target) then target.rates = target.full_rates end
+    if target.batch and not require("ponder.model.batch").path(target) then
+        target.rates = target.full_rates
+    end
     model.client.requests = model.client.requests + 1
     local one = request.new { number = model.client.requests, target = target,
         provider = model.provider, model = model.model,
