@@ -14,6 +14,7 @@ local TOPICS = {
     { "policies", "how to write a search policy of your own" },
     { "prompt-files", "your own prompts" },
     { "evaluation", "what the figures of ponder eval mean, and how far to trust them" },
+    { "optimization", "better prompts and options, measured on items held out" },
     { "samples", "how many samples to ask for, how to choose, and what helps when" },
     { "budgets", "limits on cost, calls and time; prices; caches" },
     { "logs", "the run log: resume, replay, fork; its tables" },
