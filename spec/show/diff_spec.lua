@@ -14,9 +14,7 @@ teardown(function() dir:__close() end)
 -- The sample log with a change.
 local function log(change)
     count = count + 1
-    local path = ("%s/%d.db"):format(dir.path, count)
-    sample_log.write(path, change)
-    return path
+    return sample_log.write(("%s/%d.db"):format(dir.path, count), change)
 end
 
 local function diff(...)

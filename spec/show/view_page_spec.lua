@@ -9,9 +9,7 @@ local store = require "ponder.core.store"
 local dir, b, viewer
 
 local function sample(name, change)
-    local path = ("%s/%s"):format(dir.path, name)
-    sample_log.write(path, change)
-    return path
+    return sample_log.write(("%s/%s"):format(dir.path, name), change)
 end
 
 -- Serves logs; gives the page's URL, with a query and what follows it.

@@ -52,9 +52,7 @@ local function with_page(names, f, opts)
 end
 
 local function sample(name, change)
-    local path = ("%s/%s"):format(dir.path, name)
-    sample_log.write(path, change)
-    return path
+    return sample_log.write(("%s/%s"):format(dir.path, name), change)
 end
 
 -- The rows of a list of runs as tables by field.

@@ -281,56 +281,58 @@ local function write_others(w)
     w:call { question = sample_log.HOSTILE, text = sample_log.HOSTILE }
 end
 
----Writes the log; the file must not exist.
----@param path string
----@param change? fun(db: table, w: spec.LogWriter) changes the log
-function sample_log.write(path, change)
+local function write(path, fill)
     local db = must(store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
         version = schema.VERSION }))
     must(db:script(schema.SQL))
     must(db:begin())
     local w = setmetatable({ db = db, at = sample_log.STARTED_AT, last = 0 }, Writer)
     write_run(w)
-    write_beam(w)
-    write_tot(w)
-    write_got(w)
-    write_others(w)
-    if change then
-        change(db, w)
-    end
+    fill(w)
     must(db:commit())
     db:close()
+    return path
+end
+
+---Writes the log; the file must not exist.
+---@param path string
+---@param change? fun(db: table, w: spec.LogWriter) changes the log
+---@return string path
+function sample_log.write(path, change)
+    return write(path, function(w)
+        write_beam(w)
+        write_tot(w)
+        write_got(w)
+        write_others(w)
+        if change then
+            change(w.db, w)
+        end
+    end)
 end
 
 ---Writes a log with one best-first search of many nodes, three below each, and a call for each.
 ---@param path string
 ---@param count integer
 function sample_log.fill(path, count)
-    local db = must(store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
-        version = schema.VERSION }))
-    must(db:script(schema.SQL))
-    must(db:begin())
-    local w = setmetatable({ db = db, at = sample_log.STARTED_AT, last = 0 }, Writer)
-    write_run(w)
-    w:insert("searches", { id = 1, kind = "best_first", question = "many", started_at = w.at,
-        ended_at = w.at + count / 25, status = "completed", reason = "max_nodes", best = count,
-        score = 1.0 })
-    local path_of = {}
-    local id = count
-    while id > 0 do
-        path_of[id] = true
-        id = (id + 1) // 3
-    end
-    local depth = { [0] = -1 }
-    for i = 1, count do
-        local parent = (i + 1) // 3
-        depth[i] = depth[parent] + 1
-        w:node(1, i, parent > 0 and parent or nil, depth[i], i % 100 / 100, "thought " .. i,
-            { best = path_of[i] and 1 or nil })
-        w:call { search = 1, node = i, purpose = "evaluate" }
-    end
-    must(db:commit())
-    db:close()
+    write(path, function(w)
+        w:insert("searches", { id = 1, kind = "best_first", question = "many", started_at = w.at,
+            ended_at = w.at + count / 25, status = "completed", reason = "max_nodes", best = count,
+            score = 1.0 })
+        local path_of = {}
+        local id = count
+        while id > 0 do
+            path_of[id] = true
+            id = (id + 1) // 3
+        end
+        local depth = { [0] = -1 }
+        for i = 1, count do
+            local parent = (i + 1) // 3
+            depth[i] = depth[parent] + 1
+            w:node(1, i, parent > 0 and parent or nil, depth[i], i % 100 / 100, "thought " .. i,
+                { best = path_of[i] and 1 or nil })
+            w:call { search = 1, node = i, purpose = "evaluate" }
+        end
+    end)
 end
 
 return sample_log

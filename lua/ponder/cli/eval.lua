@@ -385,11 +385,7 @@ local function evaluate(given, path)
     function opts.on_begin(stop)
         given.stop = stop
     end
-    local q <close> = given.workers
-        and cli.need(remote.open(given.workers, given.queue or "default", path)) or nil
-    if q then
-        remote.use(q, options.merge({ seed = 0 }, options.pick(given, SENT)), opts)
-    end
+    local _ <close> = given.workers and cli.need(remote.open(given, path, SENT, opts)) or nil
     return cli.need(eval.run(file, opts))
 end
 

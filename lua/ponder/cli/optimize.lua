@@ -291,12 +291,8 @@ local function measure(given, path)
     function opts.on_progress(state)
         given.state = state
     end
-    local q <close> = given.workers
-        and cli.need(remote.open(given.workers, given.queue or "default", path)) or nil
-    if q then
-        remote.use(q, options.merge({ seed = 0 }, options.pick(given, { "model", "limit", "sample",
-            "seed" })), opts)
-    end
+    local _ <close> = given.workers and cli.need(remote.open(given, path, { "model", "limit",
+        "sample", "seed" }, opts)) or nil
     local result = cli.need(optimize.run(opts))
     logged.answer { verdict = result.verdict, best = optimize.describe(result.best) }
     return show(given, path, target, result)

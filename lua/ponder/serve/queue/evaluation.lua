@@ -14,6 +14,7 @@ local budgets = require "ponder.serve.queue.budget"
 local definition = require "ponder.judge.eval.definition"
 local json = require "ponder.json"
 local log = require "ponder.log"
+local options = require "ponder.base.options"
 local queue = require "ponder.queue"
 local subject = require "ponder.judge.optimize.subject"
 local task = require "ponder.task"
@@ -81,11 +82,21 @@ end
 
 local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
 
----Makes workers perform the attempts of an evaluation.
----@param q ponder.queue.Queue opened with remote.functions
----@param flags table for the file on their side; JSON values
+---Opens the queue of the flag --workers, whose workers then perform the attempts of an evaluation.
+---@param given table flags
+---@param path string of the evaluation
+---@param sent string[] names of the flags that their file is run with
 ---@param opts ponder.eval.RunOptions changed
-function remote.use(q, flags, opts)
+---@return ponder.queue.Queue? q
+---@return string? message
+---@return string? code
+function remote.open(given, path, sent, opts)
+    local q, problem, reason = queue.open(given.workers, { name = given.queue or "default",
+        script = path, functions_of = remote.functions })
+    if not q then
+        return nil, problem, reason
+    end
+    local flags = options.merge({ seed = 0 }, options.pick(given, sent))
     local budget = opts.budget or {}
     local has_budget = (budget.max_cost or budget.max_calls or budget.max_total_tokens) ~= nil
     opts.concurrency = opts.concurrency or 1000
@@ -102,17 +113,7 @@ function remote.use(q, flags, opts)
         return performed or { failure = { message = message, code = code or "ERROR" },
             asked = NOTHING, spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
     end
-end
-
----Opens the queue of the workers of an evaluation.
----@param url string
----@param name string of the queue
----@param path string of the evaluation
----@return ponder.queue.Queue?
----@return string? message
----@return string? code
-function remote.open(url, name, path)
-    return queue.open(url, { name = name, script = path, functions_of = remote.functions })
+    return q
 end
 
 return remote
