@@ -247,6 +247,26 @@ describe("what the process says about its functions", function()
             print(box:call("call f", {}), task.now() - began >= 0.3)]] }) })
     end)
 
+    it("may ask 100,000 things at once, and no more", function()
+        assert.equal("7\t2\n", shell.printed { "run", "--no-log", "-e", [[
+            local confine = require "ponder.core.confine"
+            local many, refused, long = {}, 0, ("x"):rep(100)
+            for i = 1, 100002 do
+                many[i] = ('{"id":%d,"kind":"x","what":"%s"}'):format(i, long)
+            end
+            local messages = { '{"done":true,"results":"[{}]"}', '{"requests":['
+                .. table.concat(many, ",") .. "]}", '{"done":true,"results":"[7]"}' }
+            function confine.spawn()
+                return { kill = function() end, send = function(_, text)
+                    refused = refused + select(2, text:gsub("too many requests at once", ""))
+                    return true
+                end, receive = function() return table.remove(messages, 1) end }
+            end
+            local box = assert(require("ponder.serve.untrusted").open({ text = "", name = "=x",
+                form = "functions" }, {}))
+            print((box:call("call f", {})), refused)]] })
+    end)
+
     it("is taken where it has the right type, and its events where they are known", function()
         local made = proxies.policies(box_of { policies = { { name = "p", accepts = { "tools", 1 },
             description = 5, parameters = "x", returns = { type = "object" } }, { name = 1 },
