@@ -3,6 +3,7 @@
 local json = require "ponder.json"
 local optimization = require "optimization"
 local shell = require "shell"
+local workers = require "workers"
 
 local dir, ponder = optimization.directory()
 teardown(function() shell.output("rm -rf " .. dir.path) end)
@@ -28,6 +29,9 @@ describe("ponder optimize", function()
             assert.is_true(has(result.out, part), part .. "\n" .. result.out)
         end
         assert.is_true(has(dir:read "optimized/io.lua", "-- held out: seed "))
+        local page = ponder { "export", "--format", "html", "run.db" }.out -- lineage and matrix
+        assert.is_true(has(page, '"diff":"--- #0\\n+++ #1\\n'))
+        assert.is_truthy(page:find('"items":%["i%d+",') and page:find '"scores":%[[%dfalse.,]+%]')
         assert.is_true(#shell.lines(shell.output("ls " .. dir.path .. "/front/*/io.lua")) > 0)
         local function accuracy(...)
             local shown = ponder { "eval", "hints.lua", "--policy", "io", "--json", "--no-log",
@@ -88,7 +92,7 @@ describe("ponder optimize", function()
             ["hints.lua --option cot.temperature=2..1"] =
                 "--option: expected NAME=LOW..HIGH or NAME=A,B,C (got cot.temperature=2..1)",
             ["hints.lua --option cot.temperature=hot,cold"] =
-                "option temperature must be a finite number",
+                "policy cot: opts.temperature must be a finite number",
             ["hints.lua --option cot.x=1,2 --policy io"] = "is not about the policy io",
             ["hints.lua --policy io --prompt prompt --output ."] = "of another origin",
             ["hints.lua --policy io --prompt prompt=none.txt"] = "none.txt",
@@ -115,5 +119,37 @@ describe("ponder optimize", function()
             assert.is_true(killed >= 2)
             assert.same(whole, resumed)
         end
+    end)
+
+    it("has the same result on workers", function()
+        for _, policy in ipairs { "io --prompt prompt", "cot --prompt generate --seed 3" } do
+            local lab <close> = workers.lab { ["model.lua"] = optimization.FILES["model.lua"],
+                ["job.lua"] = optimization.FILES["hints.lua"] }
+            local words = { "optimize", "job.lua", "--json", "--no-log", "--max-candidates", "8",
+                "--max-calls", "500", "--policy" }
+            for word in policy:gmatch "%S+" do
+                words[#words + 1] = word
+            end
+            local here = lab:ponder(words)
+            assert.equal(0, here.status, here.err)
+            for _ = 1, 2 do
+                lab:worker()
+            end
+            table.move({ "--workers", lab.server.url, "--queue", "t" }, 1, 4, #words + 1, words)
+            local there = lab:ponder(words)
+            assert.equal(0, there.status, there.err)
+            assert.same(optimization.outcome(here.out), optimization.outcome(there.out))
+        end
+    end)
+
+    it("says on Ctrl-C how far it is, and is resumed", function()
+        local _, again = optimization.directory()
+        local stopped = again({ "optimize", "hints.lua", "--policy", "io", "--prompt", "prompt",
+            "--max-candidates", "6", "--log", "run.db" }, { KILL_AT = "60", KILL_BY = "INT" })
+        assert.equal(130, stopped.status, stopped.err)
+        assert.is_true(has(stopped.err, "nothing was run on the items held out: best 0."))
+        local resumed = again { "resume", "run.db" }
+        assert.equal(0, resumed.status, resumed.err)
+        assert.is_true(has(resumed.out, "held out: seed "))
     end)
 end)

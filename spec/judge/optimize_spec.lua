@@ -290,10 +290,11 @@ describe("a mistake", function()
             ["opts.prompts and opts.options are empty"] = { prompts = {} },
             ['there is no prompt "sytem"; there are prompt, system'] =
                 { policies = { io = io }, prompts = { "sytem" } },
-            ['unknown option "branching_facto" (did you mean "branching_factor"?)'] = { policies = {
+            ['policy tot: unknown option "branching_facto" (did you mean "branching_factor"?)'] =
+                { policies = {
                 tot = require("ponder.strategy.tot").new { model = io.model } }, prompts = {},
                 options = { branching_facto = { min = 1, max = 2 } } },
-            ["option max_depth must be an integer from 1 to"] = { policies = {
+            ["policy tot: opts.max_depth must be an integer from 1"] = { policies = {
                 tot = require("ponder.strategy.tot").new { model = io.model } }, prompts = {},
                 options = { max_depth = { 1, "deep" } } },
             ["opts.policy must name the policy to optimize; there are a, b"] =

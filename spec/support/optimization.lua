@@ -15,7 +15,9 @@ package.loaded.counter = counter
 local function share_of(text) return tonumber(store.sha256(text):sub(1, 8), 16) / 16 ^ 8 end
 return function(request)
     counter.n = counter.n + 1
-    if counter.n == tonumber(os.getenv "KILL_AT") then os.execute "kill -KILL $PPID" end
+    if counter.n == tonumber(os.getenv "KILL_AT") then
+        io.popen(("kill -%s $PPID"):format(os.getenv "KILL_BY" or "KILL")):close()
+    end
     local all = {}
     for i, message in ipairs(request.messages) do all[i] = message.content end
     local text = table.concat(all, "\n")
@@ -48,11 +50,11 @@ return { data = data, score = "exact", policies = {
     mine = function() return "yes" end,
 } }]]
 
+optimization.FILES = { ["model.lua"] = MODEL, ["hints.lua"] = EVAL }
+
 ---A directory with hints.lua and model.lua, and a function that runs ponder in it.
 function optimization.directory()
-    local dir = shell.directory()
-    dir:write("model.lua", MODEL)
-    dir:write("hints.lua", EVAL)
+    local dir = shell.directory(optimization.FILES)
     return dir, function(arguments, env)
         local all = { HOME = dir.path, XDG_STATE_HOME = dir.path, XDG_CONFIG_HOME = dir.path }
         for name, value in pairs(env or {}) do

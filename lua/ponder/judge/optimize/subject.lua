@@ -12,6 +12,7 @@
 local builtin = require "ponder.base.builtin"
 local files = require "ponder.run.log.files"
 local json = require "ponder.json"
+local new_strategy = require "ponder.think.strategy.run"
 local options = require "ponder.base.options"
 local policies = require "ponder.eval.policy"
 local prompt = require "ponder.prompt"
@@ -92,39 +93,21 @@ local function read_prompt(self, names)
     return true
 end
 
--- What is wrong with an option of a strategy.
-local function option_problem(kind, option, value)
-    local rule = kind.rules[option]
-    local problem = rule and select(2, options.check_value(value, rule))
-    return problem and ("option %s %s"):format(option, problem) or not rule
-        and ("unknown option %s%s"):format(options.show(option),
-            options.hint(option, options.names(kind.rules))) or nil
-end
-
--- The policy of a candidate; or nil, message.
+-- The policy of a candidate; raises what is wrong with it.
 local function make(self, prompts, chosen)
     local value, name = self.value, self.name .. "#" -- no prompt file has this name
     if self.kind == "strategy" then
-        local kind, opts = value.kind, options.merge({}, value.opts)
-        local problem
-        for _, option in ipairs(options.names(chosen)) do
-            opts[option] = chosen[option]
-            problem = problem or option_problem(kind, option, chosen[option])
-        end
-        problem = problem or kind.check and kind.check(opts, options.merge({}, opts))
-        if problem then
-            return nil, problem
-        end
+        local kind = value.kind
+        value = new_strategy(kind, options.merge(options.merge({}, value.given), chosen), -1)
         for of, text in pairs(prompts) do
             local base, render = self.bases[of], template.compile(text, of)
-            opts[kind.prompt_names[of]] = base and function(context)
+            value.opts[kind.prompt_names[of]] = base and function(context)
                 context.instructions = text
                 return base(context)
             end or function(context)
                 return { { role = "user", content = render(context) } }
             end
         end
-        value = setmetatable({ kind = kind, opts = opts }, getmetatable(value))
     elseif self.kind == "prompt" then
         value = options.merge(options.merge({}, value), chosen)
         for field, text in pairs(prompts) do
@@ -149,10 +132,11 @@ function Subject:policy(candidate, items)
             return nil, ("the prompt %s %s"):format(name, problem)
         end
     end
-    local ok, made, message = pcall(make, self, candidate.prompts, candidate.options)
-    message = not ok and made or message or made.check and made.check(items)
+    local ok, made = pcall(make, self, candidate.prompts, candidate.options)
+    local message = not ok and made or made.check and made.check(items)
     if message then
-        return nil, (tostring(message):gsub("^eval: policies%[[^%]]*%]: ", ""))
+        return nil, (tostring(message):gsub("^eval: policies%[[^%]]*%]: ", "")
+            :gsub("^strategy%.%w+%.new: ", ""))
     end
     local act = made.act
     function made.act(item, run)
@@ -201,9 +185,7 @@ function subject.new(name, value, prompts, ranges)
         self.seed.options[option] = is_own and (range.min or range[1])
             or (is_strategy and value.opts or value)[option]
         for _, one in ipairs(range.min and { range.min, range.max } or range) do
-            local problem = is_strategy and option_problem(value.kind, option, one)
-                or not is_strategy and select(2, self:policy({ prompts = {},
-                    options = { [option] = one } }, {}))
+            local _, problem = self:policy({ prompts = {}, options = { [option] = one } }, {})
             ok, message = ok and not problem, message or problem
         end
     end

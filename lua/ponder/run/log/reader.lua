@@ -340,9 +340,11 @@ function Reader:edges(search)
 end
 
 ---Iterates over events in order; `data` is decoded.
+---@param name? string only those with this name
 ---@return fun(): table?
-function Reader:events()
-    return rows_of(self, "events", "SELECT * FROM events WHERE run = ? ORDER BY id")
+function Reader:events(name)
+    return rows_of(self, "events", "SELECT * FROM events WHERE run = ?1 AND (?2 IS NULL OR "
+        .. "name = ?2) ORDER BY id", name)
 end
 
 -------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 ---
 ---     run, sessions, totals       from the log, with the run's state
 ---     searches[i].nodes[k]        {id, up: the parent's id, score, status, text, best...}
+---     searches[i].items           of ponder.optimize: the items; its nodes have `scores`, one an
+---                                 item or false, and `diff`, from the parent's text
 ---     calls[i]                    times, tokens, cost, `prompt` and `reply`
 ---     texts[n]                    each distinct text of prompts and replies; calls give its
 ---                                 number, counted from 0, or -1 if it was omitted
@@ -11,6 +13,7 @@
 --- A log may hold far more than a page can: by default long texts are truncated, and texts beyond a
 --- total size and nodes and calls beyond a number are omitted.
 
+local changed = require "ponder.show.changed"
 local json = require "ponder.json"
 local messages = require "ponder.show.messages"
 local quote = require "ponder.quote"
@@ -120,6 +123,22 @@ local function calls_of(log, texts, pause)
     return calls, lost
 end
 
+-- Adds what an optimization's candidates scored on its items, and how their texts differ.
+local function add_candidates(log, search)
+    local texts, candidates = {}, {}
+    for event in log:events "optimize.begin" do
+        search.items = event.data.develop
+    end
+    for event in log:events "optimize.candidate" do
+        candidates[event.data.id] = event.data
+    end
+    for _, node in ipairs(search.nodes) do
+        local candidate, before = candidates[node.id], texts[node.up]
+        texts[node.id], node.scores = node.text, candidate and candidate.scores
+        node.diff = before and changed.unified(before, node.text, "#" .. node.up, "#" .. node.id)
+    end
+end
+
 -- The searches with the first nodes and those of the best path, and how many more there are.
 local function searches_of(log, all, pause)
     local searches, count, lost = json.array(), 0, 0
@@ -144,6 +163,9 @@ local function searches_of(log, all, pause)
         row.options, row.stats, row.score = as_text(row.options), as_text(row.stats),
             number(row.score)
         row.nodes, row.edges, row.left_out = nodes, edges, left_out > 0 and left_out or nil
+        if (row.options or ""):find('"name":"optimize ', 1, true) then
+            add_candidates(log, row)
+        end
         searches[#searches + 1], lost = row, lost + left_out
     end
     return searches, lost

@@ -27,6 +27,27 @@ const Links = ({ title, pairs }) => pairs.length > 0 && titled(title,
   pairs.length > MAX_LINKS && html`<p class="small">and ${
     inGroups.format(pairs.length - MAX_LINKS)} more</p>`);
 
+/* Which of an optimization's items each of some candidates gets right: a row a candidate. */
+const CELLS = [['bad', '✗'], ['wait', '◐'], ['good', '✓']];
+function Scores({ search, nodes }) {
+  return html`<table class="scores"><tbody>${nodes.map((node) => html`<tr><th><button type="button"
+      class="link" onClick=${() => go(node)}>#${node.id}
+      <span class="score">${showScore(node.score)}</span></button></th>
+    ${node.scores.map((score, i) => {
+      const [kind, mark] = score === false ? ['muted', '·']
+        : CELLS[score >= 1 ? 2 : score > 0 ? 1 : 0];
+      return html`<td class=${kind} title="${search.items[i]}: ${
+        score === false ? 'not run' : score}">${mark}</td>`;
+    })}</tr>`)}</tbody></table>`;
+}
+
+/* A candidate and those that it comes from, the seed first. */
+function lineOf(node) {
+  const line = [];
+  for (let one = node; one; one = one.parent) line.unshift(one);
+  return line.filter(({ scores }) => scores);
+}
+
 function nodeFacts(node) {
   const sum = sumCalls(node.calls);
   const own = (value) => (node.calls.length > 0 ? value : null);
@@ -54,6 +75,10 @@ function NodeDetails({ search, node }) {
     html`<${CallDetails} call=${call} />`}<//>`);
   return html`<${LongText} text=${indentJson(node.text) || '(no text)'} label="Text of the node"
       cut=${node.more} />
+    ${node.diff && titled('Changed since its parent', html`<${LongText} text=${node.diff}
+      label="What changed" />`)}
+    ${node.scores && titled('Items of its line', html`<${Scores} search=${search}
+      nodes=${lineOf(node)} />`)}
     <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
     ${node.parent && html`<${Fork} title="Fork from here with a different thought"
       words=${['--search', node.searchId, '--node', node.id, '--text']} />`}
@@ -185,6 +210,8 @@ function RunDetails({ search }) {
       lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
     ${run.run.error && html`<p class="error">${run.run.error}</p>`}
     ${search && titled('Search', html`<${Facts} pairs=${searchFacts(search)} />`)}
+    ${search?.items && titled('Items by candidate', html`<${Scores} search=${search}
+      nodes=${search.byScore.filter(({ scores }) => scores).slice(0, MAX_LINKS)} />`)}
     ${titled('Models', models.length > 0 && html`<${Table}
       head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [m.model,
         inGroups.format(m.calls), showTokens(m, m.input), showTokens(m, m.output), showCost(m)])} />`,

@@ -19,6 +19,7 @@ local trees = require "ponder.run.log.trees"
 
 ---@class ponder.strategy.Strategy
 ---@field opts table the checked options
+---@field given table those that were given
 ---@field last ponder.strategy.Run? the newest
 local Strategy = {}
 Strategy.__index = Strategy
@@ -282,5 +283,5 @@ return function(kind, opts, level)
     if problem then
         error(("%s: %s"):format(name, problem), level + 1)
     end
-    return setmetatable({ kind = kind, opts = checked }, Strategy)
+    return setmetatable({ kind = kind, opts = checked, given = options.merge({}, opts) }, Strategy)
 end
