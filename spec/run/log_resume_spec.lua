@@ -199,8 +199,8 @@ describe("a logged run", function()
             run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
             local resumed = w:ponder { "resume", w.log }
             assert.equal("2\t5\tthe budget of 5 calls is spent\n", resumed.out)
-            assert.equal("ponder resume: 3 calls had no reply when the run ended; calls asked "
-                .. "again are sent again and count twice in the budget\n", resumed.err)
+            assert.equal("ponder resume: 3 calls had no reply when the run ended; those that "
+                .. "were sent are sent again and count twice in the budget\n", resumed.err)
             assert.equal(5, w:requests())
         end)
 

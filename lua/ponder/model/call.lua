@@ -18,8 +18,8 @@ local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
 local scheduler = require "ponder.run.task.scheduler"
+local siblings = require "ponder.model.siblings"
 local tally = require "ponder.base.tally"
-local waiters = require "ponder.run.task.waiters"
 
 local call = {}
 
@@ -340,50 +340,12 @@ local function send_in_batches(client, request)
     end
 end
 
--- Calls with one prefix, of which one goes first and the others when its first byte arrives: from
--- then on they find the prefix in the service's cache.
-local Sibling = {}
-Sibling.__index = Sibling
-
-function Sibling:release()
-    if self.leads then
-        self.leads, self.family.is_led, self.family.is_warm = false, false, true
-        self.family.waiting:wake()
-    end
-end
-
-function Sibling:__close()
-    local family = self.family
-    if self.leads then -- it failed: the next one goes first
-        family.is_led = false
-        family.waiting:wake()
-    end
-    family.count = family.count - 1
-    if family.count == 0 then self.families[family.key] = nil end
-end
-
--- Waits until a request's turn among its siblings has come.
-local function join_siblings(client, request)
-    local target, families = request.target, client.families
-    local key = ("%s %s %s"):format(target.url, target.model, request.prefix)
-    local family = families[key] or { key = key, count = 0, waiting = waiters.new "a sibling call" }
-    families[key], family.count = family, family.count + 1
-    local self = setmetatable({ family = family, families = families, leads = false }, Sibling)
-    local waits <close> = setmetatable({}, { __close = function(waits)
-        if not waits.is_over then self:__close() end -- cancelled meanwhile
-    end })
-    while family.is_led and not family.is_warm do family.waiting:wait() end
-    if not family.is_warm then family.is_led, self.leads = true, true end
-    waits.is_over = true
-    return self
-end
-
 -- Sends a request, and says what its reply cost.
 local function send(client, request)
     local draft, message, code, partial
     local by_batch = goes_in_batches(request.target)
     local sibling <close> = request.prefix and request.target.url and not by_batch
-        and join_siblings(client, request) or nil
+        and siblings.join(client, request) or nil
     request.sibling = sibling
     if request.target.provider.call then
         draft, message, code = call_provider(client, request)
