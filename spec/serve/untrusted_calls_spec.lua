@@ -112,6 +112,12 @@ describe("the process of several calls", function()
             print((select(2, box:call("call draw", { 1 }))))]])
     end)
 
+    it("is another one after a call that was stopped while it computed", function()
+        assert.equal("TIMEOUT\n1\n", with_box([[
+            print((select(3, task.timeout(0.05, box.call, box, "call loop", {}))))
+            print((select(2, box:call("call draw", { 1 }))))]], "patience = 10"))
+    end)
+
     it("runs an evaluation, which can be resumed and replayed", function()
         local dir <close> = shell.directory { ["m.lua"] = MODEL, ["e.lua"] = [[
             local eval, data = require "ponder.eval", {}
