@@ -120,6 +120,8 @@ describe("the page's server", function()
             for _, name in ipairs { other .. "#1", path .. "#2", path, "", "../../etc/passwd#1" } do
                 local status, body = get("/", { run = name })
                 assert.equal(404, status, name)
+                assert.matches(name == path .. "#2" and "holds no run 2"
+                    or ("There is no run %s here"):format(name), body, 1, true)
                 assert.is_nil(body:find("4 4 6 8", 1, true))
                 assert.equal(404, (get("/view/log", { run = name })))
             end

@@ -202,7 +202,8 @@ ROUTES["/view/events"] = function(self, server, r)
     local write, seen = server:open_stream(r), self.changes.count
     write ": waiting\n\n"
     while not self.draining do
-        if self.changes:wait(seen, LIST_S * 10) and not self.draining then
+        self.changes:wait(seen)
+        if not self.draining then
             seen = self.changes.count
             write "data: changed\n\n"
             task.sleep(LIST_S)

@@ -1,8 +1,7 @@
---- Watches the files in a directory, so that pages notice a growing log. Uses inotify; where that
---- does not work (some network file systems), waits end by timeout.
+--- Watches the files in directories with inotify, so that pages notice a growing log. Where that
+--- does not work (some network file systems), only the page of a running run loads it again.
 
 local loop = require "ponder.core.loop"
-local scheduler = require "ponder.run.task.scheduler"
 local task = require "ponder.task"
 local waiters = require "ponder.run.task.waiters"
 
@@ -34,15 +33,12 @@ function Changes:wake()
     self.waiting:wake()
 end
 
----Waits until `count` differs from `seen`, or the time is over.
+---Waits until `count` differs from `seen`.
 ---@param seen integer
----@param seconds number
----@return boolean differs
-function Changes:wait(seen, seconds)
+function Changes:wait(seen)
     if self.count == seen then
-        self.waiting:wait(scheduler.clock() + seconds)
+        self.waiting:wait()
     end
-    return self.count ~= seen
 end
 
 ---Stops watching. No task may wait afterwards.
