@@ -1,5 +1,5 @@
 -- ponder.optimize: candidates on a front, the gate, the race, what is held out, budgets, options,
--- prompt files. spec/slow/optimize_spec.lua measures how often it finds the best and how often it
+-- prompt files. spec/slow/optimize_soak_spec.lua measures how often it finds the best and how often it
 -- claims what is not there.
 
 local cot = require "ponder.strategy.cot"

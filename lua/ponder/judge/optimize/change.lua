@@ -24,11 +24,7 @@ end
 
 -- Asks the reflecting model for a text; or nil, message.
 local function ask(self, prompt, name, text, fields, sample)
-    local tags, seen = {}, {}
-    for tag in (self.subject:is_template(name) and text or ""):gmatch "{{[^{}]+}}" do
-        tags[#tags + 1], seen[tag] = not seen[tag] and tag or nil, true
-    end
-    options.merge(fields, { name = name, tags = table.concat(tags, " ") })
+    options.merge(fields, { name = name, tags = self.subject:tags(name, text) })
     local reply, message = model_call.ask(self.reflect_model, { sample = sample,
         messages = self.reflect_prompts[prompt](machine_run.context(fields, MAX_TEXT_BYTES)) })
     if not reply then

@@ -10,6 +10,7 @@
 --- | a search        | `run.prompts`, and options in `run.options`                               |
 
 local builtin = require "ponder.base.builtin"
+local failures = require "ponder.run.task.failures"
 local files = require "ponder.run.log.files"
 local json = require "ponder.json"
 local new_strategy = require "ponder.think.strategy.run"
@@ -31,81 +32,83 @@ local MAX_BYTES = 100000 -- of a candidate's text
 ---@field value any the policy of the evaluation
 ---@field seed {prompts: table<string, string>, options: table<string, any>}
 ---@field parts {kind: "prompt"|"option", name: string, range: table?}[] what may change
----@field file_name string of the prompt file, without .lua
 ---@field private bases table<string, function> functions of a strategy that use instructions
 ---@field private before string Lua code of the prompt file: an expression for the prompts so far
 local Subject = {}
 Subject.__index = Subject
 
--- The texts of a strategy's prompts; or nil and what is wrong.
-local function read_strategy(self, names)
-    local kind, opts = self.value.kind, self.value.opts
-    local found, message = prompt.load(kind.name, kind.prompts)
-    if not found then
-        return nil, message
+local function refuse(is_wrong, message, ...)
+    if is_wrong then
+        error(message:format(...), 0)
     end
-    local path = prompt.find(kind.name).path
-    local own = path and files.read(path, "prompts") or kind.prompt_text
-    self.file_name = kind.name
-    self.before = own and ("(function(...)\n%s\nend)(...)"):format(own)
-        or ('require "prompts.%s"'):format(kind.name)
-    if not own and not options.has(strategy.names, kind.name) then
-        return nil, ("the prompts of %s are functions of its script: move them to a prompt file, "
-            .. "and give the strategy its text"):format(kind.name)
-    end
-    for _, name in ipairs(names) do
-        local known, option = options.names(kind.prompt_names), kind.prompt_names[name]
-        if not option then
-            return nil, ("there is no prompt %s%s; there are %s"):format(options.show(name),
-                options.hint(name, known), table.concat(known, ", "))
-        end
-        local text = opts[option] or (opts.prompts or {})[name] -- instructions, or a function
-        if text then
-            self.bases[name] = (kind.prompts or builtin.prompts(kind.name))[name]
-        else
-            text = prompt.template_of(found[name])
-            self.bases[name] = not text and found[name] or nil
-            text = text or (found.instructions or {})[name]
-        end
-        if type(text) ~= "string" then
-            return nil, ("the prompt %s is a function without a text: give its file "
-                .. "`instructions = { %s = TEXT }`, which it uses where there is no "
-                .. "context.instructions, or a text in place of the function"):format(name, name)
-        end
-        self.seed.prompts[name] = text
-    end
-    return true
 end
 
-local function read_prompt(self, names)
+-- The text of a strategy's prompt.
+local function read_prompt(self, found, name)
+    local kind, opts = self.value.kind, self.value.opts
+    local option, known = kind.prompt_names[name], options.names(kind.prompt_names)
+    refuse(not option, "there is no prompt %s%s; there are %s", options.show(name),
+        options.hint(name, known), table.concat(known, ", "))
+    local text = opts[option] or (opts.prompts or {})[name] -- instructions, or a function
+    if text then
+        self.bases[name] = (kind.prompts or builtin.prompts(kind.name))[name]
+    else
+        text = prompt.template_of(found[name])
+        self.bases[name] = not text and found[name] or nil
+        text = text or (found.instructions or {})[name]
+    end
+    refuse(type(text) ~= "string", "the prompt %s is a function without a text: give its file "
+        .. "`instructions = { %s = TEXT }`, which it uses where there is no context.instructions, "
+        .. "or a text in place of the function", name, name)
+    return text
+end
+
+-- Reads the prompts of a strategy, and how a prompt file gets those that do not change.
+local function read_strategy(self, names)
+    local kind = self.value.kind
+    local found, message = prompt.load(kind.name, kind.prompts)
+    refuse(not found, "%s", message)
+    local path = prompt.find(kind.name).path
+    local own = path and files.read(path, "prompts") or kind.prompt_text
+    self.before = own and ("(function(...)\n%s\nend)(...)"):format(own)
+        or ('require "prompts.%s"'):format(kind.name)
+    refuse(not own and not options.has(strategy.names, kind.name), "the prompts of %s are "
+        .. "functions of its script: move them to a prompt file, and give the strategy its text",
+        kind.name)
+    for _, name in ipairs(names) do
+        self.seed.prompts[name] = read_prompt(self, found, name)
+    end
+end
+
+local function read_texts(self, names)
     self.value = policies.with_file(self.name, self.value)
     for _, name in ipairs(names) do
         local text = self.value[name]
-        if name ~= "prompt" and name ~= "system" then
-            return nil, ("there is no prompt %s; there are prompt, system"):format(
-                options.show(name))
-        elseif name == "prompt" and type(text) ~= "string" then
-            return nil, ("its prompt must be a text, a template with the fields of an item, such "
-                .. "as {{question}} (got %s)"):format(options.show(text))
-        end
+        refuse(name ~= "prompt" and name ~= "system", "there is no prompt %s; there are prompt, "
+            .. "system", options.show(name))
+        refuse(name == "prompt" and type(text) ~= "string", "its prompt must be a text, a template "
+            .. "with the fields of an item, such as {{question}} (got %s)", options.show(text))
         self.seed.prompts[name] = text or ""
     end
-    return true
 end
 
 -- The policy of a candidate; raises what is wrong with it.
-local function make(self, prompts, chosen)
-    local value, name = self.value, self.name .. "#" -- no prompt file has this name
+local function make(self, prompts, chosen, items)
+    local value = self.value
+    for name, text in pairs(prompts) do
+        local is_seed = text == self.seed.prompts[name]
+        refuse(type(text) ~= "string" or not utf8.len(text), "prompt %s is not UTF-8 text", name)
+        refuse(#text > MAX_BYTES, "prompt %s has more than %d bytes", name, MAX_BYTES)
+        refuse(not is_seed and not text:find "%S", "prompt %s is empty", name)
+    end
     if self.kind == "strategy" then
         local kind = value.kind
         value = new_strategy(kind, options.merge(options.merge({}, value.given), chosen), -1)
-        for of, text in pairs(prompts) do
-            local base, render = self.bases[of], template.compile(text, of)
-            value.opts[kind.prompt_names[of]] = base and function(context)
+        for name, text in pairs(prompts) do
+            local base, render = self.bases[name], template.compile(text, name)
+            value.opts[kind.prompt_names[name]] = function(context)
                 context.instructions = text
-                return base(context)
-            end or function(context)
-                return { { role = "user", content = render(context) } }
+                return base and base(context) or { { role = "user", content = render(context) } }
             end
         end
     elseif self.kind == "prompt" then
@@ -114,7 +117,10 @@ local function make(self, prompts, chosen)
             value[field] = text ~= "" and text or nil
         end
     end
-    return policies.new(name, value, 0)
+    local made = policies.new(self.name .. "#", value, 0) -- no prompt file has this name
+    local problem = made.check and made.check(items)
+    refuse(problem, "%s", problem)
+    return made
 end
 
 ---The policy of a candidate.
@@ -123,19 +129,10 @@ end
 ---@return ponder.eval.Policy?
 ---@return string? message why it cannot be used
 function Subject:policy(candidate, items)
-    for name, text in pairs(candidate.prompts) do
-        local problem = type(text) ~= "string" and "is not a text"
-            or #text > MAX_BYTES and ("has more than %d bytes"):format(MAX_BYTES)
-            or not utf8.len(text) and "is not UTF-8"
-            or text ~= self.seed.prompts[name] and not text:find "%S" and "is empty"
-        if problem then
-            return nil, ("the prompt %s %s"):format(name, problem)
-        end
-    end
-    local ok, made = pcall(make, self, candidate.prompts, candidate.options)
-    local message = not ok and made or made.check and made.check(items)
-    if message then
-        return nil, (tostring(message):gsub("^eval: policies%[[^%]]*%]: ", "")
+    local ok, made = pcall(make, self, candidate.prompts, candidate.options, items)
+    if not ok then
+        failures.pass_stop(ok, made)
+        return nil, (tostring(made):gsub("^eval: policies%[[^%]]*%]: ", "")
             :gsub("^strategy%.%w+%.new: ", ""))
     end
     local act = made.act
@@ -148,6 +145,34 @@ function Subject:policy(candidate, items)
     return made
 end
 
+local function read(self, prompts, ranges)
+    local names, texts = {}, {}
+    for key, text in pairs(prompts) do
+        names[#names + 1] = type(key) == "string" and key or text
+        texts[key] = type(key) == "string" and text or nil
+    end
+    table.sort(names)
+    refuse(self.kind == "own" and #options.names(texts) < #names, "it has no prompts of its own: "
+        .. "give their texts, as in prompts = { hint = TEXT }")
+    if names[1] and self.kind ~= "own" then
+        (self.kind == "strategy" and read_strategy or read_texts)(self, names)
+    end
+    options.merge(self.seed.prompts, texts)
+    for i, known in ipairs(names) do
+        self.parts[i] = { kind = "prompt", name = known }
+    end
+    for _, option in ipairs(options.names(ranges)) do
+        local range, value = ranges[option], self.value
+        self.parts[#self.parts + 1] = { kind = "option", name = option, range = range }
+        self.seed.options[option] = self.kind == "own" and (range.min or range[1])
+            or (self.kind == "strategy" and value.opts or self.kind == "prompt" and value)[option]
+        for _, one in ipairs(range.min and { range.min, range.max } or range) do
+            local _, problem = self:policy({ prompts = {}, options = { [option] = one } }, {})
+            refuse(problem, "%s", problem)
+        end
+    end
+end
+
 ---Finds the prompts and options of a policy that are to change.
 ---@param name string
 ---@param value any of the evaluation's `policies`
@@ -157,38 +182,12 @@ end
 ---@return string? message
 function subject.new(name, value, prompts, ranges)
     value = strategy.is_library(value) and value.new() or value
-    local is_strategy = type(value) == "table" and type(value.run) == "function"
-    local is_own = type(value) == "function" or type(value) == "table"
-        and type(value.search) == "function"
-    local self = setmetatable({ name = name, value = value, parts = {}, file_name = name,
-        kind = is_strategy and "strategy" or is_own and "own" or "prompt", bases = {},
+    local kind = type(value) == "table" and (type(value.run) == "function" and "strategy"
+        or type(value.search) ~= "function" and "prompt") or "own"
+    local self = setmetatable({ name = name, value = value, parts = {}, kind = kind, bases = {},
         before = "{}", seed = { prompts = {}, options = {} } }, Subject)
-    local names, texts, ok, message = {}, {}, true, nil
-    for key, text in pairs(prompts) do
-        names[#names + 1] = type(key) == "string" and key or text
-        texts[key] = type(key) == "string" and text or nil
-    end
-    table.sort(names)
-    if is_own then
-        self.seed.prompts, ok = texts, #options.names(texts) == #names
-        message = "it has no prompts of its own: give their texts, as in prompts = { hint = TEXT }"
-    elseif names[1] then
-        ok, message = (is_strategy and read_strategy or read_prompt)(self, names)
-        options.merge(self.seed.prompts, texts)
-    end
-    for i, known in ipairs(names) do
-        self.parts[i] = { kind = "prompt", name = known }
-    end
-    for _, option in ipairs(ok and options.names(ranges) or {}) do
-        local range = ranges[option]
-        self.parts[#self.parts + 1] = { kind = "option", name = option, range = range }
-        self.seed.options[option] = is_own and (range.min or range[1])
-            or (is_strategy and value.opts or value)[option]
-        for _, one in ipairs(range.min and { range.min, range.max } or range) do
-            local _, problem = self:policy({ prompts = {}, options = { [option] = one } }, {})
-            ok, message = ok and not problem, message or problem
-        end
-    end
+    local ok, message = pcall(read, self, prompts, ranges)
+    failures.pass_stop(ok, message)
     return ok and self or nil, not ok and ("policy %s: %s"):format(name, message) or nil
 end
 
@@ -205,12 +204,18 @@ function subject.hash(candidate)
     return store.sha256(table.concat(parts, "\n"))
 end
 
----Whether a prompt is a template, whose tags a text has to keep.
+---The tags of a prompt's text that a new one has to keep: "{{question}}"; "" if it is no template.
 ---@param name string
----@return boolean
-function Subject:is_template(name)
-    return self.kind == "strategy" and not self.bases[name]
+---@param text string
+---@return string
+function Subject:tags(name, text)
+    local tags, seen = {}, {}
+    local is_template = self.kind == "strategy" and not self.bases[name]
         or self.kind == "prompt" and name == "prompt"
+    for tag in (is_template and text or ""):gmatch "{{[^{}]+}}" do
+        tags[#tags + 1], seen[tag] = not seen[tag] and tag or nil, true
+    end
+    return table.concat(tags, " ")
 end
 
 -- A text as a Lua string over lines.
@@ -224,6 +229,7 @@ local function literal(text)
 end
 
 local FILE = [[
+%s
 
 local prompts = %s
 
@@ -253,11 +259,12 @@ function Subject:file(candidate, header)
     for i, line in ipairs(header) do
         lines[i] = "-- " .. quote.line(line, 2000)
     end
-    for i, name in ipairs(options.names(candidate.prompts)) do
-        texts[i] = ("    [%q] = %s,"):format(name, literal(candidate.prompts[name]))
+    for _, name in ipairs(options.names(candidate.prompts)) do
+        local text = candidate.prompts[name]
+        texts[#texts + 1] = text ~= "" and ("    [%q] = %s,"):format(name, literal(text)) or nil
     end
-    lines[#lines + 1] = FILE:format(self.before, table.concat(texts, "\n"))
-    return texts[1] and table.concat(lines, "\n") or nil
+    return texts[1] and FILE:format(table.concat(lines, "\n"), self.before,
+        table.concat(texts, "\n")) or nil
 end
 
 return subject
