@@ -82,10 +82,13 @@ describe("a batch", function()
     for _, model in ipairs(MODELS) do
         it("of " .. model .. " whose creation was not answered is looked for, not repeated",
             function()
-            s:set { lose = 1, polls = 2 }
+            ask(model, "other one", "other two")
+            os.remove(dir.path .. "/ask.db")
+            s:set { lose = 1, polls = 2, page = 1 }
             assert.same({ "re: one (1)", "re: two (1)" }, (ask(model, "one", "two")))
             local state = s:state()
-            assert.same({ { one = 1, two = 1 }, 1 }, { state.paid, #state.batches })
+            assert.same({ { one = 1, two = 1, ["other one"] = 1, ["other two"] = 1 }, 2 },
+                { state.paid, #state.batches })
         end)
 
         it("of " .. model .. " that was turned away for now is sent again", function()
