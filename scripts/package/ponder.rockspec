@@ -26,6 +26,7 @@ external_dependencies = {
 }
 build = {
     type = "make",
+    copy_directories = { "docs" },
     build_target = "build/ponder.so",
     build_variables = { LUA_CFLAGS = "-I$(LUA_INCDIR)", WERROR = "" },
     install_target = "install-library",
