@@ -149,15 +149,20 @@ end
 -- The child that a ticket makes; the candidate itself, which is not a new node, if it makes none.
 local function expand(self, candidate, ticket)
     local parents, outcomes, changed, message, child = { candidate, ticket.with }, { {}, {} }
+    local is_right = true
     for i, parent in ipairs(parents) do
         measure.run(self, parent, ticket.items, "develop")
         update(self, parent)
         for _, place in ipairs(ticket.items) do
-            table.insert(outcomes[i], parent.develop[place])
+            local outcome = parent.develop[place]
+            table.insert(outcomes[i], outcome)
+            is_right = is_right and outcome ~= nil and outcome.score >= 1
         end
     end
     if measure.is_spent(self) or #outcomes[1] + #outcomes[2] < #ticket.items * #parents then
         return candidate
+    elseif is_right then
+        message = "all answers of its minibatch are right" -- so the gate would reject each child
     elseif ticket.with then
         changed, message = change.merge(self, candidate, ticket.with, ticket, outcomes)
     else

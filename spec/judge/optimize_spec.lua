@@ -1,6 +1,6 @@
 -- ponder.optimize: candidates on a front, the gate, the race, what is held out, budgets, options,
--- prompt files. spec/slow/optimize_soak_spec.lua measures how often it finds the best and how often it
--- claims what is not there.
+-- prompt files. spec/slow/optimize_soak_spec.lua measures how often it finds the best and how often
+-- it claims what is not there.
 
 local cot = require "ponder.strategy.cot"
 local evaluation = require "evaluation"
@@ -99,6 +99,13 @@ describe("the gate", function()
         assert.is_true(rejected > 5)
     end)
 
+    it("asks for no better prompt where all is right", function()
+        local result = hints.run(1, { high = 1, low = 1, propose = error, merge = error })
+        assert.same({ "exhausted", 1, "all answers of its minibatch are right" }, {
+            result.stop_reason, #result.candidates, result.failures[1].message })
+        assert.equal("not better", result.verdict)
+    end)
+
     it("is for the first items alone", function()
         local result = hints.run(1, { max_candidates = 2, propose = function() return "worse" end,
             high = 0.9, low = 0.1, seed = 4 })
@@ -156,7 +163,8 @@ describe("what is held out", function()
                 target = ("goal-%02d"):format(i) }
         end
         local seen, model = observe(function(text)
-            return text:find "x%d*[13]" and ("goal-" .. text:match "ask%-(%d+)") or "no"
+            local number = text:match "ask%-(%d+)"
+            return text:find "x%d*[13]" and number % 2 == 0 and "goal-" .. number or "no"
         end)
         local result = run { eval = { data = data, score = "exact", policies = {
             io = { model = model, prompt = "Answer.\n{{question}}" } } }, prompts = { "prompt" },
