@@ -209,8 +209,10 @@ describe("the adaptive limit", function()
         assert.is_false(adaptive:limited(150, 250)) -- left before the shrink
         assert.is_true(adaptive:limited(201, 260))
         assert.equal(25, adaptive.current)
-        for _ = 1, 25 do adaptive:success() end
-        assert.is_true(adaptive.current == 25 or adaptive.current == 26)
+        for _ = 1, 24 do adaptive:success() end
+        assert.equal(25, adaptive.current)
+        for _ = 1, 2 do adaptive:success() end
+        assert.equal(26, adaptive.current)
         for i = 1, 100 do adaptive:limited(1000 * i, 1000 * i) end
         assert.equal(1, adaptive.current)
     end)
