@@ -16,6 +16,19 @@ local function read(case)
 end
 
 describe("a final answer", function()
+    it("reads the most frequent forms as it reads others", function()
+        for _, text in ipairs { "Answer: 7", "Hm.\nanswer:  7.", "The answer is 3. Answer: x2 \n",
+            "no answer: none", "Answer: answer", "Answer: 7..", "Answer:7 apples", "\\boxed{3} "
+            .. "Answer: 4", "<answer>3</answer> Answer: 4", "myanswer: 4", "#### 3\nAnswer: 4",
+            "Answer: 007", "Answer: \u{2212}4" } do
+            -- Emphasis at the end is trimmed, and takes the long way.
+            assert.same({ answers.read(text .. "`") }, { answers.read(text) }, text)
+        end
+        for _, text in ipairs { "7", "10", "99999999999999", "999999999999999", "0", "007" } do
+            assert.equal(answers.normalize(text .. ".0"), answers.normalize(text))
+        end
+    end)
+
     it("is read as each recorded reply means it", function()
         local count = 0
         for line in io.lines "spec/fixtures/sampling/answers.jsonl" do

@@ -123,9 +123,9 @@ end
 ---@return table call for Model:chat
 function account.call(opts, messages, sample, watch)
     local call = { messages = messages, sample = sample }
-    for name in pairs(chat.OPTIONS) do
-        if not OWN[name] then
-            call[name] = opts[name]
+    for name, value in pairs(opts) do
+        if chat.OPTIONS[name] and not OWN[name] then
+            call[name] = value
         end
     end
     local on_delta = opts.on_delta
@@ -397,7 +397,8 @@ function Account:series(m, messages, opts, plan)
         if reply then
             value, message, code = plan.read(reply, sample)
         end
-        done[sample], replies[sample] = { value = value, message = message, code = code }, reply
+        done[sample] = { value = value, message = message, code = code }
+        replies[sample] = opts.temperature == 0 and reply or nil
         if plan.as_they_come and not is_over then
             add(sample)
         end

@@ -50,8 +50,11 @@ local function clean(text)
     if reasoned and text:find("%S", reasoned) then
         text = text:sub(reasoned)
     end
-    return (text:gsub("[\v\r]\n?", { ["\v"] = " ", ["\r"] = "\n", ["\r\n"] = "\n" })
-        :gsub("[\xC2\xE1-\xE3\xEF][\x80-\xBF]+", PLAIN))
+    if text:find "[\v\r\xC2-\xEF]" then
+        text = text:gsub("[\v\r]\n?", { ["\v"] = " ", ["\r"] = "\n", ["\r\n"] = "\n" })
+            :gsub("[\xC2\xE1-\xE3\xEF][\x80-\xBF]+", PLAIN)
+    end
+    return text
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -83,8 +86,15 @@ end
 
 -- A text without spaces, emphasis, wrappers and one final punctuation mark around it.
 local function trim(text)
+    local word = text:match "^ *(%w+) *$" -- most often
+    if word then
+        return word
+    end
     local first, last, may_end, braces = 1, #text, true, nil
     local function unwrap()
+        if not text:find("^[$\\]", first) then
+            return
+        end
         for _, wrapper in ipairs(WRAPPERS) do
             local from = first + #wrapper[1]
             if text:sub(first, from - 1) == wrapper[1] then
@@ -180,7 +190,8 @@ end
 
 -- The marks, in lists in their order.
 local function marks_of(text, with_options)
-    local lower, lists, line_end, fence = text:lower(), {}, 0, 0
+    local lower, lists, line_end = text:lower(), {}, 0
+    local fence = text:find("```", 1, true) and 0
     local function add(list, kind, at, first, last)
         local mark = { kind = kind, at = at, first = first, last = last }
         lists[list] = lists[list] or {}
@@ -194,8 +205,8 @@ local function marks_of(text, with_options)
     end
     -- The lines between fences that follow.
     local function code_at(from)
-        local first = text:match("^[%s*_]*```%a[%w_+#-]*[ \t]*\n()", from)
-            or text:match("^[%s*_]*```[ \t]*\n()", from)
+        local first = fence and text:match("^[%s*_]*```%a[%w_+#-]*[ \t]*\n()", from)
+            or fence and text:match("^[%s*_]*```[ \t]*\n()", from)
         if first and first - 1 > fence then
             fence = text:find("\n[ \t]*```", first - 1) or #text + 1
         end
@@ -304,6 +315,10 @@ end
 ---@return string? answer without spaces, emphasis and wrappers such as `$..$` around it; nil: none
 ---@return boolean is_marked
 function answer.read(text)
+    local last = text:match "^[^<\\#`]*%f[%a][Aa]nswer: *(%w+)%.?%s*$" -- most often
+    if last then
+        return last, true
+    end
     text = clean(text)
     local marked = last_mark(text, nonempty)
     local found = marked or last_line(text, nonempty)
@@ -324,6 +339,9 @@ end
 ---@param text string
 ---@return string
 function answer.normalize(text)
+    if text:find "^[1-9]%d*$" and #text < 15 then -- most often
+        return text
+    end
     text = clean(text)
     local _, last = text:find("^.*[^%s\"'*_`)$.!]")
     local key = text:sub(1, last or 0):lower():gsub("^[%s\"'*_`($]+", "")
