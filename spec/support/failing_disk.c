@@ -57,7 +57,7 @@ static bool is_database(int fd, char *path, size_t size)
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, size - 1);
     path[n > 0 ? n : 0] = '\0';
-    for (int i = 0; i < 5; i++)
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends_with(path, ends[i]))
             return true;
     return false;
