@@ -182,7 +182,7 @@ asan: run-packages test-packages
 
 # As if on a system without what only Linux has (src/loop/system.h): the specs that reach it in
 # another way than most, and need no confinement.
-PLAIN_SPECS := task_limit task_interrupt loop store_file net serve
+PLAIN_SPECS := task_limit task_interrupt loop store_file net
 plain: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/plain/server B=$B/plain CPPFLAGS=-DPONDER_PLAIN
 	PONDER_BUILD=$B/plain .ci/run-specs $(or $(SPEC),$(PLAIN_SPECS))
