@@ -384,15 +384,6 @@ function Tape:has(what)
     return self.past.ordered and self.past:find(what, nil, 1) ~= nil
 end
 
--- Returns the results of a recorded operation.
-local function results_of(self, what, answer)
-    local results = self.past:results(answer)
-    if what.id and what.asked then -- of the log of this run: paid for when it was recorded
-        what.asked.played = results.failures
-    end
-    return results
-end
-
 -- An operation in flight; closing it unanswered cancels it.
 local Flight = {}
 
@@ -433,28 +424,28 @@ end
 
 -- Performs an operation that was looked up.
 local function answer(self, what, f, ...)
-    local known, past = what.known, self.past
+    local known, past, is_played = what.known, self.past, false
     local recorded = known and known.answered and known
     if self.playing and not what.within then
         if not known and past.ended and past:entry() then
             playing.refuse(self, what)
         end
-        if playing.wait_for_turn(self, recorded) then
-            what.id = known.id
-            local results = results_of(self, what, recorded)
-            return unpack(results, 1, results.n)
-        end
+        is_played = playing.wait_for_turn(self, recorded)
     end
-    if past.ordered and known then
+    if known and (is_played or past.ordered) then
         what.id = known.id
     end
     if recorded then
-        local results = results_of(self, what, recorded)
+        local results = past:results(recorded)
         if not what.id then -- of another log
             insert(self, what)
             what:copy(self, results)
+        elseif what.asked then -- of the log of this run: paid for when it was recorded
+            what.asked.played = results.failures
         end
-        await_commit(self, what)
+        if not is_played then -- else its entry is on the tape
+            await_commit(self, what)
+        end
         return unpack(results, 1, results.n)
     elseif self.offline then
         playing.refuse(self, what, known)
