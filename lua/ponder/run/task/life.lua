@@ -178,7 +178,10 @@ function life.set_plays(group, plays)
     end
 end
 
-local function add_timer(t, at)
+---Adds the timer of a task, which makes it ready.
+---@param t ponder.task.Handle
+---@param at number on the clock of its group
+function life.add_timer(t, at)
     local group = t.group
     group.timers = group.timers or timers.new()
     group.timers:add(t, at)
@@ -187,6 +190,8 @@ local function add_timer(t, at)
     end
 end
 
+local add_timer = life.add_timer
+
 local function remove_timer(t)
     local group = t.group
     local was_first = group.timers.heap[1] == t
@@ -194,15 +199,6 @@ local function remove_timer(t)
     if was_first then
         schedule(group)
     end
-end
-
----Sets when the group of the current task times out. The timer becomes ready as a task does; where
----it is in a round, all tasks of the group are cancelled.
----@param at number on its clock
-function life.time_out(at)
-    local group = current.group
-    group.timeout = { group = group, slot = false }
-    add_timer(group.timeout, at)
 end
 
 ---Ends a group whose last task has ended.
@@ -228,13 +224,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The current task
 
-local function check_wait(what)
-    local why = cannot_wait()
-    if why then
-        failures.raise_at_script(what .. ": " .. why)
-    end
-end
-
 ---Raises unless the current task may wait.
 ---@param what string the name of the waiting function, for messages
 ---@return ponder.task.Handle current
@@ -242,18 +231,11 @@ function life.check(what)
     if not current then
         error(what .. ": call it within task.run", 3)
     end
-    check_wait(what)
-    return current
-end
-
----The same for what scripts call first: says how to get a task.
----@param what string
----@param level integer the error level
-function life.expect_task(what, level)
-    if not current then
-        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
+    local why = cannot_wait()
+    if why then
+        failures.raise_at_script(what .. ": " .. why)
     end
-    check_wait(what)
+    return current
 end
 
 ---See task.context.
@@ -348,14 +330,14 @@ end
 ---@param t ponder.task.Handle the current task
 ---@param what string
 ---@param on_cancel? fun(woken: boolean)
----@param deadline? number on the scheduler's clock
+---@param deadline? number on the clock of its group
 ---@return any ... the values passed to wake
 function life.park(t, what, on_cancel, deadline)
     t.waits, t.on_cancel, t.deadline = what, on_cancel or false, deadline or false
     return resumed(core_park())
 end
 
---- Suspends the current task until a time on the scheduler's clock, or until it is woken.
+--- Suspends the current task until a time on its group's clock, or until it is woken.
 ---@param deadline? number nil: until the other ready tasks have run
 function life.park_until(t, what, deadline)
     return life.park(t, what, nil, deadline or AT_ONCE)

@@ -171,6 +171,15 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Rounds
 
+---Sets when the group of the current task times out: a timer becomes ready as a task does, and when
+---its turn in the round comes, all tasks of the group are cancelled.
+---@param at number on its clock
+function scheduler.time_out(at)
+    local group = get_current().group
+    group.timeout = { group = group, slot = false }
+    life.add_timer(group.timeout, at)
+end
+
 local function run_round(group)
     local round, watch, followed = group.ready, group.watch, false
     group.queued, group.ready = false, {}
@@ -418,6 +427,16 @@ end
 ---@return boolean
 function scheduler.is_active()
     return active
+end
+
+---`check` for what scripts call first: its error says how to get a task.
+---@param what string
+---@param level integer the error level
+function scheduler.expect_task(what, level)
+    if not get_current() then
+        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
+    end
+    life.check(what)
 end
 
 ---------------------------------------------------------------------------------------------------
