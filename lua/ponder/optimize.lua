@@ -151,7 +151,7 @@ local function expand(self, candidate, ticket)
     local parents, outcomes, changed, message, child = { candidate, ticket.with }, { {}, {} }
     local is_right = true
     for i, parent in ipairs(parents) do
-        measure.run(self, parent, ticket.items, "develop")
+        measure.run(self, parent, ticket.items)
         update(self, parent)
         for _, place in ipairs(ticket.items) do
             local outcome = parent.develop[place]
@@ -428,7 +428,7 @@ function optimize.run(opts)
         for place = 1, #self.develop do
             places[place] = place
         end
-        measure.run(self, self.seed, places, "develop")
+        measure.run(self, self.seed, places)
         update(self, self.seed)
         if self.seed.measured > 0 then
             search_all(self, opts)

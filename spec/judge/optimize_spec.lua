@@ -197,6 +197,26 @@ describe("what is held out", function()
             assert.is_truthy(text:find(part, 1, true), part)
         end
     end)
+
+    it("runs as many at once as what is not", function()
+        local running, most, held = 0, {}, {}
+        local result = run { policy = "p", prompts = { t = "a" }, max_candidates = 2,
+            concurrency = 8, propose = function() return "b" end,
+            eval = { data = evaluation.items(60), score = function(_, answer) return answer end,
+                policies = { p = function(item, one)
+                    running = running + 1
+                    most[item.id] = math.max(most[item.id] or 0, running)
+                    task.sleep(0.001)
+                    running = running - 1
+                    return one.prompts.t == "b" and 1 or 0
+                end } } }
+        for i, id in ipairs(result.held_out.ids) do
+            held[i] = most[id]
+        end
+        assert.equal("better", result.verdict)
+        assert.equal(20, #held)
+        assert.is_true(math.max(table.unpack(held)) > 2)
+    end)
 end)
 
 describe("a budget", function()

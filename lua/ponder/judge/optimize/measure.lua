@@ -53,27 +53,30 @@ function measure.is_spent(self)
         and log.record("optimize.budget", nil, budgets.spent) ~= nil
 end
 
----Runs a candidate on items on which it was not measured yet, until the budget is spent.
+-- Runs a candidate on an item, unless the budget is spent.
+local function run_one(self, candidate, place, split)
+    local permit <close> = self.slots:acquire() -- luacheck: ignore 211
+    local record = not measure.is_spent(self) and attempt.run(self.evaluation,
+        { policy = candidate.policy, item = self[split][place], epoch = 1 }, self.limits)
+    candidate[split][place] = record and { id = record.id, question = text.of(record.question
+        or ""), transcript = record.transcript or "", score = record.score or 0,
+        answer = record.answer ~= nil and text.of(record.answer) or "",
+        why = record.why or record.message or "" } or nil
+    self:show()
+    return true
+end
+
+---Runs a candidate on items to develop on where it was not measured yet, until the budget is spent.
 ---@param self ponder.optimize.Optimization
 ---@param candidate ponder.optimize.Candidate
----@param places integer[] in self[split]
----@param split "develop"|"held_out"
-function measure.run(self, candidate, places, split)
+---@param places integer[]
+function measure.run(self, candidate, places)
     local lock <close>, missing = candidate.lock:acquire(), {} -- luacheck: ignore 211
-    local known = candidate[split]
     for _, place in ipairs(places) do
-        missing[#missing + 1] = not known[place] and place or nil
+        missing[#missing + 1] = not candidate.develop[place] and place or nil
     end
     task.map(missing, function(place)
-        local permit <close> = self.slots:acquire() -- luacheck: ignore 211
-        local record = not measure.is_spent(self) and attempt.run(self.evaluation,
-            { policy = candidate.policy, item = self[split][place], epoch = 1 }, self.limits)
-        known[place] = record and { id = record.id, question = text.of(record.question or ""),
-            transcript = record.transcript or "", score = record.score or 0,
-            answer = record.answer ~= nil and text.of(record.answer) or "",
-            why = record.why or record.message or "" } or nil
-        self:show()
-        return true
+        return run_one(self, candidate, place, "develop")
     end, { concurrency = math.max(1, #missing) })
 end
 
@@ -84,7 +87,7 @@ end
 ---@param places integer[] of the minibatch
 ---@return boolean
 function measure.gate(self, child, parents, places)
-    measure.run(self, child, places, "develop")
+    measure.run(self, child, places)
     for _, parent in ipairs(parents) do
         local sum = 0
         for _, place in ipairs(places) do
@@ -116,7 +119,7 @@ function measure.race(self, child, parent, minibatch)
         for i = from, last do
             places[#places + 1] = rest[i].place
         end
-        measure.run(self, child, places, "develop")
+        measure.run(self, child, places)
         for i = from, last do
             local own, other = child.develop[rest[i].place], parent.develop[rest[i].place]
             if own and other then
@@ -134,15 +137,19 @@ function measure.race(self, child, parent, minibatch)
     return deciding.verdict
 end
 
----Runs candidates on the items held out, item by item.
+---Runs candidates on the items held out, all of them on an item before the next one, until the
+---budget is spent.
 ---@param self ponder.optimize.Optimization
 ---@param candidates ponder.optimize.Candidate[]
 function measure.hold_out(self, candidates)
-    task.map(work.order(self.held_out, self.seed_number), function(one)
+    local runs = {}
+    for _, one in ipairs(work.order(self.held_out, self.seed_number)) do
         for _, candidate in ipairs(candidates) do
-            measure.run(self, candidate, { one.place }, "held_out")
+            runs[#runs + 1] = { candidate = candidate, place = one.place }
         end
-        return true
+    end
+    task.map(runs, function(run)
+        return run_one(self, run.candidate, run.place, "held_out")
     end, { concurrency = self.concurrency })
 end
 
