@@ -244,15 +244,24 @@ local function read_conditions(source)
     return list
 end
 
+-- The value of a field, or of `a.b`; nil if there is none, or null.
 local function field_of(item, name)
-    local value = type(item) == "table" and item[name]
-    if value == nil and type(item) == "table" then
+    if type(item) ~= "table" then
+        return nil
+    end
+    local value = item[name]
+    if value == nil then
         value = item
         for part in name:gmatch "[^.]+" do
-            value = type(value) == "table" and value[part] or nil
+            if type(value) ~= "table" then
+                return nil
+            end
+            value = value[part]
         end
     end
-    return value ~= json.null and value or nil
+    if value ~= json.null then
+        return value
+    end
 end
 
 local function holds(item, condition)
@@ -304,7 +313,8 @@ end
 
 ---@class ponder.data.Choice in this order
 ---@field where? string|fun(item: any): any `level >= 3 and topic == "law"`: a field (or `a.b`), an
----  operator (== ~= < <= > >=) and a number, a text or nil; numbers compare as numbers, else texts
+---  operator (== ~= < <= > >=) and a number, a text, true, false or nil; numbers compare as
+---  numbers, else texts
 ---@field shuffle? integer a random order that depends only on this seed
 ---@field limit? integer only the first ones
 ---@field sample? integer a random sample of these, in their order

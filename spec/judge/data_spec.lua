@@ -54,9 +54,9 @@ describe("ponder.data", function()
         assert.same({ nil, expected, "BAD_DATA" }, { data.load(dir.path) })
     end)
 
-    local ITEMS = { { n = 1, topic = "law", tags = { level = "hard" } }, { n = 2,
-        topic = "tax law" }, { n = 10, topic = "art", ["own name"] = "x and y" },
-        { n = "10", zip = "007" } }
+    local ITEMS = { { n = 1, topic = "law", tags = { level = "hard" } },
+        { n = 2, topic = "tax law", easy = false, tags = { new = false } },
+        { n = 10, topic = "art", ["own name"] = "x and y" }, { n = "10", zip = "007" } }
     for where, expected in pairs {
         ["n == 10"] = { 3, 4 }, ["n < 10"] = { 1, 2 }, ["n >= 2"] = { 2, 3, 4 },
         ["topic == law"] = { 1 }, ["topic == 'tax law'"] = { 2 }, ["topic == tax law"] = { 2 },
@@ -64,6 +64,7 @@ describe("ponder.data", function()
         ["topic == nil"] = { 4 },
         ["topic ~= nil"] = { 1, 2, 3 }, ["tags.level == hard"] = { 1 }, ["topic > law"] = { 2 },
         ["'own name' == \"x and y\""] = { 3 }, ["topic == \"law\" and n == 1"] = { 1 },
+        ["easy == false"] = { 2 }, ["easy ~= nil"] = { 2 }, ["tags.new == false"] = { 2 },
         ["zip == 7"] = { 4 }, ["  n==1"] = { 1 },
     } do
         it("chooses where " .. where, function()
