@@ -35,7 +35,7 @@ describe("yaml.decode", function()
         ["? [1]\n: 2"] = "line 1: a key must be a text",
         ["a: !mine 1"] = "line 1: unknown tag !mine",
         ["a: !mine {}"] = "line 1: unknown tag !mine",
-        ["<<: 3"] = "line 2: << needs a map",
+        ["a: 1\n<<: 3\nb: 2"] = "line 2: << needs a map",
         ["a: 1\n---\nb: 2"] = "line 2: a second document begins here",
         ["a:\n - [1"] = "line 3: did not find expected ',' or ']'",
         ["a: \xFF"] = "byte 4: invalid leading UTF-8 octet",

@@ -58,11 +58,12 @@ local function build(events)
                 fail("duplicate key %s", key)
             end
             own[key] = events[at + 4]
+            local place = at
             advance()
             if is_plain and key == "<<" then
                 inherited = value_at()
                 if type(inherited) ~= "table" or #inherited > 0 then
-                    at = at + EVENT
+                    at = place
                     fail "<< needs a map"
                 end
             else
