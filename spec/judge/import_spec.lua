@@ -178,15 +178,17 @@ assertionTemplates: {loud: {type: icontains, value: "!"}}
         local made = convert("prompts: [\"]] .. os.exit(3) .. [[\\n{{a}}\"]\n"
             .. "providers: [openai:x]\ndescription: \"x\\n]] os.exit(3) --[[\"\n"
             .. "tests: [{vars: {\"a'\\\"]\": \"\\0\\r\\n]]\","
-            .. "end: \"\\\\\"}, assert: [{type: \"java\\nos.exit(3)\", value: x}]}]\n")
+            .. "code: os.exit(3), source: x, end: \"\\\\\"}, "
+            .. "assert: [{type: \"java\\nos.exit(3)\", value: x}]}]\n")
         assert.equal("x\n]] os.exit(3) --[[", made.name)
         assert.equal("\0\r\n]]", made.data[1]["a'\"]"])
+        assert.same({ "os.exit(3)", "x" }, { made.data[1].code, made.data[1].source })
         assert.equal("\\", made.data[1]["end"])
     end)
 
     it("keeps all texts, numbers and lists as they are", function()
         for _, value in ipairs { "a\nb", "[[x]]\n" .. ("y"):rep(80), "\n\nlead\n" .. ("z"):rep(90),
-            0.1, 1e300, 3, { "a", { b = true } }, ("\t\0\200"):rep(9) } do
+            "C:\\99\t9\\\n\t", 0.1, 1e300, 3, { "a", { b = true } }, ("\t\0\200"):rep(9) } do
             local lua = "return " .. require "ponder.judge.import.literal".of({ v = value })
             assert.same({ v = value }, load(lua)(), lua)
         end

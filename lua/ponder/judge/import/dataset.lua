@@ -105,8 +105,8 @@ return function(path, reference)
     return lua
         .. "local flags = ... or {} -- of the command line: flags.model is --model\n\nreturn "
         .. literal.of { name = reference:match "[^/]*$", target = target,
-            data = steps ~= "" and { code = "data" } or reference,
-            policies = { io = { model = { code = "flags.model" }, prompt = { code = has_choices
-                and "prompt" or ("function(item) return item.%s end"):format(question) } } },
-            score = has_choices and "choice" or { code = "score" } } .. "\n", {}
+            data = steps ~= "" and literal.code "data" or reference,
+            policies = { io = { model = literal.code "flags.model", prompt = literal.code(
+                has_choices and "prompt" or ("function(item) return item.%s end"):format(question))
+            } }, score = has_choices and "choice" or literal.code "score" } .. "\n", {}
 end

@@ -5,12 +5,14 @@ local literal = {}
 local WIDTH = 96
 local PLACES = { id = 1, name = 2, type = 3, role = 4, model = 5, checks = 10 } -- of fields; 9
 
+local ESCAPES = { ["\n"] = "\\n", ["9"] = "\\t" } -- for those of %q
+
 local function text(value, indent)
     if value:find "\n" and #value + #indent > 60 and not value:find "%]%]"
         and not value:find "[\r%z]" and not value:find "%]$" then
         return "[[\n" .. value .. "]]"
     end
-    return (("%q"):format(value):gsub("\\\n", "\\n"):gsub("\\9", "\\t"))
+    return (("%q"):format(value):gsub("\\(.)", ESCAPES))
 end
 
 local KEYWORDS = {}
@@ -20,7 +22,15 @@ for word in ([[and break do else elseif end false for function goto if in local 
 end
 
 ---@class ponder.judge.Code
----@field code string
+---@field source string
+local Code = {}
+
+---Lua code among values. (Not a table with a certain field: those are of files, and data.)
+---@param source string an expression
+---@return ponder.judge.Code
+function literal.code(source)
+    return setmetatable({ source = source }, Code)
+end
 
 ---A value as Lua source: a text, number, boolean, list, table with names, or ponder.judge.Code.
 ---@param value any
@@ -36,8 +46,8 @@ function literal.of(value, indent, before)
         short = short and tonumber(short) ~= value and ("%.17g"):format(value) or short
         return short and short:gsub("^-?nan$", "0/0"):gsub("inf", "math.huge")
             or type(value) == "userdata" and "nil" or tostring(value) -- null
-    elseif value.code then
-        return value.code
+    elseif getmetatable(value) == Code then
+        return value.source
     end
     local parts, names, deeper = {}, {}, indent .. "    "
     for _, one in ipairs(value) do

@@ -126,7 +126,7 @@ function Promptfoo:prompt(source)
     local whole = source:match "^%s*{{%s*([%w_]+)%s*|%s*dump%s*}}%s*$"
     if whole then -- messages in a variable
         self.used[whole] = true
-        return { code = ("function(item) return item[%s] end"):format(literal.of(whole)) }
+        return literal.code(("function(item) return item[%s] end"):format(literal.of(whole)))
     end
     local quoted = source:gsub("{{%s*([%w_.]+)%s*|%s*dump%s*}}", '"{{%1}}"')
     local value = source:find "^%s*[%[-]" and self:decode(quoted, self.path)
@@ -259,8 +259,8 @@ local function policies_of(prompts, providers)
                 number = number + 1
                 name = ("%s (%d)"):format(base, number)
             end
-            local model = { code = "flags.model" .. (provider.model and " or "
-                .. literal.of(provider.model) or "") }
+            local model = literal.code("flags.model" .. (provider.model and " or "
+                .. literal.of(provider.model) or ""))
             policies[name] = is_chosen and options.merge({ prompt = prompt.prompt, model = model },
                 provider.options) or nil
         end
@@ -507,8 +507,8 @@ function Promptfoo:grader(kind, field, defaults, fallback)
         self:note(self.root, "defaultTest", "no model is named for %s: it asks %s",
             kind == "rubric" and "llm-rubric" or kind, fallback or "the one of --model")
     end
-    return { code = (kind == "rubric" and "flags.model or " or "") .. literal.of(model
-        or fallback) }
+    return literal.code((kind == "rubric" and "flags.model or " or "") .. literal.of(model
+        or fallback))
 end
 
 ---Converts a configuration.
@@ -555,6 +555,7 @@ return function(source, path, directory)
     return 'local score = require "ponder.eval.score"\n'
         .. "local flags = ... or {} -- of the command line: flags.model is --model\n\nreturn "
         .. literal.of { name = tostring(root.description or path:match "[^/]*$"), data = items,
-            policies = policies, score = { code = "score.checks " .. literal.of(scorer, "    ") } }
+            policies = policies,
+            score = literal.code("score.checks " .. literal.of(scorer, "    ")) }
         .. "\n", self.notes
 end
