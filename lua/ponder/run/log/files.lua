@@ -87,9 +87,12 @@ end
 -- The names of a directory's files, one a line, sorted; nil: it is not a directory.
 local function listing(path)
     local about = private.about(path, true)
+    if not about or about.kind ~= "directory" then
+        return nil
+    end
     local found, message = directories.files(path)
-    if not about or about.kind ~= "directory" or not found then
-        return nil, about and about.kind == "directory" and message or nil
+    if not found then
+        return nil, message
     end
     local names = {}
     for _, one in ipairs(found) do
@@ -97,6 +100,12 @@ local function listing(path)
     end
     table.sort(names)
     return table.concat(names, "\n")
+end
+
+-- What is there now: the text of a file, or the listing of a directory, whose path ends in "/".
+local function current_text(path, absolute)
+    local at = absolute or path
+    return path:sub(-1) == "/" and listing(at) or whole_file.read(at)
 end
 
 ---The names of the files in a directory of data, sorted, without hidden ones. The log keeps them as
@@ -218,7 +227,7 @@ function files.change(path, hash, absolute)
     elseif not absolute then
         return nil
     else
-        text = path:sub(-1) == "/" and listing(absolute) or whole_file.read(absolute)
+        text = current_text(path, absolute)
         if not text then
             return path .. " is gone", true
         end
@@ -230,9 +239,7 @@ end
 ---@return boolean
 function files.have_changed()
     for path, text in pairs(newest) do
-        local is_directory = path:sub(-1) == "/"
-        if not path:find("^" .. BUILT_IN)
-            and text ~= (is_directory and listing(path) or whole_file.read(path) or false) then
+        if not path:find("^" .. BUILT_IN) and text ~= (current_text(path) or false) then
             return true
         end
     end
