@@ -1,6 +1,7 @@
---- Sends calls in batches, which cost half and take up to a day. A call parks in the open batch of
---- its model, endpoint and key; the task of one of them leads: it closes the batch, sends it, polls
---- and reads the results, while the others wait. If that task is cancelled, another one leads.
+--- Sends calls in batches: at half the price, and with replies within a day. A call parks in the
+--- open batch of its model, endpoint and key; the task of one of them leads: it closes the batch,
+--- sends it, polls and reads the results, while the others wait. If that task is cancelled, another
+--- one leads.
 ---
 ---     open --> closed, in the log --> sent, its id in the log --> over
 ---       |             |                                            |
@@ -11,6 +12,7 @@
 ---
 ---@class ponder.model.BatchForm
 ---@field at string path of batches, below the base URL
+---@field after string field of a query for the next page of their list
 ---@field paths table<string, true> of calls that a batch takes
 ---@field max_lines integer
 ---@field max_bytes integer
@@ -268,9 +270,19 @@ function Batch:find()
     return false
 end
 
+-- The lines as the service takes them.
+function Batch:encode()
+    local lines = {}
+    for n, line in ipairs(self.lines) do
+        lines[n] = self.form.line(("ponder-%s-%d"):format(self.key, n), self.path,
+            line.request.encoded)
+    end
+    return table.concat(lines, self.form.upload and "\n" or ",")
+end
+
 -- Sends the batch, unless it is there already.
 function Batch:create()
-    local attempt, path, text = 0, self.path, nil
+    local attempt, text = 0, nil
     if self.tape then pause() end -- until the log has it on disk
     while not self.id do
         local found, problem
@@ -280,12 +292,7 @@ function Batch:create()
             self:set_id(nil)
             return self:finish "absent"
         elseif not problem then
-            local lines = {}
-            for n, line in ipairs(text and {} or self.lines) do
-                lines[n] = self.form.line(("ponder-%s-%d"):format(self.key, n), path,
-                    line.request.encoded)
-            end
-            text = text or table.concat(lines, self.form.upload and "\n" or ",")
+            text = text or self:encode()
             if self.form.upload and not self.file then
                 self.file, problem = self.form.upload(function(how)
                     how.timeout_ms = SEND_MS
@@ -297,7 +304,8 @@ function Batch:create()
             self.is_sent = true
             local decoded
             decoded, problem = self:ask { path = self.form.at, method = "POST", max_retries = 0,
-                timeout_ms = SEND_MS, body = self.form.create(self.file or text, self.key, path) }
+                timeout_ms = SEND_MS, body = self.form.create(self.file or text, self.key,
+                    self.path) }
             local status = decoded and self.form.status(decoded)
             if status and status.id then
                 self.status = status

@@ -93,7 +93,8 @@ function batches.begin(tape, key, model, calls)
     tape.writer.has_asked = true
 end
 
----Adds the id that the service gave it; nil: there is no such batch, and nothing was paid.
+---Sets the service's id of a batch. Without one, deletes its row: the service does not have the
+---batch, and nothing was paid.
 ---@param tape ponder.log.Tape
 ---@param key string
 ---@param id string?

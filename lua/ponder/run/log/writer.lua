@@ -39,6 +39,7 @@ local COMMITS = 200 -- commits after which an idle run checkpoints
 ---@field has_asked boolean calls or effects have begun since the last commit
 ---@field saved ponder.log.Saved in all runs
 ---@field pending table<ponder.log.Tape, true> tapes with readings that are not written yet
+---@field lines table<string, ponder.log.Line[]>? of the log's batches, by identity, once looked up
 ---@field private unsigned table<integer, true> runs that ponder.run.log.trust has to sign
 ---@field private queue table[] statements, until there is a file
 ---@field private queued integer their bytes
