@@ -18,21 +18,28 @@ local found = type(file) == "string" and package.searchpath(module, package.path
 local checkout = found and file:match("^(.*)lua[/\\]ponder[/\\]base[/\\]builtin%.lua$")
 -- Where ponder's Lua files are, in a checkout or not.
 local modules = found and file:match("^(.*)ponder[/\\]base[/\\]builtin%.lua$")
+-- Where prompts/ and scripts/ are; nil in the executable.
+local directory = checkout or modules and modules .. "ponder/" or nil
 
 local loaded = {}
 
--- The path of a prompt file, and the open file; nil in the executable.
-local function open(name)
-    local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
-        or modules and ("%sponder/prompts/%s.lua"):format(modules, name)
-    return path, path and io.open(path, "rb")
+-- Opens one of the files there.
+local function open(path)
+    return directory and io.open(directory .. path, "rb") or nil
+end
+
+-- The text of one of them.
+local function text_of(path)
+    local opened <close> = open(path)
+    return opened and opened:read "a" or require("ponder.core.host").embedded(path)
 end
 
 local function find_loader(name)
-    local path, opened = open(name)
+    local path = ("prompts/%s.lua"):format(name)
+    local opened = open(path)
     if opened then
         opened:close()
-        return assert(loadfile(path, "t")), path
+        return assert(loadfile(directory .. path, "t")), directory .. path
     end
     local wanted = "prompts." .. name
     for _, searcher in ipairs(package.searchers) do
@@ -62,13 +69,7 @@ end
 ---@param name string
 ---@return string
 function builtin.text(name)
-    local _, opened = open(name)
-    if not opened then
-        return require("ponder.core.host").embedded(("prompts/%s.lua"):format(name))
-    end
-    local text = opened:read("a")
-    opened:close()
-    return text
+    return text_of(("prompts/%s.lua"):format(name))
 end
 
 ---A search policy of scripts/policies.
@@ -76,10 +77,7 @@ end
 ---@return SearchPolicy
 function builtin.policy(name)
     local path = ("scripts/policies/%s.lua"):format(name)
-    local at = checkout or modules and modules .. "ponder/"
-    local opened <close> = at and io.open(at .. path, "rb") or nil
-    local text = opened and opened:read "a" or require("ponder.core.host").embedded(path)
-    return assert(load(text, "@" .. path, "t"))()
+    return assert(load(text_of(path), "@" .. path, "t"))()
 end
 
 ---The names of the executable's prompt files, sorted.
