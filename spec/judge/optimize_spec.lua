@@ -296,7 +296,8 @@ describe("a prompt file", function()
     it("has the prompts of its candidate", function()
         local subject = task.run(require("ponder.judge.optimize.subject").new, "cot",
             cot.new { model = { chat = error } }, { "generate" }, {})
-        for _, text in ipairs { "Think ]] twice.\n\nThen answer.\n", "]=]\r\n\0", "\n%s\n" } do
+        for _, text in ipairs { "Think ]] twice.\n\nThen answer.\n", "]=]\r\n\0", "\n%s\n",
+            ("Line ]] and ]=]\n"):rep(9) .. "]" } do
             local policy = subject:policy({ prompts = { generate = text }, options = {} }, {})
             assert.equal("strategy", policy.kind)
             local chunk = assert(pure.load(subject:file({ prompts = { generate = text } },

@@ -8,9 +8,12 @@ local PLACES = { id = 1, name = 2, type = 3, role = 4, model = 5, checks = 10 } 
 local ESCAPES = { ["\n"] = "\\n", ["9"] = "\\t" } -- for those of %q
 
 local function text(value, indent)
-    if value:find "\n" and #value + #indent > 60 and not value:find "%]%]"
-        and not value:find "[\r%z]" and not value:find "%]$" then
-        return "[[\n" .. value .. "]]"
+    if value:find "\n" and #value + #indent > 60 and not value:find "[\r%z]" then
+        local level = ""
+        while (value .. "]"):find("]" .. level .. "]", 1, true) do
+            level = level .. "="
+        end
+        return ("[%s[\n%s]%s]"):format(level, value, level)
     end
     return (("%q"):format(value):gsub("\\(.)", ESCAPES))
 end

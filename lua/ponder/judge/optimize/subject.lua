@@ -13,6 +13,7 @@ local builtin = require "ponder.base.builtin"
 local failures = require "ponder.run.task.failures"
 local files = require "ponder.run.log.files"
 local json = require "ponder.json"
+local literal = require "ponder.judge.import.literal"
 local new_strategy = require "ponder.think.strategy.run"
 local options = require "ponder.base.options"
 local policies = require "ponder.eval.policy"
@@ -218,24 +219,12 @@ function Subject:tags(name, text)
     return table.concat(tags, " ")
 end
 
--- A text as a Lua string over lines.
-local function literal(text)
-    local level = ""
-    while (text .. "]"):find("]" .. level .. "]", 1, true) do
-        level = level .. "="
-    end
-    return text:find "[\r%z]" and ("%q"):format(text)
-        or ("[%s[\n%s]%s]"):format(level, text, level)
-end
-
 local FILE = [[
 %s
 
 local prompts = %s
 
-local texts = {
-%s
-}
+local texts = %s
 for name, text in pairs(texts) do -- of a function they are the instructions
     local render = prompts[name]
     prompts[name] = type(render) ~= "function" and text or function(context)
@@ -259,12 +248,11 @@ function Subject:file(candidate, header)
     for i, line in ipairs(header) do
         lines[i] = "-- " .. quote.line(line, 2000)
     end
-    for _, name in ipairs(options.names(candidate.prompts)) do
-        local text = candidate.prompts[name]
-        texts[#texts + 1] = text ~= "" and ("    [%q] = %s,"):format(name, literal(text)) or nil
+    for name, text in pairs(candidate.prompts) do
+        texts[name] = text ~= "" and text or nil
     end
-    return texts[1] and FILE:format(table.concat(lines, "\n"), self.before,
-        table.concat(texts, "\n")) or nil
+    return next(texts) and FILE:format(table.concat(lines, "\n"), self.before, literal.of(texts))
+        or nil
 end
 
 return subject
