@@ -26,7 +26,7 @@ came of it on some items: the question, the calls and replies of the run, its sc
 why it got that.
 
 - Find what the failures have in common and what the replies lack: knowledge, a method, a form.
-- Write the prompt anew so that it says this in general. It is used for items that you do not see:
+- Rewrite the prompt so that it says this in general. It is used for items that you do not see:
   do not put these items, their answers or references to them into it.
 - Keep what works. Keep the form of reply that the present text asks for, since a program reads it.
 

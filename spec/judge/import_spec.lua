@@ -127,7 +127,7 @@ assertionTemplates: {loud: {type: icontains, value: "!"}}
             .. "not carried over: ponder runs no JavaScript; write a function as `score`",
         ["tests: [{assert: [{type: python, value: x}]}]"] = "3: the assertion python is not",
         ["tests: [{assert: [{type: bleu, value: x}]}]"] = "3: the assertion bleu is not carried "
-            .. "over: ponder has no such check",
+            .. "over: ponder has no check of this type",
         ["tests: [{assert: [{type: regex, value: '(?=x)'}]}]"] = "3: the assertion regex is not "
             .. "carried over: POSIX expressions lack (?=",
         ["tests: [{assert: [{type: contains, value: '{{ q | upper }}'}]}]"] = "3: the assertion "
@@ -137,7 +137,7 @@ assertionTemplates: {loud: {type: icontains, value: "!"}}
         ["tests: [{assert: [{type: equals, value: 3, metric: m}]}]"] = "3: assert: metric is not",
         ["tests: [{assert: [{$ref: '#/none'}]}]"] = "3: an assertion is not carried over: unknown",
         ["tests: [{assert: [{type: llm-rubric, value: x, provider: 'python:x.py'}]}]"] =
-            "3: the assertion llm-rubric is not carried over: its provider",
+            "3: the assertion llm-rubric is not carried over: ponder does not know its provider",
         ["tests: [{options: {transform: output}}]"] = "3: tests: options: transform is not carried",
         ["tests: [{provider: x}]"] = "3: tests: provider is not carried over",
         ["tests: [{vars: {q: file://x.js}}]"] = "3: the variable q is not carried over: expected",

@@ -7,6 +7,7 @@ local json = require "ponder.json"
 local literal = require "ponder.judge.import.literal"
 local options = require "ponder.base.options"
 local pattern = require "ponder.judge.import.pattern"
+local quote = require "ponder.quote"
 local yaml = require "ponder.base.yaml"
 
 local MAX_ITEMS = 10000
@@ -86,7 +87,7 @@ function Promptfoo:read(reference, as_text)
     if source and not as_text and ending:find "^[yj]" then
         return self:decode(source, path)
     end
-    return source and source:match "^%s*(.-)%s*$", message
+    return source and quote.trim(source), message
 end
 
 -- What a map with `$ref: "#/..."` stands for.
@@ -301,7 +302,8 @@ function Promptfoo:check(one)
     if SCRIPTS[kind] then
         return nil, ("ponder runs no %s; write a function as `score`"):format(SCRIPTS[kind])
     elseif not check.type or one.provider and not check.model then
-        return nil, check.type and "its provider" or "ponder has no such check"
+        return nil, check.type and "ponder does not know its provider"
+            or "ponder has no check of this type"
     elseif one.transform then
         return nil, "its transform is JavaScript"
     elseif type(value) == "string" and value:find "^file://" then
@@ -312,7 +314,7 @@ function Promptfoo:check(one)
     elseif type(value) == "string" and kind:find "%-a[nl][yl]$" then
         local list = {}
         for part in value:gmatch "[^,]+" do
-            list[#list + 1] = part:match "^%s*(.-)%s*$"
+            list[#list + 1] = quote.trim(part)
         end
         value = list
     end
