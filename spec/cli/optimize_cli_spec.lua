@@ -99,6 +99,9 @@ describe("ponder optimize", function()
             ["hints.lua --policy mine --prompt hint"] = "it has no prompts of its own",
             ["none.lua --prompt prompt"] = "none.lua",
             ["hints.lua hints.lua"] = "expected one file",
+            ["hints.lua --prompt prompt --queue q"] = "--queue needs --workers",
+            ["c.yaml --prompt prompt --workers redis://127.0.0.1:1"] =
+                "--workers needs a Lua file: ponder init --from c.yaml",
         } do
             local list = { "optimize" }
             for word in words:gmatch "%S+" do

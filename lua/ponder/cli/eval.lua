@@ -169,18 +169,45 @@ function command.load_file(path, given)
     host.set_script_directory(cli.directory_of(path))
     local evaluation
     if source.is_foreign(path) then
-        local lua, notes, code = source.convert(path, path:match "[^/]*$")
-        for line in (lua and table.concat(notes, "\n") or ""):gmatch "[^\n]+" do
-            io.stderr:write("ponder eval: ", quote.terminal(line), "\n")
+        local lua, notes = cli.need(source.convert(path, path:match "[^/]*$"))
+        for _, note in ipairs(notes) do
+            io.stderr:write("ponder eval: ", quote.terminal(note), "\n")
         end
-        local ok, made = pcall(load(cli.need(lua, notes, code), "@" .. path), given)
-        evaluation = cli.need(ok and made or nil, tostring(made):gsub("^.-:%d+: ", path .. ": "))
+        local ok, made = pcall(load(lua, "@" .. path), given)
+        cli.need(ok, ("%s: %s"):format(path, tostring(made):gsub("^.-:%d+: ", "")))
+        evaluation = made
     else
         evaluation = cli.need(files.load(path, "script"))(options.merge({ seed = 0 }, given))
     end
     cli.need(type(evaluation) == "table", ("%s: must return an evaluation: a table with data, "
         .. "policies, score (got %s)"):format(path, options.show(evaluation)))
     return evaluation
+end
+
+---Checks and applies flags of runs: of workers, batches and prompts.
+---@param given table changed
+---@param path string of the evaluation
+function command.prepare(given, path)
+    given.concurrency = given.concurrency or given.batch and 1000 or nil
+    cli.refuse(given.queue and (not given.workers and "--queue needs --workers"
+        or queue.name_problem("--queue", given.queue)))
+    cli.refuse((given.workers or given.untrusted) and source.is_foreign(path)
+        and ("%s needs a Lua file: ponder init --from %s"):format(given.workers and "--workers"
+        or "--untrusted", path))
+    cli.refuse(flags.use_prompts(given))
+end
+
+---The options of runs that flags give.
+---@param given table
+---@param path string of the evaluation
+---@param names string[] of flags whose options have the same names
+---@return table
+function command.run_options(given, path, names)
+    local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
+    budget.timeout_ms = given.timeout
+    return options.merge(options.pick(given, names), { budget = budget, budget_per_item = {
+        max_cost = given.max_cost_per_item, timeout_ms = given.timeout_per_item },
+        directory = cli.directory_of(path) or "." })
 end
 
 -- Checks, before the first run, that all thresholds are about policies of the evaluation.
@@ -212,11 +239,7 @@ local function load_checked(given, path)
         end
     end
     check_thresholds(given, names)
-    local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
-    budget.timeout_ms = given.timeout
-    return file, options.merge(options.pick(given, RUN), { budget = budget, budget_per_item = {
-        max_cost = given.max_cost_per_item, timeout_ms = given.timeout_per_item },
-        directory = cli.directory_of(path) or "." })
+    return file, command.run_options(given, path, RUN)
 end
 
 -- ---- output ----
@@ -469,25 +492,18 @@ local function misuse(given, operands)
         return "expected one file: ponder eval FILE"
     elseif given.retry_errors and not given.log then
         return "--retry-errors needs the log of the evaluation: --log FILE"
-    elseif given.queue and not given.workers then
-        return "--queue needs --workers"
-    elseif (given.workers or given.untrusted) and source.is_foreign(operands[1]) then
-        return ("%s needs a Lua file: ponder init --from %s"):format(given.workers and "--workers"
-            or "--untrusted", operands[1])
     end
 end
 
 ---See ponder.cli.shared.main.
 command.run = limits.batched(function(given, operands, list)
-    if given.batch then given.concurrency = given.concurrency or 1000 end
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))
     for _, name in ipairs { "decide", "margin" } do
         cli.refuse((given[name] == 0 or given[name] == 1)
             and ("--%s must be between 0 and 1"):format(name))
     end
-    cli.refuse(given.queue and queue.name_problem("--queue", given.queue))
-    cli.refuse(flags.use_prompts(given))
+    command.prepare(given, operands[1])
     if given.rank and given.rank ~= "" then
         given.judge = cli.expect_flag("--rank", model.try_open(given.rank))
     end

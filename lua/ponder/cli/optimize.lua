@@ -274,16 +274,12 @@ end
 local function measure(given, path)
     local prompts, ranges = read_changes(given)
     local evaluation, target = load_evaluation(path, given)
-    local opts = options.merge(options.pick(given, { "policy", "reflect_model", "minibatch",
-        "max_candidates", "held_out", "seed", "limit", "sample", "concurrency" }),
+    local opts = options.merge(eval.run_options(given, path, { "policy", "reflect_model",
+        "minibatch", "max_candidates", "held_out", "seed", "limit", "sample", "concurrency" }),
         { batch = given.round_size, eval = evaluation, prompts = prompts, options = ranges,
-            search = given.search and cli.need(strategy.load_policy(given.search)),
-            budget = options.merge({ timeout_ms = given.timeout }, options.pick(given,
-                { "max_cost", "max_calls", "max_total_tokens" })),
-            budget_per_item = { max_cost = given.max_cost_per_item,
-                timeout_ms = given.timeout_per_item },
-            directory = cli.directory_of(path) or "." })
-    local err, drawn = style.of(2), view.new(io.stderr, style.of(2), nil)
+            search = given.search and cli.need(strategy.load_policy(given.search)) })
+    local err = style.of(2)
+    local drawn = view.new(io.stderr, err)
     function drawn.lines()
         return given.state and { text.cut(line_of(given.state), err:size() - 1, err:mark()) } or {}
     end
@@ -300,10 +296,8 @@ end
 
 ---See ponder.cli.shared.main.
 command.run = limits.batched(function(given, operands, list)
-    if given.batch then given.concurrency = given.concurrency or 1000 end
     cli.expect(#operands == 1, "expected one file: ponder optimize [OPTION...] FILE")
-    cli.refuse(given.queue and not given.workers and "--queue needs --workers")
-    cli.refuse(flags.use_prompts(given))
+    eval.prepare(given, operands[1])
     logging.begin(given, { command = "optimize", arguments = list, script = operands[1] })
     local _ <close> = limits.cache(given.cache)
     local told <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
