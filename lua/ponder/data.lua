@@ -360,21 +360,14 @@ function data.choose(items, opts)
     if not list[1] and items[1] then
         return nil, ("where: none of %s is left"):format(quote.count(#items, "item"))
     end
-    local function pick(places)
-        local picked = {}
-        for i, place in ipairs(places) do
-            picked[i] = list[place]
-        end
-        list = picked
-    end
     if opts.shuffle then
-        pick(data.order(#list, opts.shuffle))
+        list = options.at(list, data.order(#list, opts.shuffle))
     end
     list = table.move(list, 1, math.min(opts.limit or #list, #list), 1, {})
     if opts.sample and opts.sample < #list then
         local places = table.move(data.order(#list, opts.seed), 1, opts.sample, 1, {})
         table.sort(places)
-        pick(places)
+        list = options.at(list, places)
     end
     return list
 end

@@ -125,11 +125,7 @@ end
 ---The operations without successors, in order of addition.
 ---@return ponder.operations.Operation[]
 function Graph:leaves()
-    local list = {}
-    for i, id in ipairs(check.leaves(self)) do
-        list[i] = self.operations[id]
-    end
-    return list
+    return options.at(self.operations, check.leaves(self))
 end
 
 ---Checks the graph as `run` does before its first query.

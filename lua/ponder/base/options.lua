@@ -485,6 +485,18 @@ function options.pick(from, names)
     return fields
 end
 
+---The values of some keys of a table, as a list in their order.
+---@param from table
+---@param keys any[]
+---@return any[]
+function options.at(from, keys)
+    local values = {}
+    for i, key in ipairs(keys) do
+        values[i] = from[key]
+    end
+    return values
+end
+
 ---The keys of a table, sorted.
 ---@param map table
 ---@param keep? fun(name: any, value: any): boolean filter; default: all

@@ -131,11 +131,7 @@ local function from_log(path)
         local state = log:state()
         meta.cut = state == "completed" and "budget" or state ~= "running" and "interrupted" or nil
     end
-    local order = options.names(place_of)
-    for i, key in ipairs(order) do
-        order[i] = place_of[key]
-    end
-    return meta, records:records(order)
+    return meta, records:records(options.at(place_of, options.names(place_of)))
 end
 
 ---Reads an evaluation, each policy and each run once.

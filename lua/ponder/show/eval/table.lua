@@ -301,17 +301,10 @@ local function informative(columns, rows)
         end
         kept[#kept + 1] = says and i or nil
     end
-    local function pick(row)
-        local picked = {}
-        for place, i in ipairs(kept) do
-            picked[place] = row[i]
-        end
-        return picked
-    end
     for i, row in ipairs(rows) do
-        shown[i] = pick(row)
+        shown[i] = options.at(row, kept)
     end
-    return pick(columns), shown
+    return options.at(columns, kept), shown
 end
 
 ---The table: its columns, { name... }, and its rows of cells, texts or { text, color }.

@@ -144,11 +144,7 @@ local function ask_until(account, m, messages, opts)
         for i, sample in ipairs(samples) do
             answered[i], sizes[i] = true, lengths[sample.sample][has_tokens and 1 or 2]
         end
-        local all = samples
-        samples = json.array {}
-        for place, i in ipairs((stop.shortest(answered, sizes, opts.first))) do
-            samples[place] = all[i]
-        end
+        samples = json.array(options.at(samples, (stop.shortest(answered, sizes, opts.first))))
     end
     return samples, counts, #samples == opts.first and "first" or "max"
 end
@@ -212,10 +208,7 @@ local function keep_best(samples, keep, numbers, threshold)
     end
     if not numbers then
         local chosen = confidence.vote { answers = order, weights = weights, keep = keep }
-        numbers, threshold = {}, chosen.threshold
-        for place, i in ipairs(chosen.kept) do
-            numbers[place] = order[i]
-        end
+        numbers, threshold = options.at(order, chosen.kept), chosen.threshold
     end
     for _, number in ipairs(numbers) do
         votes[number] = true

@@ -100,11 +100,7 @@ end
 
 ---@return string[]
 function graph.ids_at(run, indexes)
-    local ids = json.array {}
-    for i, index in ipairs(indexes) do
-        ids[i] = run.ids[index]
-    end
-    return ids
+    return json.array(options.at(run.ids, indexes))
 end
 
 ---Thoughts in the form of directives and prompts.

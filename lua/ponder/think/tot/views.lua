@@ -215,17 +215,13 @@ end
 local function candidate(run, node)
     local path = run.core:path(node)
     local _, score, depth = run.core:node(node)
-    local texts = {}
-    for i, index in ipairs(path) do
-        texts[i] = run.contents[index]
-    end
     return {
         node_id = "n" .. node,
         content = run.contents[node],
         score = score,
         depth = depth,
         path_ids = ids_of(path),
-        path_text = table.concat(texts, "\n"),
+        path_text = table.concat(options.at(run.contents, path), "\n"),
     }
 end
 
