@@ -42,23 +42,18 @@ local checks = {}
 local MAX_TRIES = 100 -- places where JSON may begin
 local SIMILAR = 0.75
 
-
 local CHECK = { type = { type = "string", required = true },
     value = { type = { "string", "number", "boolean", "table" } },
     threshold = { type = "number", min = 0 }, weight = { type = "number", min = 0, default = 1 },
     negated = { type = "boolean", default = false }, model = { type = { "string", "table" } } }
 
----Whether two JSON values are equal; numbers by their value.
----@param a any
----@param b any
----@return boolean
----@package
-function checks.equal(a, b)
+-- Whether two JSON values are equal; numbers by their value.
+local function equal(a, b)
     if type(a) ~= "table" or type(b) ~= "table" then
         return a == b
     end
     for key, value in pairs(a) do
-        if not checks.equal(value, b[key]) then return false end
+        if not equal(value, b[key]) then return false end
     end
     for key in pairs(b) do
         if a[key] == nil then return false end
@@ -71,13 +66,14 @@ local function find_json(given, schema)
     local at, problem = 0, "contains no JSON"
     for _ = 1, MAX_TRIES do
         at = given:find("[%[{]", at + 1)
-        local part = at and given:match(given:sub(at, at) == "{" and "^%b{}" or "^%b[]", at)
-        local value = part and json.decode(part)
-        if value ~= nil and not schema then return true end
-        local fits, why = schemas.check(value, schema or {})
-        if value ~= nil and fits then return true end
-        problem = value ~= nil and why or problem
         if not at then break end
+        local part = given:match(given:sub(at, at) == "{" and "^%b{}" or "^%b[]", at)
+        local value = part and json.decode(part)
+        if value ~= nil then
+            local fits, why = schemas.check(value, schema or {})
+            if fits then return true end
+            problem = why
+        end
     end
     return false, problem
 end
@@ -103,7 +99,7 @@ local KINDS = { contains = contains(tostring), icontains = contains(string.lower
 
 function KINDS.equals(given, value)
     local decoded = type(value) == "table" and json.decode(given)
-    return given == text.of(value) or type(value) == "table" and checks.equal(decoded, value),
+    return given == text.of(value) or type(value) == "table" and equal(decoded, value),
         "expected " .. text.of(value)
 end
 
@@ -190,7 +186,7 @@ local function prepared(list, opts)
         elseif check.type:find "json" and check.value then
             problem = schemas.mistake(check.value)
         elseif need and not check.model and not opts[need] then
-            problem = ("needs a model: %s of the check, or opts.%s"):format("model", need)
+            problem = ("needs a model: model of the check, or opts.%s"):format(need)
         elseif type(check.model) == "string" then
             check.model, problem = models.try_open(check.model)
         end

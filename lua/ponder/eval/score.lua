@@ -23,7 +23,7 @@
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
 --- | model       | rubric, model, votes 1, against "rubric" or "target": a model judges          |
 --- | checks      | checks, model, embedder: what must hold for all items, and `checks` of each:  |
---- |             | see ponder.eval.checks                                                  |
+--- |             | see ponder.eval.checks                                                        |
 --- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
 local answers = require "ponder.think.parse.answer"
