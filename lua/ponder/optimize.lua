@@ -330,16 +330,16 @@ local function result_of(self)
             or REASONS[found.stop_reason] or found.stop_reason }
 end
 
--- Opens the model that writes prompts, and loads its own; or raises.
+-- Opens the model that writes prompts; raises, too, if its own prompts cannot be loaded.
 local function open_reflection(self, named, level)
     local value, message = self.subject.value, nil
     named = named or type(value) == "table" and (value.opts or value).model or nil
     if type(named) ~= "table" then
         named, message = model.try_open(named)
     end
-    self.reflect_prompts = named and prompt.load "optimize" -- a broken file raises when it is used
-    if not named then
-        error("optimize.run: reflect_model: " .. message, level + 1)
+    message = not named and "reflect_model: " .. message or select(2, prompt.load "optimize")
+    if message then
+        error("optimize.run: " .. message, level + 1)
     end
     self.reflect_model = accounts.model("optimize.run: reflect_model", named, level + 1)
 end

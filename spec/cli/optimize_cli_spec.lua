@@ -83,6 +83,8 @@ describe("ponder optimize", function()
 
     it("says what is wrong with the command line", function()
         dir:write("io.lua", "return {}")
+        shell.output("mkdir " .. dir.path .. "/bad")
+        dir:write("bad/optimize.lua", "return {")
         for words, wanted in pairs {
             ["hints.lua"] = "expected --prompt or --option",
             ["hints.lua --prompt prompt"] = "--policy must name the policy to optimize",
@@ -99,6 +101,8 @@ describe("ponder optimize", function()
             ["hints.lua --policy mine --prompt hint"] = "it has no prompts of its own",
             ["none.lua --prompt prompt"] = "none.lua",
             ["hints.lua hints.lua"] = "expected one file",
+            ["hints.lua --policy io --prompt prompt --prompts bad"] =
+                "bad/optimize.lua:1: unexpected symbol",
             ["hints.lua --prompt prompt --queue q"] = "--queue needs --workers",
             ["c.yaml --prompt prompt --workers redis://127.0.0.1:1"] =
                 "--workers needs a Lua file: ponder init --from c.yaml",

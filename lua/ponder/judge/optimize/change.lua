@@ -1,10 +1,10 @@
 --- Changes of candidates: a model reflects on what went wrong, two candidates are merged, an option
 --- takes a step. All that a model gets of items is of those to develop on.
 
-local machine_run = require "ponder.think.machine.run"
 local model_call = require "ponder.model.call"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
+local render = require "ponder.think.prompt.render"
 
 local change = {}
 
@@ -25,8 +25,12 @@ end
 -- Asks the reflecting model for a text; or nil, message.
 local function ask(self, prompt, name, text, fields, sample)
     options.merge(fields, { name = name, tags = self.subject:tags(name, text) })
-    local reply, message = model_call.ask(self.reflect_model, { sample = sample,
-        messages = self.reflect_prompts[prompt](machine_run.context(fields, MAX_TEXT_BYTES)) })
+    local messages, message = render("optimize", prompt, fields, MAX_TEXT_BYTES)
+    local reply
+    if messages then
+        reply, message = model_call.ask(self.reflect_model, { messages = messages,
+            sample = sample })
+    end
     if not reply then
         return nil, message
     end

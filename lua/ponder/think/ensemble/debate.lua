@@ -5,7 +5,7 @@ local accounts = require "ponder.think.ensemble.account"
 local answers = require "ponder.think.parse.answer"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
-local vote = require "ponder.think.ensemble.vote"
+local render = require "ponder.think.prompt.render"
 
 local SCHEMA = accounts.schema {
     prompt = { type = { "string", "table" }, required = true },
@@ -54,9 +54,9 @@ local function messages_for(debater, debaters, messages, round, opts)
             others[#others + 1] = { name = other.name, content = other.text }
         end
     end
-    local more, message, code = vote.render("debate", { prompt = accounts.question(messages),
-        others = others, round = round, n_rounds = opts.n_rounds,
-        has_answer = debater.text ~= nil })
+    local more, message, code = render("ensemble", "debate", {
+        prompt = accounts.question(messages), others = others, round = round,
+        n_rounds = opts.n_rounds, has_answer = debater.text ~= nil })
     if not more then
         return nil, message, code
     end

@@ -1,45 +1,12 @@
 --- Asks a model to vote for one of several texts.
 
 local answers = require "ponder.think.parse.answer"
-local builtin = require "ponder.base.builtin"
-local log = require "ponder.log"
-local machine_run = require "ponder.think.machine.run"
 local model_call = require "ponder.model.call"
-local notice = require "ponder.base.notice"
-local options = require "ponder.base.options"
-local prompt = require "ponder.prompt"
+local render = require "ponder.think.prompt.render"
 local typed = require "ponder.think.strategy.typed"
 local prose = require "ponder.think.parse.prose"
 
-local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
-
 local vote = {}
-
-local function on_cut(event)
-    notice.of_cut("ensemble", event)
-    log.event("ensemble.text_cut", { measurements = event.measurements, metadata = event.metadata })
-end
-
----Renders a prompt of prompts/ensemble.lua, or of the user's file.
----@param name "judge"|"compare"|"debate"
----@param context table
----@return ponder.model.Message[]? messages
----@return boolean|string is_own whether the prompt is the user's; or a message
----@return string? code
-function vote.render(name, context)
-    local prompts, message, code = prompt.load("ensemble")
-    if not prompts then
-        return nil, message, code
-    elseif type(prompts[name]) ~= "function" then
-        return nil, ("prompts/ensemble.lua: the function %s is missing"):format(name), "BAD_PROMPT"
-    end
-    local ok, messages = pcall(prompts[name], machine_run.context(context, MAX_TEXT_BYTES, on_cut))
-    if not ok or type(messages) ~= "table" or #messages == 0 then
-        return nil, ok and ("prompts/ensemble.lua: %s must return messages (got %s)"):format(name,
-            options.show(messages)) or tostring(messages), "BAD_PROMPT"
-    end
-    return messages, prompts[name] ~= builtin.prompts("ensemble")[name]
-end
 
 ---Asks a model `count` times, concurrently, which text is best.
 ---@param account ponder.ensemble.Account
@@ -58,7 +25,7 @@ function vote.ask(account, m, question, texts, count, opts)
         place[ids[i]] = i
         candidates[i] = { id = ids[i], content = text }
     end
-    local messages, is_own, code = vote.render("judge", { prompt = question,
+    local messages, is_own, code = render("ensemble", "judge", { prompt = question,
         candidates = candidates })
     if not messages then
         return nil, is_own, code
@@ -123,8 +90,8 @@ end
 ---@return string? message
 ---@return string? code
 function vote.compare(account, m, question, a, b, turn, with_logprobs)
-    local messages, message, code = vote.render("compare", { prompt = question, first = a,
-        second = b })
+    local messages, message, code = render("ensemble", "compare", { prompt = question,
+        first = a, second = b })
     if not messages then
         return nil, message, code
     end

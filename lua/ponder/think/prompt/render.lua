@@ -1,0 +1,39 @@
+--- Renders a prompt of a built-in prompt file, or of the user's in its place, outside of machines.
+
+local builtin = require "ponder.base.builtin"
+local log = require "ponder.log"
+local machine_run = require "ponder.think.machine.run"
+local notice = require "ponder.base.notice"
+local options = require "ponder.base.options"
+local prompt = require "ponder.prompt"
+
+local MAX_TEXT_BYTES = 16000
+
+---The messages of a prompt; truncated texts are noticed and logged.
+---@param file string "ensemble": of prompts/ensemble.lua
+---@param name string of the prompt
+---@param context table
+---@param max_text_bytes? integer of each quoted text, default 16000
+---@return ponder.model.Message[]? messages
+---@return boolean|string is_own whether the prompt is the user's; or a message
+---@return string? code
+return function(file, name, context, max_text_bytes)
+    local where = ("prompts/%s.lua"):format(file)
+    local prompts, message, code = prompt.load(file)
+    if not prompts then
+        return nil, message, code
+    elseif type(prompts[name]) ~= "function" then
+        return nil, ("%s: the function %s is missing"):format(where, name), "BAD_PROMPT"
+    end
+    local ok, messages = pcall(prompts[name], machine_run.context(context,
+        max_text_bytes or MAX_TEXT_BYTES, function(event)
+            notice.of_cut(file, event)
+            log.event(file .. ".text_cut", { measurements = event.measurements,
+                metadata = event.metadata })
+        end))
+    if not ok or type(messages) ~= "table" or #messages == 0 then
+        return nil, ok and ("%s: %s must return messages (got %s)"):format(where, name,
+            options.show(messages)) or tostring(messages), "BAD_PROMPT"
+    end
+    return messages, prompts[name] ~= builtin.prompts(file)[name]
+end
