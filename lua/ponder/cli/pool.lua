@@ -127,14 +127,16 @@ function command.run(opts, operands)
             local run = log:other(number)
             local labels = run:run().labels or {}
             for call in run:contents() do
-                models[tostring(call.model)], names[labels.policy or models] = true, true
+                models[tostring(call.model)] = true
+                if labels.policy then
+                    names[labels.policy] = true
+                end
                 if (not opts.model or call.model == opts.model)
                     and (not opts.policy or labels.policy == opts.policy) then
                     add(lines, call, labels, opts)
                 end
             end
         end
-        names[models] = nil
         local function known(what, value, set)
             local list = options.names(set)
             return value and not set[value] and ("; no %s is %s%s: there %s"):format(what,
