@@ -374,7 +374,7 @@ end
 ---@field directory? string the base of relative names of data files
 ---@field on_progress? fun(state: ponder.optimize.Optimization) after each run
 ---@field perform? function replaces ponder.judge.eval.attempt.perform
----@field is_spent? fun(): boolean replaces the check of budgets
+---@field is_spent? fun(): boolean whether a budget that is shared with workers is spent
 
 ---Optimizes a policy. An invalid option or evaluation raises; invalid data do not.
 ---@param opts ponder.optimize.RunOptions
@@ -402,7 +402,7 @@ function optimize.run(opts)
     evaluation.curves = false
     local self = setmetatable({ evaluation = evaluation, alpha = opts.alpha,
         seed_number = opts.seed, concurrency = opts.concurrency, propose = opts.propose,
-        merge = opts.merge, on_progress = opts.on_progress, perform_is_spent = opts.is_spent,
+        merge = opts.merge, on_progress = opts.on_progress, is_shared_spent = opts.is_spent,
         slots = task.semaphore(opts.concurrency), candidates = {}, by_hash = {}, failures = {},
         round = 0, limits = { seed = opts.seed, budget_per_item = opts.budget_per_item,
             perform = opts.perform }, budget = budgets.new(opts.budget), began = task.now() },

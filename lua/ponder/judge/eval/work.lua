@@ -173,14 +173,19 @@ local function leave_out(self, job, spent)
     end
 end
 
+---Whether the budget in force is spent. The log records it, since runs may be played in another
+---order.
+---@param name string of the record
+---@return boolean
+function work.is_spent(name)
+    local budget = budgets.current()
+    return budget ~= nil and budget.limited and log.record(name, nil, budgets.spent) ~= nil
+end
+
 -- Takes jobs until none is left: a worker.
 local function work_off(self, worker, next_job)
     local opts, progress = self.opts, self.progress
-    -- Whether the budget is spent. The log records it, since runs may be played in another order.
-    local is_spent = opts.is_spent or function()
-        local budget = budgets.current()
-        return budget and budget.limited and log.record("eval.budget", nil, budgets.spent)
-    end
+    local is_spent = opts.is_spent or work.is_spent
     for job, place in next_job do
         local known = opts.known and opts.known[work.key(job.policy.name, job.item.id, job.epoch)]
         if not is_needed(self, job) then
@@ -190,7 +195,7 @@ local function work_off(self, worker, next_job)
         elseif known then
             known.block, known.block_items = job.block, job.block_items
             finish(self, known, place)
-        elseif is_spent() then
+        elseif is_spent "eval.budget" then
             self.cut = "budget"
             if not opts.known then
                 return true

@@ -2,10 +2,8 @@
 --- held out.
 
 local attempt = require "ponder.judge.eval.attempt"
-local budgets = require "ponder.run.task.budget"
 local decide = require "ponder.base.stats.decide"
 local estimate = require "ponder.judge.eval.estimate"
-local log = require "ponder.log"
 local options = require "ponder.base.options"
 local task = require "ponder.task"
 local text = require "ponder.judge.eval.text"
@@ -43,14 +41,11 @@ function measure.split(items, share, seed)
     return parts[1], parts[2]
 end
 
----Whether the budget of the search, or one around it, is spent. (The log has the answer, since runs
----may be played in another order.)
+---Whether the budget of the search, or one around it, is spent.
 ---@param self ponder.optimize.Optimization
 ---@return boolean
 function measure.is_spent(self)
-    local budget = budgets.current()
-    return self.perform_is_spent and self.perform_is_spent() or budget ~= nil and budget.limited
-        and log.record("optimize.budget", nil, budgets.spent) ~= nil
+    return self.is_shared_spent and self.is_shared_spent() or work.is_spent "optimize.budget"
 end
 
 -- Runs a candidate on an item, unless the budget is spent.
