@@ -131,36 +131,36 @@ end
 ---@return {prompts: table, options: table, change: string}?
 ---@return string? message
 function change.merge(self, a, b, ticket, outcomes)
-    local before, changed, message = ancestor_of(a, b), copy(a), nil
     if self.merge then
-        changed, message = adopt(self, a, "merge", nil, self.merge(a, b))
+        local changed, message = adopt(self, a, "merge", nil, self.merge(a, b))
+        return changed and options.merge(changed, { change = "merge" }), message
     end
-    for _, part in ipairs(not self.merge and self.subject.parts or {}) do
+    local before, changed, items = ancestor_of(a, b), copy(a), {}
+    for i, one in ipairs(outcomes[1]) do
+        local other = outcomes[2][i]
+        items[i] = { question = one.question, first_score = one.score, first_why = one.why,
+            second_score = other.score, second_why = other.why }
+    end
+    for _, part in ipairs(self.subject.parts) do
         local field, name = part.kind .. "s", part.name
         local old, first, second = before[field][name], a[field][name], b[field][name]
+        local have_both = first ~= old and second ~= old and first ~= second
         if first == old then
             changed[field][name] = second
-        elseif first ~= second and second ~= old and part.kind == "option" then
+        elseif have_both and part.kind == "option" then
             changed[field][name] = ticket.random:u() < 0.5 and first or second
-        elseif first ~= second and second ~= old and not message then
-            local items = {}
-            for i, one in ipairs(outcomes[1]) do
-                local other = outcomes[2][i]
-                items[i] = { question = one.question, first_score = one.score,
-                    first_why = one.why, second_score = other.score, second_why = other.why }
+        elseif have_both and not self.reflect_model then
+            return nil, "both have changed the prompt " .. name
+        elseif have_both then
+            local merged, message = ask(self, "merge", name, first,
+                { first = first, second = second, items = items }, ticket.number + 1)
+            if message then
+                return nil, message
             end
-            message = not self.reflect_model and "both have changed the prompt " .. name or nil
-            if not message then
-                changed.prompts[name], message = ask(self, "merge", name, first,
-                    { first = first, second = second, items = items }, ticket.number + 1)
-            end
+            changed.prompts[name] = merged
         end
     end
-    if message or not changed then
-        return nil, message
-    end
-    changed.change = "merge"
-    return changed
+    return options.merge(changed, { change = "merge" })
 end
 
 return change
