@@ -237,18 +237,24 @@ describe("several samples", function()
         assert.same({ 10, 12, 13 }, { body(sent[1]).seed, body(sent[2]).seed, body(sent[3]).seed })
     end)
 
-    it("are requested one by one from a server once it has refused n", function()
-        local function answer(opts)
-            if body(opts).n then return { status = 400, body = '{"error":"n must be 1"}' } end
-            return fake.reply("seed " .. body(opts).seed)
-        end
-        local sent = with({ answer }, "openai:m", nil, function(m)
-            for _ = 1, 2 do
-                local reply = m:chat { messages = HELLO, n = 3, seed = 5 }
-                assert.same({ "seed 5", "seed 6", "seed 7" }, reply.texts)
+    it("are requested one by one from a server once it has refused or ignored n", function()
+        for what, first_round in pairs { refuses = 1 + 3, ignores = 3 } do
+            local sent = with({ function(opts)
+                if body(opts).n and what == "refuses" then
+                    return { status = 400, body = '{"error":"n must be 1"}' }
+                end
+                return fake.reply("seed " .. body(opts).seed)
+            end }, "openai:m", nil, function(m)
+                for _ = 1, 2 do
+                    local reply = m:chat { messages = HELLO, n = 3, seed = 5 }
+                    assert.same({ "seed 5", "seed 6", "seed 7" }, reply.texts)
+                end
+            end)
+            assert.equal(first_round + 3, #sent)
+            for i, one in ipairs(sent) do
+                assert.equal(i == 1 and 3 or nil, body(one).n, what)
             end
-        end)
-        assert.equal(1 + 3 + 3, #sent)
+        end
     end)
 
     it("refused for another reason fail with that reason", function()

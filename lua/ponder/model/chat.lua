@@ -301,6 +301,7 @@ local function ask_all(model, plan)
         return draft, message, code, partial
     end
     local have = #draft.samples
+    model.target.one_by_one = model.target.one_by_one or have == 1
     return ask_each(model, plan, plan.n - have, have, draft)
 end
 

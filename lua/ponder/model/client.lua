@@ -69,7 +69,7 @@ end
 ---@field headers table<string, string> contain keys: never shown
 ---@field key_from string? the source of the key, for people: "$OPENAI_API_KEY"; nil: no key
 ---@field redactor ponder.Redactor
----@field one_by_one boolean? the server refused a request for several samples
+---@field one_by_one boolean? the server refuses or ignores `n`: later calls ask for each sample
 ---@field host table
 ---@field gate ponder.model.Gate
 ---@field price_name string the key of its price
