@@ -318,8 +318,7 @@ end
 ---@param opts {most: integer, pairs: boolean?} how many nodes of a kind are listed; also all pairs
 ---@return ponder.log.Twins
 function Reader:twins(search, other, other_search, opts)
-    return require "ponder.run.log.twins"(self.db, { log = self, search = search,
-        sql_order = order_of_nodes(self, search) }, { log = other, search = other_search }, opts)
+    return require "ponder.run.log.twins"(self, search, other, other_search, opts)
 end
 
 ---Iterates over the calls made for a node, without request and reply.

@@ -59,6 +59,9 @@ FROM calls %s]]
 SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
     unmetered = UNMETERED, unpriced = UNPRICED,
     usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
+local OF_RUN = SUMS:format("", "WHERE run = ?")
+local OF_MODELS = SUMS:format("provider, model,",
+    "WHERE run = ? GROUP BY provider, model ORDER BY min(id)")
 
 -- The text of an answer: of a strategy's or a chat's result, or a text alone; a table is not shown.
 local ANSWER = [[substr(CASE WHEN NOT json_valid(answer) THEN answer
@@ -123,53 +126,10 @@ end
 ---@field tools integer
 ---@field tool_errors integer
 
-local COUNTS = { "calls", "ok", "errors", "cancelled", "pending", "reused", "retries", "unmetered",
-    "unpriced" }
-local COSTS = { "cost", "saved_cost" }
-
-local function plus(a, b)
-    return a + b
-end
-
--- Adds a row of SUMS to a total; fields that are nil in both stay nil.
-local function add_row(sum, row)
-    local function add(fields, combine)
-        for _, field in ipairs(fields) do
-            local a, b = sum[field], row[field]
-            sum[field] = a and b and combine(a, b) or a or b
-        end
-    end
-    add(COUNTS, plus)
-    add(TOKENS, tally.plus)
-    add(COSTS, plus)
-    add({ "first_at" }, math.min)
-    add({ "last_at" }, math.max)
-end
-
-local CHUNK = 20000 -- calls that SQLite groups at once
-local NEXT = "SELECT min(id) FROM calls WHERE run = ? AND id > ?"
-local OF_MODELS = SUMS:format("provider, model,",
-    "WHERE run = ? AND id BETWEEN ? AND ? GROUP BY provider, model ORDER BY min(id)")
-
--- Returns the sums of each model, in the order of their first calls.
-local function models_of(self)
-    local models, by_name = {}, {}
-    local from = self.db:row(NEXT, self.number, math.mininteger)
-    while from do
-        local to = from < math.maxinteger - CHUNK and from + CHUNK - 1 or math.maxinteger
-        for row in self.db:columns(OF_MODELS, self.number, from, to) do
-            file.check_values(self.path, "calls", { provider = row.provider, model = row.model,
-                asked_at = row.first_at, answered_at = row.last_at })
-            local name = ("%s:%s"):format(row.provider, row.model)
-            if by_name[name] then
-                add_row(by_name[name], row)
-            else
-                by_name[name], models[#models + 1] = row, row
-            end
-        end
-        from = self.db:row(NEXT, self.number, to)
-    end
-    return models
+-- Reads a row of SUMS.
+local function read_sums(self, row)
+    return file.check_values(self.path, "calls", { provider = row.provider, model = row.model,
+        asked_at = row.first_at, answered_at = row.last_at }) and row
 end
 
 ---Whether a call may have been billed: the amounts that it does not report are unknown.
@@ -185,12 +145,10 @@ end
 ---@param self ponder.log.Reader
 ---@return ponder.log.Totals
 function sums.totals(self)
-    local totals = { models = models_of(self) }
-    for _, field in ipairs(COUNTS) do
-        totals[field] = 0
-    end
-    for _, row in ipairs(totals.models) do
-        add_row(totals, row)
+    local totals = read_sums(self, file.only(self.db:columns(OF_RUN, self.number)))
+    totals.models = {}
+    for row in self.db:columns(OF_MODELS, self.number) do
+        table.insert(totals.models, read_sums(self, row))
     end
     totals.tools, totals.tool_errors = self.db:row("SELECT count(*), coalesce(sum(status = "
         .. "'error'), 0) FROM effects WHERE run = ? AND kind = 'tool'", self.number)
@@ -201,9 +159,7 @@ end
 ---@param self ponder.log.Reader
 ---@return ponder.log.Totals
 function sums.file_totals(self)
-    local row = file.only(self.db:columns(SUMS:format("", "")))
-    file.check_values(self.path, "calls", { asked_at = row.first_at, answered_at = row.last_at })
-    return row
+    return read_sums(self, file.only(self.db:columns(SUMS:format("", ""))))
 end
 
 sums.INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = ?1 UNION "

@@ -1,72 +1,7 @@
---- Pairs the equal nodes of two searches in a temporary table: there may be millions.
+--- Pairs the nodes of two searches: nodes are equal if their texts and those of all their ancestors
+--- are, and equal siblings are paired in order.
 
 local json = require "ponder.json"
-
--- `above` is the parent's id in A.
-local TWINS = [[
-PRAGMA query_only = OFF; -- for temporary tables: the file is open read-only
-PRAGMA temp.cache_size = -8192;
-CREATE TEMP TABLE IF NOT EXISTS twins (place INTEGER PRIMARY KEY, above, text, a, a_score, a_best,
-    b, b_score, b_best DEFAULT 0);
-CREATE INDEX IF NOT EXISTS temp.twins_by_text ON twins (above, text, b);
-CREATE INDEX IF NOT EXISTS temp.twins_by_b ON twins (b);
-SAVEPOINT twins;
-DELETE FROM twins;]]
-local FILL = [[
-INSERT INTO twins (above, text, a, a_score, a_best) SELECT
-    (SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND id = node.parent), text, id, score,
-    coalesce(best, 0) FROM nodes AS node WHERE run = ?1 AND search = ?2]]
-local FREE = "SELECT place FROM twins WHERE above IS ? AND text IS ? AND b IS NULL "
-    .. "ORDER BY place LIMIT 1"
-local PAIR = "UPDATE twins SET b = ?, b_score = ?, b_best = ? WHERE place = ?"
-
--- The id in A of a parent in B; nil: the node of B has no parent; false: its parent is not in A.
-local function above_in_a(db, log_b, search, parent)
-    local twin = parent ~= nil and db:row("SELECT a FROM twins WHERE b = ?", parent)
-    if not twin and parent ~= nil and log_b:node(search, parent) then
-        return false
-    end
-    return twin or nil
-end
-
--- Pairs nodes of B with those of A. Returns the first nodes that only B has, their number, and
--- whether any is on the best path.
-local function pair_nodes(db, log_b, search, most)
-    local only, count, has_best = json.array {}, 0, false
-    local parent, above = nil, nil
-    for node in log_b:nodes(search) do
-        if node.parent ~= parent then
-            parent, above = node.parent, above_in_a(db, log_b, search, node.parent)
-        end
-        local place = above ~= false and db:row(FREE, above, node.text)
-        if place then
-            assert(db:execute(PAIR, node.id, node.score, node.best or 0, place))
-        else
-            count, has_best = count + 1, has_best or node.best == 1
-            only[#only + 1] = count <= most and { id = node.id, score = node.score,
-                text = node.text, best = node.best == 1 } or nil
-        end
-    end
-    return only, count, has_best
-end
-
--- The first rows of twins that match a condition, and their number.
-local function twins_where(db, columns, condition, most)
-    local list = json.array {}
-    for row in db:columns(("SELECT %s FROM twins WHERE %s ORDER BY place LIMIT %d"):format(columns,
-        condition, most)) do
-        list[#list + 1] = row
-    end
-    return list, (db:row("SELECT count(*) FROM twins WHERE " .. condition))
-end
-
-local function pairs_of(db)
-    local list = json.array {}
-    for a, b in db:rows "SELECT a, b FROM twins WHERE b IS NOT NULL ORDER BY place" do
-        list[#list + 1] = json.array { a, b }
-    end
-    return list
-end
 
 ---@class ponder.log.Twins of the searches A and B
 ---@field a_nodes integer
@@ -79,26 +14,63 @@ end
 ---@field same_path boolean whether the best paths are equal
 ---@field pairs table[]? {id in A, id in B}
 
----@param db ponder.store.Store the log of A
----@param a {log: ponder.log.Reader, search: integer, sql_order: string}
----@param b {log: ponder.log.Reader, search: integer}
----@param opts {most: integer, pairs: boolean?}
+local function brief(node)
+    return { id = node.id, score = node.score, text = node.text, best = node.best == 1 }
+end
+
+-- `above`: the parent's id in A; nil: none.
+local function place_of(above, text)
+    return tostring(above) .. (text and "\0" .. text or "")
+end
+
+---@param log_a ponder.log.Reader
+---@param search_a integer searches.id
+---@param log_b ponder.log.Reader
+---@param search_b integer
+---@param opts {most: integer, pairs: boolean?} see Reader:twins
 ---@return ponder.log.Twins
-return function(db, a, b, opts)
-    assert(db:script(TWINS))
-    local found = { a_nodes = assert(db:execute(FILL .. a.sql_order, a.log.number, a.search)) }
-    local b_has_best
-    found.only_b, found.only_b_count, b_has_best = pair_nodes(db, b.log, b.search, opts.most)
-    found.only_a, found.only_a_count = twins_where(db,
-        "a AS id, a_score AS score, text, a_best AS best", "b IS NULL", opts.most)
-    for _, node in ipairs(found.only_a) do
-        node.best = node.best == 1
+return function(log_a, search_a, log_b, search_b, opts)
+    local nodes, by_id, by_place = {}, {}, {} -- of A; by place: those without a twin
+    for node in log_a:nodes(search_a) do
+        local one = brief(node)
+        local place = place_of(by_id[node.parent] and node.parent, node.text)
+        nodes[#nodes + 1], by_id[node.id] = one, one
+        by_place[place] = by_place[place] or { next = 1 }
+        table.insert(by_place[place], one)
     end
-    found.scored, found.scored_count = twins_where(db, "a, b, text, a_score, b_score",
-        "b IS NOT NULL AND a_score IS NOT b_score", opts.most)
-    found.same_path = not b_has_best
-        and db:row "SELECT 1 FROM twins WHERE a_best <> b_best LIMIT 1" == nil
-    found.pairs = opts.pairs and pairs_of(db) or nil
-    assert(db:script "RELEASE twins")
+    local found = { a_nodes = #nodes, only_a = json.array {}, only_a_count = 0,
+        only_b = json.array {}, only_b_count = 0, scored = json.array {}, scored_count = 0,
+        same_path = true, pairs = opts.pairs and json.array {} or nil }
+    local function add(name, one)
+        local count = found[name .. "_count"] + 1
+        found[name .. "_count"] = count
+        found[name][count] = count <= opts.most and one or nil
+    end
+    local twins = {} -- by id in B; false: B has the node, A has not
+    for node in log_b:nodes(search_b) do
+        local one, above = brief(node), twins[node.parent]
+        local list = above ~= false and by_place[place_of(above and above.id, node.text)]
+        local twin = list and list[list.next] or false
+        twins[node.id] = twin
+        if twin then
+            twin.twin, list.next = one, list.next + 1
+        else
+            add("only_b", one)
+            found.same_path = found.same_path and not one.best
+        end
+    end
+    for _, one in ipairs(nodes) do
+        local twin = one.twin
+        if not twin then
+            add("only_a", one)
+        elseif one.score ~= twin.score then
+            add("scored", { a = one.id, b = twin.id, text = one.text, a_score = one.score,
+                b_score = twin.score })
+        end
+        if twin and found.pairs then
+            table.insert(found.pairs, json.array { one.id, twin.id })
+        end
+        found.same_path = found.same_path and one.best == (twin ~= nil and twin.best)
+    end
     return found
 end
