@@ -3,7 +3,7 @@
 local json = require "ponder.json"
 local fake = require "model_fake"
 local steps = require "steps"
-local read = require "ponder.model.read"
+local stream = require "ponder.model.stream"
 
 -- Whether `got` has everything in `wanted`; else where not.
 local function differs(wanted, got, path)
@@ -124,23 +124,22 @@ describe("tool calls in a stream", function()
         return { index = i, id = id, ["function"] = { name = "f", arguments = "{}" } }
     end
 
-    local function ids(calls)
+    local function ids(sample)
         local list = {}
-        for i, call in ipairs(read.merged_calls(calls) or {}) do list[i] = call.id end
+        for i, call in ipairs(stream.merged_calls(sample.calls)) do list[i] = call.id end
         return table.concat(list, " ")
     end
 
     it("are ordered by their numbers, equal numbers by arrival", function()
-        local calls = read.new_calls()
-        assert.is_nil(read.merged_calls(calls))
+        local sample = {}
         for _, one in ipairs { { 3, "c" }, { 1, "a" }, { 3, "d" }, { 2, "b" }, { 3, "c" } } do
-            assert.is_true(read.merge_call(calls, piece(one[1], one[2])))
+            assert.is_nil(stream.merge_call(sample, piece(one[1], one[2])))
         end
         -- Of the last:
-        assert.is_true(read.merge_call(calls, { ["function"] = { arguments = " " } }))
-        assert.equal("a b c d", ids(calls))
-        assert.equal("{}{}", read.merged_calls(calls)[3].arguments_json)
-        assert.equal("{} ", read.merged_calls(calls)[4].arguments_json)
+        assert.is_nil(stream.merge_call(sample, { ["function"] = { arguments = " " } }))
+        assert.equal("a b c d", ids(sample))
+        assert.equal("{}{}", stream.merged_calls(sample.calls)[3].arguments_json)
+        assert.equal("{} ", stream.merged_calls(sample.calls)[4].arguments_json)
     end)
 
     it("cost the same each, however they are numbered", function()
@@ -152,8 +151,8 @@ describe("tool calls in a stream", function()
         }
         for name, way in pairs(ways) do
             assert.is_true(steps.is_linear(function(n)
-                local calls = read.new_calls()
-                for i = 1, n do read.merge_call(calls, way(i, n)) end
+                local sample = {}
+                for i = 1, n do stream.merge_call(sample, way(i, n)) end
             end, 1000), name)
         end
     end)

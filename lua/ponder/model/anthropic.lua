@@ -3,9 +3,11 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
+local options = require "ponder.base.options"
 local params = require "ponder.model.params"
 local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
+local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
 
 local get = json.get
@@ -165,24 +167,24 @@ local function enforces_schema(call, version)
 end
 
 function anthropic.build(call)
-    local options = call.options
+    local its = call.options
     local _, version = params.claude(call.model)
     version = version or 4
-    local max_tokens = options.max_output_tokens or default_max_tokens(version)
+    local max_tokens = its.max_output_tokens or default_max_tokens(version)
     local thinking, effort, with_budget =
-        build_thinking(options.reasoning_effort, version, max_tokens, options.reasoning_tokens)
+        build_thinking(its.reasoning_effort, version, max_tokens, its.reasoning_tokens)
     local messages, system = build_messages(call)
     local enforced = enforces_schema(call, version)
     if call.format and not enforced then system[#system + 1] = schema.instruction(call.format) end
-    local stop = options.stop
+    local stop = its.stop
     return {
         model = call.model,
         messages = messages,
         system = build_system(system),
         max_tokens = with_budget or max_tokens,
-        temperature = options.temperature,
-        top_p = options.top_p,
-        top_k = options.top_k,
+        temperature = its.temperature,
+        top_p = its.top_p,
+        top_k = its.top_k,
         stop_sequences = type(stop) == "string" and { stop } or stop,
         thinking = thinking,
         output_config = (effort or enforced) and {
@@ -190,8 +192,8 @@ function anthropic.build(call)
             format = enforced and { type = "json_schema",
                 schema = schema.closed(call.format.schema) } or nil,
         } or nil,
-        tools = options.tools and build_tools(options.tools),
-        tool_choice = options.tool_choice and build_tool_choice(options.tool_choice),
+        tools = its.tools and build_tools(its.tools),
+        tool_choice = its.tool_choice and build_tool_choice(its.tool_choice),
     }
 end
 
@@ -222,21 +224,20 @@ local function usage_of(usage)
 end
 
 local function sample_of(blocks, stop_reason)
-    local texts, reasoning, calls = {}, {}, {}
+    local sample = { finish_reason = FINISH[stop_reason] or stop_reason,
+        blocks = blocks[1] and blocks }
     for _, block in ipairs(blocks) do
         local kind = read.text(block, "type")
         if kind == "text" then
-            read.append(texts, block.text)
+            stream.append(sample, "text", read.text(block, "text"))
         elseif kind == "thinking" then
-            read.append(reasoning, block.thinking)
+            stream.append(sample, "reasoning", read.text(block, "thinking"))
         elseif kind == "tool_use" then
-            calls[#calls + 1] = read.tool_call(read.text(block, "id"), read.text(block, "name"),
-                read.at(block, "input"))
+            stream.append(sample, "tool_calls", read.tool_call(read.text(block, "id"),
+                read.text(block, "name"), read.at(block, "input")))
         end
     end
-    return { text = read.join(texts), reasoning = read.join(reasoning),
-        finish_reason = FINISH[stop_reason] or stop_reason, blocks = #blocks > 0 and blocks or nil,
-        tool_calls = #calls > 0 and calls or nil }
+    return stream.joined(sample)
 end
 
 function anthropic.parse(reply)
@@ -252,13 +253,6 @@ end
 -- Streams: message_start, then for each block content_block_start, deltas, content_block_stop,
 -- then message_delta with the stop reason and the tokens so far, then message_stop.
 
-local Reader = {}
-Reader.__index = Reader
-
-function anthropic.reader(_, emit)
-    return setmetatable({ emit = emit, blocks = {}, pieces = {}, places = {}, usage = {} }, Reader)
-end
-
 -- For each kind of delta, the field of a block that it adds to, and the kind passed to on_delta.
 local DELTAS = {
     text_delta = { from = "text", to = "text", kind = "text" },
@@ -270,7 +264,7 @@ local DELTAS = {
 -- The counts are totals so far, not increments.
 local function update_usage(self, usage)
     for field, value in pairs(usage) do
-        if value ~= json.null then self.usage[field] = value end
+        if value ~= json.null then self.counts[field] = value end
     end
 end
 
@@ -284,31 +278,27 @@ end
 
 -- Blocks follow one another; servers that answer with several tools at once may interleave them.
 function on.content_block_start(self, event)
-    local place, index = #self.blocks + 1, read.count(event, "index")
-    self.interleaved = self.interleaved or self.open ~= nil
-    self.open, self.last = place, place
-    if index then self.places[index] = place end
-    self.blocks[place], self.pieces[place] = {}, {}
-    for field, value in pairs(read.list(event, "content_block")) do
-        self.blocks[place][field] = value
-    end
-    local text = read.text(event, "content_block", "text")
-    local reasoning = read.text(event, "content_block", "thinking")
+    local start, index = read.list(event, "content_block"), read.count(event, "index")
+    local block = { start = options.merge({}, start), pieces = {} }
+    self.interleaved = self.interleaved or self.open
+    self.open, self.last = true, block
+    self.blocks[#self.blocks + 1] = block
+    if index then self.places[index] = block end
+    local text, reasoning = read.text(start, "text"), read.text(start, "thinking")
     if text then self.emit(text, "text", 1) end
     if reasoning then self.emit(reasoning, "reasoning", 1) end
 end
 
-function on.content_block_stop(self) self.open = nil end
+function on.content_block_stop(self) self.open = false end
 
 function on.content_block_delta(self, event)
     local delta = read.list(event, "delta")
     local rule = DELTAS[read.text(delta, "type")]
     local index = self.interleaved and read.count(event, "index")
-    local place = index and self.places[index] or self.last
-    local pieces, text = self.pieces[place], rule and read.text(delta, rule.from)
-    if not pieces or not text then return end
-    pieces[rule.to] = pieces[rule.to] or {}
-    read.append(pieces[rule.to], text)
+    local block = index and self.places[index] or self.last
+    local text = rule and read.text(delta, rule.from)
+    if not block or not text then return end
+    stream.append(block.pieces, rule.to, text)
     if rule.kind then self.emit(text, rule.kind, 1) end
 end
 
@@ -319,47 +309,30 @@ end
 
 function on.message_stop(self) self.stopped = true end
 
---- Handles the common event, some text, without building a table; false: call `event`.
-function Reader:plain(event_name, data)
-    if event_name ~= "content_block_delta" or not self.open or self.interleaved
-        or get(data, "delta", "type") ~= "text_delta" then
-        return false
-    end
-    local text, pieces = get(data, "delta", "text"), self.pieces[self.open]
-    if type(text) ~= "string" or text == "" then return false end
-    local list = pieces.text or {}
-    pieces.text, list[#list + 1] = list, text
-    self.emit(text, "text", 1)
-    return true
-end
-
---- Handles one event. Returns it decoded, or nil and a message if it was not JSON.
-function Reader:event(event_name, data)
-    local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
+local Reader = stream.class(function(self, event, event_name)
     local handle = on[read.text(event, "type") or event_name]
     if handle then handle(self, event) end
-    return event
-end
+    self.into = self.open and not self.interleaved and self.last.pieces
+end, function(data, event_name)
+    return event_name == "content_block_delta" and get(data, "delta", "type") == "text_delta"
+        and get(data, "delta", "text")
+end)
 
-local function finish_block(block, pieces)
-    for field, list in pairs(pieces) do
-        if field == "input" then
-            block.input = json.decode(table.concat(list)) or table.concat(list)
-        else
-            block[field] = (read.text(block, field) or "") .. table.concat(list)
-        end
-    end
-    return block
+function anthropic.reader(call, emit)
+    return options.merge(Reader.new(call, emit), { blocks = {}, places = {}, counts = {} })
 end
 
 function Reader:finish()
-    for index, block in ipairs(self.blocks) do
-        self.blocks[index] = finish_block(block, self.pieces[index])
-        self.pieces[index] = {}
+    for i, block in ipairs(self.blocks) do
+        for field, pieces in pairs(block.pieces) do
+            local text = table.concat(pieces)
+            block.start[field] = field == "input" and (json.decode(text) or text)
+                or (read.text(block.start, field) or "") .. text
+        end
+        self.blocks[i] = block.start
     end
     return { samples = { sample_of(self.blocks, self.stop_reason) },
-        usage = usage_of(next(self.usage) and self.usage), model = self.model, id = self.id },
+        usage = usage_of(next(self.counts) and self.counts), model = self.model, id = self.id },
         self.stopped == true or self.stop_reason ~= nil
 end
 

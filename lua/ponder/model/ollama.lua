@@ -5,6 +5,7 @@ local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
+local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
 
 local get, find = json.get, string.find
@@ -67,8 +68,8 @@ local function split_parts(content)
     if type(content) ~= "table" then return content, nil end
     local texts, images = {}, {}
     for _, part in ipairs(content) do
-        read.append(texts, part.text)
-        read.append(images, part.data)
+        texts[#texts + 1] = read.text(part, "text")
+        images[#images + 1] = read.text(part, "data")
     end
     return table.concat(texts), #images > 0 and images or nil
 end
@@ -130,12 +131,21 @@ local function usage_of(reply)
         and { input_tokens = input, output_tokens = output, implausible = implausible } or nil
 end
 
-local Reader = {}
-Reader.__index = Reader
-
-function ollama.reader(_, emit)
-    return setmetatable({ emit = emit, text = {}, reasoning = {}, calls = {}, logprobs = {} },
-        Reader)
+local function take(self, event)
+    local message = read.list(event, "message")
+    local sample = self:sample(1)
+    self.model = self.model or read.text(event, "model")
+    self:add(1, read.text(message, "content"), read.text(message, "thinking"),
+        read.logprobs(read.at(event, "logprobs")))
+    for _, call in ipairs(read.tool_calls(message) or {}) do
+        stream.append(sample, "tool_calls", call)
+    end
+    if read.at(event, "done") == true then
+        self.usage = usage_of(event)
+        sample.finish_reason = sample.tool_calls and "tool_calls"
+            or read.text(event, "done_reason") or "stop"
+    end
+    self.into = self.model and sample
 end
 
 -- Whether a line may have more than text. False positives only cost time.
@@ -144,60 +154,19 @@ local function has_more(data)
         or find(data, "logprobs", 1, true) or get(data, "done") ~= false
 end
 
---- Reads the common kind of line, which has only text, without building a table; false: use
---- `event`.
-function Reader:plain(_, data)
-    if not self.model then return false end
+local Reader = stream.class(take, function(data)
     local text = get(data, "message", "content")
-    if type(text) ~= "string" or text == "" or has_more(data) then return false end
-    self.text[#self.text + 1] = text
-    self.emit(text, "text", 1)
-    return true
-end
+    return text and text ~= "" and not has_more(data) and text
+end)
 
---- Reads a line. Returns its decoded form, or nil and a message.
-function Reader:event(_, data)
-    local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "a line of the stream is not a JSON object" end
-    self:take(event)
-    return event
-end
-
-function Reader:take(event)
-    self.model = self.model or read.text(event, "model")
-    local reasoning = read.text(event, "message", "thinking")
-    local text = read.text(event, "message", "content")
-    read.append(self.reasoning, reasoning)
-    read.append(self.text, text)
-    local tokens = read.logprobs({}, event, "logprobs")
-    table.move(tokens, 1, #tokens, #self.logprobs + 1, self.logprobs)
-    read.emit(self.emit, reasoning, text, tokens, 1)
-    read.tool_calls(self.calls, read.at(event, "message"))
-    if read.at(event, "done") == true then
-        self.done, self.usage = true, usage_of(event)
-        self.done_reason = read.text(event, "done_reason") or "stop"
-    end
-end
-
-function Reader:finish()
-    local has_calls = #self.calls > 0
-    return {
-        samples = { {
-            text = read.join(self.text), reasoning = read.join(self.reasoning),
-            finish_reason = has_calls and self.done and "tool_calls" or self.done_reason,
-            tool_calls = has_calls and self.calls or nil,
-            logprobs = #self.logprobs > 0 and self.logprobs or nil,
-        } },
-        usage = self.usage, model = self.model,
-    }, self.done == true
-end
+ollama.reader = Reader.new
 
 local function ignore() end
 
 function ollama.parse(reply)
     if type(read.at(reply, "message")) ~= "table" then return nil, "the reply has no message" end
-    local reader = ollama.reader(nil, ignore)
-    reader:take(reply)
+    local reader = Reader.new(nil, ignore)
+    take(reader, reply)
     return (reader:finish())
 end
 

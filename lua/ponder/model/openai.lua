@@ -5,6 +5,7 @@ local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
+local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
 
 local get, null, find = json.get, json.null, string.find
@@ -169,53 +170,8 @@ local function content_of(message)
     local content = read.at(message, "content")
     if type(content) ~= "table" then return read.text(content) end
     local pieces = {}
-    for _, part in ipairs(content) do read.append(pieces, read.text(part, "text")) end
-    return read.join(pieces)
-end
-
-local function sample_of(choice)
-    local message = read.list(choice, "message")
-    local calls = read.tool_calls({}, message)
-    local finish, logprobs = read.text(choice, "finish_reason"), read.at(choice, "logprobs")
-    local sample = { text = content_of(message), finish_reason = FINISH[finish] or finish }
-    if type(choice) == "table" and choice.stop_reason ~= nil then
-        -- vLLM: which sequence stopped it, null if none
-        sample.stop_sequence = read.text(choice, "stop_reason") or false
-    end
-    sample.reasoning, sample.refusal = reasoning_of(message), read.text(message, "refusal")
-    sample.tool_calls = #calls > 0 and calls or nil
-    sample.logprobs = logprobs and read.logprobs({}, logprobs, "content")
-    return sample
-end
-
-function openai.parse(reply)
-    local samples = {}
-    for i, choice in ipairs(read.list(reply, "choices")) do samples[i] = sample_of(choice) end
-    if #samples == 0 then return nil, "the reply has no choices" end
-    return { samples = samples, usage = usage_of(reply.usage),
-        model = read.text(reply, "model"), id = read.text(reply, "id") }
-end
-
----------------------------------------------------------------------------------------------------
--- Streams
-
-local Reader = {}
-Reader.__index = Reader
-
-function openai.reader(call, emit)
-    -- If a delta can have more than one piece of text, each event is decoded completely.
-    local simple = call.n == 1 and not call.options.logprobs
-    return setmetatable({ emit = emit, n = call.n, simple = simple, states = {} }, Reader)
-end
-
-local function state_at(self, index)
-    local state = self.states[index]
-    if not state then
-        state = { text = {}, reasoning = {}, refusal = {}, logprobs = {},
-            calls = read.new_calls() }
-        self.states[index] = state
-    end
-    return state
+    for _, part in ipairs(content) do pieces[#pieces + 1] = read.text(part, "text") end
+    return pieces[1] and table.concat(pieces)
 end
 
 -- The counts are totals so far, and an event may have only some.
@@ -226,24 +182,40 @@ local function later_usage(before, usage)
     return before
 end
 
-local function take_choice(self, choice)
-    local index = read.count(choice, "index") or 0
-    if index >= self.n then return true end
-    local state, delta = state_at(self, index), read.list(choice, "delta")
-    local reasoning, text = reasoning_of(delta), content_of(delta)
-    local tokens = read.logprobs({}, choice, "logprobs", "content")
-    table.move(tokens, 1, #tokens, #state.logprobs + 1, state.logprobs)
-    read.emit(self.emit, reasoning, text, tokens, index + 1)
-    read.append(state.reasoning, reasoning)
-    read.append(state.text, text)
-    read.append(state.refusal, read.text(delta, "refusal"))
+-- Adds a part of a choice, or a whole one, to a sample.
+local function take_choice(self, choice, number)
+    local delta, sample = read.list(choice, "delta"), self:sample(number)
+    local whole = next(delta) == nil and read.list(choice, "message")
+    local part = whole or delta
+    self:add(number, content_of(part), reasoning_of(part),
+        read.logprobs(read.at(choice, "logprobs", "content")))
+    stream.append(sample, "refusal", read.text(part, "refusal"))
+    if whole then sample.tool_calls = read.tool_calls(whole) end
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
-        local ok, message = read.merge_call(state.calls, piece)
-        if not ok then return nil, message end
+        local problem = stream.merge_call(sample, piece)
+        if problem then return problem end
     end
     local finish = read.text(choice, "finish_reason")
-    state.finish = FINISH[finish] or finish or state.finish
-    return true
+    sample.finish_reason = FINISH[finish] or finish or sample.finish_reason
+    if type(choice) == "table" and choice.stop_reason ~= nil then
+        -- vLLM: which sequence stopped it, null if none
+        sample.stop_sequence = read.text(choice, "stop_reason") or false
+    end
+end
+
+-- Adds an event, or a whole reply, whose choices are numbered by their order.
+local function take(self, event)
+    self.model = self.model or read.text(event, "model")
+    self.id = self.id or read.text(event, "id")
+    self.usage = later_usage(self.usage, usage_of(read.at(event, "usage")))
+    for i, choice in ipairs(read.list(event, "choices")) do
+        local number = self.is_whole and i or (read.count(choice, "index") or 0) + 1
+        if self.is_whole or number <= self.n then
+            local problem = take_choice(self, choice, number)
+            if problem then return problem end
+        end
+    end
+    self.into = self.simple and self.samples[1]
 end
 
 -- Whether an event may have more than text. False positives only cost time.
@@ -257,52 +229,26 @@ local function has_more(data)
     return finish ~= nil and finish ~= null or find(data, "usage", 1, true) ~= nil
 end
 
---- Reads the common kind of event, which has only text, without building a table; false: use
---- `event`.
-function Reader:plain(_, data)
-    if not self.simple or not self.started then return false end
+local Reader = stream.class(take, function(data)
     local text = get(data, "choices", 1, "delta", "content")
-    if type(text) ~= "string" or text == "" or has_more(data) then return false end
-    local pieces = self.started.text
-    pieces[#pieces + 1] = text
-    self.emit(text, "text", 1)
-    return true
+    return text and text ~= "" and not has_more(data) and text
+end)
+
+function openai.reader(call, emit)
+    local reader = Reader.new(call, emit)
+    -- If a delta can have more than one piece of text, each event is decoded completely.
+    reader.simple = call.n == 1 and not call.options.logprobs
+    return reader
 end
 
---- Reads an event's data. Returns its decoded form, or nil and a message.
-function Reader:event(_, data)
-    local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
-    self.model = self.model or read.text(event, "model")
-    self.id = self.id or read.text(event, "id")
-    self.usage = later_usage(self.usage, usage_of(read.at(event, "usage")))
-    for _, choice in ipairs(read.list(event, "choices")) do
-        local ok, message = take_choice(self, choice)
-        if not ok then return nil, message end
-    end
-    self.started = self.states[0]
-    return event
-end
+local function ignore() end
 
-local function sample_of_state(state)
-    return {
-        text = read.join(state.text), reasoning = read.join(state.reasoning),
-        refusal = read.join(state.refusal), finish_reason = state.finish,
-        tool_calls = read.merged_calls(state.calls),
-        logprobs = #state.logprobs > 0 and state.logprobs or nil,
-    }
-end
-
---- The reply so far. It is complete if every sample has a finish_reason.
-function Reader:finish()
-    local samples, whole, last = {}, self.states[0] ~= nil, -1
-    for index in pairs(self.states) do last = math.max(last, index) end
-    for index = 0, last do
-        local state = self.states[index]
-        samples[index + 1] = state and sample_of_state(state) or {}
-        whole = whole and state ~= nil and state.finish ~= nil
-    end
-    return { samples = samples, usage = self.usage, model = self.model, id = self.id }, whole
+function openai.parse(reply)
+    local reader = Reader.new(nil, ignore)
+    reader.is_whole = true
+    take(reader, reply)
+    if not reader.samples[1] then return nil, "the reply has no choices" end
+    return (reader:finish())
 end
 
 ---------------------------------------------------------------------------------------------------

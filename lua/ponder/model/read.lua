@@ -78,28 +78,16 @@ local function alternatives(one)
     return #top > 0 and top or nil
 end
 
---- Appends the log probabilities of tokens at these keys to a list.
----@param list {token: string, logprob: number, top: table[]?}[]
----@return table list
-function read.logprobs(list, value, a, b)
-    for _, one in ipairs(read.list(value, a, b)) do
-        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
+--- The log probabilities of tokens in OpenAI's form; nil if there are none.
+---@param list any
+---@return {token: string, logprob: number, top: table[]?}[]?
+function read.logprobs(list)
+    local out = {}
+    for i, one in ipairs(type(list) == "table" and list or out) do
+        out[i] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
             top = alternatives(one) }
     end
-    return list
-end
-
---- Passes on what an event of a stream adds. Its tokens come with the text, else with the
---- reasoning, else alone, with "".
----@param emit fun(text: string, kind: string, sample: integer, tokens: table[]?)
----@param reasoning string?
----@param text string?
----@param tokens table[] with log probabilities
----@param sample integer
-function read.emit(emit, reasoning, text, tokens, sample)
-    tokens = tokens[1] and tokens or nil
-    if reasoning then emit(reasoning, "reasoning", sample, not text and tokens or nil) end
-    if text or tokens and not reasoning then emit(text or "", "text", sample, tokens) end
+    return out[1] and out
 end
 
 --- Whether the caller's on_delta ended a reply, before the service said what it used.
@@ -119,20 +107,6 @@ end
 function read.sum(a, b)
     if a and b then return tally.plus(a, b) end
     return a or b
-end
-
---- Appends a piece to a list of pieces; ignores nil and "".
----@param pieces string[]
----@param piece string?
-function read.append(pieces, piece)
-    if type(piece) == "string" and piece ~= "" then pieces[#pieces + 1] = piece end
-end
-
---- The pieces as one string, or nil if there are none.
----@param pieces string[]
----@return string?
-function read.join(pieces)
-    if #pieces > 0 then return table.concat(pieces) end
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -177,107 +151,16 @@ function read.tool_call(id, name, arguments)
     return call
 end
 
---- Appends the calls of a message (`tool_calls`) to a list.
----@param calls ponder.model.ToolCall[]
+--- The calls of a message (`tool_calls`); nil if there are none.
 ---@param message any as decoded
----@return ponder.model.ToolCall[] calls
-function read.tool_calls(calls, message)
-    for _, call in ipairs(read.list(message, "tool_calls")) do
-        calls[#calls + 1] = read.tool_call(read.text(call, "id"),
-            read.text(call, "function", "name"), read.at(call, "function", "arguments"))
-    end
-    return calls
-end
-
----------------------------------------------------------------------------------------------------
--- Streamed calls
-
-local MAX_CALLS = 1 << 16 -- in one reply
-
----@class ponder.model.MergedCalls
----@field private list table[] in order of their first pieces
----@field private by_id table<string, table>
----@field private slots table<integer, {by_id: table<string, table>, last: table}> by number
----@field private highest integer? number
-
----@return ponder.model.MergedCalls
-function read.new_calls()
-    return { list = {}, by_id = {}, slots = {} }
-end
-
-local function begin_call(calls, slot, index)
-    local list = calls.list
-    if #list >= MAX_CALLS then return nil end
-    local call = { index = index, order = #list + 1, pieces = {} }
-    list[call.order], slot.last = call, call
-    calls.highest = math.max(index, calls.highest or index)
-    return call
-end
-
-local function is_whole(call)
-    return #call.pieces == 1 and type(json.decode(call.pieces[1])) == "table"
-end
-
--- Whether a piece that has a name is the first of another call than the last one of its number.
-local function is_other(call, id, named)
-    if id and call.id then return id ~= call.id end
-    return not id and call.name ~= nil and (call.name ~= named or is_whole(call))
-end
-
--- The call that a piece belongs to. Most servers number calls, some from 1. Others send each call
--- in one piece, without a number or with 0: there a new id, or a name without one, starts a call.
-local function call_of(calls, id, named, index)
-    if not index then
-        if calls.by_id[id] then return calls.by_id[id] end
-        index = calls.highest and calls.highest + (id and 1 or 0) or 0
-    end
-    local slot = calls.slots[index]
-    if not slot then
-        slot = { by_id = {} }
-        calls.slots[index] = slot
-    end
-    local call = slot.by_id[id] or slot.last
-    if call and call == slot.last and named and is_other(call, id, named) then call = nil end
-    call = call or begin_call(calls, slot, index)
-    if call and id and not call.id then
-        call.id, slot.by_id[id], calls.by_id[id] = id, call, call
-    end
-    return call
-end
-
---- Adds a piece of a call. Its id and name come once, its arguments in pieces.
----@param calls ponder.model.MergedCalls
----@param piece any as decoded
----@return boolean? ok nil: too many
----@return string? message
-function read.merge_call(calls, piece)
-    local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
-    local call = call_of(calls, id or false, named, read.count(piece, "index"))
-    if not call then return nil, ("the reply has more than %d tool calls"):format(MAX_CALLS) end
-    call.name = call.name or named
-    local arguments = read.at(piece, "function", "arguments")
-    if type(arguments) == "table" then
-        arguments = read.tool_call(id, named, arguments).arguments_json
-    end
-    read.append(call.pieces, arguments)
-    return true
-end
-
-local function is_before(a, b)
-    if a.index ~= b.index then return a.index < b.index end
-    return a.order < b.order
-end
-
---- The merged calls, by number; nil if there are none.
----@param calls ponder.model.MergedCalls
 ---@return ponder.model.ToolCall[]?
-function read.merged_calls(calls)
-    local sorted, out = table.move(calls.list, 1, #calls.list, 1, {}), {}
-    table.sort(sorted, is_before)
-    for i, call in ipairs(sorted) do
-        out[i] = read.tool_call(call.id, call.name, read.join(call.pieces))
+function read.tool_calls(message)
+    local calls = {}
+    for i, call in ipairs(read.list(message, "tool_calls")) do
+        calls[i] = read.tool_call(read.text(call, "id"), read.text(call, "function", "name"),
+            read.at(call, "function", "arguments"))
     end
-    return #out > 0 and out or nil
+    return calls[1] and calls
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local schema = require "ponder.model.schema"
+local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
 
 ---@type ponder.model.Provider
@@ -125,30 +126,29 @@ end
 local INCOMPLETE = { max_output_tokens = "length", content_filter = "content_filter" }
 
 local function sample_of(reply)
-    local items = read.list(reply, "output")
-    local texts, reasoning, refusals, calls, logprobs = {}, {}, {}, {}, {}
+    local items, sample = read.list(reply, "output"), {}
     for _, item in ipairs(items) do
         local kind = read.text(item, "type")
-        if kind == "message" then
-            for _, part in ipairs(read.list(item, "content")) do
-                read.append(texts, read.text(part, "text"))
-                read.append(refusals, read.text(part, "refusal"))
-                read.logprobs(logprobs, part, "logprobs")
+        for _, part in ipairs(kind == "message" and read.list(item, "content") or {}) do
+            stream.append(sample, "text", read.text(part, "text"))
+            stream.append(sample, "refusal", read.text(part, "refusal"))
+            for _, token in ipairs(read.logprobs(read.at(part, "logprobs")) or {}) do
+                stream.append(sample, "logprobs", token)
             end
-        elseif kind == "reasoning" then
-            for _, part in ipairs(read.list(item, "summary")) do
-                read.append(reasoning, read.text(part, "text"))
-            end
-        elseif kind == "function_call" then
-            calls[#calls + 1] = read.tool_call(read.text(item, "call_id"), read.text(item, "name"),
-                read.at(item, "arguments"))
+        end
+        for _, part in ipairs(kind == "reasoning" and read.list(item, "summary") or {}) do
+            stream.append(sample, "reasoning", read.text(part, "text"))
+        end
+        if kind == "function_call" then
+            stream.append(sample, "tool_calls", read.tool_call(read.text(item, "call_id"),
+                read.text(item, "name"), read.at(item, "arguments")))
         end
     end
     local why = read.text(reply, "incomplete_details", "reason")
-    return { text = read.join(texts), reasoning = read.join(reasoning),
-        refusal = read.join(refusals), tool_calls = calls[1] and calls or nil,
-        logprobs = logprobs[1] and logprobs or nil, blocks = items[1] and items or nil,
-        finish_reason = why and (INCOMPLETE[why] or why) or calls[1] and "tool_calls" or "stop" }
+    sample.blocks = items[1] and items or nil
+    sample.finish_reason = why and (INCOMPLETE[why] or why) or sample.tool_calls and "tool_calls"
+        or "stop"
+    return stream.joined(sample)
 end
 
 function responses.parse(reply)
@@ -160,41 +160,27 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Streams: deltas by type; the last event has the whole reply.
 
-local Reader = {}
-Reader.__index = Reader
-
-function responses.reader(_, emit)
-    return setmetatable({ emit = emit, text = {}, reasoning = {}, logprobs = {} }, Reader)
-end
-
-function Reader.plain() return false end
-
 local LAST = { ["response.completed"] = true, ["response.incomplete"] = true }
+local REASONING = { ["response.reasoning_summary_text.delta"] = true,
+    ["response.reasoning_text.delta"] = true }
 
-function Reader:event(_, data)
-    local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
+local Reader = stream.class(function(self, event)
     local kind, delta = read.text(event, "type"), read.text(event, "delta")
     if LAST[kind] then
         self.last = read.at(event, "response")
     elseif kind == "response.output_text.delta" and delta then
-        read.append(self.text, delta)
-        local tokens = read.logprobs({}, event, "logprobs")
-        table.move(tokens, 1, #tokens, #self.logprobs + 1, self.logprobs)
-        read.emit(self.emit, nil, delta, tokens, 1)
-    elseif (kind == "response.reasoning_summary_text.delta"
-        or kind == "response.reasoning_text.delta") and delta then
-        read.append(self.reasoning, delta)
-        self.emit(delta, "reasoning", 1)
+        self:add(1, delta, nil, read.logprobs(read.at(event, "logprobs")))
+    elseif REASONING[kind] and delta then
+        self:add(1, nil, delta)
     end
-    return event
-end
+end)
+
+responses.reader = Reader.new
 
 function Reader:finish()
     local draft = self.last and responses.parse(self.last)
     if draft then return draft, true end
-    return { samples = { { text = read.join(self.text), reasoning = read.join(self.reasoning),
-        logprobs = self.logprobs[1] and self.logprobs or nil } } }, false
+    return stream.finish(self)
 end
 
 ---A provider that asks through this API.
