@@ -21,11 +21,10 @@ end
 return {
     name = "sums", data = items, score = "exact", baseline = "io",
     policies = {
-        io = { model = "script:model.lua", n = 3 },
+        io = { prompt = "{{question}}", n = 3 }, -- of --model
         random = function(item, run)
             run:report("0")
-            local m = model.open "script:model.lua"
-            local reply = m:chat { messages = { { role = "user", content = item.question } } }
+            local reply = model.open():chat(item.question)
             if item.id == "i7" then error "raised i7" end
             if item.id == "i8" then return nil, "refused i8", "NO" end
             return math.random() < 0.5 and reply.text or "x"
@@ -41,7 +40,8 @@ return {
 
 -- What an evaluation printed and logged, without times.
 local function outcome(lab, name, flags)
-    local words = { "eval", "job.lua", "--json", "--seed", "3", "--log", name }
+    local words = { "eval", "job.lua", "--json", "--seed", "3", "--log", name, "--model",
+        "script:model.lua" }
     local result = lab:ponder(table.move(flags, 1, #flags, #words + 1, words))
     assert.equal(0, result.status, result.err)
     local printed = json.decode(result.out)

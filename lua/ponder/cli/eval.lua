@@ -68,7 +68,7 @@ local command = cli.command({ files = true }, {
     counting(RUNS, { title = "Runs",
         { "policy", value = "A,B", type = "list", help = "run these policies only" },
         { "model", value = "NAME", modes = SCORES,
-            help = "passed to FILE, which gets the flags as its argument" },
+            help = "for what names no model; FILE gets it, like all flags, as its argument" },
         flags.PROMPTS,
         { "at_samples", value = "N,N", type = "list",
             help = "run each policy at N samples, as NAME@N: compare at equal numbers" },
@@ -496,7 +496,7 @@ local function misuse(given, operands)
 end
 
 ---See ponder.cli.shared.main.
-command.run = limits.batched(function(given, operands, list)
+command.run = limits.with_models(function(given, operands, list)
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))
     for _, name in ipairs { "decide", "margin" } do

@@ -295,7 +295,7 @@ local function measure(given, path)
 end
 
 ---See ponder.cli.shared.main.
-command.run = limits.batched(function(given, operands, list)
+command.run = limits.with_models(function(given, operands, list)
     cli.expect(#operands == 1, "expected one file: ponder optimize [OPTION...] FILE")
     eval.prepare(given, operands[1])
     logging.begin(given, { command = "optimize", arguments = list, script = operands[1] })

@@ -236,7 +236,7 @@ function run.parse(name, list, rules)
 end
 
 ---Runs the script that the arguments name.
-run.run = limits.batched(function(opts, operands, list, first)
+run.run = limits.with_models(function(opts, operands, list, first)
     cli.expect(opts.e or operands[1], "expected a script: ponder run FILE|- [ARG...]")
     confined.check(opts)
     if opts.max_memory_mb and not opts.untrusted then

@@ -150,7 +150,8 @@ local function overlay(...)
 end
 
 --- The provider and the model that a name refers to, and the options of its alias.
----@param text string? nil: $PONDER_MODEL, else the config file's default_model
+---@param text string? nil: --model of the command, else $PONDER_MODEL, else the config file's
+---  default_model
 ---@param opts table as given
 ---@return string? provider nil with a message
 ---@return string model
@@ -158,7 +159,8 @@ end
 function Client:resolve(text, opts)
     local settings = self:settings()
     endpoints.add(self.providers, settings)
-    text = text or self.env("PONDER_MODEL") or settings.default_model
+    text = text or scheduler.current() and scheduler.context "default_model"
+        or self.env("PONDER_MODEL") or settings.default_model
     if not text then
         return nil, client.no_model(self.env)
     end

@@ -257,7 +257,7 @@ function command.of(name, library, texts, own)
     self.rules.models.help = "other models by role: " .. table.concat(library.roles(), ", ")
     local call = texts.call or name
     self.about = USAGE:format(call, call, texts.about)
-    self.run = limits.batched(function(...)
+    self.run = limits.with_models(function(...)
         return run(self, ...)
     end)
     return self

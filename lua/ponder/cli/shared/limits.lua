@@ -34,10 +34,11 @@ limits.BATCHES = {
     { "detach", help = "end with status 75 once all batches are sent; ponder resume goes on" },
 }
 
----Has the models of a command send their calls in batches, as its flags say.
+---Runs a command with the flags that its models obey: `--model` names the default one, and with
+---`--batch` they send their calls in batches.
 ---@param run function the command's
 ---@return function run
-function limits.batched(run)
+function limits.with_models(run)
     return function(given, ...)
         cli.refuse(given.batch_poll and not given.batch and "--batch-poll needs --batch")
         cli.refuse(given.detach and given.no_log and "--detach needs a log (not --no-log)")
@@ -45,7 +46,8 @@ function limits.batched(run)
             or given.detach and not logged.is_played() or nil
         return scheduler.with_context("detach", detach, scheduler.with_context, "concurrency",
             given.batch and IN_BATCHES or nil, scheduler.with_context, "batch", given.batch
-            and { poll_ms = given.batch_poll and given.batch_poll * 1000 }, run, given, ...)
+            and { poll_ms = given.batch_poll and given.batch_poll * 1000 }, scheduler.with_context,
+            "default_model", given.model or scheduler.context "default_model", run, given, ...)
     end
 end
 

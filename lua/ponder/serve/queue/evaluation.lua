@@ -69,7 +69,7 @@ function remote.functions(chunk)
         by_flags[key] = by_flags[key] or load_evaluation(chunk, flags)
         return by_flags[key]
     end
-    return { [CALL] = function(given)
+    local function perform(given)
         local known = task.with_context("outside", true, loaded_for, given.flags)
         if given.has_budget and is_spent() then
             return { skipped = true }
@@ -77,6 +77,9 @@ function remote.functions(chunk)
         return attempt.perform(known.evaluation, { policy = given.candidate
             and candidate_policy(known, given) or known.policies[given.policy],
             item = given.item, epoch = given.epoch }, given.limits)
+    end
+    return { [CALL] = function(given)
+        return task.with_context("default_model", given.flags.model, perform, given)
     end }
 end
 
