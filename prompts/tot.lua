@@ -54,13 +54,8 @@ local GENERATE_SYSTEM = GENERATE .. DATA_NOTE
 local EVALUATE_SYSTEM = EVALUATE .. DATA_NOTE
 local REPAIR_SYSTEM = REPAIR .. DATA_NOTE
 
---- The question and the steps so far, each between tags. Cached in the context, which is used for
---- thoughts and for their scores.
+--- The question and the steps so far, each between tags.
 local function situation(context)
-    local text = context.situation
-    if text then
-        return text
-    end
     local parts = { context:quote("problem", context.prompt) }
     local steps = context.steps
     if #steps > 0 then
@@ -69,9 +64,7 @@ local function situation(context)
             and ("Steps so far (the first %d are left out):"):format(omitted) or "Steps so far:"
         parts[3] = context:quote("steps", "- " .. table.concat(steps, "\n- "))
     end
-    text = table.concat(parts, "\n")
-    context.situation = text
-    return text
+    return table.concat(parts, "\n")
 end
 
 local function messages(context, system, text)

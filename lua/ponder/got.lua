@@ -20,11 +20,12 @@
 --- | completed{result}, request_error              |                                            |
 ---
 --- A connection is {from=, to=, description=} or {from, to, description}. The strategy "weighted"
---- adds `weights` to aggregate, one for each id. `error{reason}`, without a call id, ends the run.
+--- adds `weights` to aggregate: each thought's share of the scores. `error{reason}`, without a call
+--- id, ends the run.
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
 --- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
---- ponder.think.got.core describes a whole run. Status transitions:
+--- ponder.think.got.steps describes a whole run. Status transitions:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
@@ -70,107 +71,28 @@
 ---     round.
 ---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
-local core = require "ponder.think.got.core"
-local add_directives = require "ponder.think.got.asks"
+local asks = require "ponder.think.got.asks"
 local graph = require "ponder.think.got.graph"
 local machine = require "ponder.machine"
 local options = require "ponder.base.options"
 local prose = require "ponder.think.parse.prose"
 local quote = require "ponder.quote"
+local steps = require "ponder.think.got.steps"
 
--------------------------------------------------------------------------------
--- Steps
-
-local function min_nodes(run, turn)
-    return turn.env.min_nodes_for_aggregation or run.options.min_nodes_for_aggregation
-end
-
---- Adds the directives that follow a step of the core, or ends the run.
+-- Adds the directives that follow a step, or ends the run.
 local function follow(run, turn, call_id, step, reason)
     if step == "asked" then
-        add_directives(run, turn)
+        asks.add_directives(run, turn)
     elseif reason == "error" then
         run:fail(turn, call_id, "no thought was generated")
     elseif step == "done" then
         run:complete(turn, reason, call_id)
-        local _, _, result = run.core:state()
-        run:add_directive(turn, { type = "completed", result = run.contents[result] })
+        run:add_directive(turn, { type = "completed", result = run.nodes[run.result].content })
     end
-end
-
-local function is_usable(text)
-    return text:find("%S") ~= nil
-end
-
---- By kind of call: handles the payload of a reply, after its call is closed; returns the core's
---- step and its reason. A new node of the core gets its text before the graph is used again.
-local replies = {}
-
-function replies.generate_thought(run, turn, call, text)
-    run.thoughts[call.subject + 1] = (run.options.chain or is_usable(text)) and text or nil
-    local step, reason = run.core:thought(is_usable(text), min_nodes(run, turn))
-    if step ~= "wait" then
-        for index = 1, run.round_size do
-            local content = run.thoughts[index]
-            if content then
-                graph.name_node(run, content)
-            end
-        end
-        run.thoughts = {}
-    end
-    return step, reason
-end
-
--- Missing scores are requested again if the reply is a text.
-function replies.score_thoughts(run, turn, call, scores)
-    local list = {}
-    for i, index in ipairs((run.core:pending())) do
-        local score = scores[run.ids[index]]
-        list[i] = type(score) == "number" and score or false
-    end
-    local may_retry = call.text and run.parse_retries < run.options.max_parse_retries
-    local step, reason = run.core:scored(list, min_nodes(run, turn), may_retry)
-    local is_again = step == "asked" and run.core:status() == "scoring"
-    run.parse_retries, run.unread = is_again and run.parse_retries + 1 or 0, is_again and call.text
-        or nil
-    return step, reason
-end
-
-function replies.find_connections(run, turn, _, found)
-    for _, link in ipairs(found) do
-        local from, to = run.indexes[link.from], run.indexes[link.to]
-        if from and to then
-            graph.link(run, from, to, link.description)
-        end
-    end
-    return run.core:connected(min_nodes(run, turn))
-end
-
--- Takes a step of the core. A node that it adds gets the text; without one, that of the winner.
-local function add_node(run, text, method, ...)
-    local before = run.core:node_count()
-    local step, reason, winner = run.core[method](run.core, ...)
-    if run.core:node_count() > before then
-        graph.name_node(run, text or run.contents[winner])
-    end
-    return step, reason
-end
-
-function replies.aggregate(run, _, _, text)
-    return add_node(run, text, "aggregated", is_usable(text))
-end
-
-function replies.vote(run, _, _, choice)
-    return add_node(run, nil, "voted", run.indexes[choice])
-end
-
-function replies.refine(run, _, _, text)
-    return add_node(run, text, "refined", is_usable(text))
 end
 
 local function begin(run, turn, msg)
-    local step, reason = run.core:start(msg.call_id, turn.now)
-    graph.name_node(run, run.prompt)
+    local step, reason = steps.start(run, turn, msg)
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
@@ -184,12 +106,11 @@ local function begin(run, turn, msg)
 end
 
 local function accept(run, turn, call, payload)
-    run.core:close_call(call.id)
-    local step, reason = replies[call.kind](run, turn, call, payload)
-    run:add_event(turn, "step", {
-        node_count = #run.ids,
-        edge_count = run.core:edge_count(),
-    }, { call_id = call.id, operation = call.kind })
+    run:close_call(call.id)
+    run.min_nodes = turn.env.min_nodes_for_aggregation or run.options.min_nodes_for_aggregation
+    local step, reason = steps[call.kind](run, call, payload)
+    run:add_event(turn, "step", { node_count = #run.nodes, edge_count = #run.edges },
+        { call_id = call.id, operation = call.kind })
     follow(run, turn, call.id, step, reason)
 end
 
@@ -228,7 +149,7 @@ local texts = {
 
     score_thoughts = function(run, text)
         local own = run.options.parse_scores
-        local scores = (own or prose.scores)(text, graph.unscored(run))
+        local scores = (own or prose.scores)(text, asks.unscored(run))
         if type(scores) ~= "table" then
             error(("opts.parse_scores must return a table (got %s)")
                 :format(options.show(scores)), 0)
@@ -241,7 +162,7 @@ local texts = {
     end,
 
     vote = function(run, text)
-        return prose.vote(text, graph.ids_at(run, (run.core:pending()))) or ""
+        return prose.vote(text, graph.ids_at(run, steps.pending(run))) or ""
     end,
 }
 
@@ -261,55 +182,29 @@ local function flag(default, help)
     return { type = "boolean", default = default, help = help }
 end
 
---- A getter for the id of one of the nodes in the core's state.
-local function id_field(which)
+-- A getter for the id of one of the nodes.
+local function id_field(name)
     return function(run)
-        return run.ids[(select(which, run.core:state()))]
+        return run[name] and run.nodes[run[name]].id
     end
 end
 
 local fields = {
-    root_id = id_field(1),
-    current_node_id = id_field(2),
-    result_node_id = id_field(3),
-    generation_count = function(run)
-        return (select(4, run.core:state()))
-    end,
+    root_id = id_field "root",
+    current_node_id = id_field "current",
+    result_node_id = id_field "result",
+    generation_count = "generated",
     pending_operation = function(run)
-        local _, kind = run.core:open_calls()
-        return kind
+        return (run:open_calls()[1] or {}).kind
     end,
     pending_node_ids = function(run)
-        return graph.ids_at(run, (run.core:pending()))
+        return graph.ids_at(run, steps.pending(run))
     end,
     result = function(run)
-        local _, _, result = run.core:state()
-        return run.core:status() == "completed" and run.contents[result] or nil
+        return run.status == "completed" and run.nodes[run.result].content or nil
     end,
 }
 options.merge(fields, graph.fields)
-
----@class GotOptions
----@field chain? boolean default false: one thought at a time, as the published machine
----@field max_nodes? integer default 20, a hard cap, except for add_node
----@field max_depth? integer default 5: nodes at this depth are not expanded
----@field branching_factor? integer thoughts requested at once, default 3, at most 1000
----@field score_thoughts? boolean default true
----@field connect? boolean default true: look for links between thoughts
----@field min_nodes_for_aggregation? integer default 3; `env` may override it for one update
----@field max_aggregated? integer how many of the best leaves are merged, default 5, at most 1000
----@field aggregation_strategy? "synthesis"|"voting"|"weighted" default synthesis: one text
----made of all; the thought with the most votes; one text, each thought weighted by its share of the
----scores
----@field votes? integer requested at once, default 3, at most 1000
----@field refine_rounds? integer default 1
----@field max_parse_retries? integer how often missing scores are requested again, for each scoring;
----default 1
----@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>
----@field parse_connections? fun(text: string): table[] of {from, to, description}
----@field prompts? table<"generate"|"score"|"connect"|"aggregate"|"vote"|"refine", function|string>
----see prompts/got.lua
----@field max_text_bytes? integer longest text that a prompt quotes, default 20000
 
 ---@class GotEnv: MachineEnv
 ---@field min_nodes_for_aggregation? integer
@@ -318,37 +213,32 @@ options.merge(fields, graph.fields)
 
 local got = machine.class {
     name = "got",
-    core = core,
+    steps = { { "idle", "start", "generating" },
+        { "generating", "thoughts", "scoring", "connecting", "aggregating", "completed" },
+        { "scoring", "scores", "generating", "connecting", "aggregating", "refining", "completed" },
+        { "connecting", "connections", "generating", "aggregating", "completed" },
+        { "aggregating", "aggregate", "scoring", "refining", "completed" },
+        { "refining", "refinement", "scoring", "completed" } },
     options = {
-        chain = flag(false, "one thought at a time, without scores"),
-        max_nodes = count(20, 1, nil,
-            "hard cap on the thoughts of a run"),
-        max_depth = count(5, 1, nil,
-            "depth of the deepest thoughts"),
-        branching_factor = count(3, 1, 1000,
-            "thoughts requested for each node"),
+        chain = flag(false, "one thought at a time, without scores, as the published machine"),
+        max_nodes = count(20, 1, nil, "hard cap on the thoughts of a run, except for add_node"),
+        max_depth = count(5, 1, nil, "depth of the deepest thoughts"),
+        branching_factor = count(3, 1, 1000, "thoughts requested for each node"),
         score_thoughts = flag(true, "have the thoughts scored"),
         connect = flag(true, "look for links between thoughts"),
-        min_nodes_for_aggregation = count(3, 1, nil,
-            "thoughts before they are merged"),
-        max_aggregated = count(5, 1, 1000,
-            "how many of the best thoughts are merged"),
-        aggregation_strategy = {
-            type = "string",
-            enum = { "synthesis", "voting", "weighted" },
-            default = "synthesis",
-            help = "how several thoughts become the answer",
-        },
-        votes = count(3, 1, 1000,
-            "number of votes (voting)"),
-        refine_rounds = count(1, 0, nil,
-            "improvements of the merged answer"),
-        max_parse_retries = count(1, 0, nil,
-            "repair attempts for each unreadable reply"),
+        min_nodes_for_aggregation = count(3, 1, nil, "thoughts before they are merged"),
+        max_aggregated = count(5, 1, 1000, "how many of the best thoughts are merged"),
+        aggregation_strategy = { type = "string", enum = { "synthesis", "voting", "weighted" },
+            default = "synthesis", help = "how several thoughts become the answer" },
+        votes = count(3, 1, 1000, "number of votes (voting)"),
+        refine_rounds = count(1, 0, nil, "improvements of the merged answer"),
+        max_parse_retries = count(1, 0, nil, "repair attempts for each unreadable reply"),
         parse_scores = { type = "function",
+            takes = "fun(text: string, thoughts: table[]): table<string, number>",
             help = "replaces the parser of scores" },
         parse_connections = { type = "function",
-            help = "replaces the parser of links" },
+            takes = "fun(text: string): table[]",
+            help = "replaces the parser of links: {from, to, description}" },
     },
     prompts = {
         generate = "generation_prompt",
@@ -360,12 +250,12 @@ local got = machine.class {
     },
     env = { min_nodes_for_aggregation = count(nil, 1) },
     replies = {
-        thought_generated = { "generate_thought" },
-        thoughts_scored = { "score_thoughts" },
-        connections_found = { "find_connections" },
-        aggregation_complete = { "aggregate" },
-        vote_cast = { "vote" },
-        thought_refined = { "refine" },
+        thought_generated = "generate_thought",
+        thoughts_scored = "score_thoughts",
+        connections_found = "find_connections",
+        aggregation_complete = "aggregate",
+        vote_cast = "vote",
+        thought_refined = "refine",
     },
     read = {
         thought_generated = text_reader("content"),
@@ -379,24 +269,15 @@ local got = machine.class {
     fields = fields,
     methods = graph.methods,
 
-    create = function(run)
-        run.round_size = run.options.chain and 1 or run.options.branching_factor
-        run.thoughts = {}
-        run.parse_retries = 0 -- of the current scoring; run.unread is its last unreadable reply
-        graph.create(run)
-    end,
+    create = steps.create,
     begin = begin,
     parse = parse_text,
     accept = accept,
 
     complete_event = function(run)
-        local _, _, result = run.core:state()
-        return {
-            node_count = #run.ids,
-            edge_count = run.core:edge_count(),
-            path_length = #run.core:trace_path(result),
-            best_score = (run.core:node(result)),
-        }, {}
+        return { node_count = #run.nodes, edge_count = #run.edges,
+            path_length = #graph.trace_path(run, run.result),
+            best_score = run.nodes[run.result].score }, {}
     end,
 }
 

@@ -9,15 +9,8 @@
 --- next (each has the id of a call, which the reply must carry), and events, which say what
 --- happened (for telemetry).
 ---
---- The core of a class (ponder.think.machine.core) owns the state: status and transitions, call
---- ids, open calls, nodes. The class owns text and policy: contents, parsers, prompts, messages and
---- directives. Users hold a read-only handle; behind it is a Run, a plain table:
----
----     run.class     the class description (below)      run.core     the core
----     run.options   the checked options                run.prompts  the user's prompt functions
----     run.prompt    the question, from `start`         run.usage    the sum of token counts
----     run.streams   chunks by call id                  run.reason   termination_reason
----     run.error     why it failed, one safe line       ...          fields of the class
+--- Users hold a read-only handle; behind it is a Run (ponder.think.machine.run), a plain table of
+--- the status, the open calls, the question and the fields of the class.
 ---
 --- How a message is handled:
 ---
@@ -64,19 +57,20 @@ local show = options.show
 
 ---@class MachineClass
 ---@field name string `"tot"`
----@field core table the library of the core: `new(options)`, `transitions`
+---@field steps string[][] for each status that is not final: it, what leads on from it (`on`), and
+---the statuses that follow; besides, each busy one may lead to `error`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides only it
 ---@field env? table<string, OptionRule> further fields of `env`; the common rules are added
----@field replies table<string, string[]> message type -> kinds of call that it answers
----(`llm_result`, which answers all, is implied)
+---@field replies table<string, string> message type -> kind of call that it answers (`llm_result`,
+---which answers all, is implied)
 ---@field typed_replies_only? boolean `llm_result` answers none
 ---@field read table<string, fun(run, call, msg): any, string?> typed messages: the payload, or nil
 ---and which field is wrong (`thoughts must be a list (got nil)`); other messages carry text, as
 ---`llm_result` does
 ---@field bare_error? boolean `error{reason}` without a call id ends the run
 ---@field fields table<string, string|fun(run): any> machine.FIELD: a getter, or the name of a field
----of the run, which machine.class replaces by one
+---of the run
 ---@field methods table<string, function> machine:METHOD(...); gets the run, then the arguments
 ---@field create fun(run) adds what the class needs to a new Run
 ---@field begin fun(run, turn, msg) start, on an idle machine
@@ -95,7 +89,7 @@ local function guarded(run, turn, call_id, f, ...)
     local ok, problem = pcall(f, run, turn, ...)
     run.turn = nil
     if not ok then
-        if run.core:is_busy() then
+        if run:is_busy() then
             run:fail(turn, call_id, problem)
         end
         error(problem, 0)
@@ -106,8 +100,7 @@ local function start(run, turn, msg)
     if type(msg.call_id) ~= "string" then
         return
     end
-    local core_state = run.core
-    if core_state:status() == "idle" then
+    if run.status == "idle" then
         if type(msg.prompt) ~= "string" then
             error(("%s.update: msg.prompt must be a string (got %s)")
                 :format(run.class.name, show(msg.prompt)), 3)
@@ -116,28 +109,19 @@ local function start(run, turn, msg)
         guarded(run, turn, msg.call_id, run.class.begin, msg)
         return
     end
-    local busy = core_state:is_busy()
-    run:add_directive(turn, {
-        type = "request_error",
-        call_id = msg.call_id,
-        reason = busy and "busy" or "finished",
-        message = ("Agent is %s (status: %s)"):format(busy and "busy" or "finished",
-            core_state:status()),
-    })
+    local reason = run:is_busy() and "busy" or "finished"
+    run:add_directive(turn, { type = "request_error", call_id = msg.call_id, reason = reason,
+        message = ("Agent is %s (status: %s)"):format(reason, run.status) })
 end
 
 local function add_chunk(run, msg)
     local delta, kind = msg.delta, msg.chunk_type
     if type(delta) ~= "string" or kind ~= nil and kind ~= "content"
-        or not run.core:find_call(msg.call_id) then
+        or not run.open[msg.call_id] then
         return
     end
-    local chunks = run.streams[msg.call_id]
-    if chunks == nil then
-        chunks = {}
-        run.streams[msg.call_id] = chunks
-    end
-    chunks[#chunks + 1] = quote.utf8(delta)
+    run.streams[msg.call_id] = run.streams[msg.call_id] or {}
+    table.insert(run.streams[msg.call_id], quote.utf8(delta))
 end
 
 local function accept_text(run, turn, call, text)
@@ -167,12 +151,11 @@ local function check_reply(run, call, msg)
 end
 
 local function handle_reply(run, turn, msg)
-    local answers = run.class.answers[msg.type]
-    local kind, subject = run.core:find_call(msg.call_id)
-    if not answers or not answers[kind] then
+    local class, call = run.class, run.open[msg.call_id]
+    if not call or class.replies[msg.type] ~= call.kind
+        and (msg.type ~= "llm_result" or class.typed_replies_only) then
         return
     end
-    local call = { id = msg.call_id, kind = kind, subject = subject }
     local payload = check_reply(run, call, msg) -- raises before anything is changed
     local text = msg.text
     if text == nil or text == "" then
@@ -183,7 +166,7 @@ local function handle_reply(run, turn, msg)
     if msg.ok == false then
         run:fail(turn, call.id, msg.reason)
     elseif payload ~= nil then
-        guarded(run, turn, call.id, run.class.accept, call, payload)
+        guarded(run, turn, call.id, class.accept, call, payload)
     else
         guarded(run, turn, call.id, accept_text, call, quote.utf8(text))
     end
@@ -230,8 +213,8 @@ local function update(run, msg, env)
     elseif msg.type == "llm_partial" then
         add_chunk(run, msg)
     elseif msg.type == "error" and run.class.bare_error then
-        if run.core:is_busy() then
-            run:fail(turn, (run.core:current_call()), msg.reason)
+        if run:is_busy() then
+            run:fail(turn, run:current_call().id, msg.reason)
         end
     else
         handle_reply(run, turn, msg)
@@ -243,7 +226,7 @@ end
 -- Classes
 
 local COMMON_OPTIONS = {
-    prompts = { type = "table" },
+    prompts = { type = "table", help = "prompt functions or instructions by name" },
     max_text_bytes = Run.MAX_TEXT_BYTES,
 }
 
@@ -254,25 +237,20 @@ local COMMON_ENV = {
 }
 local ONE_PROMPT = { type = { "function", "string" } }
 
+local function current_call_id(run)
+    local call = run:current_call()
+    return call and call.id
+end
+
 local common_fields = {
-    status = function(run)
-        return run.core:status()
-    end,
+    status = "status",
     prompt = "prompt",
-    current_call_id = function(run)
-        return (run.core:current_call())
-    end,
+    current_call_id = current_call_id,
     termination_reason = "reason",
-    streaming_text = function(run)
-        return run:streamed((run.core:current_call()))
-    end,
+    streaming_text = function(run) return run:streamed(current_call_id(run)) end,
     usage = Run.usage_copy,
-    started_at = function(run)
-        return (run.core:times())
-    end,
-    duration_ms = function(run)
-        return run:duration()
-    end,
+    started_at = "started",
+    duration_ms = Run.duration,
     error = "error",
 }
 
@@ -323,7 +301,7 @@ local function check_between_updates(run, what)
 end
 
 local function new_run(class, checked)
-    local run = Run.new(class, checked, class.core.new(checked))
+    local run = Run.new(class, checked)
     class.create(run)
     return run
 end
@@ -337,10 +315,10 @@ end
 
 local function to_map(run)
     check_between_updates(run, "to_map")
-    local map = { machine = run.class.name, status = run.core:status(), state = state.save(run),
+    local map = { machine = run.class.name, status = run.status, state = state.save(run),
         calls = json.array {} } -- those that are open, oldest first
-    for i, id in ipairs((run.core:open_calls())) do
-        map.calls[i] = { id = id, kind = (run.core:find_call(id)) }
+    for i, call in ipairs(run:open_calls()) do
+        map.calls[i] = { id = call.id, kind = call.kind }
     end
     for name, value in pairs(run.options) do
         if type(value) ~= "function" and name ~= "prompts" then
@@ -375,9 +353,8 @@ local function from_map(class, map, opts)
             3)
     end
     for name, rule in pairs(class.options) do
-        merged[name] = rule.type ~= "function" and map[name] or nil
-        if map[name] == false then
-            merged[name] = false
+        if rule.type ~= "function" then
+            merged[name] = map[name]
         end
     end
     local run = new_run(class, check_opts(class, where, options.merge(merged, opts)))
@@ -389,33 +366,29 @@ local function from_map(class, map, opts)
     return wrap(class, run)
 end
 
-local function fill(target, defaults)
-    for name, value in pairs(defaults) do
-        if target[name] == nil then
-            target[name] = value
-        end
+-- The defaults, overwritten by what a class has; names of fields become getters.
+local function completed(own, defaults)
+    local all = options.merge(options.merge({}, defaults), own)
+    for name, field in pairs(all) do
+        all[name] = type(field) == "string" and function(run) return run[field] end or field
     end
+    return all
 end
 
--- Replaces names of fields by getters.
-local function complete_fields(fields)
-    for name, field in pairs(fields) do
-        if type(field) == "string" then
-            fields[name] = function(run) return run[field] end
+-- Sets the statuses of a class. Returns its transitions, {from, to, on}.
+local function read_steps(class)
+    local moves = {}
+    class.statuses = { completed = true, error = true }
+    for _, step in ipairs(class.steps) do
+        class.statuses[step[1]] = true
+        for i = 3, #step do
+            moves[#moves + 1] = { from = step[1], to = step[i], on = step[2] }
         end
     end
-end
-
-local function index_replies(class)
-    local any = {}
-    class.answers = { llm_result = not class.typed_replies_only and any or nil }
-    for message, kinds in pairs(class.replies) do
-        class.answers[message] = {}
-        for _, kind in ipairs(kinds) do
-            class.answers[message][kind] = true
-            any[kind] = true
-        end
+    for i = 2, #class.steps do
+        moves[#moves + 1] = { from = class.steps[i][1], to = "error", on = "error" }
     end
+    return moves
 end
 
 ---Answers the old names of a library by an error.
@@ -448,16 +421,13 @@ end
 ---@return table library
 function machine.class(class)
     class.read = class.read or {}
-    fill(class.options, COMMON_OPTIONS)
-    fill(class.fields, common_fields)
-    complete_fields(class.fields)
-    class.env = class.env or {}
-    fill(class.env, COMMON_ENV)
+    class.options = completed(class.options, COMMON_OPTIONS)
+    class.fields = completed(class.fields, common_fields)
+    class.env = completed(class.env, COMMON_ENV)
     for _, key in pairs(class.prompts) do
         class.env[key] = ONE_PROMPT
     end
-    index_replies(class)
-    fill(class.methods, { update = update, clone = clone, to_map = to_map })
+    class.methods = completed(class.methods, { update = update, clone = clone, to_map = to_map })
     for name, f in pairs(class.methods) do
         class.methods[name] = as_method(class, name, f)
     end
@@ -483,8 +453,8 @@ function machine.class(class)
         generate_call_id = function()
             return machine.unique_id("call_")
         end,
-        ---The status transitions of the core: a list of {from, to, on}.
-        transitions = class.core.transitions,
+        ---The status transitions: a list of {from, to, on}.
+        transitions = read_steps(class),
         ---The rules of its options.
         option_rules = class.options,
         ---Its prompts: name -> the option that overrides only that one.

@@ -7,14 +7,13 @@
 ---
 --- | message                               | directive that follows                            |
 --- |---------------------------------------|---------------------------------------------------|
---- | start{prompt, call_id}                | generate_thoughts{call_id, node_id, context, count} |
---- | thoughts_generated{call_id, thoughts} | evaluate_thoughts{call_id, node_id, thoughts,     |
---- |                                       | context}                                          |
+--- | start{prompt, call_id}                | generate_thoughts{call_id, node_id, context, count}|
+--- | thoughts_generated{call_id, thoughts} | evaluate_thoughts{..., thoughts}                  |
 --- | thoughts_evaluated{call_id, scores}   | generate_thoughts for each node of the next round |
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- Status transitions (see ponder.think.tot.core):
+--- Status transitions:
 ---
 --- | from       | to         | on       |
 --- |------------|------------|----------|
@@ -35,84 +34,62 @@
 --- all others, and is never the best.
 
 local machine = require "ponder.machine"
-local core = require "ponder.think.tot.core"
 local options = require "ponder.base.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
 local tot_options = require "ponder.think.tot.options"
+local tree = require "ponder.think.tot.tree"
 local views = require "ponder.think.tot.views"
-
-local numbered, thought_ids = views.numbered, views.thought_ids
 
 local MAX_STEPS_SHOWN = 16 -- of the path to a node, in a prompt
 
 -------------------------------------------------------------------------------
 -- Directives
 
---- The prompt context of a slot, one node of the round; the node, its id, and how many thoughts to
---- ask for. All calls of the slot share the context, so that a prompt function can cache in it what
---- their prompts have in common.
-local function slot_context(run, slot)
-    local node, node_id, count = run.core:slot_node(slot)
-    local context = run.contexts[slot]
-    if context then
-        return context, node, node_id, count
-    end
-    local _, _, depth = run.core:node(node)
-    local steps = run.core:path(node, math.min(depth, MAX_STEPS_SHOWN)) -- without the root
-    for i = 1, #steps do
-        steps[i] = run.contents[steps[i]]
-    end
-    context = {
-        prompt = run.prompt,
-        steps = steps,
-        steps_omitted = depth - #steps,
-        depth = depth,
-        max_depth = run.options.max_depth,
-        count = count,
-        -- Room for what the calls of the slot set.
-        thoughts = false,
-        unread = false,
-        situation = false,
-        max_text_bytes = false,
-        instructions = false,
-    }
-    run.contexts[slot] = context
-    return context, node, node_id, count
-end
-
 local DIRECTIVES = { generate = "generate_thoughts", evaluate = "evaluate_thoughts",
     repair = "call_llm_stream" }
 
---- Adds the directive of a call about a slot, with the messages of one of the prompts.
-local function ask(run, turn, prompt, call_id, slot, thoughts)
-    local context, node, node_id, count = slot_context(run, slot)
-    context.thoughts = thoughts or false
+-- Adds the directive of a call about a slot, with the messages of one of the prompts; `more` has
+-- further fields of its context.
+local function ask(run, turn, prompt, call_id, slot, more)
+    local node, steps = run.nodes[slot.node], {}
+    for i, step in ipairs(tree.path(run, slot.node, math.min(node.depth, MAX_STEPS_SHOWN))) do
+        steps[i] = run.nodes[step].text -- without the root
+    end
+    local count = run.options.branching_factor
+    local context = { prompt = run.prompt, steps = steps, steps_omitted = node.depth - #steps,
+        depth = node.depth, max_depth = run.options.max_depth, count = count, thoughts = false,
+        unread = false }
     run:add_directive(turn, {
         type = DIRECTIVES[prompt],
         call_id = call_id,
-        node_id = node_id,
+        node_id = "n" .. slot.node,
         count = prompt == "generate" and count or nil,
-        thoughts = prompt == "evaluate" and thoughts or nil,
-        context = run:render(turn, prompt, context,
-            turn.env.context and views.node(run, node) or nil),
+        thoughts = prompt == "evaluate" and more.thoughts or nil,
+        context = run:render(turn, prompt, options.merge(context, more),
+            turn.env.context and views.node(run, slot.node) or nil),
     })
 end
 
 -------------------------------------------------------------------------------
 -- Rounds
 
-local function ask_round(run, turn, calls)
-    run.slots, run.contexts, run.partial = {}, {}, {}
-    for slot, id in ipairs(calls) do
-        run.slots[slot] = false
-        ask(run, turn, "generate", id, slot)
+-- Asks for the thoughts of some nodes.
+local function ask_round(run, turn, nodes, first_id)
+    tree.open_slots(run, nodes)
+    for i in ipairs(nodes) do
+        if i > 1 or not first_id then
+            run:open_call("generate", i)
+        end
+    end
+    for i, call in ipairs(run:open_calls()) do
+        ask(run, turn, "generate", call.id, run.slots[i])
     end
 end
 
 local function begin(run, turn, msg)
-    local calls = run.core:start(msg.call_id, turn.now)
-    run.contents[1] = run.prompt
+    run:start("generating", msg, turn.now, "generate", 1)
+    tree.add_node(run, run.prompt)
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
@@ -121,16 +98,7 @@ local function begin(run, turn, msg)
         max_depth = run.options.max_depth,
         max_nodes = run.options.max_nodes,
     })
-    ask_round(run, turn, calls)
-end
-
---- Adds the texts of the round's children, which are numbered in the order of the slots. max_nodes
---- may have dropped the last ones.
-local function add_contents(run)
-    local contents, node_count = run.contents, run.core:node_count()
-    for _, texts in ipairs(run.slots) do
-        table.move(texts, 1, math.min(#texts, node_count - #contents), #contents + 1, contents)
-    end
+    ask_round(run, turn, { 1 }, msg.call_id)
 end
 
 local function stop_reason(run, turn)
@@ -141,19 +109,17 @@ local function stop_reason(run, turn)
             error(("tot: halt must return a reason or nil (got %s)")
                 :format(options.show(reason)), 0)
         end
-        return reason and quote.line(reason) or run.core:verdict(turn.now, true)
+        return reason and quote.line(reason) or tree.verdict(run, turn.now, true)
     end
-    return run.core:verdict(turn.now, false)
+    return tree.verdict(run, turn.now, false)
 end
 
---- Selects the nodes of the next round. Returns their calls by slot, or nil and the reason why the
---- run ends.
+-- Selects the nodes of the next round.
 local function select_nodes(run, turn)
-    local _, frontier_size = run.core:counts()
-    local select = frontier_size > 0 and run.options.select
+    local select = run.open_count > 0 and run.options.select
     local ids = select and select(views.view(run, turn.now)) or nil
     if ids == nil then
-        return run.core:take()
+        return tree.take(run)
     elseif type(ids) ~= "table" then
         error(("tot: select must return a list of node ids (got %s)"):format(options.show(ids)), 0)
     end
@@ -161,32 +127,29 @@ local function select_nodes(run, turn)
     for i, id in ipairs(ids) do
         chosen[i] = views.index(run, id) or 0
     end
-    local calls = #chosen > 0 and #chosen <= run.options.batch and run.core:take(chosen)
-    return calls or error(("tot: select must return ids of nodes on the frontier, each once, at "
-        .. "least 1 and at most batch (%d)"):format(run.options.batch), 0)
+    if not chosen[1] or #chosen > run.options.batch or not tree.take_chosen(run, chosen) then
+        error(("tot: select must return ids of nodes on the frontier, each once, at "
+            .. "least 1 and at most batch (%d)"):format(run.options.batch), 0)
+    end
+    return chosen
 end
 
 local function finish_round(run, turn, call)
-    add_contents(run)
-    local node_count, frontier_size, depth_reached, best_score = run.core:counts()
-    local _, node_id = run.core:slot_node(call.subject + 1)
+    tree.grow(run)
     run:add_event(turn, "step", {
-        node_count = node_count,
-        frontier_size = frontier_size,
-        depth_reached = depth_reached,
-        best_score = best_score,
+        node_count = #run.nodes,
+        frontier_size = run.open_count,
+        depth_reached = run.depth_reached,
+        best_score = run.best_score,
         round_size = #run.slots,
-    }, { call_id = call.id, node_id = node_id })
-    local calls, reason = nil, stop_reason(run, turn)
-    if not reason then
-        calls, reason = select_nodes(run, turn)
+    }, { call_id = call.id, node_id = "n" .. run.slots[call.subject].node })
+    local reason = stop_reason(run, turn)
+    local nodes = not reason and select_nodes(run, turn) or {}
+    if not nodes[1] then
+        return run:complete(turn, reason or "max_depth", call.id)
     end
-    if not calls then
-        run.slots, run.contexts, run.partial = {}, {}, {}
-        run:complete(turn, reason, call.id)
-        return
-    end
-    ask_round(run, turn, calls)
+    run.status = "generating"
+    ask_round(run, turn, nodes)
 end
 
 -------------------------------------------------------------------------------
@@ -213,30 +176,28 @@ end
 -- What a thought without a score gets, as in the published machine; unless scores are required.
 local MISSING_SCORE = 0.5
 
---- Scores by thought id as a list, false where one is missing, and how many there are; or nil and
---- what is wrong.
+--- Scores by thought id as a list, false where one is missing; or nil and what is wrong.
 local function read_scores(map, where, count)
     if type(map) ~= "table" then
         return nil, ("%s must be a table of scores by thought id (got %s)")
             :format(where, options.show(map))
     end
-    local list, found = {}, 0
+    local list = {}
     for i = 1, count do
-        local score = map[thought_ids[i]]
+        local score = map["t" .. i]
         if score ~= nil and type(score) ~= "number" then
             return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
         end
         list[i] = score == score and score or false -- NaN is missing
-        found = found + (list[i] and 1 or 0)
     end
-    return list, nil, found
+    return list
 end
 
 --- The thoughts of a slot that have no score yet.
-local function unscored(run, slot)
-    local thoughts, partial = {}, run.partial[slot] or {}
-    for i, thought in ipairs(numbered(run.slots[slot])) do
-        if not partial[i] then
+local function unscored(slot)
+    local thoughts = {}
+    for i, thought in ipairs(views.numbered(slot.texts)) do
+        if not (slot.partial or {})[i] then
             thoughts[#thoughts + 1] = thought
         end
     end
@@ -245,41 +206,45 @@ end
 
 --- The payload in a reply, for `accept`, or nil.
 local function parse_reply(run, call, text)
-    local slot = call.subject + 1
-    local list, problem, found, mode
-    if call.kind == "generate" then
+    local slot, is_generation = run.slots[call.subject], call.kind == "generate"
+    local list, problem, mode
+    if is_generation then
         list, mode = (run.options.parse_thoughts or parse.thoughts)(text)
         list, problem = read_thoughts(list, "parse_thoughts: result")
-        found = list and #list
     else
-        list, mode = (run.options.parse_scores or parse.scores)(text, unscored(run, slot))
-        list, problem, found = read_scores(list, "parse_scores: result", #run.slots[slot])
+        list, mode = (run.options.parse_scores or parse.scores)(text, unscored(slot))
+        list, problem = read_scores(list, "parse_scores: result", #slot.texts)
     end
-    if problem then
-        error("tot: " .. problem, 0)
-    elseif found > 0 then
-        run.parser_mode = mode
-        if call.kind == "generate" or not run.options.require_scores then
-            return list
-        end
-        for i, score in ipairs(run.partial[slot] or {}) do
-            list[i] = list[i] or score
-        end
-        run.partial[slot] = list
-        return #unscored(run, slot) == 0 and list or nil
+    local has_any = false
+    for _, one in ipairs(list or error("tot: " .. problem, 0)) do
+        has_any = has_any or one ~= false
     end
+    if not has_any then
+        return nil
+    end
+    run.parser_mode = mode
+    if is_generation or not run.options.require_scores then
+        return list
+    end
+    for i, score in ipairs(slot.partial or {}) do
+        list[i] = list[i] or score
+    end
+    slot.partial = list
+    return not unscored(slot)[1] and list or nil
 end
 
+-- Asks again for what a reply lacks, or ends.
 local function unreadable(run, turn, call, text)
-    local wanted, slot = call.kind == "generate" and "thoughts" or "scores", call.subject + 1
-    local id, partial = run.core:repair(call.id), run.partial[slot]
-    if id then
-        local context = slot_context(run, slot)
-        context.reply, context.wanted, context.unread = text, wanted, partial and text
-        return ask(run, turn, partial and "evaluate" or "repair", id, slot,
-            run.slots[slot] and unscored(run, slot) or {})
-    elseif partial then
-        return run.class.accept(run, turn, call, partial)
+    local slot, wanted = run.slots[call.subject], call.kind == "generate" and "thoughts" or "scores"
+    if slot.retries < run.options.max_parse_retries then
+        local kind = call.kind == "generate" and "generation" or "evaluation"
+        slot.retries, run.repairs[kind] = slot.retries + 1, run.repairs[kind] + 1
+        run:close_call(call.id)
+        return ask(run, turn, slot.partial and "evaluate" or "repair",
+            run:open_call(call.kind, call.subject), slot, { reply = text, wanted = wanted,
+            unread = slot.partial and text, thoughts = slot.texts and unscored(slot) or {} })
+    elseif slot.partial then
+        return run.class.accept(run, turn, call, slot.partial)
     end
     local code = wanted .. "_parse_failed"
     run.parser_errors[#run.parser_errors + 1] = code
@@ -287,55 +252,60 @@ local function unreadable(run, turn, call, text)
 end
 
 local function accept(run, turn, call, payload)
-    local slot = call.subject + 1
+    local slot, is_generating = run.slots[call.subject], false
+    if call.kind == "generate" and #payload == 0 then
+        return unreadable(run, turn, call, "")
+    end
+    run:close_call(call.id)
+    slot.retries = 0
     if call.kind == "evaluate" then
-        for i = 1, run.options.require_scores and 0 or #payload do
-            payload[i] = payload[i] or MISSING_SCORE
+        for i, score in ipairs(payload) do
+            score = score or not run.options.require_scores and MISSING_SCORE
+            payload[i] = score and math.min(math.max(score, 0.0), 1.0)
         end
-        if run.core:scores_arrived(call.id, payload) then
+        slot.scores = payload
+        if next(run.open) == nil then
             finish_round(run, turn, call)
         end
-    elseif #payload == 0 then
-        unreadable(run, turn, call, "")
-    else
-        local id, taken = run.core:thoughts(call.id, #payload)
-        for i = #payload, taken + 1, -1 do
-            payload[i] = nil
-        end
-        run.slots[slot] = payload
-        ask(run, turn, "evaluate", id, slot, numbered(payload))
+        return
     end
+    slot.texts = table.move(payload, 1, run.options.branching_factor, 1, {})
+    for _, one in ipairs(run.slots) do
+        is_generating = is_generating or not one.texts
+    end
+    run.status = is_generating and "generating" or "evaluating"
+    ask(run, turn, "evaluate", run:open_call("evaluate", call.subject), slot,
+        { thoughts = views.numbered(slot.texts) })
 end
 
 -------------------------------------------------------------------------------
 -- The class
 
-local class = {
+local tot = machine.class {
     name = "tot",
-    core = core,
+    steps = { { "idle", "start", "generating" }, { "generating", "thoughts", "evaluating" },
+        { "evaluating", "scores", "expanding", "completed" },
+        { "expanding", "next", "generating", "completed" } },
     options = tot_options,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",
         repair = "repair_prompt",
     },
-    replies = { thoughts_generated = { "generate" }, thoughts_evaluated = { "evaluate" } },
+    replies = { thoughts_generated = "generate", thoughts_evaluated = "evaluate" },
     read = {
         thoughts_generated = function(_, _, msg)
             return read_thoughts(msg.thoughts, "thoughts")
         end,
         thoughts_evaluated = function(run, call, msg)
-            return read_scores(msg.scores, "scores", #run.slots[call.subject + 1])
+            return read_scores(msg.scores, "scores", #run.slots[call.subject].texts)
         end,
     },
     fields = views.fields,
     methods = views.methods,
     create = function(run)
-        run.contents = {} -- texts by node
-        run.slots = {} -- of the round: lists of thoughts; false until they arrive
-        run.contexts = {} -- of the round: prompt contexts by slot, built on demand
-        run.partial = {} -- of the round: lists of the scores of slots that are asked again
-        run.parser_errors = {}
+        tree.create(run)
+        run.parser_errors, run.repairs = {}, { generation = 0, evaluation = 0 }
     end,
     begin = begin,
     parse = parse_reply,
@@ -343,8 +313,6 @@ local class = {
     unreadable = unreadable,
     complete_event = views.complete_event,
 }
-
-local tot = machine.class(class)
 
 tot.parse_thoughts = parse.thoughts
 tot.parse_scores = parse.scores

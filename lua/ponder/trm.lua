@@ -46,53 +46,23 @@
 
 local act = require "ponder.think.trm.act"
 local machine = require "ponder.machine"
-local machine_core = require "ponder.think.machine.core"
 local options = require "ponder.base.options"
 local prose = require "ponder.think.parse.prose"
 local quote = require "ponder.quote"
 local views = require "ponder.think.trm.views"
 
-local core = machine_core.class {
-    name = "trm",
-    statuses = { "reasoning", "supervising", "improving" },
-    calls = { "reason", "supervise", "improve" },
-    transitions = {
-        { "idle", "reasoning", "start" },
-        { "reasoning", "supervising", "reasoning" },
-        { "supervising", "improving", "supervision" },
-        { "supervising", "completed", "supervision" },
-        { "improving", "reasoning", "improvement" },
-        { "improving", "completed", "improvement" },
-        { "reasoning", "error", "error" },
-        { "supervising", "error", "error" },
-        { "improving", "error", "error" },
-    },
-}
-
----@class TrmOptions
----@field max_supervision_steps? integer default 5
----@field act_threshold? number a grade that ends the run, default 0.9; above 1: never
----@field halt_check? "after_supervision"|"after_improvement" default "after_supervision"
----@field max_parse_retries? integer in each step, how often a critique without a grade is requested
----again; default 1
----@field parse_supervision? fun(text: string): ponder.Supervision replaces trm.parse_supervision;
----quality_score is required, lists are optional
----@field prompts? table<"reason"|"supervise"|"improve", function|string>
----@field max_text_bytes? integer truncate each text quoted in a prompt, default 20000
+local COUNT = 1000000000
 
 local option_rules = {
-    max_supervision_steps = { type = "integer", min = 1, max = 1000000000, default = 5,
+    max_supervision_steps = { type = "integer", min = 1, max = COUNT, default = 5,
         help = "rounds of reasoning, critique and improvement" },
     act_threshold = { type = "number", min = 0, finite = true, default = 0.9,
         help = "a grade that ends the run" },
-    halt_check = {
-        type = "string", enum = { "after_supervision", "after_improvement" },
-        default = "after_supervision",
-        help = "when to check whether the run ends",
-    },
-    max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1,
+    halt_check = { type = "string", enum = { "after_supervision", "after_improvement" },
+        default = "after_supervision", help = "when to check whether the run ends" },
+    max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1,
         help = "repair attempts for each unreadable reply" },
-    parse_supervision = { type = "function",
+    parse_supervision = { type = "function", takes = "fun(text: string): ponder.Supervision",
         help = "replaces the parser of critiques" },
 }
 
@@ -134,7 +104,7 @@ end
 -- Messages
 
 local function begin(run, turn, msg)
-    run.core:start(msg.call_id, turn.now)
+    run:start("reasoning", msg, turn.now, "reason")
     run.step = 1
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
@@ -145,9 +115,9 @@ end
 
 --- Closes a call and opens the next.
 local function next_call(run, turn, call, status, kind)
-    run.core:close_call(call.id)
-    run.core:move(status)
-    ask(run, turn, kind, run.core:open_call(kind, 0))
+    run:close_call(call.id)
+    run.status = status
+    ask(run, turn, kind, run:open_call(kind))
 end
 
 local VERDICTS = { threshold_exceeded = "act_threshold",
@@ -267,7 +237,9 @@ end
 
 local trm = machine.class {
     name = "trm",
-    core = core,
+    steps = { { "idle", "start", "reasoning" }, { "reasoning", "reasoning", "supervising" },
+        { "supervising", "supervision", "improving", "completed" },
+        { "improving", "improvement", "reasoning", "completed" } },
     options = option_rules,
     prompts = {
         reason = "reasoning_prompt",
@@ -275,9 +247,9 @@ local trm = machine.class {
         improve = "improvement_prompt",
     },
     replies = {
-        reasoning_result = { "reason" },
-        supervision_result = { "supervise" },
-        improvement_result = { "improve" },
+        reasoning_result = "reason",
+        supervision_result = "supervise",
+        improvement_result = "improve",
     },
     typed_replies_only = true,
     fields = views.fields,

@@ -9,7 +9,9 @@ local strategy = require "ponder.strategy"
 local generated = {}
 
 local function type_of(option)
-    if option.enum then
+    if option.takes then
+        return option.takes
+    elseif option.enum then
         local values = {}
         for i, value in ipairs(option.enum) do
             values[i] = ("%q"):format(value)
@@ -61,6 +63,16 @@ local METHODS = {
         "@return table map" },
 }
 
+-- The lines of a class of options.
+local function class_of(class, list)
+    local lines = { "@class " .. class }
+    for _, option in ipairs(list) do
+        lines[#lines + 1] = ("@field %s? %s %s"):format(option.name, type_of(option),
+            about(option))
+    end
+    return lines
+end
+
 local function add_machines(by_name)
     local base = by_name.machine
     local classes = {}
@@ -70,8 +82,16 @@ local function add_machines(by_name)
             classes)
     end
     for _, name in ipairs(strategy.names) do
+        local class, list = name:gsub("^%l", string.upper) .. "Options", {}
+        local rules = by_name[name] and require("ponder." .. name).option_rules or {}
+        for i, option in ipairs(options.names(rules)) do
+            list[i] = options.merge({ name = option }, rules[option])
+        end
+        if list[1] then
+            comments.add(by_name[name], class_of(class, list), "", classes)
+        end
         for _, key in ipairs(by_name[name] and options.names(LIBRARY) or {}) do
-            local lines, class = {}, name:gsub("^%l", string.upper) .. "Options"
+            local lines = {}
             for i = 2, #LIBRARY[key] do
                 lines[i - 1] = LIBRARY[key][i]:gsub("%%s", class)
             end
@@ -92,14 +112,8 @@ function generated.strategies(modules)
     for _, name in ipairs(strategy.names) do
         local module = by_name["strategy." .. name]
         local class = ("ponder.strategy.%s.Options"):format(name)
-        local lines = { "@class " .. class }
-        for _, option in ipairs(require("ponder.strategy." .. name).options()) do
-            lines[#lines + 1] = ("@field %s? %s %s"):format(option.name,
-                type_of(option),
-                about(option))
-        end
         module.variable = name
-        comments.add(module, lines, "")
+        comments.add(module, class_of(class, require("ponder.strategy." .. name).options()), "")
         comments.add(module, { "A strategy, which `strategy:run(question)` runs.",
             "@param opts? " .. class .. " mistakes raise an error",
             "@return ponder.strategy.Strategy strategy" }, ("function %s.new(opts)"):format(name))

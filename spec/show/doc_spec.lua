@@ -277,7 +277,7 @@ describe("each example of the reference", function()
         template = 'local template = require "ponder.template"',
     }
     -- Diagrams, errors and shell output; examples that need a server have their own specs.
-    local NO_LUA = { machine = 2, ["operations.methods"] = 1, optimize = 1, queue = 2,
+    local NO_LUA = { machine = 1, ["operations.methods"] = 1, optimize = 1, queue = 2,
         ["quote.tagged"] = 1, redis = 1, run = 1, serve = 1, strategy = 1, task = 1 }
     local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true, ["data.load"] = true,
         ["eval.rank"] = true, optimize = true }

@@ -256,12 +256,11 @@ for _, case in ipairs(CASES) do
                 copy[field] = bad
                 says(field, library.from_map, copy)
             end
-            for _, place in ipairs { "run", "core" } do
-                local copy = json.decode(json.encode(map))
-                copy.state[place] = nil
-                says(".from_map: map.state must be what to_map gave", library.from_map, copy)
-            end
-            map.state.core._status = "flying"
+            local copy = json.decode(json.encode(map))
+            copy.state.open = nil
+            says(".from_map: map.state must be what to_map gave: it lacks open", library.from_map,
+                copy)
+            map.state.status = "flying"
             says("it has an unknown status", library.from_map, map)
         end)
 

@@ -1,12 +1,9 @@
---- The public graph of a Graph of Thoughts machine: nodes and edges as tables, by id.
+--- The graph of a Graph of Thoughts machine: nodes and edges, and questions about them.
 ---
---- The core identifies nodes and edges by index (1 is the oldest) and keeps scores, depths and
---- edges. The run keeps the texts:
----
----     run.ids[index]         id of a node           run.indexes[id]        index of a node
----     run.contents[index]    its text               run.metadata[index]    JSON text, or nil
----     run.descriptions[edge]    why two thoughts are linked, or nil
----     run.links[from << 32 | to]    the link between two nodes, or nil
+--- Nodes and edges are numbered from 1 in order of creation; nothing is ever removed. Edges may
+--- repeat, point back or form loops. An edge of type "connects" is a link: two thoughts are
+--- related. The other types are lineage: the later thought was made from the earlier one. Only
+--- lineage defines parents and leaves; in chain mode links count too.
 
 local json = require "ponder.json"
 local options = require "ponder.base.options"
@@ -36,148 +33,157 @@ local EDGE_TYPE = {
 ---@field type "generates"|"refines"|"aggregates"|"connects"
 ---@field description string? of a link: why the thoughts are linked
 
----Adds the fields of a new Run.
+---@class GotGraphNode: GotNode in a run; its `metadata` is JSON
+---@field parent integer? where the newest lineage edge comes from
+---@field is_leaf boolean no lineage edge leaves it
+---@field out integer[] edges, oldest first
+---@field into integer[] likewise
+
+---Adds the fields of a new run.
 function graph.create(run)
-    run.ids, run.indexes, run.contents, run.metadata = {}, {}, {}, {}
-    run.descriptions, run.links = {}, {}
-    run.last_number = 0
+    run.nodes, run.edges, run.indexes, run.last_number = {}, {}, {}, 0
 end
 
----The next id for a node of the machine: "n" and its index, or a higher number if that is in use.
----It depends only on the existing ids, so a restored machine continues the same way.
-local function next_id(run)
-    local number = math.max(#run.ids, run.last_number) + 1
-    while run.indexes["n" .. number] do
-        number = number + 1
+---Adds a node. Its id is "n" and its index unless it has one, or a higher number if that is in use.
+---That depends only on the existing ids, so a restored machine continues the same way.
+---@param node table content, depth, score, id, metadata
+---@return integer index
+function graph.add_node(run, node)
+    local index = #run.nodes + 1
+    if not node.id then
+        local number = math.max(#run.nodes, run.last_number) + 1
+        while run.indexes["n" .. number] do
+            number = number + 1
+        end
+        node.id, run.last_number = "n" .. number, number
     end
-    run.last_number = number
-    return "n" .. number
+    node.is_leaf, node.out, node.into = true, {}, {}
+    run.nodes[index], run.indexes[node.id], run.root = node, index, run.root or index
+    return index
 end
 
----Gives an id and a text to the oldest node of the core that has none.
----@param id string? default: the next id
----@return string id
-function graph.name_node(run, content, id)
-    id = id or next_id(run)
-    local index = #run.ids + 1
-    run.ids[index] = id
-    run.contents[index] = content
-    run.indexes[id] = index
-    return id
+---Adds an edge; nil for a link that exists already or leads to the same node.
+---@return integer? edge
+function graph.add_edge(run, from, to, kind, description)
+    local index, source, target = #run.edges + 1, run.nodes[from], run.nodes[to]
+    for _, edge in ipairs(kind == "connects" and source.out or {}) do
+        if run.edges[edge].to == to and run.edges[edge].type == kind then
+            return nil
+        end
+    end
+    if kind == "connects" and from == to then
+        return nil
+    end
+    local line = description and quote.line(description, MAX_DESCRIPTION) or ""
+    run.edges[index] = { from = from, to = to, type = kind, description = line ~= "" and line
+        or nil }
+    table.insert(source.out, index)
+    table.insert(target.into, index)
+    if kind ~= "connects" or run.options.chain then
+        source.is_leaf, target.parent = false, from
+    end
+    return index
 end
 
----@return GotNode?
+---@return GotNode
 function graph.node(run, index)
-    local id = run.ids[index]
-    if id then
-        local score, depth = run.core:node(index)
-        local metadata = run.metadata[index]
-        return {
-            id = id,
-            content = run.contents[index],
-            score = score,
-            depth = depth,
-            metadata = metadata and json.decode(metadata),
-        }
-    end
+    local node = run.nodes[index]
+    return { id = node.id, content = node.content, score = node.score, depth = node.depth,
+        metadata = node.metadata and json.decode(node.metadata) }
 end
 
 ---@return GotEdge
 function graph.edge(run, index)
-    local from, to, kind = run.core:edge(index)
-    local ids = run.ids
-    return { from = ids[from], to = ids[to], type = kind, description = run.descriptions[index] }
-end
-
----@return GotNode[]
-function graph.nodes_at(run, indexes)
-    local nodes = {}
-    for i, index in ipairs(indexes) do
-        nodes[i] = graph.node(run, index)
-    end
-    return nodes
+    local edge = run.edges[index]
+    return { from = run.nodes[edge.from].id, to = run.nodes[edge.to].id, type = edge.type,
+        description = edge.description }
 end
 
 ---@return string[]
 function graph.ids_at(run, indexes)
-    return json.array(options.at(run.ids, indexes))
-end
-
----Thoughts in the form of directives and prompts.
----@return {id: string, content: string}[]
-function graph.listed(run, indexes)
-    local ids, contents, thoughts = run.ids, run.contents, {}
+    local ids = json.array {}
     for i, index in ipairs(indexes) do
-        thoughts[i] = { id = ids[index], content = contents[index] }
+        ids[i] = run.nodes[index].id
     end
-    return thoughts
+    return ids
 end
 
----The pending thoughts without a score.
-function graph.unscored(run)
-    local indexes = {}
-    for _, index in ipairs((run.core:pending())) do
-        indexes[#indexes + 1] = not run.core:node(index) and index or nil
+---@return integer[] in order of creation
+function graph.leaves(run)
+    local leaves = {}
+    for i, node in ipairs(run.nodes) do
+        leaves[#leaves + 1] = node.is_leaf and i or nil
     end
-    return graph.listed(run, indexes)
+    return leaves
 end
 
----Adds an edge; nil for a link (`connects`) that exists already or leads to the same node.
----@return integer? edge
-local function add_edge(run, from, to, kind)
-    if kind ~= "connects" then
-        return run.core:add_edge(from, to, kind)
+-- The node at the other end of each edge.
+local FAR = { out = "to", into = "from" }
+
+-- The nodes at the other ends of a node's edges, newest edge first.
+local function neighbors(run, index, direction)
+    local edges, nodes = run.nodes[index][direction], {}
+    for i = #edges, 1, -1 do
+        nodes[#nodes + 1] = run.edges[edges[i]][FAR[direction]]
     end
-    local key = from << 32 | to
-    if from ~= to and not run.links[key] then
-        run.links[key] = run.core:add_edge(from, to, kind)
-        return run.links[key]
-    end
+    return nodes
 end
 
----Adds a link between two nodes, unless it exists already or both are the same.
----@return integer? edge
-function graph.link(run, from, to, description)
-    local edge = add_edge(run, from, to, "connects")
-    local line = edge and type(description) == "string"
-        and quote.line(description, MAX_DESCRIPTION) or ""
-    if line ~= "" then
-        run.descriptions[edge] = line
+-- The nodes that are reachable from a node, without itself, in order of creation.
+local function reach(run, index, direction)
+    local seen, queue = { [index] = true }, { index }
+    for _, at in ipairs(queue) do -- which grows meanwhile
+        for _, next_node in ipairs(neighbors(run, at, direction)) do
+            if not seen[next_node] then
+                seen[next_node], queue[#queue + 1] = true, next_node
+            end
+        end
     end
-    return edge
+    local found = table.move(queue, 2, #queue, 1, {})
+    table.sort(found)
+    return found
+end
+
+---The nodes from the root to a node, by the newest lineage edge into each; it begins at a node
+---without a parent, or after a repetition.
+---@param index integer
+---@param limit integer? only the last `limit` nodes
+---@return integer[]
+function graph.trace_path(run, index, limit)
+    local up, seen, at = {}, {}, index
+    while at and not seen[at] and #up < (limit or math.huge) do
+        seen[at], up[#up + 1] = true, at
+        at = at ~= run.root and run.nodes[at].parent or nil
+    end
+    local path = {}
+    for i = #up, 1, -1 do
+        path[#path + 1] = up[i]
+    end
+    return path
 end
 
 -------------------------------------------------------------------------------
--- Fields
+-- Fields, and methods, which get the run instead of the machine
 
 graph.fields = {
     nodes = function(run)
-        return sequence.new(function()
-            return #run.ids
-        end, function(i)
-            return graph.node(run, i)
-        end)
+        return sequence.new(function() return #run.nodes end,
+            function(i) return graph.node(run, i) end)
     end,
     edges = function(run)
-        return sequence.new(function()
-            return run.core:edge_count()
-        end, function(i)
-            return graph.edge(run, i)
-        end)
+        return sequence.new(function() return #run.edges end,
+            function(i) return graph.edge(run, i) end)
     end,
 }
-
--------------------------------------------------------------------------------
--- Methods: they get the run instead of the machine
 
 local methods = {}
 graph.methods = methods
 
 local NODE = {
     id = { type = "string" },
-    content = { type = "string" },
+    content = { type = "string", default = "" },
     score = { type = "number", finite = true },
-    depth = { type = "integer", min = 0, max = 0x7FFFFFFE },
+    depth = { type = "integer", min = 0, max = 0x7FFFFFFE, default = 0 },
     metadata = { type = "table" },
 }
 
@@ -200,9 +206,8 @@ function methods.add_node(run, node)
     if given.metadata and not ok then
         error("got.add_node: node.metadata must be plain data: " .. tostring(metadata), 2)
     end
-    local index = run.core:add_node(given.score, given.depth or 0)
-    run.metadata[index] = given.metadata and metadata
-    return graph.name_node(run, given.content or "", given.id)
+    given.metadata = given.metadata and metadata
+    return run.nodes[graph.add_node(run, given)].id
 end
 
 ---Adds an edge. Adds nothing if a node is unknown, and no link (`connects`) that exists already or
@@ -222,10 +227,10 @@ function methods.add_edge(run, from, to, kind)
             return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
         end
     end
-    return add_edge(run, run.indexes[from], run.indexes[to], kind) ~= nil
+    return graph.add_edge(run, run.indexes[from], run.indexes[to], kind) ~= nil
 end
 
---- The index of a node that was passed to a method, or nil.
+-- The index of a node that was passed to a method, or nil.
 local function index_of(run, method, id)
     return run.indexes[options.argument("got." .. method, "id", id, "string", 3)]
 end
@@ -239,68 +244,63 @@ end
 
 ---@return GotNode[] in order of creation
 function methods.get_nodes(run)
-    local nodes = {}
-    for index = 1, #run.ids do
-        nodes[index] = graph.node(run, index)
-    end
-    return nodes
+    return table.move(graph.fields.nodes(run), 1, #run.nodes, 1, {})
 end
 
---- Adds a method that asks the core about a node; it returns an empty list for an unknown one.
-local function add_query(method, convert)
-    methods[method] = function(run, id, ...)
-        local index = index_of(run, method, id)
-        return index and convert(run, index, ...) or {}
-    end
-end
-
-local function edges_at(direction)
-    return function(run, index)
-        local edges = {}
-        for i, edge in ipairs(run.core:edges(index, direction)) do
-            edges[i] = graph.edge(run, edge)
+-- Methods that answer a question about a node; they return an empty list for an unknown one.
+for method, query in pairs {
+    -- Edges of a node, oldest first.
+    get_outgoing_edges = { "edges", "out" }, get_incoming_edges = { "edges", "into" },
+    -- Ids at the other ends of a node's edges, newest edge first, one for each edge.
+    get_children = { neighbors, "out" }, get_parents = { neighbors, "into" },
+    -- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
+    get_ancestors = { reach, "into" }, get_descendants = { reach, "out" },
+    -- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
+    -- without incoming edges, or one seen before.
+    trace_path = { graph.trace_path },
+} do
+    methods[method] = function(run, id)
+        local index, found = index_of(run, method, id), {}
+        if index and query[1] ~= "edges" then
+            return graph.ids_at(run, query[1](run, index, query[2]))
         end
-        return edges
+        for i, edge in ipairs(index and run.nodes[index][query[2]] or {}) do
+            found[i] = graph.edge(run, edge)
+        end
+        return found
     end
 end
 
-local function ids_by(name, direction)
-    return function(run, index)
-        return graph.ids_at(run, run.core[name](run.core, index, direction))
-    end
-end
-
--- Edges of a node, oldest first.
-add_query("get_outgoing_edges", edges_at "out")
-add_query("get_incoming_edges", edges_at "into")
--- Ids at the other ends of a node's edges, newest edge first, one for each edge.
-add_query("get_children", ids_by("neighbors", "out"))
-add_query("get_parents", ids_by("neighbors", "into"))
--- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
-add_query("get_ancestors", ids_by("reach", "into"))
-add_query("get_descendants", ids_by("reach", "out"))
--- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
--- without incoming edges, or one seen before.
-add_query("trace_path", ids_by "trace_path")
-
----Whether the graph, links included, has a cycle.
+---Whether the graph, links included, has a cycle: removes nodes without incoming edges (Kahn 1962).
 ---@return boolean
 function methods.has_cycle(run)
-    return run.core:has_cycle()
+    local waiting, queue = {}, {}
+    for i, node in ipairs(run.nodes) do
+        waiting[i] = #node.into
+        queue[#queue + 1] = waiting[i] == 0 and i or nil
+    end
+    for _, at in ipairs(queue) do -- which grows meanwhile
+        for _, edge in ipairs(run.nodes[at].out) do
+            local to = run.edges[edge].to
+            waiting[to] = waiting[to] - 1
+            queue[#queue + 1] = waiting[to] == 0 and to or nil
+        end
+    end
+    return #queue < #run.nodes
 end
 
 ---Nodes from which no other was made, in order of creation.
 ---@return GotNode[]
 function methods.find_leaves(run)
-    return graph.nodes_at(run, run.core:leaves())
+    return options.at(graph.fields.nodes(run), graph.leaves(run))
 end
 
 ---The leaf with the highest score, ties to the oldest; nil while no leaf is scored.
 ---@return GotNode?
 function methods.find_best_leaf(run)
     local best, best_score
-    for _, index in ipairs(run.core:leaves()) do
-        local score = run.core:node(index)
+    for _, index in ipairs(graph.leaves(run)) do
+        local score = run.nodes[index].score
         if score and (not best or score > best_score) then
             best, best_score = index, score
         end

@@ -7,14 +7,24 @@ local quote = require "ponder.quote"
 
 local show = options.show
 
+---@class MachineCall
+---@field id string
+---@field kind string
+---@field subject any what it is about
+---@field number integer in the order of opening
+
 ---@class MachineRun
 ---@field class MachineClass
----@field core MachineCore
 ---@field options table<string, any> checked
 ---@field prompts table<string, function|string> the user's
+---@field status string
+---@field open table<string, MachineCall> the calls whose replies are awaited, by id
+---@field closed MachineCall? the one that was closed last
 ---@field prompt string? the question, from `start`
 ---@field usage table<string, number>
 ---@field streams table<string, string[]> chunks by call id
+---@field started number? milliseconds
+---@field finished number?
 ---@field reason string? why the run ended
 ---@field error string? what failed, one safe line
 local Run = {}
@@ -27,18 +37,70 @@ Run.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20
 
 ---@param class MachineClass
 ---@param opts table checked options
----@param core userdata?
 ---@return MachineRun
-function Run.new(class, opts, core)
-    return setmetatable({
-        class = class,
-        core = core,
-        options = opts,
-        prompts = opts.prompts or {},
-        usage = {},
-        streams = {},
-    }, Run)
+function Run.new(class, opts)
+    return setmetatable({ class = class, options = opts, prompts = opts.prompts or {},
+        status = "idle", open = {}, call_count = 0, usage = {}, streams = {} }, Run)
 end
+
+-------------------------------------------------------------------------------
+-- Calls: the first has the id that `start` was given, the others "c1", "c2"...
+
+---@return boolean
+function Run:is_busy()
+    return self.status ~= "idle" and not self.reason
+end
+
+local function add_call(self, id, kind, subject)
+    self.call_count = self.call_count + 1
+    self.open[id] = { id = id, kind = kind, subject = subject, number = self.call_count }
+    return id
+end
+
+---Leaves the status idle, with one open call.
+function Run:start(status, msg, now, kind, subject)
+    self.status, self.started, self.start_id, self.next_id = status, now, msg.call_id, 1
+    add_call(self, msg.call_id, kind, subject)
+end
+
+---@return string id
+function Run:open_call(kind, subject)
+    if "c" .. self.next_id == self.start_id then
+        self.next_id = self.next_id + 1
+    end
+    self.next_id = self.next_id + 1
+    return add_call(self, "c" .. self.next_id - 1, kind, subject)
+end
+
+---@param id string of an open call
+function Run:close_call(id)
+    self.closed, self.open[id] = self.open[id], nil
+end
+
+---@return MachineCall[] the oldest first
+function Run:open_calls()
+    local calls = {}
+    for _, call in pairs(self.open) do
+        calls[#calls + 1] = call
+    end
+    table.sort(calls, function(a, b) return a.number < b.number end)
+    return calls
+end
+
+---The oldest open call, else the one that was closed last.
+---@return MachineCall?
+function Run:current_call()
+    return self:open_calls()[1] or self.closed
+end
+
+-- Closes all calls.
+local function finish(self, status, reason, now)
+    self.closed = self:current_call()
+    self.status, self.reason, self.finished, self.open, self.streams = status, reason, now, {}, {}
+end
+
+-------------------------------------------------------------------------------
+-- What an update returns
 
 ---Adds a directive to those that update returns.
 function Run.add_directive(_, turn, directive)
@@ -56,14 +118,12 @@ end
 
 ---Milliseconds since the start.
 function Run:elapsed(now)
-    local started = self.core:times()
-    return started and now - started or 0
+    return self.started and now - self.started or 0
 end
 
 ---How long the run took, in ms; nil before its end.
 function Run:duration()
-    local _, finished = self.core:times()
-    return finished and self:elapsed(finished)
+    return self.finished and self:elapsed(self.finished)
 end
 
 ---A copy of the token counts so far.
@@ -83,9 +143,7 @@ end
 ---@param reason string
 ---@param call_id string the call whose reply ended the run
 function Run:complete(turn, reason, call_id)
-    self.core:move("completed", turn.now)
-    self.reason = reason
-    self.streams = {}
+    finish(self, "completed", reason, turn.now)
     local measurements, metadata = self.class.complete_event(self, turn)
     measurements.duration_ms = self:duration()
     metadata.call_id = call_id
@@ -111,10 +169,8 @@ end
 ---@param call_id string?
 ---@param reason any
 function Run:fail(turn, call_id, reason)
-    self.core:move("error", turn.now)
-    self.reason = "error"
+    finish(self, "error", "error", turn.now)
     self.error = reason_line(reason)
-    self.streams = {}
     self:add_event(turn, "error", {}, {
         call_id = call_id,
         error = self.error,

@@ -7,10 +7,8 @@ local json = require "ponder.json"
 
 local state = {}
 
--- What new makes, and what lives for one update or can be built again.
-local OF_RUN = { class = true, core = true, options = true, prompts = true, turn = true,
-    contexts = true }
-local OF_CORE = { _kind = true, options = true }
+-- What `new` makes, and what lives for one update.
+local LEFT_OUT = { class = true, options = true, prompts = true, turn = true, min_nodes = true }
 
 local function before(a, b)
     if type(a) ~= type(b) then
@@ -64,38 +62,29 @@ local function restored(value)
     return copy
 end
 
-local function part(fields, left_out)
-    local copy = {}
-    for name, value in next, fields do
-        if not left_out[name] then
-            copy[name] = plain(value)
-        end
-    end
-    return copy
-end
-
 ---@param run MachineRun
----@return {run: table, core: table}
+---@return table saved
 function state.save(run)
-    run.core:open_calls() -- drops those that are closed
-    return { run = part(run, OF_RUN), core = part(run.core, OF_CORE) }
+    local saved = {}
+    for name, value in next, run do
+        saved[name] = not LEFT_OUT[name] and plain(value) or nil
+    end
+    return saved
 end
 
 ---Puts a saved state into a new run; raises where it is not one.
 ---@param run MachineRun
----@param saved {run: table, core: table}
+---@param saved table
 function state.load(run, saved)
-    for name, value in next, saved.core do
-        if not OF_CORE[name] then
-            run.core[name] = restored(value)
-        end
+    for name in next, run do
+        assert(LEFT_OUT[name] or saved[name] ~= nil, "it lacks " .. name)
     end
-    for name, value in next, saved.run do
-        if not OF_RUN[name] then
+    for name, value in next, saved do
+        if not LEFT_OUT[name] then
             run[name] = restored(value)
         end
     end
-    assert(run.core._kind.is_status[run.core._status], "it has an unknown status")
+    assert(run.class.statuses[run.status], "it has an unknown status")
     for _, getter in pairs(run.class.fields) do
         getter(run) -- reads all that it has
     end

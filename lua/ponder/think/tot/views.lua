@@ -1,10 +1,10 @@
---- The readable side of a Tree of Thoughts machine: nodes, fields, methods and the result.
----
---- Node number i of the core (1 is the root) has the id "n" .. i, and its text is run.contents[i].
+--- The readable side of a Tree of Thoughts machine: nodes, fields, methods and the result. Node
+--- number i (1 is the root) has the id "n" .. i.
 
 local json = require "ponder.json"
 local options = require "ponder.base.options"
 local sequence = require "ponder.base.sequence"
+local tree = require "ponder.think.tot.tree"
 
 local views = {}
 
@@ -30,25 +30,7 @@ local array = json.array
 function views.index(run, id)
     local digits = type(id) == "string" and #id < 12 and id:match("^n([1-9]%d*)$")
     local node = digits and math.tointeger(tonumber(digits))
-    return node and node <= run.core:node_count() and node or nil
-end
-
--- "t1", "t2", ..., cached.
-local thought_ids = setmetatable({}, {
-    __index = function(ids, i)
-        ids[i] = "t" .. i
-        return ids[i]
-    end,
-})
-views.thought_ids = thought_ids
-
----The thoughts of a slot as {id, content}, numbered from 1.
-function views.numbered(texts)
-    local thoughts = {}
-    for i = 1, #texts do
-        thoughts[i] = { id = thought_ids[i], content = texts[i] }
-    end
-    return thoughts
+    return run.nodes[node] and node
 end
 
 local function ids_of(nodes)
@@ -60,16 +42,10 @@ local function ids_of(nodes)
 end
 
 ---@return TotNode
-function views.node(run, node)
-    local parent, score, depth = run.core:node(node)
-    return {
-        id = "n" .. node,
-        parent_id = parent and "n" .. parent,
-        content = run.contents[node],
-        score = score,
-        children = ids_of(run.core:children_of(node)),
-        depth = depth,
-    }
+function views.node(run, i)
+    local node = run.nodes[i]
+    return { id = "n" .. i, parent_id = node.parent and "n" .. node.parent, content = node.text,
+        score = node.score, children = ids_of(node.children), depth = node.depth }
 end
 
 local function copy_list(list)
@@ -85,11 +61,16 @@ local function nodes_of(run, list)
 end
 
 local function node_sequence(run)
-    return sequence.new(function()
-        return run.core:node_count()
-    end, function(i)
-        return views.node(run, i)
-    end)
+    return sequence.new(function() return #run.nodes end,
+        function(i) return views.node(run, i) end)
+end
+
+local function frontier(run)
+    return ids_of(tree.frontier(run))
+end
+
+local function recent_best_scores(run)
+    return array(tree.recent(run))
 end
 
 -------------------------------------------------------------------------------
@@ -107,71 +88,58 @@ end
 ---@field recent_best_scores number[]
 ---@field elapsed_ms number since the start
 
-local function frontier(run)
-    return ids_of(run.core:frontier())
-end
-
 local view_fields = {
     nodes = node_sequence,
     frontier = frontier,
     scores = function(run)
-        return setmetatable({}, {
-            __index = function(_, id)
-                local node = views.index(run, id)
-                return node and select(2, run.core:node(node))
-            end,
-        })
+        return setmetatable({}, { __index = function(_, id)
+            return (run.nodes[views.index(run, id)] or {}).score
+        end })
     end,
-    status = function(run)
-        return run.core:status()
-    end,
-    recent_best_scores = function(run)
-        return run.core:recent()
-    end,
-    elapsed_ms = function(run, now)
-        return run:elapsed(now)
-    end,
+    status = function(run) return run.status end,
+    node_count = function(run) return #run.nodes end,
+    frontier_size = function(run) return run.open_count end,
+    depth_reached = function(run) return run.depth_reached end,
+    best_score = function(run) return run.best_score end,
+    recent_best_scores = recent_best_scores,
+    elapsed_ms = function(run, now) return run:elapsed(now) end,
 }
-
--- Of core:counts().
-local COUNTS = { node_count = 1, frontier_size = 2, depth_reached = 3, best_score = 4 }
 
 ---@return TotView
 function views.view(run, now)
-    return setmetatable({}, {
-        __index = function(_, name)
-            local field = view_fields[name]
-            if field then
-                return field(run, now)
-            end
-            return COUNTS[name] and (select(COUNTS[name], run.core:counts()))
-        end,
-    })
+    return setmetatable({}, { __index = function(_, name)
+        return view_fields[name] and view_fields[name](run, now)
+    end })
 end
 
 -------------------------------------------------------------------------------
 -- Fields
 
---- The slot of the current call, from 1; nil before the start.
+---The thoughts of a slot as {id, content}, numbered from 1.
+---@param texts string[]
+function views.numbered(texts)
+    local thoughts = array {}
+    for i, text in ipairs(texts) do
+        thoughts[i] = { id = "t" .. i, content = text }
+    end
+    return thoughts
+end
+
+-- The slot of the current call; nil before the start.
 local function current_slot(run)
-    local _, _, slot = run.core:current_call()
-    return slot and slot + 1
+    local call = run:current_call()
+    return call and run.slots[call.subject]
 end
 
-local function pending_thoughts(run)
-    return array(views.numbered(run.slots[current_slot(run)] or {}))
-end
-
---- The scores of the first node of the round that has them, by thought id, while other nodes still
---- wait for theirs.
+-- The scores of the first node of the round that has them, by thought id, while other nodes still
+-- wait for theirs.
 local function pending_scores(run)
     local pending = {}
-    for slot = 1, run.core:status() == "completed" and 0 or #run.slots do
-        local scores = select(5, run.core:slot(slot))
-        for i, score in ipairs(scores or {}) do
-            pending["t" .. i] = score or nil
-        end
-        if scores then
+    for _, slot in ipairs(run.status ~= "completed" and run.slots or {}) do
+        if slot.scores then
+            for i, score in ipairs(slot.scores) do
+                pending["t" .. i] = score or nil
+            end
             break
         end
     end
@@ -180,88 +148,61 @@ end
 
 local function round(run)
     local slots = array {}
-    for slot = 1, run.core:slot_count() do
-        local node, phase, _, retries, scores = run.core:slot(slot)
-        slots[slot] = {
-            node_id = "n" .. node,
-            phase = phase,
-            retries = retries,
-            thoughts = copy_list(run.slots[slot] or {}),
-            scores = scores and array(scores),
-        }
+    for i, slot in ipairs(run.slots) do
+        slots[i] = { node_id = "n" .. slot.node, retries = slot.retries,
+            phase = slot.scores and "done" or slot.texts and "evaluating" or "generating",
+            thoughts = copy_list(slot.texts or {}), scores = slot.scores and array(slot.scores) }
     end
     return slots
 end
 
---- The answer that passed the threshold, else the best leaf, or nil.
+-- The answer that passed the threshold, else the best leaf, or nil.
 local function best_of(run)
-    return run.core:answer() or run.core:candidates(1)[1]
-end
-
-local function solution_path(run)
-    local best = run.core:status() == "completed" and best_of(run)
-    return best and ids_of(run.core:path(best)) or array {}
+    return run.answer or tree.best_leaf(run)
 end
 
 local function parse_retries(run)
-    local generation, evaluation = run.core:retries()
-    return { generation = generation, evaluation = evaluation }
+    return options.merge({}, run.repairs)
 end
 
--------------------------------------------------------------------------------
--- The result
+local function parser_errors(run)
+    return copy_list(run.parser_errors)
+end
 
 ---@return TotCandidate
-local function candidate(run, node)
-    local path = run.core:path(node)
-    local _, score, depth = run.core:node(node)
-    return {
-        node_id = "n" .. node,
-        content = run.contents[node],
-        score = score,
-        depth = depth,
-        path_ids = ids_of(path),
-        path_text = table.concat(options.at(run.contents, path), "\n"),
-    }
+local function candidate(run, i)
+    local node, path, texts = run.nodes[i], tree.path(run, i), {}
+    for at, step in ipairs(path) do
+        texts[at] = run.nodes[step].text
+    end
+    return { node_id = "n" .. i, content = node.text, score = node.score, depth = node.depth,
+        path_ids = ids_of(path), path_text = table.concat(texts, "\n") }
 end
 
 local function result(run)
     if not run.reason then
         return nil
     end
-    local core, opts = run.core, run.options
-    local best, node_count, frontier_size, depth_reached = best_of(run), core:counts()
-    local candidates = array {}
-    for i, node in ipairs(core:candidates(opts.top_k)) do
+    local opts, best, candidates = run.options, best_of(run), array {}
+    for i, node in ipairs(tree.candidates(run, opts.top_k)) do
         candidates[i] = candidate(run, node)
     end
     return {
         best = best and candidate(run, best),
         candidates = candidates,
-        termination = {
-            reason = run.reason,
-            status = core:status(),
-            depth_reached = depth_reached,
-            node_count = node_count,
-            duration_ms = run:duration(),
-        },
-        tree = {
-            node_count = node_count,
-            frontier_size = frontier_size,
-            traversal_strategy = opts.traversal_strategy,
-            max_depth = opts.max_depth,
-            branching_factor = opts.branching_factor,
-        },
+        termination = { reason = run.reason, status = run.status, depth_reached = run.depth_reached,
+            node_count = #run.nodes, duration_ms = run:duration() },
+        tree = { node_count = #run.nodes, frontier_size = run.open_count,
+            traversal_strategy = opts.traversal_strategy, max_depth = opts.max_depth,
+            branching_factor = opts.branching_factor },
         usage = run:usage_copy(),
         diagnostics = {
             parser_mode = run.parser_mode,
             parse_retries = parse_retries(run),
-            parser_errors = copy_list(run.parser_errors),
-            convergence = {
-                window = opts.convergence_window,
+            parser_errors = parser_errors(run),
+            convergence = { window = opts.convergence_window,
                 min_score_improvement = opts.min_score_improvement,
-                recent_best_scores = array(core:recent()),
-            },
+                recent_best_scores = recent_best_scores(run) },
             best_node_id = best and "n" .. best,
             error = run.error,
         },
@@ -270,48 +211,40 @@ end
 
 ---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
-    local core, best = run.core, best_of(run)
-    local _, score, depth = 0, nil, -1
-    if best then
-        _, score, depth = core:node(best)
-    end
-    return {
-        node_count = core:node_count(),
-        edge_count = core:node_count() - 1,
-        path_length = depth + 1,
-        best_score = score,
-    }, {}
+    local best = run.nodes[best_of(run)]
+    return { node_count = #run.nodes, edge_count = #run.nodes - 1,
+        path_length = best and best.depth + 1 or 0, best_score = best and best.score }, {}
 end
 
 views.fields = {
-    root_id = function(run)
-        return run.core:node_count() > 0 and "n1" or nil
-    end,
+    root_id = function(run) return run.nodes[1] and "n1" end,
     current_node_id = function(run)
         local slot = current_slot(run)
-        return slot and "n" .. run.core:slot(slot) or nil
+        return slot and "n" .. slot.node
     end,
     nodes = node_sequence,
-    pending_thoughts = pending_thoughts,
+    pending_thoughts = function(run)
+        local slot = run.status ~= "completed" and current_slot(run)
+        return views.numbered(slot and slot.texts or {})
+    end,
     pending_scores = pending_scores,
     round = round,
     frontier = frontier,
-    solution_path = solution_path,
+    solution_path = function(run)
+        local best = run.status == "completed" and best_of(run)
+        return ids_of(best and tree.path(run, best) or {})
+    end,
     parser_mode = "parser_mode",
     parse_retries = parse_retries,
-    parser_errors = function(run)
-        return copy_list(run.parser_errors)
-    end,
-    recent_best_scores = function(run)
-        return array(run.core:recent())
-    end,
+    parser_errors = parser_errors,
+    recent_best_scores = recent_best_scores,
     result = result,
 }
 
 -------------------------------------------------------------------------------
 -- Methods
 
---- The number of a node that was passed to a method by its id, or nil.
+-- The number of a node that was passed to a method by its id, or nil.
 local function node_number(run, id)
     if type(id) ~= "string" then
         error(("tot: a node id is a string (got %s)"):format(options.show(id)), 3)
@@ -328,26 +261,24 @@ views.methods = {
     ---@return TotNode[]
     get_children = function(run, id)
         local node = node_number(run, id)
-        return nodes_of(run, node and run.core:children_of(node) or {})
+        return nodes_of(run, node and run.nodes[node].children or {})
     end,
     ---@return TotNode[] from the root to the node
     get_path_to_node = function(run, id)
         local node = node_number(run, id)
-        return nodes_of(run, node and run.core:path(node) or {})
+        return nodes_of(run, node and tree.path(run, node) or {})
     end,
     ---@return TotNode[] in order of creation
     find_leaves = function(run)
         local leaves = {}
-        for node = 1, run.core:node_count() do
-            if #run.core:children_of(node) == 0 then
-                leaves[#leaves + 1] = views.node(run, node)
-            end
+        for i, node in ipairs(run.nodes) do
+            leaves[#leaves + 1] = not node.children[1] and views.node(run, i) or nil
         end
         return leaves
     end,
     ---@return TotNode? the highest score; ties to the deeper, then the older
     find_best_leaf = function(run)
-        local best = run.core:candidates(1)[1]
+        local best = tree.best_leaf(run)
         return best and views.node(run, best)
     end,
 }

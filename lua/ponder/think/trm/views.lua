@@ -97,9 +97,7 @@ views.fields = {
     best_score = "best_score",
     ---@return string? the answer with the best grade or, if no grade is above 0, the current one
     result = function(run)
-        if run.core:status() == "completed" then
-            return run.best_answer or run.answer
-        end
+        return run.status == "completed" and (run.best_answer or run.answer) or nil
     end,
 }
 

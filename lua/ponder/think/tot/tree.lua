@@ -1,0 +1,301 @@
+--- The tree of a Tree of Thoughts machine, its frontier, and the rounds in which it grows (Yao et
+--- al. 2023).
+---
+--- A round expands the first `batch` nodes of the frontier, a slot each. A slot asks for thoughts,
+--- then for their scores; when every slot has its scores the round is complete, and thoughts become
+--- children in the order of the slots, so the tree does not depend on the order of replies.
+
+local tree = {}
+
+---@class TotTreeNode nodes count from 1; the root is 1
+---@field text string
+---@field parent integer?
+---@field score number? none: the root, or unscored, which ranks as 0
+---@field depth integer
+---@field children integer[]
+---@field is_open boolean? on the frontier
+---@field key number? its rank there
+
+---@class TotSlot
+---@field node integer
+---@field retries integer of the open call
+---@field texts string[]? the thoughts, once they have arrived
+---@field scores (number|false)[]? likewise; false: unscored
+---@field partial (number|false)[]? scores so far of thoughts that are asked about again
+
+---The fields of a new run.
+---@param run MachineRun
+function tree.create(run)
+    run.nodes, run.slots = {}, {}
+    run.heap = {} -- open nodes, and some that are no longer open: the first is next
+    run.open_count, run.rounds, run.first_new, run.depth_reached = 0, 0, 1, 0
+    run.measures = {} -- what must improve, by round
+end
+
+-------------------------------------------------------------------------------
+-- The frontier: a heap, the highest key first, then the oldest
+
+local function comes_before(nodes, a, b)
+    local x, y = nodes[a].key, nodes[b].key
+    return x > y or x == y and a < b
+end
+
+local function push(heap, nodes, node)
+    local at = #heap + 1
+    while at > 1 and comes_before(nodes, node, heap[at // 2]) do
+        heap[at] = heap[at // 2]
+        at = at // 2
+    end
+    heap[at] = node
+end
+
+local function pop(heap, nodes)
+    local first, last, at = heap[1], table.remove(heap), 1
+    while heap[2 * at] do
+        local child = 2 * at
+        if heap[child + 1] and comes_before(nodes, heap[child + 1], heap[child]) then
+            child = child + 1
+        end
+        if not comes_before(nodes, heap[child], last) then
+            break
+        end
+        heap[at], at = heap[child], child
+    end
+    if heap[1] then
+        heap[at] = last
+    end
+    return first
+end
+
+local function is_expandable(run, node)
+    return node.depth < run.options.max_depth
+end
+
+-- bfs: the oldest is next; dfs: the children of the newest round.
+local function key_of(run, node)
+    local order = run.options.traversal_strategy
+    return order == "bfs" and 0 or order == "dfs" and run.rounds or node.score or 0
+end
+
+local function set_open(run, node, is_open)
+    run.nodes[node].is_open = is_open or nil
+    run.open_count = run.open_count + (is_open and 1 or -1)
+end
+
+---The nodes on the frontier, next first.
+---@return integer[]
+function tree.frontier(run)
+    local nodes = {}
+    for _, node in ipairs(run.heap) do
+        nodes[#nodes + 1] = run.nodes[node].is_open and node or nil
+    end
+    table.sort(nodes, function(a, b) return comes_before(run.nodes, a, b) end)
+    return nodes
+end
+
+-- Drops the worst nodes of a capped frontier.
+local function cap_frontier(run)
+    local opts = run.options
+    local cap = opts.traversal_strategy == "best_first" and opts.beam_width or math.huge
+    if run.open_count > cap then
+        run.heap = tree.frontier(run)
+        while run.heap[cap + 1] do
+            set_open(run, table.remove(run.heap), false)
+        end
+    end
+end
+
+-------------------------------------------------------------------------------
+-- Rounds
+
+---@return integer node
+function tree.add_node(run, text, parent, score)
+    local above, node = run.nodes[parent], #run.nodes + 1
+    local depth = above and above.depth + 1 or 0
+    run.nodes[node] = { text = text, parent = parent, score = score, depth = depth, children = {} }
+    run.depth_reached = math.max(run.depth_reached, depth)
+    if above then
+        table.insert(above.children, node)
+        run.best_score = score and math.max(run.best_score or score, score) or run.best_score
+    end
+    return node
+end
+
+---Begins a round.
+---@param nodes integer[] to expand
+function tree.open_slots(run, nodes)
+    run.slots, run.rounds = {}, run.rounds + 1
+    for _, node in ipairs(nodes) do
+        table.insert(run.slots, { node = node, retries = 0 })
+    end
+end
+
+---Makes the children of a complete round, as far as max_nodes allows.
+function tree.grow(run)
+    run.first_new = #run.nodes + 1
+    for _, slot in ipairs(run.slots) do
+        for i = 1, math.min(#slot.texts, run.options.max_nodes - #run.nodes) do
+            tree.add_node(run, slot.texts[i], slot.node, slot.scores[i] or nil)
+        end
+    end
+    if run.options.convergence_measure == "best_leaf" then
+        local best = tree.best_leaf(run)
+        table.insert(run.measures, best and run.nodes[best].score or 0.0)
+    elseif run.depth_reached >= run.options.max_depth then
+        table.insert(run.measures, run.best_score or 0.0)
+    end
+end
+
+---The measures of the last convergence_window rounds.
+---@return number[]
+function tree.recent(run)
+    local all = run.measures
+    return table.move(all, math.max(1, #all - run.options.convergence_window + 1), #all, 1, {})
+end
+
+-- The best new child that passes the threshold, the first of equals.
+local function find_answer(run)
+    local best
+    for i = run.first_new, #run.nodes do
+        local node = run.nodes[i]
+        if node.score and node.score >= run.options.early_success_threshold
+            and node.depth >= run.options.min_depth
+            and (not best or node.score > run.nodes[best].score) then
+            best = i
+        end
+    end
+    return best
+end
+
+local function has_converged(run)
+    local window, recent = run.options.convergence_window, tree.recent(run)
+    return window > 1 and #recent == window
+        and recent[window] - recent[1] < run.options.min_score_improvement
+end
+
+local function has_new_at_max_depth(run)
+    for i = run.first_new, #run.nodes do
+        if not is_expandable(run, run.nodes[i]) then
+            return true
+        end
+    end
+    return false
+end
+
+-- Which stopping rule holds; with `budgets_only` max_nodes and max_duration_ms alone are checked.
+local function stop_reason(run, now, budgets_only)
+    local opts = run.options
+    run.answer = not budgets_only and find_answer(run) or nil
+    if run.answer then
+        return "threshold"
+    elseif #run.nodes >= opts.max_nodes then
+        return "max_nodes"
+    elseif run:elapsed(now) >= (opts.max_duration_ms or math.huge) then
+        return "max_duration"
+    elseif budgets_only then
+        return nil
+    elseif has_converged(run) then
+        return "converged"
+    end
+    return opts.stop_at_max_depth and has_new_at_max_depth(run) and "max_depth" or nil
+end
+
+---After a complete round: why the run ends; nil: it goes on, and the children joined the frontier.
+---@return string?
+function tree.verdict(run, now, budgets_only)
+    local reason = stop_reason(run, now, budgets_only)
+    if reason then
+        return reason
+    end
+    for i = run.first_new, #run.nodes do
+        local node = run.nodes[i]
+        if is_expandable(run, node) then
+            node.key = key_of(run, node)
+            set_open(run, i, true)
+            push(run.heap, run.nodes, i)
+        end
+    end
+    cap_frontier(run)
+    run.status = "expanding"
+end
+
+---Takes the first nodes of the frontier.
+---@return integer[]
+function tree.take(run)
+    local nodes = {}
+    while #nodes < run.options.batch and run.open_count > 0 do
+        local node = pop(run.heap, run.nodes)
+        if run.nodes[node].is_open then
+            set_open(run, node, false)
+            nodes[#nodes + 1] = node
+        end
+    end
+    return nodes
+end
+
+---Takes these nodes off the frontier.
+---@param nodes integer[]
+---@return boolean ok whether all were there, each once; if not, the run cannot go on
+function tree.take_chosen(run, nodes)
+    for _, node in ipairs(nodes) do
+        if not run.nodes[node] or not run.nodes[node].is_open then
+            return false
+        end
+        set_open(run, node, false)
+    end
+    return true
+end
+
+-------------------------------------------------------------------------------
+-- Reading
+
+---@return integer[] nodes from the root, or the last `limit` of them
+function tree.path(run, node, limit)
+    local path = {}
+    for i = math.min(limit or math.huge, run.nodes[node].depth + 1), 1, -1 do
+        path[i], node = node, run.nodes[node].parent
+    end
+    return path
+end
+
+-- Ranks leaves: the higher score first, then the deeper, then the older.
+local function is_better(nodes, a, b)
+    local x, y = nodes[a], nodes[b]
+    if x.score ~= y.score then
+        return x.score > y.score
+    elseif x.depth ~= y.depth then
+        return x.depth > y.depth
+    end
+    return a < b
+end
+
+-- Iterates over the leaves with a score.
+local function scored_leaves(nodes)
+    return function(_, at)
+        repeat
+            at = at + 1
+        until not nodes[at] or nodes[at].score and not nodes[at].children[1]
+        return nodes[at] and at
+    end, nil, 0
+end
+
+---@return integer[] the first k leaves with a score
+function tree.candidates(run, k)
+    local leaves = {}
+    for node in scored_leaves(run.nodes) do
+        leaves[#leaves + 1] = node
+    end
+    table.sort(leaves, function(a, b) return is_better(run.nodes, a, b) end)
+    return table.move(leaves, 1, math.min(k, #leaves), 1, {})
+end
+
+---@return integer? node the best leaf
+function tree.best_leaf(run)
+    local best
+    for node in scored_leaves(run.nodes) do
+        best = best and not is_better(run.nodes, node, best) and best or node
+    end
+    return best
+end
+
+return tree
