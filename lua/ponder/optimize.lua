@@ -44,6 +44,7 @@ local optimize = {}
 
 local SIGNIFICANT = 0.05
 local RESERVE = 1.5 -- of what the end would need if its runs cost what runs did so far
+local MAX_UNUSABLE = 5 -- replies of the reflecting model in a row that have no prompt
 local TICKETS = 4 -- a candidate: a proposal that was made before, or cannot be used, makes none
 
 ---@type OptionSchema
@@ -232,7 +233,9 @@ local function search_all(self, opts)
         end,
         evaluate = function(candidate) return candidate.score end,
         key = function(candidate) return candidate.hash end,
-        stop = function() return measure.is_spent(self) end,
+        stop = function()
+            return self.unusable >= MAX_UNUSABLE or measure.is_spent(self)
+        end,
         label = optimize.label,
         on_event = function(event)
             if event.type == "scored" then
@@ -301,7 +304,8 @@ end
 ---@field candidates ponder.optimize.Candidate[] all, in order of creation
 ---@field failures {message: string, count: integer}[] why proposals made no candidate
 ---@field tree SearchTree? whose nodes' states are the candidates; nil: the seed was not measured
----@field stop_reason "max_candidates"|"budget"|"timeout"|"exhausted"|string why the search ended
+---@field stop_reason "max_candidates"|"budget"|"timeout"|"exhausted"|"reflection"|string why the
+---  search ended; reflection: several replies in a row had no prompt
 ---@field spent ponder.task.Spent
 ---@field subject ponder.optimize.Subject
 
@@ -327,6 +331,7 @@ local function result_of(self)
         candidates = self.candidates, failures = self.failures, tree = found and found.tree,
         spent = self.budget:account(), subject = self.subject,
         stop_reason = self.budget.late and "timeout" or not found and "budget"
+            or self.unusable >= MAX_UNUSABLE and "reflection"
             or REASONS[found.stop_reason] or found.stop_reason }
 end
 
@@ -380,7 +385,7 @@ end
 ---@param opts ponder.optimize.RunOptions
 ---@return ponder.optimize.Result? result
 ---@return string? message
----@return "BAD_DATA"? code
+---@return "BAD_DATA"|"BAD_REPLY"? code BAD_REPLY: the reflecting model wrote no prompt
 function optimize.run(opts)
     opts = options.check("optimize.run", opts, RULES)
     scheduler.expect_task("optimize.run", 2)
@@ -404,9 +409,9 @@ function optimize.run(opts)
         seed_number = opts.seed, concurrency = opts.concurrency, propose = opts.propose,
         merge = opts.merge, on_progress = opts.on_progress, is_shared_spent = opts.is_spent,
         slots = task.semaphore(opts.concurrency), candidates = {}, by_hash = {}, failures = {},
-        round = 0, limits = { seed = opts.seed, budget_per_item = opts.budget_per_item,
-            perform = opts.perform }, budget = budgets.new(opts.budget), began = task.now() },
-        Optimization)
+        round = 0, unusable = 0, limits = { seed = opts.seed, perform = opts.perform,
+            budget_per_item = opts.budget_per_item }, budget = budgets.new(opts.budget),
+        began = task.now() }, Optimization)
     self.subject, message = subject.new(name, policies[name], opts.prompts, opts.options)
     refuse(not self.subject, "%s", message)
     local first = self.subject.parts[1]
@@ -436,6 +441,11 @@ function optimize.run(opts)
             measure.hold_out(self, { self.seed, winner ~= self.seed and winner or nil })
         end
     end)
+    if self.unusable >= MAX_UNUSABLE and not self.candidates[2] then
+        return nil, ("%s gave no prompt %d times in a row: %s; reflect_model (--reflect-model) "
+            .. "names another model"):format(self.reflect_model.name, self.unusable, self.problem),
+            "BAD_REPLY"
+    end
     local result = result_of(self)
     log.event("optimize.end", { verdict = result.verdict, winner = result.winner.id,
         difference = result.difference })

@@ -51,6 +51,27 @@ describe("an optimization", function()
         assert.is_nil(result.difference)
     end)
 
+    it("ends where the model that reflects gives no prompt", function()
+        for usable, wanted in pairs { [0] = { nil, 5 }, [2] = { "reflection", 7 } } do
+            local reflected = 0
+            local opts = hints.options(1, { max_candidates = 100 })
+            opts.propose, opts.merge, opts.reflect_model = nil, nil, { name = "mute",
+                chat = function()
+                    reflected = reflected + 1
+                    return { text = reflected <= usable and ("<prompt>p%d</prompt>"):format(
+                        reflected) or "I cannot.", usage = {} }
+                end }
+            local result, message, code = run(opts)
+            assert.same(wanted, { result and result.stop_reason, reflected })
+            if not result then
+                assert.equal("mute gave no prompt 5 times in a row: the reply has no text between "
+                    .. "<prompt> and </prompt>; reflect_model (--reflect-model) names another "
+                    .. "model", message)
+                assert.equal("BAD_REPLY", code)
+            end
+        end
+    end)
+
     it("splits clusters whole", function()
         local opts = hints.options(3, { max_candidates = 3 })
         for i, item in ipairs(opts.eval.data) do
@@ -270,6 +291,13 @@ describe("options", function()
         end
         assert.same({ 6, "b" }, { result.best.options.depth, result.best.options.how })
         assert.equal("better", result.verdict)
+    end)
+
+    it("of a prompt begin with their defaults", function()
+        local subject = assert(task.run(require("ponder.judge.optimize.subject").new, "io",
+            { model = { chat = error }, prompt = "{{question}}" }, { "prompt" },
+            { n = { 1, 3 }, temperature = { 0, 1 } }))
+        assert.same({ n = 1 }, subject.seed.options)
     end)
 
     it("of a strategy are checked, and merged with those of another candidate", function()

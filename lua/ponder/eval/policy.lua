@@ -50,6 +50,7 @@ local PROMPT_RULES = accounts.call_schema {
     concurrency = { type = "integer", min = 1 },
 }
 options.merge(options.merge(PROMPT_RULES, rules.VOTE), rules.BEST)
+policy.RULES = PROMPT_RULES
 PROMPT_RULES.vote = { type = "string", enum = rules.VOTE.vote.enum }
 
 -- Raises what is wrong with the options of a vote, or of a best of n, that do not go together.

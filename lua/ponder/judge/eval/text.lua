@@ -67,7 +67,7 @@ function text.template(source, name)
             end
             problem = problem or message
         end
-        local at, field = problem:match "^(.*:%d+): {{([%w_]+)}} must be text %(got nil%)$"
+        local at, field = (problem or ""):match "^(.*:%d+): {{([%w_]+)}} must be text %(got nil%)$"
         return field and ("%s: {{%s}}: %s"):format(at, field, text.no_field(field, items))
             or problem
     end

@@ -31,11 +31,11 @@ local function ask(self, prompt, name, text, fields, sample)
         reply, message = model_call.ask(self.reflect_model, { messages = messages,
             sample = sample })
     end
-    if not reply then
-        return nil, message
-    end
-    text = read(reply.text or "")
-    return text, not text and "the reply has no text between <prompt> and </prompt>" or nil
+    text = reply and read(reply.text or "")
+    message = not text and (message or "the reply has no text between <prompt> and </prompt>")
+        or nil
+    self.unusable, self.problem = text and 0 or self.unusable + 1, message
+    return text, message
 end
 
 local function copy(candidate)

@@ -165,8 +165,16 @@ local function read(self, prompts, ranges)
     for _, option in ipairs(options.names(ranges)) do
         local range, value = ranges[option], self.value
         self.parts[#self.parts + 1] = { kind = "option", name = option, range = range }
-        self.seed.options[option] = self.kind == "own" and (range.min or range[1])
-            or (self.kind == "strategy" and value.opts or self.kind == "prompt" and value)[option]
+        if self.kind == "own" then
+            value = range.min or range[1]
+        elseif self.kind == "strategy" then
+            value = value.opts[option]
+        elseif value[option] == nil then
+            value = (policies.RULES[option] or {}).default
+        else
+            value = value[option]
+        end
+        self.seed.options[option] = value
         for _, one in ipairs(range.min and { range.min, range.max } or range) do
             local _, problem = self:policy({ prompts = {}, options = { [option] = one } }, {})
             refuse(problem, "%s", problem)
