@@ -120,9 +120,8 @@ end
 
 --- Ends the task: see "Cancelling" above. If a task cancels itself, this does not return.
 ---
---- Some cancellations are delayed. A task that is running further down the stack (when a `__close`
---- cancels it), or that cancels itself where it may not wait, ends at its next wait. Cancellations
---- nested thousands deep in `__close` functions happen after the outermost one.
+--- A task that is running further down the stack (when a `__close` cancels it), or that cancels
+--- itself where it may not wait, ends at its next wait.
 ---@return boolean was_alive false if it had ended or was being cancelled already
 function Task:cancel()
     expect(getmetatable(self) == Task, "handle:cancel", "call it with a task", self)

@@ -42,6 +42,8 @@ function World:start(program, scope, index)
         id = #self.tasks + 1, state = "ready", scope = scope, index = index, waiters = {},
         stack = { { program = program, at = 1 } },
     }
+    local main = self.tasks[1]
+    t.wanted = main and (main.state == "failed" or main.state == "cancelled")
     self.tasks[t.id] = t
     self.ready[#self.ready + 1] = t
     return t
@@ -96,6 +98,11 @@ function World:unwind(t, state)
     end
     if t.scope and not t.scope.closed then
         t.scope.on_end(t)
+    end
+    if t == self.tasks[1] and state ~= "done" then
+        for _, other in ipairs(self.tasks) do
+            self:cancel(other)
+        end
     end
 end
 
@@ -298,6 +305,9 @@ function OPS.timeout(world, t, seconds, program)
 end
 
 function World:step(t)
+    if t.wanted then -- it was spawned after the main task had failed
+        return self:cancel(t)
+    end
     local go_on = t.go_on
     t.state, t.what, t.go_on, t.begun = "running", nil, nil, true
     if go_on then
@@ -341,15 +351,6 @@ function World:any_alive()
     return false
 end
 
-function World:end_if_main_failed()
-    local state = self.tasks[1].state
-    if state == "failed" or state == "cancelled" then
-        for _, t in ipairs(self.tasks) do
-            self:cancel(t)
-        end
-    end
-end
-
 --- Runs `program` as the main task.
 ---@return string[] log
 function model.run(program)
@@ -363,7 +364,6 @@ function model.run(program)
         for _, t in ipairs(round) do
             if t.state == "ready" then
                 world:step(t)
-                world:end_if_main_failed()
             end
         end
         local first = world:first_timer()

@@ -137,13 +137,6 @@ static int task_resume(lua_State *L)
     return lua_gettop(L);
 }
 
-/* stack_is_short() -> whether closing coroutines is nested too deeply to close another */
-static int task_stack_is_short(lua_State *L)
-{
-    lua_pushboolean(L, frame_stack_is_short());
-    return 1;
-}
-
 /* close(co) -> true | false, error; co must wait, have raised, or not have begun */
 static int task_close(lua_State *L)
 {
@@ -277,7 +270,6 @@ static int task_protect(lua_State *L)
 static const luaL_Reg functions[] = {{"create", task_create},
                                      {"resume", task_resume},
                                      {"close", task_close},
-                                     {"stack_is_short", task_stack_is_short},
                                      {"cannot_wait", task_cannot_wait},
                                      {"park", task_park},
                                      {"inner", task_inner},

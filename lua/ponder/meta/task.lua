@@ -33,10 +33,6 @@ function core.resume(co, ...) end
 ---@return any error of the last failed `__close`, or of the coroutine
 function core.close(co) end
 
---- Whether nested closing of coroutines is near the limit of the C stack.
----@return boolean
-function core.stack_is_short() end
-
 --- Why park is not possible; nil: it is.
 ---@return string?
 function core.cannot_wait() end

@@ -30,7 +30,7 @@ local cannot_wait = core.cannot_wait
 ---@field rounds integer in which tasks ran that the tape follows
 ---@field plays boolean? the tape, not the clock, decides when timers are due
 ---@field shift number seconds by which its clock is ahead of the scheduler's
----@field stopping boolean? the main task has failed: cancel the others
+---@field stopping boolean? its tasks are cancelled, also those that their clean-up spawns
 ---@field stopped_by string? the error that ended it after the main task had returned
 ---@field failures ponder.task.Failures? of its tasks, once there is one
 ---@field on_end fun(group: ponder.task.Group)? called when its last task has ended
@@ -66,36 +66,27 @@ local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
 local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
 local LIMIT = "task.limit" -- in a task's context: the limit of its run
 life.LIMIT = LIMIT
-local MAX_CLOSES = 50 -- Lua allows about 200 nested calls of C functions
 local ENDED = { done = true, failed = true, cancelled = true }
 life.ENDED = ENDED -- the states in which a task has ended
 
 local current -- the task that runs or is being closed
 local last_serial
 local entered -- the current generator of math.random
-local closes -- nesting depth of tasks that are being closed or leave a wait
-local delayed, draining -- tasks to cancel when `closes` is 0 again; that they are being cancelled
 local clock = loop.now
 
 ---Forgets all tasks and groups.
 ---@param new_clock fun(): number seconds
 function life.reset(new_clock)
     clock = new_clock
-    current, last_serial, closes, delayed, draining = nil, 0, 0, {}, false
+    current, last_serial = nil, 0
     life.groups = {} -- that have not ended, oldest first
     life.queue = {} -- of them, those that are to have a round, in order
     life.due = timers.new() -- of them, those with timers, by their first one
     life.outermost = nil -- the group of tasks that are spawned outside of tasks
-    life.is_stopping = false -- a group is to end
     life.players = 0 -- number of groups that play
 end
 
 life.reset(clock)
-
----Notes that no task runs, after the loop itself has failed.
-function life.cut_short()
-    current, closes, draining = nil, 0, false
-end
 
 ---The task that is running; nil outside of tasks.
 ---@return ponder.task.Handle?
@@ -133,12 +124,6 @@ function life.enqueue(group)
         life.queue[#life.queue + 1] = group
         group.queued = true
     end
-end
-
----Marks a group: all its tasks must end.
----@param group ponder.task.Group
-function life.stop(group)
-    group.stopping, life.is_stopping = true, true
 end
 
 ---Updates the place of a group in the heap `due`, after a change of its timers or clock.
@@ -201,9 +186,8 @@ local function remove_timer(t)
     end
 end
 
----Ends a group whose last task has ended.
----@param group ponder.task.Group
-function life.end_group(group)
+-- Ends a group whose last task has ended.
+local function end_group(group)
     group.timers = nil -- its timeout may be there
     life.set_plays(group, false)
     schedule(group)
@@ -286,18 +270,6 @@ end
 
 local make_ready = life.make_ready
 
--- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
-local function cancel_delayed()
-    if closes > 0 or draining then
-        return
-    end
-    draining = true
-    while delayed[1] do
-        life.cancel(table.remove(delayed))
-    end
-    draining = false
-end
-
 ---Ends the wait of `t`.
 ---@param t ponder.task.Handle
 ---@return {[1]: any}? failure the error of its on_cancel
@@ -307,10 +279,8 @@ function life.leave_wait(t)
         remove_timer(t)
     end
     if on_cancel then
-        t.on_cancel, closes = false, closes + 1
+        t.on_cancel = false
         local ok, err = pcall(on_cancel, t.state == "ready")
-        closes = closes - 1
-        cancel_delayed()
         return not ok and { err } or nil
     end
 end
@@ -359,10 +329,9 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The end
 
----Removes `t` from its group's list: the last task takes its place. (A table by id would be
----rehashed often, because ids count up.)
----@param t ponder.task.Handle
-function life.forget(t)
+-- Removes `t` from its group's list: the last task takes its place. (A table by id would be
+-- rehashed often, because ids count up.)
+local function forget(t)
     local group = t.group
     local alive, live = group.alive, group.live
     local last = alive[live]
@@ -377,10 +346,7 @@ local function end_task(t, state)
     for thing in pairs(state ~= "done" and owned or {}) do
         thing:close()
     end
-    life.forget(t)
-    if t == group.main and state ~= "done" then
-        life.stop(group)
-    end
+    forget(t)
     t.waiters = nil
     for i = 1, waiters and waiters.n or 0 do
         if waiters[i] then
@@ -392,7 +358,10 @@ local function end_task(t, state)
         scope:ended(t)
     end
     if group.live == 0 then
-        life.end_group(group)
+        end_group(group)
+    elseif t == group.main and state ~= "done" then
+        group.stopping = true
+        life.cancel_up_to(group, last_serial)
     end
 end
 
@@ -409,11 +378,10 @@ end
 -- Closes the coroutine of `t`: `__close` of its variables runs, as part of `t`, and may not wait.
 local function close_coroutine(t)
     local outer = current
-    current, closes = t, closes + 1
-    t.state = "closing"
+    current, t.state = t, "closing"
     enter(t.group)
     local ok, err = core.close(t.co)
-    current, closes = outer, closes - 1
+    current = outer
     if outer then
         enter(outer.group)
     end
@@ -435,7 +403,6 @@ local function close(t)
     else
         end_task(t, "cancelled")
     end
-    cancel_delayed()
 end
 
 ---@param t ponder.task.Handle
@@ -449,12 +416,49 @@ function life.cancel(t)
         if t == current and not cannot_wait() then
             life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
-    elseif closes > MAX_CLOSES or closes > 0 and core.stack_is_short() then
-        delayed[#delayed + 1] = t
     else
         close(t)
     end
     return true
+end
+
+local function by_age(a, b)
+    return a.serial < b.serial
+end
+
+---The tasks of a group that have not ended, oldest first.
+---@param group? ponder.task.Group default: that of the current task
+---@return ponder.task.Handle[]
+function life.alive(group)
+    group = group or current.group
+    local tasks = table.move(group.alive, 1, group.live, 1, {})
+    table.sort(tasks, by_age)
+    return tasks
+end
+
+---Cancels the tasks of a group up to `newest`, but for the main task. One that runs, and has ended
+---the main task, ends at its next wait.
+function life.cancel_up_to(group, newest)
+    for _, t in ipairs(life.alive(group)) do
+        if t.state == "running" then
+            t.cancel_wanted = true
+        elseif t ~= group.main and t.serial <= newest then
+            life.cancel(t)
+        end
+    end
+end
+
+---Ends all tasks of a group; does not return to one of them.
+function life.abort(group)
+    group.stopping = true
+    for _, t in ipairs(life.alive(group)) do
+        if t ~= current then
+            life.cancel(t)
+        end
+    end
+    if current and current.group == group then
+        life.cancel(current)
+    end
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -499,7 +503,6 @@ local function settle(t, ok, ...)
             err = ("in the function at %s:%d: %s"):format(about.short_src, about.linedefined, err)
         end
         fail(t, err, traceback)
-        cancel_delayed()
     end
 end
 
@@ -507,6 +510,9 @@ end
 ---@param t ponder.task.Handle
 function life.step(t)
     local values = t.values
+    if t.cancel_wanted then
+        return close(t) -- it was spawned while its group was ending
+    end
     current, t.state, t.on_cancel = t, "running", false
     if t.group.random ~= entered then
         enter(t.group)
@@ -553,6 +559,7 @@ function life.new(group, context, scope, index, f, ...)
         serial = last_serial, group = group, state = "ready",
         co = core_create(limit, f, ...), scope = scope, index = index, values = false,
         slot = false, place = group.live, context = context, f = f,
+        cancel_wanted = group.stopping,
     }, Task)
     group[outside and "last_outside_id" or "last_id"] = t.id
     group.alive[group.live] = t

@@ -39,58 +39,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Ending a group early
 
-local function by_age(a, b)
-    return a.serial < b.serial
-end
-
----The tasks of a group that have not ended, oldest first.
----@param group? ponder.task.Group default: that of the current task
----@return ponder.task.Handle[]
-function scheduler.alive(group)
-    group = group or get_current().group
-    local tasks = table.move(group.alive, 1, group.live, 1, {})
-    table.sort(tasks, by_age)
-    return tasks
-end
-
--- Cancels all tasks of a group up to `newest`, except the main task, which ends by itself.
-local function cancel_up_to(group, newest)
-    for _, t in ipairs(scheduler.alive(group)) do
-        if t ~= group.main and t.serial <= newest then
-            scheduler.cancel(t)
-        end
-    end
-end
-
-local function copy(list)
-    return table.move(list, 1, #list, 1, {})
-end
-
-local function cancel_stopping()
-    life.is_stopping = false
-    for _, group in ipairs(copy(life.groups)) do
-        if group.stopping then
-            life.is_stopping = true
-            cancel_up_to(group, life.newest())
-        end
-    end
-end
-
----Ends all tasks of a group.
----@param group ponder.task.Group
-function scheduler.abort(group)
-    local current = get_current()
-    life.stop(group)
-    for _, t in ipairs(scheduler.alive(group)) do
-        if t ~= current then
-            scheduler.cancel(t)
-        end
-    end
-    if current and current.group == group then
-        scheduler.cancel(current)
-    end
-end
-
 -- Raises `message` in the waiting main task of a group and resumes it at once; if that has
 -- returned, raises at the end of the group.
 local function throw(group, message)
@@ -122,7 +70,7 @@ local function handle_stop(t)
         if not (what == "raised" and t == main and ENDED[main.state]) then
             throw(root, message)
         end
-        cancel_up_to(root, newest)
+        life.cancel_up_to(root, newest)
         what = main.state == "parked" and core.take_stop() or nil
     end
 end
@@ -133,7 +81,11 @@ end
 function scheduler.fail_group(group, message)
     local newest = life.newest()
     throw(group, message)
-    cancel_up_to(group, newest)
+    life.cancel_up_to(group, newest)
+end
+
+local function copy(list)
+    return table.move(list, 1, #list, 1, {})
 end
 
 -- Nothing can run because a playing tape waits for something that the script does not do. Lets one
@@ -158,11 +110,11 @@ local function deadlock()
     end
     for _, group in ipairs(copy(life.groups)) do
         if group.inner == 0 and group.live > 0 then
-            local message = failures.deadlock(scheduler.alive(group))
+            local message = failures.deadlock(life.alive(group))
             local has_ended = ENDED[group.main.state]
             throw(group, has_ended and "task.run: " .. message or message)
             if has_ended then
-                cancel_up_to(group, life.newest())
+                life.cancel_up_to(group, life.newest())
             end
         end
     end
@@ -199,9 +151,6 @@ local function run_round(group)
             end
             if stop_reason() then
                 handle_stop(t)
-            end
-            if life.is_stopping then
-                cancel_stopping()
             end
         end
     end
@@ -304,9 +253,6 @@ local function run_to_the_end()
             if stop_reason() then
                 handle_stop()
             end
-            if life.is_stopping then
-                cancel_stopping()
-            end
         end
     end
 end
@@ -363,25 +309,10 @@ local function reset(new_clock)
     failures.forget()
 end
 
--- Ends every task after the loop itself failed: a source or the clock raised, or memory ran out.
+-- Ends all tasks after the loop itself failed: a source or the clock raised.
 local function abandon()
-    life.cut_short()
-    while life.groups[1] do
-        local group = life.groups[#life.groups]
-        local t = group.alive[group.live]
-        if t.state == "running" or t.state == "closing" then
-            t.state = "parked" -- the failure interrupted it
-        end
-        pcall(life.cancel, t)
-        if not ENDED[t.state] then
-            t.state = "cancelled" -- no memory to cancel it
-        end
-        if group.alive[t.place] == t then
-            life.forget(t)
-        end
-        if group.live == 0 and life.groups[#life.groups] == group then
-            pcall(life.end_group, group)
-        end
+    for _, group in ipairs(copy(life.groups)) do
+        pcall(life.abort, group)
     end
 end
 

@@ -18,36 +18,23 @@ end
 
 -- Puts `t` at `i` or above.
 local function sift_up(heap, t, i)
-    while i > 1 do
-        local parent_slot = i >> 1
-        local parent = heap[parent_slot]
-        if not before(t, parent) then
-            break
-        end
+    while i > 1 and before(t, heap[i >> 1]) do
+        local parent = heap[i >> 1]
         heap[i], parent.slot = parent, i
-        i = parent_slot
+        i = i >> 1
     end
     heap[i], t.slot = t, i
 end
 
 -- Puts `t` at `i` or below.
 local function sift_down(heap, count, t, i)
-    local deadline, id = t.deadline, t.timer_id
-    while true do
+    while 2 * i <= count do
         local c = 2 * i
-        if c > count then
-            break
+        if c < count and before(heap[c + 1], heap[c]) then
+            c = c + 1
         end
         local child = heap[c]
-        local due = child.deadline
-        if c < count then
-            local other = heap[c + 1]
-            local other_due = other.deadline
-            if other_due < due or other_due == due and other.timer_id < child.timer_id then
-                c, child, due = c + 1, other, other_due
-            end
-        end
-        if deadline < due or deadline == due and id < child.timer_id then
+        if before(t, child) then
             break
         end
         heap[i], child.slot = child, i
