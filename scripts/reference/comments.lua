@@ -191,15 +191,18 @@ local function exports(last)
     return variable, by_local
 end
 
----The names of a function's parameters: "a, b".
+---The names of a function's parameters: "a, b"; those of its code, if its comment does not name all.
 ---@param entry reference.Entry
 ---@return string
 function comments.parameters(entry)
-    local names = {}
+    local names, in_code = {}, {}
     for i, param in ipairs(entry.params) do
         names[i] = param.name
     end
-    return table.concat(names, ", ")
+    for name in (entry.code:match("function[^()]*(%b())") or ""):gmatch("[%w_.]+") do
+        in_code[#in_code + 1] = name
+    end
+    return table.concat(#in_code > #names and in_code or names, ", ")
 end
 
 local function short(module)
