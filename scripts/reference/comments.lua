@@ -191,7 +191,7 @@ local function exports(last)
     return variable, by_local
 end
 
----The names of a function's parameters: "a, b"; those of its code, if its comment does not name all.
+---The names of a function's parameters, "a, b": those of its code if its comment leaves some out.
 ---@param entry reference.Entry
 ---@return string
 function comments.parameters(entry)

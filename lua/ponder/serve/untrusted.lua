@@ -328,14 +328,12 @@ Box.__close = Box.close
 -------------------------------------------------------------------------------
 
 ---The kernel features missing to confine a process.
----@return string[] names
 function untrusted.missing()
     return confine.missing()
 end
 
 ---Loads a script in its own process; call it within a task.
 ---@param script {text: string, name: string, form: string, arguments: any}
----@param opts ponder.untrusted.Options
 ---@return ponder.untrusted.Box?
 ---@return string? message
 ---@return "SYNTAX"|"ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code

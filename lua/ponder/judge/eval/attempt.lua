@@ -196,9 +196,7 @@ local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 
 ---Runs a policy on an item.
 ---@param evaluation {question: fun(item: ponder.eval.Item): any}
----@param job ponder.eval.Job
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?}
----@return ponder.eval.Performed
 function attempt.perform(evaluation, job, limits)
     local run, item, failure = new_run(job, limits), job.item, nil
     local transcript = job.policy.candidate and listen(run)
@@ -262,8 +260,6 @@ end
 
 ---Scores a record of a run or from a log.
 ---@param record ponder.eval.Record changed
----@param evaluation ponder.eval.Evaluation
----@param item ponder.eval.Item
 ---@param performed {points: ponder.eval.Point[]?, drawn: table[]?}
 ---@param call_seed integer? from which the seeds of a scorer's calls are derived
 ---@return boolean complete false: a budget refused a call of a scorer
@@ -328,8 +324,6 @@ function attempt.score(record, evaluation, item, performed, call_seed)
 end
 
 ---Runs a policy on an item and scores what it answers.
----@param evaluation ponder.eval.Evaluation
----@param job ponder.eval.Job
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?,
 ---  perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped

@@ -26,7 +26,6 @@ Decisions.__index = Decisions
 
 ---Begins the decisions of an evaluation.
 ---@param meta ponder.eval.Meta with `decide`
----@return ponder.eval.Decisions
 function blocks.decisions(meta)
     local self = setmetatable({ meta = meta, by_policy = {}, last = {}, blocks = {}, next = {},
         first = 1, open = #meta.policies - 1 }, Decisions)
@@ -66,7 +65,6 @@ local function advance(self, name)
 end
 
 ---Counts a record.
----@param record ponder.eval.Record
 ---@return boolean changed a policy has been decided
 function Decisions:add(record)
     if not record.block then -- of a log without blocks
@@ -96,8 +94,6 @@ function Decisions:add(record)
 end
 
 ---The last block that a policy takes part in; nil: all.
----@param name string
----@return integer?
 function Decisions:end_of(name)
     if name ~= self.meta.baseline or self.open > 0 then
         return self.last[name]
@@ -125,7 +121,6 @@ local Blocks = {}
 Blocks.__index = Blocks
 
 ---The number of a run, by item and epoch.
----@param record ponder.eval.Record
 ---@return integer? run nil: there is no such item or epoch
 function Blocks:run_of(record)
     local number, epochs = self.number[record.id], self.meta.epochs
@@ -133,7 +128,6 @@ function Blocks:run_of(record)
 end
 
 ---Iterates over the records of a policy's complete items.
----@param name string
 ---@return fun(): ponder.eval.Record?
 function Blocks:each(name)
     local runs, at, last = self.runs[name], table.unpack(self.range[name])
@@ -150,8 +144,6 @@ end
 
 ---Separates the records that are measured.
 ---@param records ponder.eval.Record[] those of a policy next to each other: each is read anew
----@param meta ponder.eval.Meta
----@return ponder.eval.Blocks
 function blocks.complete(records, meta)
     local self = setmetatable({ records = records, meta = meta, clusters = {}, number = {},
         runs = {}, range = {}, dropped = {}, skipped = 0 }, Blocks)

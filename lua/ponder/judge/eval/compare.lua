@@ -105,9 +105,7 @@ end
 
 ---Whether a policy became worse: the interval of its difference, over the runs in both evaluations,
 ---lies below 0, or below -margin.
----@param changes ponder.eval.Change[]
 ---@param margin? number default 0
----@return boolean
 function compare.has_regressed(changes, margin)
     for _, change in ipairs(changes) do
         if change.difference.upper and change.difference.upper < -(margin or 0) then

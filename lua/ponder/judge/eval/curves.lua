@@ -202,7 +202,6 @@ local function curve_of(clusters, changes, limits)
 end
 
 ---The curves of all policies.
----@param meta ponder.eval.Meta
 ---@param each fun(policy: string): (fun(): ponder.eval.Record?) iterates over the records of a
 ---  policy that are in the accuracy
 ---@return table<string, ponder.eval.Curve[]> curves by axis: samples, tokens, cost, seconds; an

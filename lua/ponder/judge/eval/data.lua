@@ -17,8 +17,6 @@ local ID_DIGITS = 16 -- of the hash of an item without an id
 ---@param source string|any[]|fun(load: function): any[] what ponder.data.load takes, a list, or a
 ---  function that gets a reader of such
 ---@param directory? string the base of relative names
----@return ponder.eval.Item[]? items
----@return string? message
 function data.items(source, directory)
     local function load_file(path)
         local is_relative = path ~= "-" and path:sub(1, 1) ~= "/" and directory

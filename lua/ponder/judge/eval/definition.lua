@@ -155,8 +155,6 @@ local function has_question(items)
 end
 
 ---What is wrong with prompts and questions that fit no item: each run would fail.
----@param evaluation ponder.eval.Evaluation
----@return string? problem
 function definition.problem(evaluation)
     for _, one in ipairs(evaluation.policies) do
         local check = one.check or one.asks_question and evaluation.check_question
@@ -168,7 +166,6 @@ function definition.problem(evaluation)
 end
 
 ---@param list any[] numbers of samples at which policies are to be compared
----@return string? problem
 function definition.samples_problem(list)
     local seen = {}
     for _, samples in ipairs(list) do

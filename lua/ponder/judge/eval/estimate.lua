@@ -26,7 +26,6 @@ local MAX_REPLICATES, MIN_REPLICATES = 2000, 200
 ---@field effective_items number? independent items that would have the same interval
 
 ---Whether all scores are 0 or 1, and whether all are from 0 to 1, so that their mean is too.
----@param xs number[]
 ---@return boolean binary
 ---@return boolean bounded
 function estimate.is_binary(xs)
@@ -40,7 +39,6 @@ end
 
 ---The number of clusters.
 ---@param clusters any[] of each score
----@return integer
 function estimate.count(clusters)
     local seen, count = {}, 0
     for _, cluster in ipairs(clusters) do
@@ -51,8 +49,6 @@ function estimate.count(clusters)
 end
 
 ---The cluster of a record: its item's, else its item.
----@param record ponder.eval.Record
----@return any
 function estimate.cluster_of(record)
     return record.cluster ~= nil and record.cluster or record.id
 end
@@ -70,7 +66,6 @@ end
 ---A share of independent items: Wilson's interval, for few items with Student's quantile.
 ---@param k integer right ones
 ---@param n integer 1 or more
----@return ponder.eval.Figure
 function estimate.share(k, n)
     local method, lower, upper, _ = "wilson"
     if n < estimate.FEW then
@@ -90,7 +85,6 @@ end
 ---stats.clustered_share for one of items in clusters, else Student's with the CR1 standard error.
 ---@param xs number[] scores
 ---@param clusters any[] of each score
----@return ponder.eval.Figure
 function estimate.mean(xs, clusters)
     if not xs[1] then
         return { method = "none" }
@@ -137,9 +131,6 @@ end
 
 ---The difference of pairs of scores or amounts of any size: Student's interval and test with the
 ---CR1 standard error.
----@param xs number[]
----@param ys number[]
----@param clusters any[]
 ---@return ponder.eval.Difference without counts
 function estimate.paired(xs, ys, clusters)
     local paired, count = stats.paired_clustered(xs, ys, clusters), estimate.count(clusters)
@@ -154,11 +145,8 @@ end
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
 ---of independent items, those of stats.clustered_difference for few items and for clusters, else
 ---those of `paired`.
----@param xs number[]
 ---@param ys number[] in the same runs
----@param clusters any[]
 ---@param items any[] of each run
----@return ponder.eval.Difference
 function estimate.difference(xs, ys, clusters, items)
     local result = { method = "none" }
     local count = estimate.count(clusters)
@@ -220,7 +208,6 @@ end
 ---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.
 ---@param costs number[] sums of independent clusters
 ---@param scores number[] likewise
----@param seed integer
 ---@return ponder.eval.Figure figure with seed and replicates; infinite ratios are nil
 function estimate.cost_per_right(costs, scores, seed)
     if not costs[1] then

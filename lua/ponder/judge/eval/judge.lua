@@ -50,7 +50,6 @@ BETTER: TIE.]]
 
 ---Opens the model.
 ---@param opts table changed
----@return string? problem
 function judge.prepare(opts)
     if type(opts.model) == "string" then
         local opened, message = model.try_open(opts.model)
@@ -111,13 +110,8 @@ local function ask(opts, item, answer, target, vote)
 end
 
 ---Scores an answer: see ponder.eval.score.
----@param opts table
----@param item ponder.eval.Item
----@param answer any
----@param target any
 ---@return number? score the mean of the votes
 ---@return string? why; or the message of the first failed vote, if all failed
----@return string? code
 function judge.measure(opts, item, answer, target)
     if not opts.model then
         error("eval.score.model: expected a rubric and a model: "

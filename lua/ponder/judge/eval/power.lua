@@ -56,7 +56,6 @@ local function least(n, holds)
 end
 
 ---How many more items decide an undecided comparison with a probability of 80 %.
----@param difference ponder.eval.Difference
 ---@param alpha number level of the test
 ---@return integer? more nil: unknown, or too many
 function power.more(difference, alpha)
@@ -124,9 +123,6 @@ end
 
 ---Reads `--power`: a difference, and what is guessed of the policies, as in
 ---`0.05 accuracy=0.7 correlation=0.4`.
----@param text string
----@return ponder.eval.PowerGuess?
----@return string? message
 function power.parse(text)
     local guess = { accuracy = 0.5 }
     for word in text:gmatch "[^%s,]+" do
@@ -157,8 +153,6 @@ local CORRELATIONS = { 0.0, 0.3, 0.5, 0.7, 0.9 }
 
 ---The items that `--power` asks for: for each comparison of a pilot, with its variance and number
 ---of comparisons, else for a guess, with one run an item.
----@param guess ponder.eval.PowerGuess
----@param pilot? ponder.eval.Result
 ---@return {first: string?, second: string?, correlation: number?, items: integer?}[] rows
 function power.rows(guess, pilot)
     local rows, delta = {}, guess.delta
@@ -183,10 +177,6 @@ end
 
 ---The variance of the difference of an item's two scores, with accuracies a and b: the most that
 ---their correlation allows counts.
----@param a number
----@param b number
----@param correlation number
----@return number
 function power.variance(a, b, correlation)
     local va, vb = a * (1 - a), b * (1 - b)
     -- Neither both nor one of them can be right less often than never.

@@ -138,7 +138,6 @@ end
 ---@param path string a log, or a name that ends in .json
 ---@return ponder.eval.Meta? meta
 ---@return ponder.eval.Record[]|string records, or a message
----@return string? code
 function recorded.read(path)
     local ok, meta, records, code = pcall(path:find "%.json$" and from_json or from_log, path)
     if not ok then
@@ -164,7 +163,6 @@ function recorded.read(path)
 end
 
 ---The records to reuse, by key: those that neither failed nor were stopped.
----@param records ponder.eval.Record[]
 ---@return table<string, ponder.eval.Record>
 function recorded.good(records)
     local known = {}
@@ -191,7 +189,6 @@ end
 ---makes and runs no policy.
 ---@param given table the evaluation
 ---@param directory string the base of relative names of data files
----@param records ponder.eval.Record[]
 ---@param call_seed integer? of the evaluation
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded

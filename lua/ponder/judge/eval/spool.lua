@@ -12,7 +12,6 @@ local LENGTH_BITS = 24 -- longer texts stay in memory
 
 ---The JSON of a record. Answers that JSON cannot hold become text.
 ---@param record ponder.eval.Record changed
----@return string
 function spool.encode(record)
     local ok, encoded = pcall(json.encode, record)
     if ok then
@@ -28,7 +27,6 @@ function spool.encode(record)
 end
 
 ---Removes the answers of a record's curve, which only its log and --rescore need.
----@param record ponder.eval.Record
 function spool.strip(record)
     for _, list in ipairs { record.points or {}, record.drawn or {} } do
         for _, one in ipairs(list) do
@@ -46,7 +44,6 @@ local Spool = {}
 Spool.__index = Spool
 
 ---@param count? integer records, if they do not come in order
----@return ponder.eval.Spool
 function spool.new(count)
     local places, made, file = {}, pcall(io.tmpfile)
     file = made and file or nil

@@ -87,9 +87,6 @@ local SUMS = { "estimated_tokens", "estimated_cost", "score_cost" }
 local PAID = { "calls", "tokens", "cost" }
 
 ---Whether a record is part of the accuracy.
----@param record ponder.eval.Record
----@param meta ponder.eval.Meta
----@return boolean
 function summary.counts(record, meta)
     return not (meta.exclude_errors and record.outcome == "failed")
 end
@@ -305,7 +302,6 @@ end
 ---Adjusts the p values of comparisons for their number, and says of each undecided one how many
 ---more items would decide it, and whether its interval lies within the margin.
 ---@param list {difference: ponder.eval.Difference}[] gets `p_holm` and `equivalent`
----@param margin number?
 function summary.judge(list, margin)
     local ps, undecided, at = {}, 0, 0
     for _, pair in ipairs(list) do
@@ -329,8 +325,6 @@ function summary.judge(list, margin)
 end
 
 ---The policy that another one is compared with.
----@param meta ponder.eval.Meta
----@param name string
 ---@return string? baseline itself, of the baseline
 function summary.baseline_of(meta, name)
     return meta.baselines and meta.baselines[name] or not meta.baselines and meta.baseline or nil
@@ -356,9 +350,6 @@ local function compare_pairs(gathered, meta, found)
 end
 
 ---Computes the result.
----@param meta ponder.eval.Meta
----@param records ponder.eval.Record[]
----@return ponder.eval.Result
 function summary.new(meta, records)
     local found, gathered, by_name = blocks.complete(records, meta), {}, {}
     local result = { meta = meta, policies = json.array {}, pairs = json.array {}, binary = true,
@@ -405,8 +396,6 @@ function summary.new(meta, records)
 end
 
 ---Whether any run did not fail.
----@param result ponder.eval.Result
----@return boolean
 function summary.is_measured(result)
     for _, policy in ipairs(result.policies) do
         for outcome, count in pairs(policy.outcomes) do

@@ -7,8 +7,6 @@ local template = require "ponder.template"
 local text = {}
 
 ---A value as text: whole numbers without a fraction, tables as JSON.
----@param value any
----@return string
 function text.of(value)
     if type(value) == "string" then
         return value
@@ -40,7 +38,6 @@ end
 
 ---Compiles a template (ponder.template). Plain tags show lists of numbers or texts separated by
 ---spaces: `Use {{numbers}} to make 24.`
----@param source string
 ---@param name string for errors: "question"
 ---@return fun(item: table): string render raises if a field is missing
 ---@return fun(items: ponder.eval.Item[]): string? check what is wrong if it fits no item
@@ -74,9 +71,6 @@ function text.template(source, name)
 end
 
 ---Says that no item has a field, and which fields there are.
----@param field string
----@param items ponder.eval.Item[]
----@return string
 function text.no_field(field, items)
     local fields = {}
     for _, item in ipairs(items) do

@@ -66,7 +66,6 @@ local function read_figure(text)
 end
 
 ---Parses a threshold.
----@param text string
 ---@return ponder.eval.Threshold?
 ---@return string? message one line
 function threshold.parse(text)
@@ -103,8 +102,6 @@ local function figure_of(one, policy)
 end
 
 ---Tests a threshold.
----@param one ponder.eval.Threshold
----@param policies ponder.eval.PolicyResult[]
 ---@return {text: string, value: number?, met: boolean}
 function threshold.test(one, policies)
     for _, policy in ipairs(policies) do
@@ -118,10 +115,6 @@ function threshold.test(one, policies)
 end
 
 ---Whether the policy of a threshold is one of these.
----@param one ponder.eval.Threshold
----@param names string[]
----@return boolean known
----@return string? message
 function threshold.check(one, names)
     if options.has(names, one.policy) then
         return true

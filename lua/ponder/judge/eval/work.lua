@@ -35,17 +35,11 @@ work.BEGIN, work.RECORD, work.END = "eval.begin", "eval.record", "eval.end"
 ---@field policies ponder.eval.Tally[]
 
 ---The key of a record or job, unique in an evaluation.
----@param policy string
----@param id string
----@param epoch integer
----@return string
 function work.key(policy, id, epoch)
     return ("%s\0%s\0%d"):format(policy, id, epoch)
 end
 
 ---The items in the order of their blocks, drawn from the seed.
----@param items ponder.eval.Item[]
----@param seed integer
 ---@return {item: ponder.eval.Item, place: integer, block: integer, block_items: integer?}[] list
 ---  place: in `items`
 function work.order(items, seed)
@@ -103,12 +97,9 @@ local Work = {}
 Work.__index = Work
 
 ---Prepares the runs of an evaluation.
----@param evaluation ponder.eval.Evaluation
----@param meta ponder.eval.Meta
 ---@param opts table seed, epochs, concurrency, budget_per_item, known
 ---  (records to reuse, by key), on_progress; is_spent: whether the budget of the evaluation is
 ---  spent
----@return ponder.eval.Work
 function work.new(evaluation, meta, opts)
     local total = #evaluation.items * #evaluation.policies * opts.epochs
     local progress = { total = total, done = 0, running = 0, started = task.now(), policies = {},
@@ -176,7 +167,6 @@ end
 ---Whether the budget in force is spent. The log records it, since runs may be played in another
 ---order.
 ---@param name string of the record
----@return boolean
 function work.is_spent(name)
     local budget = budgets.current()
     return budget ~= nil and budget.limited and log.record(name, nil, budgets.spent) ~= nil

@@ -30,16 +30,13 @@ local Code = {}
 
 ---Lua code among values. (Not a table with a certain field: those are of files, and data.)
 ---@param source string an expression
----@return ponder.judge.Code
 function literal.code(source)
     return setmetatable({ source = source }, Code)
 end
 
 ---A value as Lua source: a text, number, boolean, list, table with names, or ponder.judge.Code.
----@param value any
 ---@param indent? string of its lines but the first, default none
 ---@param before? integer characters before it on its first line
----@return string
 function literal.of(value, indent, before)
     indent = indent or ""
     if type(value) == "string" then

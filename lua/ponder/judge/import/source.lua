@@ -9,15 +9,12 @@ local KINDS = { yaml = "promptfoo", yml = "promptfoo", json = "json", jsonl = "d
     csv = "dataset", tsv = "dataset" }
 
 ---Whether a file is to be converted, by its name.
----@param path string
----@return boolean
 function source.is_foreign(path)
     return KINDS[path:match "%.(%l+)$"] ~= nil
 end
 
 ---Converts a configuration of promptfoo (YAML, JSON), or a data set as OpenAI's Evals (JSON Lines)
 ---and inspect_ai (JSON, JSON Lines, CSV) have it.
----@param path string
 ---@param reference string its name in the Lua
 ---@return string? lua
 ---@return string[]|string notes what is not carried over, one line each; or what is wrong

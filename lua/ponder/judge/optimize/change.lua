@@ -83,12 +83,9 @@ local function step(value, range, random)
 end
 
 ---A change of one part of a candidate.
----@param self ponder.optimize.Optimization
----@param candidate ponder.optimize.Candidate
 ---@param ticket SearchPolicyTicket of pareto
 ---@param outcomes ponder.optimize.Outcome[] of its items
 ---@return {prompts: table, options: table, change: string, part: string}?
----@return string? message
 function change.reflect(self, candidate, ticket, outcomes)
     local part = self.subject.parts[ticket.part] or self.subject.parts[1]
     local changed, message = copy(candidate), nil
@@ -123,13 +120,8 @@ end
 
 ---Merges two candidates: of each part the version that has changed since their nearest common
 ---ancestor; if both have, a model merges the texts, and chance decides on an option.
----@param self ponder.optimize.Optimization
----@param a ponder.optimize.Candidate
----@param b ponder.optimize.Candidate
----@param ticket SearchPolicyTicket
 ---@param outcomes {[1]: ponder.optimize.Outcome[], [2]: ponder.optimize.Outcome[]} of both
 ---@return {prompts: table, options: table, change: string}?
----@return string? message
 function change.merge(self, a, b, ticket, outcomes)
     if self.merge then
         local changed, message = adopt(self, a, "merge", nil, self.merge(a, b))

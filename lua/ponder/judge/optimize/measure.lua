@@ -22,9 +22,7 @@ local FIRST_WAVE = 8 -- items of a race that run at once; then twice as many, an
 ---@field why string the scorer's reason, or why the run failed; "" without one
 
 ---Splits items at random, but not clusters.
----@param items ponder.eval.Item[]
 ---@param share number of the items, to be held out
----@param seed integer
 ---@return ponder.eval.Item[] develop
 ---@return ponder.eval.Item[] held_out
 function measure.split(items, share, seed)
@@ -42,8 +40,6 @@ function measure.split(items, share, seed)
 end
 
 ---Whether the budget of the search, or one around it, is spent.
----@param self ponder.optimize.Optimization
----@return boolean
 function measure.is_spent(self)
     return self.is_shared_spent and self.is_shared_spent() or work.is_spent "optimize.budget"
 end
@@ -62,9 +58,6 @@ local function run_one(self, candidate, place, split)
 end
 
 ---Runs a candidate on items to develop on where it was not measured yet, until the budget is spent.
----@param self ponder.optimize.Optimization
----@param candidate ponder.optimize.Candidate
----@param places integer[]
 function measure.run(self, candidate, places)
     local lock <close>, missing = candidate.lock:acquire(), {} -- luacheck: ignore 211
     for _, place in ipairs(places) do
@@ -76,11 +69,8 @@ function measure.run(self, candidate, places)
 end
 
 ---Runs a child on its minibatch, and says whether it is better there than each parent.
----@param self ponder.optimize.Optimization
----@param child ponder.optimize.Candidate
 ---@param parents ponder.optimize.Candidate[] which ran on the minibatch
 ---@param places integer[] of the minibatch
----@return boolean
 function measure.gate(self, child, parents, places)
     measure.run(self, child, places)
     for _, parent in ipairs(parents) do
@@ -98,10 +88,6 @@ end
 
 ---Runs a child on the other items to develop on, until it is decided that it is worse than its
 ---parent (stats.decide); the items of its minibatch do not count, since they were selected.
----@param self ponder.optimize.Optimization
----@param child ponder.optimize.Candidate
----@param parent ponder.optimize.Candidate
----@param minibatch integer[]
 ---@return "lower"|"higher"|nil verdict nil: undecided
 function measure.race(self, child, parent, minibatch)
     local rest, from, wave, deciding = {}, 1, FIRST_WAVE, decide.begin(self.alpha)
@@ -134,8 +120,6 @@ end
 
 ---Runs candidates on the items held out, all of them on an item before the next one, until the
 ---budget is spent.
----@param self ponder.optimize.Optimization
----@param candidates ponder.optimize.Candidate[]
 function measure.hold_out(self, candidates)
     local runs = {}
     for _, one in ipairs(work.order(self.held_out, self.seed_number)) do
@@ -150,9 +134,6 @@ end
 
 ---What the items held out say: the mean scores of two candidates, with their intervals, each on the
 ---items on which it ran, and the difference on those on which both did.
----@param self ponder.optimize.Optimization
----@param first ponder.optimize.Candidate
----@param second ponder.optimize.Candidate
 ---@return ponder.eval.Figure first
 ---@return ponder.eval.Figure second
 ---@return ponder.eval.Difference? difference first minus second; nil: there is none

@@ -183,12 +183,9 @@ local function read(self, prompts, ranges)
 end
 
 ---Finds the prompts and options of a policy that are to change.
----@param name string
 ---@param value any of the evaluation's `policies`
 ---@param prompts string[]|table<string, string> names; or texts by name
 ---@param ranges table<string, table> by option: {min =, max =} or a list of values
----@return ponder.optimize.Subject?
----@return string? message
 function subject.new(name, value, prompts, ranges)
     value = strategy.is_library(value) and value.new() or value
     local kind = type(value) == "table" and (type(value.run) == "function" and "strategy"
@@ -202,7 +199,6 @@ end
 
 ---A hash of a candidate's prompts and options.
 ---@param candidate {prompts: table, options: table}
----@return string
 function subject.hash(candidate)
     local parts = {}
     for _, field in ipairs { "prompts", "options" } do
@@ -214,9 +210,6 @@ function subject.hash(candidate)
 end
 
 ---The tags of a prompt's text that a new one has to keep: "{{question}}"; "" if it is no template.
----@param name string
----@param text string
----@return string
 function Subject:tags(name, text)
     local tags, seen = {}, {}
     local is_template = self.kind == "strategy" and not self.bases[name]

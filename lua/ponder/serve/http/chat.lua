@@ -25,9 +25,7 @@ local MAX_CHOICES = 128
 ---@field include_usage boolean?
 
 ---Reads a request's body; raises a ponder.serve.Error.
----@param body table
 ---@param server ponder.serve.Server whose policies may be asked
----@return ponder.serve.Job
 function chat.read(body, server)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
     local request = job.fields
@@ -62,9 +60,6 @@ end
 
 ---The body of a reply that is not a stream.
 ---@param job ponder.serve.Job with id and created
----@param results ponder.serve.Result[]
----@param spent ponder.task.Spent
----@return table
 function chat.whole(job, results, spent)
     local body = frame(job, "chat.completion")
     body.choices = json.array { false } -- room for the usual one
@@ -90,9 +85,7 @@ end
 ---@class ponder.serve.Stream writes what happens to a request as the events of a stream
 
 ---Makes the writer of a stream's events.
----@param job ponder.serve.Job
 ---@param send fun(text: string)
----@return ponder.serve.Stream
 function chat.stream(job, send)
     return {
         open = function(_)

@@ -37,9 +37,7 @@ local function packed(vector)
 end
 
 ---Answers a request; raises a ponder.serve.Error if a field is wrong.
----@param server ponder.serve.Server
 ---@param r table the request
----@param key ponder.serve.Key?
 function embeddings.answer(server, r, key)
     local given = fields.sort(fields.body(r.body), KNOWN)
     local texts, m = texts_of(given), server.opts.embeddings

@@ -17,11 +17,6 @@ local errors = {}
 local TYPES = { [401] = "authentication_error", [403] = "permission_error",
     [404] = "not_found_error", [429] = "rate_limit_error" }
 
----@param status integer
----@param code string?
----@param message string
----@param param string?
----@return ponder.serve.Error
 function errors.new(status, code, message, param)
     return { status = status, code = code, message = message, param = param,
         type = TYPES[status] or status < 500 and "invalid_request_error" or "server_error" }
@@ -47,8 +42,6 @@ local OF_SERVER = { ERROR = true, NO_MODEL = true, NO_PRICE = true, BAD_PROMPT =
 
 ---What a client is told about a failed policy: its own message, else only the code.
 ---@param policy string its name
----@param failure ponder.serve.Failure
----@return string
 function errors.text_of_policy(policy, failure)
     local code = failure.code
     local own = failure.is_own and not OF_SERVER[code] and failure.message
@@ -58,8 +51,6 @@ end
 
 ---Makes the error of a failed policy.
 ---@param policy string its name
----@param failure ponder.serve.Failure
----@return ponder.serve.Error
 function errors.of_policy(policy, failure)
     local known = BY_CODE[failure.code]
     local err = errors.new(known and known[1] or 500, known and known[2] or failure.code:lower(),
@@ -71,8 +62,6 @@ function errors.of_policy(policy, failure)
 end
 
 ---The body of an error in OpenAI's form.
----@param err ponder.serve.Error
----@return table body
 function errors.openai(err)
     return { error = { message = err.message, type = err.type, param = err.param or json.null,
         code = err.code or json.null } }
@@ -82,16 +71,12 @@ local ANTHROPIC = { [413] = "request_too_large", [429] = "rate_limit_error",
     [500] = "api_error", [503] = "overloaded_error", [504] = "timeout_error" }
 
 ---The body of an error in Anthropic's form.
----@param err ponder.serve.Error
----@return table body
 function errors.anthropic(err)
     return { type = "error", error = { type = ANTHROPIC[err.status] or err.type,
         message = err.message } }
 end
 
 ---The headers of an error, names and values in turn.
----@param err ponder.serve.Error
----@return string[]
 function errors.headers(err)
     local list = err.final and { "x-should-retry", "false" } or {}
     for name, value in pairs { ["Retry-After"] = err.retry_after, Allow = err.allow,

@@ -11,10 +11,6 @@ local tools = require "ponder.serve.http.tools"
 local fields = {}
 
 ---Makes the error of a wrong field, for the caller to raise.
----@param param string?
----@param message string
----@param code string?
----@return ponder.serve.Error
 function fields.wrong(param, message, code)
     return errors.new(400, code or "invalid_value", message, param)
 end
@@ -24,8 +20,6 @@ local function fail(...)
 end
 
 ---Decodes a body, which must be a JSON object.
----@param text string
----@return table
 function fields.body(text)
     local body, problem, code = foreign.decode(text)
     if code == "TOO_LARGE" then
@@ -66,8 +60,6 @@ function fields.sort(body, known)
 end
 
 ---Reads a field that a request must have.
----@param given table
----@param name string
 function fields.required(given, name)
     local value = given[name]
     if value == nil then
@@ -83,10 +75,6 @@ local function fail_number(name, value, rule, problem)
 end
 
 ---Reads a number.
----@param given table
----@param name string
----@param rule OptionRule
----@return number?
 function fields.number(given, name, rule)
     local value = given[name]
     if value == nil then
@@ -97,11 +85,6 @@ function fields.number(given, name, rule)
 end
 
 ---Reads an integer.
----@param given table
----@param name string
----@param min? integer
----@param max? integer
----@return integer?
 function fields.integer(given, name, min, max)
     return given[name] ~= nil
         and fields.number(given, name, { type = "integer", min = min, max = max }) or nil
@@ -163,10 +146,8 @@ local TEXT_PARTS = { text = true, input_text = true, output_text = true }
 local REASONING_PARTS = { thinking = true, redacted_thinking = true }
 
 ---Reads a message's content: a string, or a list of text parts.
----@param content any
 ---@param where string format of its place: "messages[%d].content"
 ---@param ... integer arguments of the format
----@return string
 function fields.text(content, where, ...)
     if type(content) == "string" then
         return content
@@ -193,9 +174,7 @@ function fields.text(content, where, ...)
 end
 
 ---Checks the form of a reply that a client asks for; the policy gets it as the client sent it.
----@param format table?
 ---@param name string of the field
----@return table?
 function fields.format(format, name)
     local _, problem, mistake = schema.format(format)
     if problem then
@@ -209,9 +188,7 @@ local ROLES = { system = "system", developer = "system", user = "user", assistan
     tool = "tool" }
 
 ---Reads the messages of a conversation; drops the reasoning of earlier answers.
----@param list any
 ---@param name string of the field
----@return ponder.model.Message[]
 function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
         fail(name, name .. " must be a non-empty list of messages", "invalid_type")
@@ -236,7 +213,6 @@ end
 
 ---The text of the last user message.
 ---@param messages {role: string, content: string}[]
----@return string
 function fields.prompt(messages)
     for i = #messages, 1, -1 do
         if messages[i].role == "user" then
@@ -256,9 +232,6 @@ local function changes_nothing(value)
 end
 
 ---Refuses fields that change the shape of the reply and that the policy does not accept.
----@param params table
----@param names string[]
----@param policy ponder.serve.Policy
 function fields.refuse(params, names, policy)
     if next(params) == nil then
         return
@@ -278,7 +251,6 @@ end
 ---@param shape_fields string[] see fields.refuse
 ---@param server ponder.serve.Server whose policies may be asked
 ---@return table given the known fields
----@return ponder.serve.Job job
 function fields.job(body, known, shape_fields, server)
     local given, params = fields.sort(body, known)
     local policy = server:find(fields.required(given, "model"))
@@ -298,7 +270,6 @@ function fields.job(body, known, shape_fields, server)
 end
 
 ---Adds a conversation to a job.
----@param job ponder.serve.Job
 ---@param messages {role: string, content: string}[] changed
 ---@param system? string comes first
 function fields.converse(job, messages, system)
@@ -309,9 +280,6 @@ function fields.converse(job, messages, system)
 end
 
 ---Reads the sequences at which an answer stops.
----@param given table
----@param name string
----@return ponder.serve.Stops
 function fields.stop(given, name)
     local list = given[name]
     if list == nil then

@@ -25,9 +25,6 @@ end
 
 ---Reads a key file: one key a line, with an optional name and budget in USD. `#` at the beginning
 ---of a line or after a space begins a comment.
----@param text string
----@return ponder.serve.Key[]? keys
----@return string? message
 function guard.read_keys(text)
     local keys, lines = {}, {}
     local number = 0
@@ -54,8 +51,6 @@ end
 
 ---Whether two texts are equal, in a time independent of where they differ.
 ---@param a string the secret
----@param b string
----@return boolean
 function guard.is_equal(a, b)
     local difference = #a ~ #b
     for i = 1, #a do
@@ -66,9 +61,6 @@ end
 
 ---Finds the key that a request has.
 ---@param keys ponder.serve.Key[]? nil: no key is needed
----@param r ponder.http.Request
----@return ponder.serve.Key? key
----@return ponder.serve.Error? err
 function guard.key(keys, r)
     if not keys or r.key then
         return keys and keys[r.key]
@@ -103,7 +95,6 @@ end
 ---(DNS rebinding).
 ---@param opts {keys: table?, cors: string[]?, address: string}
 ---@param headers table<string, string>
----@return ponder.serve.Error?
 function guard.origin(opts, headers)
     if headers.host == opts.address and not headers.origin then
         return
@@ -123,15 +114,11 @@ function guard.origin(opts, headers)
 end
 
 ---Whether a text is an origin as browsers send them; `*` stands for any.
----@param text string
----@return boolean
 function guard.is_origin(text)
     return text == "*" or text:find "^%l[%w+.-]*://[^/%s]+$" ~= nil
 end
 
 ---@param opts {cors: string[]?}
----@param origin string?
----@return boolean
 function guard.allowed_origin(opts, origin)
     for _, allowed in ipairs(opts.cors or NONE) do
         if allowed == origin or allowed == "*" then

@@ -121,7 +121,6 @@ local Slot = { __close = function(slot)
     slot.server.permits:release()
 end }
 
----@param server ponder.serve.Server
 ---@return table slot what `admit` returns
 function Server.new_slot(server)
     return setmetatable({ server = server }, Slot)
@@ -129,7 +128,6 @@ end
 
 ---Waits for a free slot, which the request holds until it closes it.
 ---@return table? slot nil: none is free in time
----@return ponder.serve.Error? err
 function Server:admit()
     if self.in_flight < self.opts.concurrency then
         self.permits:acquire()
@@ -174,9 +172,6 @@ function Server:count_spent(job, spent)
 end
 
 ---Counts a call of a policy as a tool (MCP).
----@param policy ponder.serve.Policy
----@param spent ponder.task.Spent
----@param failure ponder.serve.Failure?
 function Server:count_call(policy, spent, failure)
     self:count_spent({ policy = policy }, spent)
     if failure then

@@ -84,12 +84,8 @@ local function choose(job, index, stream, opts)
 end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.
----@param job ponder.serve.Job
 ---@param stream ponder.serve.Stream? nil: nothing is sent before the end
----@param opts ponder.serve.JobOptions
 ---@return ponder.serve.Result[]? results one for each choice
----@return ponder.serve.Error? err
----@return ponder.task.Spent spent
 function jobs.run(job, stream, opts)
     if job.n == 1 then -- the usual case needs no task of its own
         local result, err, spent = choose(job, 1, stream, opts)

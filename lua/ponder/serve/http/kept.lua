@@ -21,7 +21,6 @@ Kept.__index = Kept
 
 ---@param max_answers integer of each key; 0: none are kept
 ---@param max_bytes integer of the texts of each key's answers and conversations
----@return ponder.serve.Kept
 function kept.new(max_answers, max_bytes)
     return setmetatable({ max_answers = max_answers, max_bytes = max_bytes, shelves = {} }, Kept)
 end
@@ -47,7 +46,6 @@ local function drop_oldest(shelf)
 end
 
 ---Keeps an answer, in place of the oldest ones if there are too many.
----@param key ponder.serve.Key?
 ---@param body table the response
 ---@param messages {role: string, content: string}[] the conversation with the answer
 function Kept:add(key, body, messages)
@@ -68,15 +66,11 @@ function Kept:add(key, body, messages)
     end
 end
 
----@param key ponder.serve.Key?
----@param id any
 ---@return ponder.serve.KeptAnswer? answer nil: it is not kept, or not for this key
 function Kept:answer(key, id)
     return shelf_of(self, key).by_id[id]
 end
 
----@param key ponder.serve.Key?
----@param id any
 ---@return table? item of the output of an answer
 function Kept:item(key, id)
     return shelf_of(self, key).items[id]

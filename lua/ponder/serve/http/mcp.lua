@@ -26,7 +26,6 @@ local Mcp = {}
 Mcp.__index = Mcp
 
 ---@param opts table of ponder.serve.mcp.server
----@return ponder.serve.Mcp
 function endpoint.new(opts)
     return setmetatable({ server = mcp.new(opts), sessions = {}, order = {}, first = 1 }, Mcp)
 end
@@ -187,8 +186,6 @@ function Mcp:post(server, r, key)
 end
 
 ---Answers a request to /mcp.
----@param server ponder.serve.Server
----@param r ponder.http.Request
 ---@param key table? that the client sent
 function Mcp:handle(server, r, key)
     local has_sessions = r.headers["mcp-protocol-version"] ~= protocol.STATELESS

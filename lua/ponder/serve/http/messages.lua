@@ -12,9 +12,6 @@ local KNOWN = { model = "string", messages = "table", system = "any", stream = "
     max_tokens = "number", stop_sequences = "any", stream_reasoning = "boolean" }
 
 ---Reads a request's body; raises a ponder.serve.Error.
----@param body table
----@param server ponder.serve.Server
----@return ponder.serve.Job
 function messages.read(body, server)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
     local list = fields.messages(tools.from_anthropic(fields.required(given, "messages")),

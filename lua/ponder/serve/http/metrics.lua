@@ -19,7 +19,6 @@ local FAMILIES = {
     { "counter", "ponder_cost_usd_total", "Cost of model calls, where prices are known", "policy" },
 }
 
----@return ponder.serve.Metrics
 function metrics.new()
     local self = setmetatable({}, Metrics)
     for _, family in ipairs(FAMILIES) do
@@ -60,8 +59,6 @@ end
 local function new_counter() return { sum = 0 } end
 
 ---Adds to a counter.
----@param name string
----@param amount number
 ---@param a string|integer its first label
 ---@param b? string|integer its second label
 function Metrics:add(name, amount, a, b)
@@ -78,9 +75,6 @@ local function new_histogram()
 end
 
 ---Adds a duration to a histogram.
----@param name string
----@param seconds number
----@param policy string
 function Metrics:observe(name, seconds, policy)
     local one = series(self[name], new_histogram, policy)
     local i = 1
@@ -110,7 +104,6 @@ end
 ---All metrics in Prometheus's text format.
 ---@param gauges {[1]: string, [2]: string, [3]: number|table}[] name, help and value; or, instead
 ---  of one value, a list of tables: each a list of label names and values, with a field `value`
----@return string
 function Metrics:text(gauges)
     local lines = {}
     for _, gauge in ipairs(gauges) do

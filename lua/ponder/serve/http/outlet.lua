@@ -21,9 +21,7 @@ local WAIT = "the client of a stream"
 local Outlet = {}
 Outlet.__index = Outlet
 
----@param http ponder.http.Server
 ---@param id integer of a request whose answer has begun
----@return ponder.serve.Outlet
 function outlet.new(http, id)
     return setmetatable({ http = http, id = id, at = scheduler.clock(), first = nil,
         is_busy = false, room = waiters.new(WAIT) }, Outlet)
@@ -68,7 +66,6 @@ local function send_long(self, text)
 end
 
 ---Sends a text. A client that is too slow is disconnected.
----@param text string
 function Outlet:send(text)
     self.at = scheduler.clock()
     self.first = self.first or self.at

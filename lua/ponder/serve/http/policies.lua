@@ -64,10 +64,6 @@ local function run_strategy(made)
 end
 
 ---Makes a policy from a value of its file: a function, a strategy, or a table with `run`.
----@param name string
----@param value any
----@return ponder.serve.Policy? policy
----@return string? message
 function policies.new(name, value)
     if type(value) == "function" then
         value = { run = value }
@@ -119,12 +115,8 @@ local function from_value(name, value, opts)
 end
 
 ---Makes the policies of a file's value: one named `name`, or several by name.
----@param name string
----@param value any
 ---@param opts? {model: string?, tools: table?} of strategies that the value leaves to be made; with
 ---  it, a model that they lack is reported now
----@return ponder.serve.Policy[]? list
----@return string? message
 function policies.of(name, value, opts)
     if type(value) ~= "table" or value.run ~= nil or next(value) == nil
         or strategy.is_library(value) then -- one, or none
@@ -206,10 +198,8 @@ end
 ---@field max_calls_per_request integer?
 
 ---Calls a policy, as a run of its own whose log has the request.
----@param policy ponder.serve.Policy
 ---@param fields table of ponder.serve.Request
 ---@param sink table receives the deltas: see ponder.serve.http.request
----@param limits ponder.serve.Limits
 ---@param seed? integer of the run
 ---@param labels? table<string, string|integer> of the run
 ---@return ponder.serve.Result? result

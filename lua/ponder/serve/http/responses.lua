@@ -48,10 +48,6 @@ local function append(list, more)
 end
 
 ---Reads a request's body; raises a ponder.serve.Error.
----@param body table
----@param server ponder.serve.Server
----@param key ponder.serve.Key?
----@return ponder.serve.Job
 function responses.read(body, server, key)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
     local previous, messages = given.previous_response_id, {}
@@ -119,7 +115,6 @@ local function ended(job, output, result, spent)
 end
 
 ---The conversation with its answer, for later requests.
----@param job ponder.serve.Job
 ---@param body table the response
 ---@return {role: string, content: string}[]? messages nil: it is not to be kept
 function responses.conversation(job, body)

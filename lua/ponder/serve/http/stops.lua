@@ -11,7 +11,6 @@ local Stops = {}
 Stops.__index = Stops
 
 ---@param sequences string[] not empty texts
----@return ponder.serve.Stops
 function stops.new(sequences)
     return setmetatable({ sequences = sequences }, Stops)
 end
@@ -23,7 +22,6 @@ local Cutter = {}
 Cutter.__index = Cutter
 
 ---@param emit fun(text: string) receives a text up to its first sequence, never part of a character
----@return ponder.serve.Cutter
 function Stops:cutter(emit)
     return setmetatable({ emit = emit, held = "", sequences = self.sequences }, Cutter)
 end
@@ -47,7 +45,6 @@ local function begun(text, sequence)
 end
 
 ---Adds to the text.
----@param text string
 function Cutter:write(text)
     if self.stopped then
         return
@@ -76,7 +73,6 @@ function Cutter:finish()
 end
 
 ---Cuts a whole text.
----@param text string
 ---@return string
 ---@return string? stopped the sequence at which it was cut
 function Stops:cut(text)

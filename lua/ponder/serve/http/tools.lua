@@ -14,7 +14,6 @@ end
 
 ---Reads the tools of a request: {type = "function", function = {...}}, {type = "function",
 ---name...} or {name, input_schema}.
----@param list any
 ---@return {name: string, description: string?, parameters: table?}[]? nil: none
 function tools.read(list)
     if type(list) ~= "table" or next(list) == nil then
@@ -57,8 +56,6 @@ local function call_of(id, name, arguments)
 end
 
 ---Reads the calls of an assistant's message in OpenAI's form.
----@param list any
----@return ponder.model.ToolCall[]?
 function tools.calls(list)
     local calls = {}
     for i, one in ipairs(type(list) == "table" and list or {}) do
@@ -70,8 +67,6 @@ end
 
 ---Rewrites Anthropic's messages: blocks of calls and their results become calls and messages of the
 ---role `tool`.
----@param list any
----@return any
 function tools.from_anthropic(list)
     if type(list) ~= "table" then
         return list
@@ -103,8 +98,6 @@ function tools.from_anthropic(list)
 end
 
 ---The message for an item of the Responses API; nil: another kind of item.
----@param item table
----@return table?
 function tools.from_item(item)
     if item.type == "function_call" then
         return { role = "assistant", content = "", tool_calls = { { id = item.call_id,
@@ -139,8 +132,6 @@ function tools.returned(list)
 end
 
 ---Calls in the form of OpenAI's chat completions.
----@param calls ponder.model.ToolCall[]
----@return table[]
 function tools.openai(calls)
     local list = {}
     for i, call in ipairs(calls) do

@@ -72,9 +72,6 @@ Client.__index = Client
 ---Connects to a server; waits.
 ---@param open fun(receive: fun(message: any): boolean): ponder.mcp.Connection?, string?, string?
 ---@param opts {timeout_ms: integer, log: fun(level: string, text: string), is_web: boolean}
----@return ponder.mcp.Client?
----@return string? message
----@return string? code
 function client.connect(open, opts)
     local self = setmetatable({ calls = {}, last = 0, timeout_ms = opts.timeout_ms, log = opts.log,
         tools_changed = false, outputs = {} }, Client)
@@ -129,7 +126,6 @@ end
 
 -- Handles one message; false: it is not JSON-RPC.
 ---Handles a message of the server; does not wait.
----@param message any
 ---@return boolean ok false: it is not JSON-RPC
 function Client:receive(message)
     if type(message) ~= "table" or message.jsonrpc ~= "2.0" then
@@ -218,8 +214,6 @@ local function perform_in_session(self, method, ...)
 end
 
 ---Sends a request and waits for the answer. `on_progress` is called in this task.
----@param method string
----@param params table
 ---@param timeout_ms? integer default: that of the client
 ---@param on_progress? fun(done: number, total: number?, message: string?)
 ---@param headers? table<string, string> over HTTP
@@ -277,10 +271,6 @@ local function discover(self, is_web)
 end
 
 ---Agrees on a version with the server.
----@param is_web boolean
----@return boolean? ok
----@return string? message
----@return string? code
 function Client:begin(is_web)
     self.connection.version = nil
     local versions = protocol.WITH_INITIALIZE
@@ -317,8 +307,6 @@ end
 ---Lists the server's tools.
 ---@param max integer length of the list
 ---@return table[]? tools in the protocol's form
----@return string? message
----@return string? code
 function Client:list_tools(max)
     local tools, cursor = json.array {}, nil
     self.tools_changed, self.mirrored, self.outputs = false, {}, {}
@@ -371,12 +359,8 @@ local function result_mistake(result, output)
 end
 
 ---Calls a tool. The result of a tool that was listed must fit its outputSchema.
----@param name string
----@param arguments table
 ---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
 ---@return table? result in the protocol's form
----@return string? message
----@return string? code
 function Client:call_tool(name, arguments, opts)
     if self.cancels_by_closing and not self.mirrored then -- its headers depend on its schema
         local list, message, code = self:list_tools(opts.max_tools)
@@ -396,7 +380,6 @@ function Client:call_tool(name, arguments, opts)
 end
 
 ---Ends the connection.
----@param can_wait boolean
 function Client:close(can_wait)
     self.connection:close(can_wait)
 end

@@ -9,8 +9,6 @@ local mirror = {}
 local TOKEN = "^[%w!#$%%&'*+.^_`|~-]+$" -- of RFC 9110
 
 ---Encodes a text as a header's value: base64 unless it is plain.
----@param text string
----@return string
 function mirror.value(text)
     if text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $" and not text:find "^=%?" then
         return text
@@ -52,7 +50,6 @@ end
 
 ---Makes the headers of a call.
 ---@param paths table<string, string[]>
----@param arguments table
 ---@return table<string, string>
 function mirror.headers(paths, arguments)
     local headers = {}

@@ -81,7 +81,6 @@ local function explain_end(self)
 end
 
 ---Sends a message without a reply; does not wait.
----@param message table
 function Pipe:send(message)
     local unread = self.child.core and self.child.core:write(json.encode(message) .. "\n")
     if unread and unread > MAX_UNREAD then
@@ -92,8 +91,6 @@ end
 Pipe.notify = Pipe.send
 
 ---Sends a request and waits for `call.reply`.
----@param message table
----@param call ponder.mcp.Call
 ---@return boolean? answered
 ---@return string? failure
 ---@return string? code LOST, BAD_REPLY, TOO_LARGE, CLOSED

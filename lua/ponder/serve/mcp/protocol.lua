@@ -34,7 +34,6 @@ protocol.MAX_MESSAGE = 16 * 1024 * 1024 -- bytes of JSON
 protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "alert",
     "emergency" }
 
----@param name any
 ---@return integer? rank in LEVELS; nil: it is not one of them
 function protocol.level(name)
     for i, level in ipairs(protocol.LEVELS) do
@@ -45,32 +44,22 @@ function protocol.level(name)
 end
 
 ---@param id any nil: the request's is not known
----@param code integer
----@param message string
----@param data any
----@return table
 function protocol.failure(id, code, message, data)
     return { jsonrpc = "2.0", id = id == nil and json.null or id,
         error = { code = code, message = message, data = data } }
 end
 
----@param id any
----@param result table
----@return table
+---The answer to a request.
 function protocol.success(id, result)
     return { jsonrpc = "2.0", id = id, result = result }
 end
 
----@param method string
----@param params table
----@return table
+---A message that nobody answers.
 function protocol.notification(method, params)
     return { jsonrpc = "2.0", method = method, params = params }
 end
 
 ---A name that a tool may have: `[A-Za-z0-9_.-]`, at most 128 bytes.
----@param name string
----@return string
 function protocol.tool_name(name)
     return (name:gsub("[^%w_.-]", "_"):sub(1, 128))
 end

@@ -69,7 +69,6 @@ local OPTIONS = {
 ---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
 ---  max_calls_per_request of a call; log(text): called with each failure; on_called(policy, spent,
 ---  failure): called after each call of a policy
----@return ponder.mcp.Server
 function server.new(opts)
     opts = options.check("mcp.server.new", opts, OPTIONS)
     local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
@@ -103,7 +102,6 @@ local Session = {}
 Session.__index = Session
 
 ---@param send fun(message: table)
----@return ponder.mcp.Session
 function Server:session(send)
     return setmetatable({ server = self, send = send, running = {} }, Session)
 end
@@ -393,7 +391,6 @@ local function notified(self, message)
 end
 
 ---Cancels a request: nothing more is sent about it.
----@param id any
 function Session:cancel(id)
     local handle = self.running[id]
     self.running[id] = nil

@@ -76,7 +76,6 @@ local function request_for(self, message, timeout_ms, call)
 end
 
 ---Sends a message without a reply; does not wait.
----@param message table
 function Web:send(message)
     if message.id ~= nil then
         self.answers = self.answers + 1
@@ -88,7 +87,6 @@ function Web:send(message)
 end
 
 ---Sends a notification and waits until the server has received it.
----@param message table
 function Web:notify(message)
     self.net:send(request_for(self, message, DELETE_MS))
 end
@@ -148,8 +146,6 @@ local function resume(self, result, call, on_event)
 end
 
 ---Sends a request and waits for `call.reply`.
----@param message table
----@param call ponder.mcp.Call
 ---@return boolean? answered
 ---@return string? failure
 ---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
@@ -186,7 +182,6 @@ function Web:exchange(message, call)
 end
 
 ---Ends the session, if there is one.
----@param can_wait boolean
 function Web:close(can_wait)
     if self.session then
         local request = request_for(self, nil, DELETE_MS)

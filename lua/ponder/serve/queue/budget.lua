@@ -190,12 +190,8 @@ function shared.name(map, job)
 end
 
 ---Backs a budget of this process by a budget in Redis.
----@param budget ponder.task.Budget
----@param client ponder.redis.Client
----@param key string
 ---@param lease_ms integer how long reservations last without Shared:renew
 ---@param at_least? number[] calls, tokens and cost (in billionths) used elsewhere
----@return ponder.queue.Budget
 function shared.back(budget, client, key, lease_ms, at_least)
     at_least = at_least or used_of(budget)
     at_least[2], at_least[3] = at_least[2] + budget.reserved_tokens,
@@ -295,9 +291,6 @@ end
 
 ---Renews the lease of holds here and repeats unconfirmed settlements. Ends the budget here when
 ---another process has been refused a call.
----@return boolean? ok
----@return string? message
----@return string? code
 function Shared:renew()
     repeat
         local words, names = {}, {}
@@ -322,7 +315,6 @@ function Shared:renew()
 end
 
 ---Describes the budget for other processes; sent with a job.
----@return table
 function Shared:about()
     local about = options.pick(self.budget.limits, LIMITS)
     about.key, about.at_least = self.keys[1], {}
@@ -334,9 +326,6 @@ end
 
 ---Makes the budget of this process that arrived with a job.
 ---@param about table from Shared:about
----@param client ponder.redis.Client
----@param lease_ms integer
----@return ponder.task.Budget
 function shared.of(about, client, lease_ms)
     local budget = budgets.new(options.pick(about, LIMITS))
     shared.back(budget, client, about.key, lease_ms, about.at_least)
@@ -345,7 +334,6 @@ end
 
 ---Whether a shared budget in force here has refused a call, on any machine. It asks Redis: call it
 ---outside the recording.
----@return boolean
 function shared.is_spent()
     local one, spent = budgets.current(), budgets.spent() ~= nil
     while one and not spent do

@@ -58,7 +58,6 @@ end
 ---The functions of a worker: `attempt` if the script returns an evaluation, else the script's own
 ---value.
 ---@param chunk fun(flags: table): any the script
----@return any
 function remote.functions(chunk)
     local value, by_flags = chunk {}, {}
     if type(value) ~= "table" or type(value.policies) ~= "table" or value.data == nil then
@@ -90,9 +89,6 @@ local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
 ---@param path string of the evaluation
 ---@param sent string[] names of the flags that their file is run with
 ---@param opts ponder.eval.RunOptions changed
----@return ponder.queue.Queue? q
----@return string? message
----@return string? code
 function remote.open(given, path, sent, opts)
     local q, problem, reason = queue.open(given.workers, { name = given.queue or "default",
         script = path, functions_of = remote.functions })

@@ -52,7 +52,6 @@ Exchange.__index = Exchange
 
 ---@param of { name: string, map: string, client: ponder.redis.Client,
 ---  reader: ponder.redis.Client, script: ponder.queue.Script } name: of the queue
----@return ponder.queue.Exchange
 function exchange.new(of)
     local self = setmetatable({ prefix = redis.prefix(of.name), name = of.name, map = of.map,
         client = of.client, reader = of.reader, script = of.script,
@@ -76,7 +75,6 @@ function exchange.new(of)
     return self
 end
 
----@param name string
 ---@return string key of the queue
 function Exchange:key(name)
     return self.prefix .. name
@@ -87,10 +85,6 @@ local function wake(slot)
 end
 
 ---The outcome of a job.
----@param slot ponder.queue.Slot
----@param status string
----@param value any
----@param entry string?
 function exchange.settle(slot, status, value, entry)
     slot.status, slot.value, slot.entry = status, value, entry
     wake(slot)
@@ -231,7 +225,6 @@ local function dispatch(self, entry, fields)
 end
 
 ---Marks a job's result for acknowledgement.
----@param id string
 ---@param entry string of the result; or "g", "w" or "u", see moves.TAKE
 function Exchange:forget(id, entry)
     local taken = self.taken
@@ -253,9 +246,6 @@ local function withdraw(self, backing)
 end
 
 ---Acknowledges results, which Redis then deletes, and withdraws jobs.
----@return any? ok
----@return string? message
----@return string? code
 function Exchange:flush()
     local taken = self.taken
     if not taken[1] then
@@ -413,10 +403,6 @@ function Waiting:__close()
 end
 
 ---Enqueues a job, unless Redis has it, and waits for its outcome.
----@param slot ponder.queue.Slot
----@return boolean? ok
----@return string? message
----@return string? code
 function Exchange:await(slot)
     slot.task = scheduler.current()
     self.slots[slot.id] = slot

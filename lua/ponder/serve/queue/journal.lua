@@ -25,11 +25,8 @@ local journal = {}
 
 local by_run = setmetatable({}, { __mode = "k" }) -- the journals, by the runs of their jobs
 
----@param client ponder.redis.Client
 ---@param prefix string of the queue's keys
----@param id string
 ---@param on_trouble fun(message: string?, waited_s: number) see redis.persist
----@return ponder.queue.Journal
 function journal.new(client, prefix, id, on_trouble)
     return { client = client, prefix = prefix, id = id, on_trouble = on_trouble, replies = nil }
 end
@@ -39,10 +36,6 @@ local function key(self)
 end
 
 ---Reads the replies of earlier attempts.
----@param self ponder.queue.Journal
----@return boolean? ok
----@return string? message
----@return string? code
 function journal.read(self)
     local replies, message, code = self.client:call("HGETALL", key(self))
     if not replies then
@@ -94,8 +87,6 @@ function journal.follow()
 end
 
 ---The calls of a run, and of runs within it, use this journal.
----@param self ponder.queue.Journal
----@param run ponder.Run
 function journal.attach(self, run)
     by_run[run] = self
 end

@@ -12,7 +12,6 @@ local keeper = {}
 local FORGET_MS = 600000 -- after which a dead worker is forgotten
 
 ---Cancels a job that another worker has, or will have.
----@param job ponder.queue.Job
 function keeper.lose(job)
     job.lost = true
     if job.run then
@@ -36,8 +35,6 @@ local function fence(self)
 end
 
 ---The jobs that a worker still has.
----@param self ponder.queue.Worker
----@return string[]
 function keeper.entries(self)
     local entries = {}
     for entry, job in pairs(self.held) do
@@ -66,7 +63,6 @@ local function renew(self)
 end
 
 ---Writes the worker's announcement.
----@param self ponder.queue.Worker
 function keeper.announce(self)
     local pid, machine = host.process()
     self.client:call("HSET", self.prefix .. "workers", self.name, json.encode { host = machine,
@@ -106,7 +102,6 @@ local function sweep(self)
 end
 
 ---Forgets workers.
----@param self ponder.queue.Worker
 ---@param ... string names
 function keeper.forget(self, ...)
     self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers",
@@ -114,7 +109,6 @@ function keeper.forget(self, ...)
 end
 
 ---Keeps house until its task is cancelled.
----@param self ponder.queue.Worker
 function keeper.keep(self)
     local turns, t = 0, scheduler.check "keeper.keep"
     local pause = math.min(self.lease_s / 4, 5)

@@ -321,8 +321,6 @@ function moves.fields(list)
 end
 
 ---Reads the fields of a JSON object that anybody may have written.
----@param text any
----@param rules OptionSchema
 ---@return table<string, any> fields those that are as they should be
 function moves.read(text, rules)
     local given, fields = type(text) == "string" and json.decode(text), {}

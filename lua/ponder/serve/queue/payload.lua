@@ -85,8 +85,6 @@ local function check_budgets(list, prefix)
 end
 
 ---Whether a text may be the id of a job or a map.
----@param id any
----@return boolean
 function payload.is_id(id)
     return type(id) == "string" and #id <= MAX_ID and id:find(ID) ~= nil
 end
@@ -129,10 +127,7 @@ local function pack(text, rows)
 end
 
 ---Encodes the result of a function.
----@param value any
 ---@param rows? string of its run, from ponder.run.log.carry
----@return string? bytes
----@return string? message
 function payload.value(value, rows)
     local ok, text = pcall(json.encode, value == nil and json.null or value)
     if not ok then
@@ -146,8 +141,6 @@ function payload.value(value, rows)
 end
 
 ---Converts an error value or a message to text.
----@param err any
----@return string
 function payload.text(err)
     local is_plain = type(err) == "table" and getmetatable(err) == nil
     local ok, text = pcall(is_plain and json.encode or tostring, err)
@@ -155,11 +148,7 @@ function payload.text(err)
 end
 
 ---Encodes a job's failure.
----@param message any
----@param code any
----@param partial? any
 ---@param rows? string as for `value`
----@return string bytes
 function payload.failure(message, code, partial, rows)
     local what = { message = payload.text(message):sub(1, MAX_MESSAGE_BYTES),
         code = code and tostring(code), partial = partial }
@@ -172,7 +161,6 @@ function payload.failure(message, code, partial, rows)
 end
 
 ---Decodes the stored outcome of a job.
----@param bytes string
 ---@return boolean ok false: it is damaged, or larger than MAX_BYTES
 ---@return any value nil for null; of a failure {message =, code =, partial =}
 ---@return string rows of its run, or ""

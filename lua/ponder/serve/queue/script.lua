@@ -55,16 +55,13 @@ local function fingerprint(path, text)
 end
 
 ---A script whose functions run elsewhere (ponder.serve.untrusted).
----@param path string
 ---@param functions table<string, function>
----@return ponder.queue.Script
 function script.of(path, functions)
     return { path = path, functions = functions,
         code = fingerprint(path, (files.read(path, "script"))) }
 end
 
 ---Loads a script: runs it and takes the functions of the table that it returns.
----@param path string
 ---@param functions_of? fun(chunk: function, path: string): any gets the functions of a script that
 ---returns something else
 ---@return ponder.queue.Script?

@@ -88,11 +88,6 @@ local function list_workers(ask, prefix, at)
 end
 
 ---The figures of a queue.
----@param client ponder.redis.Client
----@param name string
----@return ponder.queue.Figures?
----@return string? message
----@return string? code
 function status.figures(client, name)
     return attempt(function()
         local ask, prefix = asker(client), redis.prefix(name)
@@ -134,10 +129,6 @@ local function scan(ask, pattern, each)
 end
 
 ---The names of all queues.
----@param client ponder.redis.Client
----@return string[]?
----@return string? message
----@return string? code
 function status.queues(client)
     return attempt(function()
         local seen, names = {}, {}
@@ -161,11 +152,6 @@ local PURGED_S = 3600 -- how long coordinators can learn that their jobs were pu
 
 ---Deletes the jobs of a queue, with all their data, and its counters. Jobs that somebody awaits end
 ---as cancelled.
----@param client ponder.redis.Client
----@param name string
----@return integer? keys
----@return string? message
----@return string? code
 function status.purge(client, name)
     return attempt(function()
         local ask, count = asker(client), 0
@@ -197,8 +183,6 @@ local GAUGES = {
 }
 
 ---The figures of all queues, as `gauges` of ponder.serve.
----@param client ponder.redis.Client
----@return table[]
 function status.gauges(client)
     local names = status.queues(client)
     local gauges, all = { { "ponder_queue_up", "Whether Redis answers", names and 1 or 0 } }, {}
@@ -233,11 +217,7 @@ end
 
 local SPEC = { call = { type = "string" }, name = { type = "string" } }
 
----@param client ponder.redis.Client
----@param name string
 ---@return ponder.queue.Letter[]? letters oldest first
----@return string? message
----@return string? code
 function status.dead_letters(client, name)
     return attempt(function()
         local letters = {}
@@ -270,12 +250,7 @@ local function move(client, name, script, keys, ...)
 end
 
 ---Enqueues a dead letter again, with all its attempts; its journal is kept.
----@param client ponder.redis.Client
----@param name string
----@param letter ponder.queue.Letter
 ---@return integer? moved 0: it is no longer dead
----@return string? message
----@return string? code
 function status.retry(client, name, letter)
     if letter.is_damaged then
         return nil, ("the dead letter %s is damaged: it can only be dropped"):format(letter.id),
@@ -287,24 +262,14 @@ function status.retry(client, name, letter)
 end
 
 ---Drops a dead letter; whoever awaits it gets its error.
----@param client ponder.redis.Client
----@param name string
----@param letter ponder.queue.Letter
 ---@return integer? moved 0: it is no longer dead
----@return string? message
----@return string? code
 function status.drop(client, name, letter)
     return move(client, name, moves.DROP, { "state", "results:" .. (letter.map or ""), "dead",
         "journal:" .. letter.id }, letter.id, payload.failure(letter.error, "DEAD"))
 end
 
 ---Drops the jobs for a version of the script; whoever awaits them gets an error.
----@param client ponder.redis.Client
----@param name string
 ---@param version string its code
----@return integer? dropped
----@return string? message
----@return string? code
 function status.drop_version(client, name, version)
     local failure, count = payload.failure("the job was dropped, with all for its version of the "
         .. "script", "CANCELLED"), 0

@@ -75,8 +75,6 @@ local RETRY_S, MAX_RETRY_S = 0.2, 60 -- pause before a job that raised runs agai
 local Worker = {}
 Worker.__index = Worker
 
----@param opts ponder.queue.WorkerOptions
----@return ponder.queue.Worker
 function worker.new(opts)
     local prefix = redis.prefix(opts.queue)
     local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
@@ -103,7 +101,6 @@ local function key(self, name)
 end
 
 ---Waits for an event, or a number of seconds.
----@param seconds number?
 function Worker:wait(seconds)
     self.events:wait(scheduler.clock() + (seconds or 3600))
 end
@@ -380,8 +377,6 @@ local function start(self, job)
 end
 
 ---Takes a job: starts it, or has it wait until it is alone.
----@param entry string
----@param deliveries integer
 ---@param spared integer? of a job that has come back: deliveries that were not attempts
 ---@param fields string[] of the stream's entry
 function Worker:take(entry, deliveries, spared, fields)
@@ -470,7 +465,6 @@ end
 ---Takes jobs until it is stopped, then finishes those it has.
 ---@return boolean? ok
 ---@return string? message why it cannot work
----@return string? code
 function Worker:work()
     return scheduler.with_context("outside", true, function()
         local made, message, code = make_group(self)

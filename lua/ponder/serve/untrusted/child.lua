@@ -49,7 +49,6 @@ end
 -- Requests to the parent
 
 ---Reads a file below a directory that --allow-read names.
----@param path string
 ---@return string? text
 ---@return string? message
 ---@return string? code "DENIED", "NOT_FOUND"
@@ -60,7 +59,6 @@ local function read(path)
 end
 
 ---Sends a request to a server that --allow-net names.
----@param url string
 ---@param opts? {method: string?, headers: table?, body: string?, timeout_ms: integer?}
 ---@return {status: integer, headers: table<string, string>, body: string}?
 ---@return string? message
@@ -74,7 +72,6 @@ local function fetch(url, opts)
 end
 
 ---Runs a tool that --allow-tool names, in the parent process.
----@param name string
 ---@param arguments any data
 ---@return any result data; or nil
 ---@return string? message
@@ -107,7 +104,6 @@ local function environment()
 end
 
 ---ponder.process.run for isolated programs, which the parent runs.
----@param opts ponder.process.RunOptions
 local function run_program(opts)
     if type(opts) ~= "table" or opts.isolate ~= true then
         error("process.run: under --untrusted a program needs isolate = true", 2)

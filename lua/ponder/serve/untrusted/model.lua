@@ -44,7 +44,6 @@ local function without_functions(opts)
 end
 
 ---See ponder.model. A reply arrives whole: `on_delta` is called once.
----@param opts ponder.model.ChatOptions
 function Model:chat(opts)
     options.argument("model.chat", "opts", opts, "table")
     local call = options.merge({}, self.defaults)
@@ -62,8 +61,6 @@ function Model:chat(opts)
 end
 
 ---See ponder.model.
----@param prompt string
----@param opts? ponder.model.CallOptions
 function Model:complete(prompt, opts)
     options.argument("model.complete", "prompt", prompt, "string")
     local call = { messages = { { role = "user", content = prompt } } }
@@ -78,9 +75,6 @@ end
 
 ---Opens a model, or says why not: see ponder.model.
 ---@param name? string default: the first that --allow-model names
----@param opts? ponder.model.OpenOptions
----@return table? model
----@return string? message
 function model.try_open(name, opts)
     name = name or model.default_name()
     if not name then
@@ -94,8 +88,6 @@ end
 
 ---Opens a model. Options of calls become defaults; the parent refuses a call with others by name.
 ---@param name? string default: the first that --allow-model names
----@param opts? ponder.model.OpenOptions
----@return table
 function model.open(name, opts)
     local opened, message = model.try_open(name, opts)
     if not opened then
@@ -104,13 +96,12 @@ function model.open(name, opts)
     return opened
 end
 
----@return string? name
+---The first of the allowed models; nil: none is.
 function model.default_name()
     return names[1]
 end
 
 ---Sets the allowed models.
----@param list string[]
 function model.allow(list)
     names = list
     for _, name in ipairs(list) do

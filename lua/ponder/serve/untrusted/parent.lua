@@ -69,7 +69,6 @@ end
 ---Sends a request to the parent and waits for the answer.
 ---@param kind "chat"|"read"|"fetch"|"tool"|"process"
 ---@param request table data
----@return table answer
 function parent.ask(kind, request)
     local t, call = scheduler.check("ponder." .. kind), current()
     local text = encode(call, kind, request)
@@ -81,7 +80,6 @@ function parent.ask(kind, request)
 end
 
 ---Sends an event to the parent; does not wait.
----@param name string
 ---@param ... any data
 function parent.send_event(name, ...)
     local call = current()
@@ -90,7 +88,6 @@ function parent.send_event(name, ...)
 end
 
 ---Writes to the parent's standard output.
----@param text string
 function parent.write(text)
     local call = current()
     call.output[#call.output + 1] = text
@@ -102,8 +99,6 @@ end
 
 ---Has the parent run a program of ponder.sandbox, and waits for it, whatever this task may do; see
 ---ponder.run.sandbox.program.
----@return string? reply
----@return string? message
 function parent.perform(payload, memory_mb, seconds, max_bytes)
     confine.send(("\0" .. string.pack("<I8dI8", memory_mb, seconds, max_bytes) .. payload))
     local text = confine.receive()
@@ -251,7 +246,6 @@ local function wait()
 end
 
 ---Receives the first message: what may be called, and where.
----@return table start
 function parent.start()
     return receive()
 end
@@ -273,7 +267,6 @@ function parent.serve(by_name)
 end
 
 ---Reports that the process cannot be confined; nothing runs.
----@param message string
 function parent.refuse(message)
     receive()
     confine.send(json.encode { message = message, code = "SANDBOX", done = true })

@@ -270,11 +270,9 @@ end
 local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool = tool }
 
 ---Carries a request out, if it is allowed; within a task.
----@param self ponder.untrusted.Box
 ---@param request table from the script's process
 ---@param await_room fun(call: table) waits before a large read
 ---@param call table its argument
----@return table answer
 function requests.perform(self, request, await_room, call)
     local what = type(request.what) == "string" and foreign.decode(request.what)
     local kind = KINDS[request.kind]
@@ -283,10 +281,6 @@ function requests.perform(self, request, await_room, call)
 end
 
 ---Opens the resources that are allowed.
----@param self ponder.untrusted.Box
----@param opts ponder.untrusted.Options
----@return boolean? ok
----@return string? message
 function requests.prepare(self, opts)
     self.models, self.directories, self.hosts, self.tools = {}, {}, {}, opts.tools or {}
     self.programs = task.semaphore(MAX_PROGRAMS)
