@@ -157,7 +157,7 @@ function eval.run(given, opts)
     local call_seed = opts and opts.seed
     opts = options.check("eval.run", opts, RULES)
     opts.call_seed = call_seed
-    scheduler.expect_task("eval.run", 2)
+    scheduler.check("eval.run")
     local evaluation, message, code = definition.new(given, opts, 2)
     if not evaluation then
         return nil, message, code

@@ -305,7 +305,7 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
-    scheduler.expect_task("model.chat", 2)
+    scheduler.check("model.chat")
     return told(chat.run(self, opts, 3))
 end
 
@@ -318,7 +318,7 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived, or what did not fit
 function Model:complete(prompt, opts)
-    scheduler.expect_task("model.complete", 2)
+    scheduler.check("model.complete")
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
@@ -339,7 +339,7 @@ STEPS.stop = { type = { "string", "table" }, required = true }
 ---@return string? message
 ---@return string? code
 function Model:list()
-    scheduler.expect_task("model.list", 2)
+    scheduler.check("model.list")
     local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
 end
@@ -396,7 +396,7 @@ end
 ---@return string? message
 ---@return string? code `UNSUPPORTED`: the server has no such endpoint, and nothing was sent
 function Model:embed(texts, opts)
-    scheduler.expect_task("model.embed", 2)
+    scheduler.check("model.embed")
     if type(texts) ~= "string" then check_texts("model.embed", "texts", texts) end
     return measures.embed(self, texts, options.check("model.embed", opts, EMBED))
 end
@@ -409,7 +409,7 @@ end
 ---@return string? message
 ---@return string? code as of `embed`
 function Model:rerank(query, documents, opts)
-    scheduler.expect_task("model.rerank", 2)
+    scheduler.check("model.rerank")
     options.argument("model.rerank", "query", query, "string")
     check_texts("model.rerank", "documents", documents)
     return measures.rerank(self, query, documents, options.check("model.rerank", opts, RERANK))
@@ -424,7 +424,7 @@ end
 ---@return string? message
 ---@return string? code as of `embed`
 function Model:reward(prompt, steps, opts)
-    scheduler.expect_task("model.reward", 2)
+    scheduler.check("model.reward")
     options.argument("model.reward", "prompt", prompt, "string")
     check_texts("model.reward", "steps", steps)
     return measures.reward(self, prompt, steps, options.check("model.reward", opts, MEASURE))
@@ -439,7 +439,7 @@ end
 ---@return string? message
 ---@return string? code as of `embed`; also if the tokens returned do not spell the text
 function Model:score(prompt, continuation, opts)
-    scheduler.expect_task("model.score", 2)
+    scheduler.check("model.score")
     options.argument("model.score", "prompt", prompt, "string")
     if type(continuation) ~= "string" then
         check_texts("model.score", "continuation", continuation)
@@ -457,7 +457,7 @@ end
 ---@return {index: integer, probabilities: number[], method: string}|string about; or a message
 ---@return string? code
 function Model:choose(prompt, choices, opts)
-    scheduler.expect_task("model.choose", 2)
+    scheduler.check("model.choose")
     options.argument("model.choose", "prompt", prompt, "string")
     check_texts("model.choose", "choices", choices)
     if #choices < 2 then error("model.choose: choices must have at least two texts", 2) end

@@ -388,7 +388,7 @@ end
 ---@return "BAD_DATA"|"BAD_REPLY"? code BAD_REPLY: the reflecting model wrote no prompt
 function optimize.run(opts)
     opts = options.check("optimize.run", opts, RULES)
-    scheduler.expect_task("optimize.run", 2)
+    scheduler.check("optimize.run")
     local policies = type(opts.eval.policies) == "table" and opts.eval.policies or {}
     local names = options.names(policies)
     local name = opts.policy or not names[2] and names[1]

@@ -97,7 +97,7 @@ function task.spawn(f, ...)
         expect(is_callable(f), "task.spawn", "f must be a function", f)
     end
     if not scheduler.is_active() then
-        error("task.spawn: call it within task.run", 2)
+        error("task.spawn: call it within a task", 2)
     end
     return scheduler.spawn(nil, nil, f, ...)
 end
@@ -109,11 +109,10 @@ end
 function Task:join()
     expect(getmetatable(self) == Task, "handle:join", "call it with a task", self)
     if not scheduler.ENDED[self.state] then
-        local t = scheduler.check("handle:join")
-        if t == self then
+        if self == scheduler.check("handle:join") then
             error("handle:join: a task cannot join itself", 2)
         end
-        scheduler.join(t, self)
+        waiters.join(self)
     end
     return scheduler.outcome(self)
 end
@@ -283,7 +282,7 @@ function task.with_context(name, value, f, ...)
     expect(type(name) == "string", "task.with_context", "name must be a string", name)
     expect(is_callable(f), "task.with_context", "f must be a function", f)
     if not task.current() then
-        error("task.with_context: call it within task.run", 2)
+        error("task.with_context: call it within a task", 2)
     end
     return scheduler.with_context(name, value, f, ...)
 end

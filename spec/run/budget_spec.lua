@@ -656,7 +656,7 @@ end)
 
 describe("with_budget", function()
     it("raises an error for wrong arguments", function()
-        help.raises("task.with_budget: call it within task.run", task.with_budget, {}, print)
+        help.raises("task.with_budget: call it within a task", task.with_budget, {}, print)
         help.run(function()
             for expected, limits in pairs {
                 ["max_calls must be an integer >= 0 %(got %-1%)"] = { max_calls = -1 },

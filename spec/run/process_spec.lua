@@ -185,7 +185,7 @@ describe("process.run", function()
         raises("process.run: opts.command%[2%] must be a string without NUL %(got nil%)", run,
             { command = { "echo", nil, "b" } })
         raises('process.run: unknown option "comand"', run, { comand = { "ls" } })
-        raises("process.run: call it within task.run", process.run, { command = { "ls" } })
+        raises("process.run: call it within a task", process.run, { command = { "ls" } })
     end)
 end)
 

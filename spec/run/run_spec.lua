@@ -63,7 +63,8 @@ describe("a run", function()
 
     it("is called once, with a function, within tasks", function()
         local r = run.new()
-        assert.has_error(function() r:call(noop) end, "run:call: call it within task.run")
+        assert.has_error(function() r:call(noop) end,
+            "run:call: call it within a task (`ponder run` makes one; else task.run)")
         help.run(function()
             assert.has_error(function() r:call(1) end, "run:call: f must be a function (got 1)")
             r:call(noop)

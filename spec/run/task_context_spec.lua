@@ -141,7 +141,7 @@ describe("the context of a task", function()
     end))
 
     it("raises an error for a wrong call", function()
-        help.raises("task.with_context: call it within task.run", with_context, "a", 1, print)
+        help.raises("task.with_context: call it within a task", with_context, "a", 1, print)
         help.run(function()
             help.raises("task.with_context: name must be a string %(got 1%)", with_context, 1, 1,
                 print)

@@ -128,7 +128,7 @@ function Tape:attach(group, unordered)
         end
     end
     scheduler.set_plays(group, self.playing)
-    scheduler.set_tape(group, self)
+    group.tape = self
 end
 
 ---Loads what operations need: most of the start-up time is loading. Has the keys in the environment

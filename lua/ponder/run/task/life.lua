@@ -210,10 +210,12 @@ end
 
 ---Raises unless the current task may wait.
 ---@param what string the name of the waiting function, for messages
+---@param level? integer the error level, as of `error` in the caller, default 2
 ---@return ponder.task.Handle current
-function life.check(what)
+function life.check(what, level)
     if not current then
-        error(what .. ": call it within task.run", 3)
+        error(what .. ": call it within a task (`ponder run` makes one; else task.run)",
+            (level or 2) + 1)
     end
     local why = cannot_wait()
     if why then
@@ -348,10 +350,8 @@ local function end_task(t, state)
     end
     forget(t)
     t.waiters = nil
-    for i = 1, waiters and waiters.n or 0 do
-        if waiters[i] then
-            life.wake(waiters[i], "handle:join")
-        end
+    if waiters then
+        waiters:wake()
     end
     if scope then
         t.scope = nil

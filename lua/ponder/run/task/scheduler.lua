@@ -28,7 +28,6 @@ local stop_reason = core.stop_reason
 local get_current, step, make_ready = life.current, life.step, life.make_ready
 
 local NONE = {}
-local active = false -- within task.run
 local clock, wait = loop.now, sources.wait
 
 -- Whether the tape ignores a task: one that does work requested from outside the run.
@@ -258,27 +257,7 @@ local function run_to_the_end()
 end
 
 ---------------------------------------------------------------------------------------------------
--- Joining
-
---- Suspends the current task `t` until `target` has ended.
-function scheduler.join(t, target)
-    local waiters = target.waiters or { n = 0 }
-    local place = waiters.n + 1
-    local function leave(woken)
-        if woken then
-            return
-        end
-        waiters[place] = false
-        while waiters.n > 0 and not waiters[waiters.n] do
-            waiters[waiters.n] = nil
-            waiters.n = waiters.n - 1
-        end
-    end
-    waiters[place] = t
-    target.waiters = waiters
-    waiters.n = place
-    scheduler.park(t, "handle:join", leave)
-end
+-- Results
 
 ---@return any ... the results of join for a task that has ended
 function scheduler.outcome(t)
@@ -321,14 +300,13 @@ local function run_all(opts, f, ...)
     clock, wait = opts.clock, opts.wait
     reset(clock)
     local group = scheduler.begin(nil, false, nil, nil, f, ...)
-    life.outermost, active = group, true
+    life.outermost = group
     core.begin()
     local ok, err = core.loop(run_to_the_end)
     if not ok then
         core.loop(abandon)
     end
     local reported, unjoined = pcall(failures.report_rest, group)
-    active = false
     core.stop_obeyed()
     clock, wait = loop.now, sources.wait
     pcall(reset, clock)
@@ -357,17 +335,7 @@ end
 ---Whether task.run is active.
 ---@return boolean
 function scheduler.is_active()
-    return active
-end
-
----`check` for what scripts call first: its error says how to get a task.
----@param what string
----@param level integer the error level
-function scheduler.expect_task(what, level)
-    if not get_current() then
-        error(what .. ": call it within a task (`ponder run` makes one; else task.run)", level + 1)
-    end
-    life.check(what)
+    return life.outermost ~= nil
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -411,13 +379,6 @@ function scheduler.clock(group)
     local current = get_current()
     group = group or current and current.group
     return group and clock() + group.shift or clock()
-end
-
----Sets the tape of a group; it ignores tasks with `outside` in their context.
----@param group ponder.task.Group
----@param tape ponder.task.Tape
-function scheduler.set_tape(group, tape)
-    group.tape = tape
 end
 
 return scheduler

@@ -59,6 +59,13 @@ function Waiters:wake()
     end
 end
 
+---Waits until a task has ended.
+---@param t ponder.task.Handle
+function waiters.join(t)
+    t.waiters = t.waiters or waiters.new "handle:join"
+    t.waiters:wait()
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Semaphores
 
@@ -149,7 +156,7 @@ end
 function waiters.join_others()
     local others = waiters.others()
     while others[1] do
-        scheduler.join(scheduler.check "task.run", others[1])
+        waiters.join(others[1])
         others = waiters.others()
     end
 end

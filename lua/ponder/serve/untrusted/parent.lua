@@ -199,7 +199,7 @@ local function begin(id, what)
         call.outcome = outcome_of(group.main)
     end, f, table.unpack(arguments, 1, n))
     calls[call.group] = call
-    scheduler.set_tape(call.group, Tape)
+    call.group.tape = Tape
     scheduler.set_plays(call.group, true)
 end
 

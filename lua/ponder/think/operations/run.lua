@@ -303,7 +303,7 @@ end
 function runner.run(g, opts)
     opts = options.check("operations.run", opts, OPTIONS, 3)
     local ask = ask_of(opts)
-    scheduler.expect_task("operations.run", 3)
+    scheduler.check("operations.run", 3)
     local graph <close> = log_graph { name = g.name, kind = "operations" }
     local run = setmetatable({ g = g, ask = ask, permits = task.semaphore(opts.concurrency),
         steps = {}, budget = budgets.new {}, graph = graph, started = task.now() }, Run)

@@ -239,7 +239,7 @@ function Strategy:run(question, how)
         error(("%s: question must be a non-empty string (got %s)"):format(where,
             options.show(question)), 2)
     end
-    scheduler.expect_task(where, 2)
+    scheduler.check(where)
     how = options.check(where, how, HOW)
     local models, message, code = self:open_models()
     if not models then
