@@ -9,7 +9,6 @@ for i = 1, 64 do
     values[ALPHABET:byte(i)] = i - 1
 end
 
----@param bytes string
 ---@return string text padded, in one line
 function base64.encode(bytes)
     if not letters[0] then -- filled on first use: most programs encode nothing

@@ -66,7 +66,6 @@ function builtin.prompts(name)
 end
 
 ---The text of the file that holds the prompts.
----@param name string
 ---@return string
 function builtin.text(name)
     return text_of(("prompts/%s.lua"):format(name))

@@ -66,7 +66,6 @@ environment.LIST = {
 }
 
 ---The names of the variables of a kind.
----@param kind string
 ---@param provider string? nil: of all
 ---@return string[]
 function environment.names(kind, provider)

@@ -13,7 +13,6 @@ local NO_TAIL_CALLS = "local _ponder_ <close> = nil "
 
 ---Compiles the text of a script. Like Lua, skips a byte order mark and a first line that begins
 ---with `#`; refuses binary code.
----@param text string
 ---@param name string of the chunk: "@FILE"
 ---@param env? table default: the globals
 ---@return function? chunk
@@ -25,8 +24,6 @@ function file.compile(text, name, env)
 end
 
 ---Whether a path exists. Unlike opening it, this does not wait for the writer of a pipe.
----@param path string
----@return boolean
 function file.exists(path)
     return private.about(path, true) ~= nil
 end
@@ -42,16 +39,13 @@ end
 ---Calls a function that opens or reads a file and may wait; raises a stop of the run that ends the
 ---wait, or that came before.
 ---@param f function returns nil if it fails
----@param ... any
 ---@return any value what `f` returned
----@return any ...
 function file.await(f, ...)
     core.raise_stop()
     return unless_stopped(f(...))
 end
 
 ---The text of a file.
----@param path string
 ---@param max_bytes? integer longer files are refused, unread beyond that
 ---@return string? text
 ---@return string? message with the path
@@ -72,7 +66,6 @@ end
 
 ---Writes a file whole or not at all: beside it, then renames it. What is not a regular file, such
 ---as a pipe or /dev/stdout, is written directly.
----@param path string
 ---@param write fun(out: file*): any, string? returns nil and a message if it fails
 ---@return boolean? done
 ---@return string? message with the path

@@ -71,7 +71,6 @@ end
 
 ---Formats a value for an error: `0`, `1.5`, `nan`, `"text"`, `nil`, `true`, `a table`, `a
 ---function`.
----@param value any
 ---@return string
 function options.show(value)
     local kind = type(value)
@@ -88,7 +87,6 @@ end
 local show = options.show
 
 ---Joins words: `a`, `a or b`, `a, b or c`.
----@param words string[]
 ---@return string
 function options.alternatives(words)
     local last = #words
@@ -175,15 +173,11 @@ local function in_range(value, rule)
 end
 
 ---Whether a value is a number, but neither infinite nor NaN.
----@param value any
----@return boolean
 function options.is_finite(value)
     return type(value) == "number" and value - value == 0
 end
 
 ---Whether a value is a function, or can be called like one.
----@param value any
----@return boolean
 function options.is_callable(value)
     local meta = type(value) ~= "function" and debug.getmetatable(value)
     return type(value) == "function" -- like Lua, ignores a __call that the metatable inherits
@@ -210,8 +204,6 @@ local function is_allowed(value, rule)
 end
 
 ---Whether a number is whole, but does not fit into an integer of 64 bits.
----@param value any
----@return boolean
 function options.is_too_large(value)
     return math.type(value) == "float" and math.abs(value) >= 2 ^ 63 and options.is_finite(value)
 end
@@ -249,7 +241,6 @@ end
 local check_fields
 
 ---Checks one value against one rule, for fields that are not options.
----@param value any
 ---@param rule OptionRule `required` and `default` are ignored
 ---@return any kept the normalized value, or nil
 ---@return string? problem `must be an integer >= 1 (got 0)`
@@ -287,7 +278,6 @@ end
 ---Checks one argument of a function: `model.complete: prompt must be a string (got 5)`.
 ---@param where string the checked function
 ---@param name string the argument
----@param value any
 ---@param rule OptionRule|OptionType
 ---@param level integer? as in `check`
 ---@return any kept the normalized value
@@ -450,8 +440,6 @@ end
 
 ---Whether a list holds a value.
 ---@param list any[]
----@param value any
----@return boolean
 function options.has(list, value)
     for _, one in ipairs(list) do
         if one == value then

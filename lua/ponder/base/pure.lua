@@ -111,7 +111,6 @@ function pure.environment()
 end
 
 ---Compiles the text of a file, with its own environment.
----@param text string
 ---@param name string of the chunk, such as `"@prompts/tot.lua"`
 ---@param env? table default `pure.environment()`
 ---@return function? chunk
@@ -172,8 +171,6 @@ local function call(f, limits, ...)
 end
 
 ---Calls a function, which must not wait, within limits of steps and memory.
----@param f function
----@param ... any
 ---@return boolean ok
 ---@return any ... results of f, or its error
 function pure.call(f, ...)
@@ -216,7 +213,6 @@ local function call_without_library(chunk)
 end
 
 ---Runs a settings file, without any library and within limits.
----@param text string
 ---@param name string of the file
 ---@return any value strings, numbers, booleans and tables; raises for other values and for errors
 ---  in the file, with their place

@@ -30,8 +30,6 @@ local HARMLESS_FIELDS = { alt = true, ["api-version"] = true, api_version = true
     format = true, model = true, stream = true, v = true, version = true }
 
 --- Whether the value of a field in a URL's query is never secret.
----@param name string
----@return boolean
 function redact.is_harmless_field(name) return HARMLESS_FIELDS[name:lower()] or false end
 
 local function is_harmless_header(name) return HARMLESS_HEADERS[name:lower()] or false end
@@ -39,8 +37,6 @@ local function is_harmless_header(name) return HARMLESS_HEADERS[name:lower()] or
 local SECRET_WORDS = { "auth", "key", "token", "cookie", "secret", "password" }
 
 --- Whether the name of a variable, field or header suggests a secret value.
----@param name string
----@return boolean
 function redact.is_secret_name(name)
     name = name:lower()
     for _, word in ipairs(SECRET_WORDS) do
@@ -66,7 +62,6 @@ end
 local USERINFO = "(%w://)[^/%s\"'?#]*@"
 
 --- Removes the userinfo from the URLs in a text.
----@param text string
 ---@param mark? string replaces it
 ---@return string
 function redact.without_userinfo(text, mark)
@@ -111,7 +106,6 @@ local function note_key(key)
 end
 
 --- A text for a file: without the real keys that this process knows.
----@param text string
 ---@return string
 function redact.keep(text)
     for _, key in ipairs(known) do
@@ -140,7 +134,6 @@ Redactor.__name = "ponder.Redactor"
 Redactor.__tostring = function() return "ponder.Redactor" end -- never its secrets
 
 --- Redacts a message: secrets, and userinfo in URLs.
----@param text string
 ---@return string
 function Redactor:text(text)
     for _, secret in ipairs(self.secrets) do text = replace_plain(text, secret) end

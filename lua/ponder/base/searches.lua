@@ -110,7 +110,6 @@ end
 local PATH_SEARCHES = { astar = true, idastar = true }
 
 ---The name of a callback of the engine as its user gave it.
----@param name string
 ---@param opts table the checked options of search.run
 ---@return string
 function searches.callback_name(name, opts)

@@ -45,7 +45,6 @@ function state.make()
 end
 
 ---The path of a file in it.
----@param name string
 ---@return string? path nil if there is no state directory
 function state.path(name)
     local at = state.directory()
@@ -53,7 +52,6 @@ function state.path(name)
 end
 
 ---The text of a file that nobody else may read or write.
----@param name string
 ---@return string?
 ---@return string? message
 ---@return "NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
@@ -74,8 +72,6 @@ local function write(name, text, is_new)
 end
 
 ---Writes or replaces a file atomically.
----@param name string
----@param text string
 ---@return true?
 ---@return string? message
 ---@return "NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
@@ -84,8 +80,6 @@ function state.write(name, text)
 end
 
 ---Writes a new file; of several processes one wins.
----@param name string
----@param text string
 ---@return true?
 ---@return string? message
 ---@return "EXISTS"|"NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code

@@ -23,7 +23,6 @@ function tally.sql_sum(column, where)
 end
 
 --- Validates a count.
----@param value any
 ---@return integer? count nil: not a count
 local function count(value)
     local kind = math_type(value)
@@ -34,14 +33,12 @@ end
 tally.count = count
 
 --- Validates an amount, which may be a fraction.
----@param value any
 ---@return number?
 function tally.amount(value)
     return type(value) == "number" and value >= 0 and value <= MAX and value or nil
 end
 
 --- Validates an amount of USD.
----@param value any
 ---@return number? usd nil: not an amount
 function tally.usd(value)
     return type(value) == "number" and value >= 0 and value < math.huge and value or nil
@@ -78,7 +75,6 @@ end
 
 --- Whether a usage claims more than any reply can use.
 ---@param usage any
----@return boolean
 function tally.exceeds(usage)
     return (tally.clean(usage) or {}).implausible == true
 end
@@ -100,7 +96,6 @@ function tally.add(sum, usage, read)
 end
 
 --- The total of one usage.
----@param usage ponder.model.Usage?
 ---@return integer? total as reported, but at least prompt plus reply; nil: one of them is unknown
 function tally.total(usage)
     usage = tally.clean(usage) or {}
@@ -110,7 +105,6 @@ function tally.total(usage)
 end
 
 --- The counts of one usage that have columns in a file.
----@param usage ponder.model.Usage?
 ---@return integer? input_tokens, output_tokens, total, cache_read_tokens, cache_write_tokens,
 ---  reasoning_tokens nil: unknown
 function tally.columns(usage)
@@ -120,7 +114,6 @@ function tally.columns(usage)
 end
 
 --- The tokens that one usage counts in a budget.
----@param usage ponder.model.Usage?
 ---@param reserved integer the reservation of the call
 ---@return integer tokens at least `reserved` if the usage is incomplete
 function tally.tokens(usage, reserved)
@@ -160,7 +153,6 @@ local NOT_CONNECTED = "no connection within connect_timeout_ms"
 ---@param status integer? of HTTP
 ---@param code string?
 ---@param message string?
----@return boolean
 function tally.is_billed(status, code, message)
     if status then
         return status >= 200 and status <= 299

@@ -36,7 +36,6 @@ local function each(db, root, f)
 end
 
 ---The calls that are in batches.
----@param db userdata
 ---@param root integer runs.id of the outermost run
 ---@return table<string, true> names "RUN ID"
 function batches.calls(db, root)
@@ -70,7 +69,6 @@ end
 
 ---Takes a line for a call, which then belongs to it.
 ---@param tape ponder.log.Tape of the outermost run
----@param asked ponder.log.Asked
 ---@return ponder.log.Line? line nil: no batch has this call
 function batches.take(tape, asked)
     local writer = tape.writer
@@ -81,7 +79,6 @@ function batches.take(tape, asked)
 end
 
 ---Adds a batch that is about to be sent. It is on disk once the round has ended.
----@param tape ponder.log.Tape
 ---@param key string
 ---@param model string
 ---@param calls ponder.log.Asked[] in the order of its lines
@@ -95,7 +92,6 @@ end
 
 ---Sets the service's id of a batch. Without one, deletes its row: the service does not have the
 ---batch, and nothing was paid.
----@param tape ponder.log.Tape
 ---@param key string
 ---@param id string?
 function batches.set_id(tape, key, id)

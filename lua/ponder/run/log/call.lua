@@ -40,7 +40,6 @@ local call = {}
 local Call = { kind = "call" }
 Call.__index = Call
 
----@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
@@ -70,8 +69,6 @@ end
 local SAMPLE = { text = "string", reasoning = "string", tool_calls = "table" }
 
 --- Whether a value has the form of a reply (ponder.model.Draft).
----@param value any
----@return boolean
 function call.is_reply(value)
     if type(value) ~= "table" or type(value.samples) ~= "table"
         or value.usage ~= nil and type(value.usage) ~= "table" then
@@ -127,7 +124,6 @@ local ASK = insertion(ASKED)
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
----@param tape ponder.log.Tape
 function Call:insert(tape)
     local asker, asked = self.asker, self.asked
     if asker then
@@ -139,7 +135,6 @@ function Call:insert(tape)
         self.within_id, self.search, self.node, self.purpose, tape.clock())
 end
 
----@param tape ponder.log.Tape
 function Call:ask_again(tape)
     local asked = self.asked
     self.run, asked.run, asked.id, asked.clock = tape.id, tape.id, self.id, tape.clock
@@ -178,7 +173,6 @@ local function write_failures(self, tape)
     end
 end
 
----@param tape ponder.log.Tape
 ---@param results table draft; or nil, message, code, partial
 ---@return table results as they are: only what is written loses secrets
 function Call:answer(tape, results)
@@ -191,7 +185,6 @@ function Call:answer(tape, results)
     return results
 end
 
----@param tape ponder.log.Tape
 function Call:cancel(tape)
     write_failures(self, tape)
     tape:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
@@ -209,9 +202,6 @@ local function failures_of(db, run, id)
 end
 
 --- Reads the results of a call, as the script gets them.
----@param db userdata
----@param run integer
----@param id integer
 ---@return table? results `failures`: the failed attempts; nil if the row is damaged
 function call.results(db, run, id)
     local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
@@ -228,9 +218,6 @@ function call.results(db, run, id)
 end
 
 --- Finds what previous processes may have paid for a call that the log of this run does not answer.
----@param db userdata
----@param run integer
----@param id integer
 function Call:find_lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
     self.asked.lost = failures_of(db, run, id)
@@ -238,8 +225,6 @@ function Call:find_lost(db, run, id)
 end
 
 --- Stores an answer copied from another log.
----@param tape ponder.log.Tape
----@param results table
 function Call:copy(tape, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     local reply = draft or partial

@@ -193,7 +193,6 @@ function command.begin(about, opts)
 end
 
 ---Returns the path of a run's log, which may not exist before the first call.
----@param self ponder.log.Command
 ---@return string? path absolute
 ---@return string? message why it cannot have one
 function command.planned_path(self)
@@ -216,7 +215,6 @@ local function next_play()
 end
 
 ---Whether the next run plays a log.
----@return boolean
 function command.is_played()
     return next_play() ~= nil
 end
@@ -239,7 +237,6 @@ function command.read_input()
 end
 
 ---Whether there is input that nobody has to type.
----@return boolean
 function command.has_input()
     local play = next_play()
     if play then
@@ -268,7 +265,6 @@ function command.answer(answer)
 end
 
 ---Sets the error of a run.
----@param message string
 ---@param owner? ponder.Run default: the current one
 function command.failure(message, owner)
     local self = command.current(owner)
@@ -294,7 +290,6 @@ end
 
 ---Whether a run was aborted because its log cannot be written.
 ---@param owner? ponder.Run default: the current one
----@return boolean
 function command.is_broken(owner)
     local self = command.current(owner)
     return self ~= nil and self.tape.broken ~= nil

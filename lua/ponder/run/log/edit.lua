@@ -45,7 +45,6 @@ end
 ---Makes the edit that gives a node another text: edits the first reply that contains the node's
 ---text, among the calls for its parent or for itself.
 ---@param db ponder.store.Store the log
----@param run integer runs.id
 ---@param given {id: string, search: integer?, text: string}
 ---@return ponder.log.Edit?
 ---@return string? message
@@ -77,8 +76,6 @@ function edit.node(db, run, given)
 end
 
 ---Makes the edit that gives a call another reply or another prompt.
----@param db ponder.store.Store
----@param run integer runs.id
 ---@param given {call: integer, text: string?, prompt: string?}
 ---@return ponder.log.Edit?
 ---@return string? message

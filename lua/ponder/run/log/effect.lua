@@ -17,7 +17,6 @@ local function reason(message)
 end
 
 ---@param kind "tool"|"outside"
----@param name string
 ---@param key any JSON values that say what is asked
 ---@return ponder.log.Effect
 function effect.new(kind, name, key)
@@ -35,7 +34,6 @@ function Effect:describe()
     return ("%s %s"):format(self.what == "tool" and "the tool" or "outside", self.name)
 end
 
----@param tape ponder.log.Tape
 function Effect:insert(tape)
     local asker = self.asker
     local search = asker and asker.tree and asker.tree:asks(tape, asker)
@@ -45,7 +43,6 @@ function Effect:insert(tape)
         tape.clock())
 end
 
----@param tape ponder.log.Tape
 function Effect:ask_again(tape)
     tape:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL "
         .. "WHERE run = ? AND id = ?", tape.session, tape.clock(), tape.id, self.id)
@@ -92,7 +89,6 @@ local function write_error(self, tape, err)
     return { false, err, n = 2 }
 end
 
----@param tape ponder.log.Tape
 ---@param results table true and values; or false and the error
 ---@return table results for the script
 function Effect:answer(tape, results)
@@ -113,14 +109,10 @@ function Effect:answer(tape, results)
     return stored
 end
 
----@param tape ponder.log.Tape
 function Effect:cancel(tape)
     write_answer(self, tape, "cancelled")
 end
 
----@param db userdata
----@param run integer
----@param id integer
 ---@return table? results nil if they are damaged
 function effect.results(db, run, id)
     local status, value, message = db:row("SELECT status, value, message FROM effects "
@@ -132,8 +124,6 @@ function effect.results(db, run, id)
     return { false, raised and raised[2] or not value and message or nil, n = 2 }
 end
 
----@param tape ponder.log.Tape
----@param results table
 function Effect:copy(tape, results)
     self:answer(tape, results)
 end

@@ -123,8 +123,6 @@ end
 ---Checks a row from `columns` of a store; raises a line that names what is damaged.
 ---@param path string of the log
 ---@param name string of the table
----@param row table<string, any>
----@return table row
 function file.check(path, name, row)
     for _, column in ipairs(schema.COLUMNS[name]) do
         local field = column.name
@@ -138,8 +136,6 @@ end
 ---Checks some columns of a row; raises a line that names what is damaged.
 ---@param path string of the log
 ---@param name string of the table
----@param row table<string, any>
----@return table row
 function file.check_values(path, name, row)
     local columns = schema.COLUMNS[name]
     for field, value in pairs(row) do
@@ -173,8 +169,6 @@ end
 
 ---Decodes JSON columns. Damaged ones become nil, so that the rest of the run can still be shown.
 ---@param name string of the table
----@param row table<string, any>
----@return table row
 function file.decode(name, row)
     for field, kind in pairs(JSON[name] or NO_COLUMNS) do
         local text = row[field]
@@ -242,7 +236,6 @@ end
 ---@field look_up boolean? a run of the log will be replayed
 
 ---Opens a log.
----@param path string
 ---@param opts ponder.log.FileOptions
 ---@return ponder.store.Store?
 ---@return string? message one line that begins with the path
@@ -265,7 +258,6 @@ function file.open(path, opts)
 end
 
 ---Removes a log that no process has open, and the files beside it.
----@param path string
 function file.remove(path)
     for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
         os.remove(path .. ending)
@@ -274,7 +266,6 @@ end
 
 ---Moves a log to FILE.1, or the next number that is free, so that a new one can have its name.
 ---SQLite copies it and removes its -wal, which fails while another process writes or reads it.
----@param path string
 ---@return string? aside the new path
 ---@return string? message
 ---@return string? code as those of file.open

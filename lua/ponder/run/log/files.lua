@@ -48,7 +48,6 @@ end
 
 ---Reads a file of the run.
 ---@param path string "-" is standard input
----@param kind string
 ---@param hash? string the SHA-256 that it must have
 ---@return string? text
 ---@return string? message
@@ -110,7 +109,6 @@ end
 
 ---The names of the files in a directory of data, sorted, without hidden ones. The log keeps them as
 ---the text of a file whose path ends in "/".
----@param path string
 ---@return string[]? names nil: it is not a directory
 ---@return string? message it cannot be read
 function files.list(path)
@@ -126,8 +124,6 @@ function files.list(path)
 end
 
 ---Whether the file exists, or did in the replayed run.
----@param path string
----@return boolean
 function files.exists(path)
     if recorded[path] or offline then
         return recorded[path] ~= nil
@@ -136,29 +132,22 @@ function files.exists(path)
 end
 
 ---Whether the text of a file comes from the log of the replayed run.
----@param path string
----@param kind string
----@return boolean
 function files.is_recorded(path, kind)
     return recorded[path] ~= nil and is_of(recorded[path], kind)
 end
 
 ---Whether all texts come from a log and no file is read.
----@return boolean
 function files.is_offline()
     return offline
 end
 
 ---Records that built-in prompts are used.
----@param name string
 function files.note_built_in(name)
     local text = require("ponder.base.builtin").text(name) -- most runs use none
     note(BUILT_IN .. "prompts/" .. name .. ".lua", "prompts", text)
 end
 
 ---Loads a chunk, like loadfile.
----@param path string
----@param kind string
 ---@return function? chunk
 ---@return string? message
 ---@return "UNREADABLE"? code
@@ -171,8 +160,6 @@ function files.load(path, kind)
 end
 
 ---Runs a Lua file.
----@param path string
----@param kind string
 ---@param handler? fun(err: any): any message handler
 ---@return any value what it returns
 ---@return any err what it raised, or why it cannot be loaded
@@ -214,7 +201,6 @@ function files.play(past, only, script)
 end
 
 ---Returns how a file has changed since it was recorded.
----@param path string
 ---@param hash string SHA-256
 ---@param absolute? string its absolute path, if it was a file
 ---@return string? problem nil if it is the same
@@ -236,7 +222,6 @@ function files.change(path, hash, absolute)
 end
 
 ---Whether any file or directory read so far now has other content than when it was read last.
----@return boolean
 function files.have_changed()
     for path, text in pairs(newest) do
         if not path:find("^" .. BUILT_IN) and text ~= (current_text(path) or false) then

@@ -11,7 +11,6 @@ local playing = {}
 playing.WAIT_FOR_RUN = "run:call"
 
 ---Records that the script diverges from the recording; raises an error when offline.
----@param self ponder.log.Tape
 ---@param where string
 function playing.diverge(self, where)
     self.diverged = self.diverged or where
@@ -21,8 +20,6 @@ function playing.diverge(self, where)
 end
 
 ---The same for a request that the recording does not answer.
----@param self ponder.log.Tape
----@param what ponder.log.Operation
 ---@param known ponder.log.Answered?
 function playing.refuse(self, what, known)
     if known or not self.past.ended then
@@ -97,7 +94,6 @@ local function go_live(self)
 end
 
 ---Plays the next entries as far as possible; goes live at the end of the recording.
----@param self ponder.log.Tape
 ---@param rounds integer rounds of its tasks so far
 function playing.turn(self, rounds)
     local past, group = self.past, self.group
@@ -115,7 +111,6 @@ function playing.turn(self, rounds)
 end
 
 ---See ponder.task.Tape.
----@param self ponder.log.Tape
 ---@param at_end boolean
 ---@return boolean
 function playing.pass_over(self, at_end)
@@ -130,7 +125,6 @@ function playing.pass_over(self, at_end)
 end
 
 ---Waits for the current task's turn.
----@param self ponder.log.Tape
 ---@param answer ponder.log.Answered?
 ---@return boolean woken true: the recorded answer may be used; false: the recording has ended
 function playing.wait_for_turn(self, answer)

@@ -187,7 +187,6 @@ function Reader:contents(after)
 end
 
 ---Returns one call, with `request` and `reply` decoded, and with its failed attempts in `failures`.
----@param id integer
 ---@return table? call nil if there is none
 function Reader:call(id)
     local row = file.only(rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id = ?",
@@ -263,7 +262,6 @@ local PATH = "SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND (best = 1 
 
 ---Iterates over the nodes that a drawing of a large tree shows: those without a parent, the path to
 ---the answer, and their children.
----@param search integer
 ---@return fun(): table?
 function Reader:nodes_by_path(search)
     return rows_of(self, "nodes", ("SELECT * FROM nodes AS node WHERE run = ?1 AND search = ?2 AND "
@@ -273,7 +271,6 @@ function Reader:nodes_by_path(search)
 end
 
 ---Returns the number of nodes of a search.
----@param search integer
 ---@return integer
 function Reader:node_count(search)
     return (self.db:row("SELECT count(*) FROM nodes WHERE run = ? AND search = ?", self.number,
@@ -281,7 +278,6 @@ function Reader:node_count(search)
 end
 
 ---Iterates over the nodes of a search, the newest first: their ids and those of their parents.
----@param search integer
 ---@return fun(): any, any
 function Reader:parents(search)
     return self.db:rows("SELECT id, parent FROM nodes WHERE run = ? AND search = ?"
@@ -302,7 +298,6 @@ function Reader:asking_nodes()
 end
 
 ---Returns one node.
----@param search integer
 ---@param id any as in nodes.id; digits as text are accepted
 ---@return table?
 function Reader:node(search, id)
@@ -322,7 +317,6 @@ function Reader:twins(search, other, other_search, opts)
 end
 
 ---Iterates over the calls made for a node, without request and reply.
----@param search integer
 ---@param id any
 ---@return fun(): table?
 function Reader:calls_of(search, id)
@@ -331,7 +325,6 @@ function Reader:calls_of(search, id)
 end
 
 ---Iterates over the edges of a graph other than those from parents.
----@param search integer
 ---@return fun(): table?
 function Reader:edges(search)
     return rows_of(self, "edges", "SELECT * FROM edges WHERE run = ? AND search = ? ORDER BY rowid",

@@ -132,7 +132,6 @@ local function query(self, method, statements, what, a, b)
 end
 
 ---Looks up an operation in the log of the same run.
----@param what ponder.log.Operation
 ---@param within integer? effects.id of the tool that asks
 ---@param occurrence integer its number among equal ones within that tool
 ---@return ponder.log.Answered?
@@ -152,7 +151,6 @@ function Recording:find(what, within, occurrence)
 end
 
 ---Finds the next equal operation in the log of another run that was not found yet.
----@param what ponder.log.Operation
 ---@return ponder.log.Answered?
 function Recording:find_next(what)
     local kind = what.kind
@@ -303,7 +301,6 @@ local function unpack_row(self, clock, seq, bytes)
 end
 
 ---Returns the next recorded reading of a clock.
----@param clock string
 ---@return number? nil after the last one
 function Recording:reading(clock)
     local on = self.clocks[clock]
@@ -380,7 +377,6 @@ local function last_seq(self)
 end
 
 ---@param db userdata an open log; writable to resume it
----@param run integer runs.id
 ---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?,
 ---  only: integer?} ordered: it is the same run; retries: its failures are tried again; edit: for a
 ---  fork; only: runs.id of the only inner run that it has
@@ -413,7 +409,6 @@ local NAME = {
 }
 
 --- Returns a short description of a recorded operation.
----@param answered ponder.log.Answered
 ---@return string
 function Recording:label(answered)
     return (self.db:row(NAME[answered.kind], self.run, answered.id))
@@ -429,7 +424,6 @@ function Recording:within(known, retries)
 end
 
 --- Finds what previous processes may have paid for a call without an answer.
----@param what ponder.log.Call
 ---@param known ponder.log.Answered
 function Recording:find_lost(what, known)
     what:find_lost(self.db, self.run, known.id)
@@ -447,7 +441,6 @@ function Recording:unanswered()
     return count
 end
 
----@param answered ponder.log.Answered
 ---@return table results
 function Recording:results(answered)
     local results = LOAD[answered.kind](self.db, self.run, answered.id)

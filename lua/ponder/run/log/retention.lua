@@ -139,7 +139,6 @@ end
 
 ---Returns the path of a new log among the kept runs, whose name sorts by time
 ---(20261122-021033-game24-4f2a91c0.db); removes the oldest ones.
----@param command ponder.log.Command
 ---@return string? path
 ---@return string? message
 function retention.new_path(command)

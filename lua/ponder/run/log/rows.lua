@@ -143,7 +143,6 @@ local function begin(tape)
 end
 
 ---Creates the file of a log, if it is to have one and has none yet, or adds to an existing one.
----@param root ponder.log.Tape
 ---@return boolean? ok
 ---@return string? message
 ---@return string? code of a store
@@ -175,7 +174,6 @@ end
 
 ---The same with the first call, and writes the files of the run. If that fails, the run continues
 ---without a log, which was not asked for.
----@param root ponder.log.Tape
 function rows.open_late(root)
     local ok, message = rows.open(root)
     if not ok then
@@ -214,7 +212,6 @@ local function continue(tape)
 end
 
 ---Continues an outermost run.
----@param tape ponder.log.Tape
 function rows.resume(tape)
     continue(tape)
     tape.writer:write_signed(tape.id, REOPEN, tape.id)
@@ -230,7 +227,6 @@ local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, com
     VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, '{}', '{}', ?)]]
 
 ---Begins an inner run, or continues it.
----@param tape ponder.log.Tape
 ---@param known ponder.log.Answered? its recording in the log of the same run
 ---@param is_request boolean it is the request to a server that is answered again
 function rows.begin_inner(tape, known, is_request)
@@ -274,7 +270,6 @@ local function write_end(tape, status, exit_status, answer, message)
 end
 
 ---Ends an inner run.
----@param tape ponder.log.Tape
 ---@param status "completed"|"failed"|"cancelled"
 ---@param answer any of JSON values; others are not kept
 ---@param message string? why it failed
@@ -303,7 +298,6 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
     (SELECT ?2 AS now, ?3 AS worth) WHERE id = ?1]]
 
 ---Ends an outermost run, whose log has a file.
----@param tape ponder.log.Tape
 ---@param status "completed"|"failed"|"interrupted"
 ---@param exit_status integer
 ---@return string? problem what could not be written

@@ -101,7 +101,6 @@ ORDER BY id]]):gsub("%$(%l+)", { fields = table.concat(columns, ", "), live = LI
     unmetered = UNMETERED, unpriced = UNPRICED })
 
 ---Iterates over the runs of the file as JSON lists of the fields in OVERVIEW.
----@param self ponder.log.Reader
 ---@return fun(): string?
 function sums.overview(self)
     return self.db:rows(OVERVIEW)
@@ -133,16 +132,12 @@ local function read_sums(self, row)
 end
 
 ---Whether a call may have been billed: the amounts that it does not report are unknown.
----@param self ponder.log.Reader
----@param id integer
----@return boolean
 function sums.is_billed(self, id)
     return self.db:row(("SELECT %s FROM calls WHERE run = ? AND id = ?"):format(BILLED),
         self.number, id) == 1
 end
 
 ---Returns the sums over all calls.
----@param self ponder.log.Reader
 ---@return ponder.log.Totals
 function sums.totals(self)
     local totals = read_sums(self, file.only(self.db:columns(OF_RUN, self.number)))
@@ -156,7 +151,6 @@ function sums.totals(self)
 end
 
 ---Returns the sums over the calls of all runs of the file, without `models` and `tools`.
----@param self ponder.log.Reader
 ---@return ponder.log.Totals
 function sums.file_totals(self)
     return read_sums(self, file.only(self.db:columns(SUMS:format("", ""))))
@@ -166,7 +160,6 @@ sums.INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = ?
     .. "SELECT runs.id FROM runs JOIN inner ON runs.parent = inner.id) "
 
 ---Returns the number of the runs within this one, and the sums over their calls as `file_totals`.
----@param self ponder.log.Reader
 ---@return integer runs
 ---@return ponder.log.Totals
 function sums.inner_totals(self)

@@ -115,7 +115,6 @@ function tape.new(fields)
 end
 
 ---Begins to follow the tasks of the run.
----@param group ponder.task.Group
 ---@param unordered boolean? a recording of the same run answers in any order
 function Tape:attach(group, unordered)
     local past, outer = self.past, self.outer
@@ -144,8 +143,6 @@ end
 -- Rows
 
 ---Adds a statement to the transaction.
----@param sql string
----@param ... any
 function Tape:write(sql, ...)
     self.writer:write(sql, ...)
 end
@@ -219,7 +216,6 @@ function Tape:note_timers(round, now)
 end
 
 ---Records an event.
----@param name string
 ---@param data string? JSON
 ---@param search integer?
 function Tape:event(name, data, search)
@@ -277,8 +273,6 @@ local function stop_all(self, message)
 end
 
 ---Queues an answer, or the end of an inner run, for the next commit, which wakes a task.
----@param what ponder.log.Operation
----@param t ponder.task.Handle
 ---@param waits string what it waits for
 function Tape:arrive(what, t, waits)
     self.arrived = self.arrived or {}
@@ -378,7 +372,6 @@ local function look_up(self, what)
     end
 end
 
----@param what ponder.log.Operation
 ---@return boolean
 function Tape:has(what)
     return self.past.ordered and self.past:find(what, nil, 1) ~= nil
@@ -455,10 +448,6 @@ end
 
 ---Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
 ---Waits, so call it within a task.
----@param what ponder.log.Operation
----@param f function
----@param ... any
----@return any ... what f returned
 function Tape:perform(what, f, ...)
     look_up(self, what)
     return answer(self, what, f, ...)
@@ -466,7 +455,6 @@ end
 
 ---Begins a call of a model: creates the file of the log, if there is none yet, and looks the call
 ---up. See ponder.task.Tape.
----@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function Tape:begin_call(asked)
     if not rows then
@@ -487,9 +475,6 @@ function Tape:begin_call(asked)
 end
 
 ---Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
----@param what ponder.log.Call
----@param f function
----@param ... any
 ---@return any ... what `f` returned
 function Tape:finish_call(what, f, ...)
     local results, asker = pack(answer(self, what, f, ...)), what.asker
@@ -504,7 +489,6 @@ end
 
 ---Makes the tape of an inner run that is about to begin. Looks up its recording; a resumed or
 ---replayed run takes the seed from it.
----@param run ponder.Run
 ---@return ponder.log.Tape
 function Tape:within_run(run)
     self.prepare()
@@ -529,7 +513,6 @@ function Tape:within_run(run)
 end
 
 ---Whether an inner run must run in this process: the log holds all of it, or is replayed.
----@return boolean
 function Tape:is_known()
     return self.offline or self.known ~= nil and self.known.answered
 end
@@ -540,7 +523,6 @@ function Tape:delegate()
 end
 
 ---Waits until an inner run is over and its end is committed; call it within a task.
----@param inner ponder.log.Tape
 ---@param on_cancel? fun(woken: boolean)
 function Tape:await_run(inner, on_cancel)
     local known = inner.known

@@ -33,7 +33,6 @@ local function encode(value)
 end
 
 ---Returns the id of the tree's row; the first call writes the row.
----@param tape ponder.log.Tape
 ---@return integer id
 function Tree:row(tape)
     if not self.id then
@@ -113,7 +112,6 @@ local function write_last_nodes(self, tape, best)
 end
 
 ---Returns the row, node and purpose of a call that is asked now; writes the nodes so far.
----@param tape ponder.log.Tape
 ---@param asker {node: any, purpose: string?, place: (fun(): any, string?)?}
 ---@return integer search
 ---@return any node

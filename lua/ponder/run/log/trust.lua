@@ -75,8 +75,6 @@ local function signature(key, db, run)
 end
 
 ---Signs a run, within the open transaction. Does nothing without a state directory.
----@param db ponder.store.Store
----@param run integer runs.id
 function trust.sign(db, run)
     local key = read_key() or make_key()
     local mac = key and signature(key, db, run)
@@ -86,9 +84,6 @@ function trust.sign(db, run)
 end
 
 ---Whether a run was signed with this user's key and is unchanged since.
----@param db ponder.store.Store
----@param run integer runs.id
----@return boolean
 function trust.is_signed(db, run)
     local key = read_key()
     if not key then

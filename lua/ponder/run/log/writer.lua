@@ -87,7 +87,6 @@ local function end_transaction(self)
 end
 
 --- Creates the file, and writes the queue to it.
----@param path string
 ---@param sync "normal"|"full"|nil
 ---@param write_first fun() writes what comes before the queue
 ---@return boolean? ok
@@ -124,7 +123,6 @@ end
 
 --- Continues a log.
 ---@param db userdata open for writing
----@param path string
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Writer
 function writer.continue(db, path, clock)
@@ -143,8 +141,6 @@ function writer.continue(db, path, clock)
 end
 
 --- Adds a statement to the transaction.
----@param sql string
----@param ... any
 function Writer:write(sql, ...)
     local db = self.db
     if self.failed or self.discards or self.incomplete and not db then
@@ -176,9 +172,6 @@ function Writer:write(sql, ...)
 end
 
 --- Adds a statement to the transaction, and has the run signed at its end.
----@param run integer runs.id
----@param sql string
----@param ... any
 function Writer:write_signed(run, sql, ...)
     self:write(sql, ...)
     self.unsigned[run] = true

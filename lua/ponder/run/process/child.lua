@@ -126,7 +126,6 @@ Child.__close = Child.close
 ---returns when the child is closed.
 ---@param timeout_ms? integer
 ---@param step fun(): any[]?
----@return any ...
 function Child:wait_until(timeout_ms, step)
     local deadline = timeout_ms and scheduler.clock() + timeout_ms / 1000
     while true do
@@ -251,7 +250,6 @@ function child.read_line(self, timeout_ms)
     end)
 end
 
----@param bytes string
 ---@return boolean?
 ---@return string? message
 ---@return string? code

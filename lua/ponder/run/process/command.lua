@@ -70,7 +70,6 @@ end
 -- Calls and results as JSON for the run log, without secrets
 
 --- Bytes for JSON: valid UTF-8 unchanged; otherwise {bytes = ...} with a character for each byte.
----@param bytes string
 ---@return string|table
 function command.text(bytes)
     if utf8.len(bytes) then
@@ -143,13 +142,11 @@ local function unpacked(value)
 end
 
 --- Encodes the results of a function of ponder.run.process.child for the log.
----@return any ...
 function command.pack(value, message, code, partial)
     return packed(value), message, code, packed(partial)
 end
 
 --- Decodes them for the script.
----@return any ...
 function command.unpack(value, message, code, partial)
     if message == nil then
         return unpacked(value)

@@ -66,7 +66,6 @@ local CHECKS = { { "server", check_server }, { "latency", check_latency },
     { "memory", check_memory }, { "persistence", check_persistence } }
 
 ---Checks a Redis; runs in a task.
----@param url string
 ---@param timeout_ms integer for each reply, and to connect
 ---@return ponder.redis.Finding[] findings the first one tells whether it can be reached
 function health.check(url, timeout_ms)

@@ -150,8 +150,6 @@ function url.parse(text)
 end
 
 ---Whether a text is a Redis URL rather than a file's path.
----@param text string
----@return boolean
 function url.is_url(text)
     local scheme = text:match "^([%a+]+)://"
     return scheme ~= nil and SCHEME[scheme:lower()] ~= nil

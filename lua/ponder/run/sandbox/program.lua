@@ -237,7 +237,6 @@ end
 ---Runs a program in a process that only runs programs of this run, and none after one that failed.
 ---@param payload string
 ---@param memory_mb integer
----@param seconds number
 ---@param max_bytes integer of the reply
 ---@param apart? boolean in a process of its own that has nothing of this one's memory
 ---@return string? reply nil: the process did not reply

@@ -105,16 +105,12 @@ end
 ---Calls `f(...)` with an account of what is asked, besides the budgets in force: it counts each
 ---request once at its nominal price, whether a model, a cache or a log answers it.
 ---@param account ponder.task.Budget a new one, without limits; replaces the current account
----@param f function
----@param ... any
----@return any ... the results of `f`
 function budget.asking(account, f, ...)
     return scheduler.with_context(ASKED, account, f, ...)
 end
 
 ---Whether a call needs a price: an enclosing budget limits the cost.
 ---@param message? string for a call without a price; kept in these budgets
----@return boolean
 function budget.needs_price(message)
     local one, needed = budget.current(), false
     while one and one.limited do
@@ -163,8 +159,6 @@ end
 
 ---Marks the budget as spent: wakes waiting calls, which are then refused, and with in_flight =
 ---"cancel" cancels those in flight, oldest first.
----@param self ponder.task.Budget
----@param message string
 function budget.exhaust(self, message)
     if self.spent then
         return
@@ -187,14 +181,12 @@ end
 -- The scope of a budget
 
 ---The message of a timeout.
----@param seconds number
 ---@return string
 function budget.too_late(seconds)
     return ("the time budget of %g s is spent"):format(seconds)
 end
 
 ---Puts this budget in the context of a new task, within the budgets that are there.
----@param self ponder.task.Budget a new one
 ---@param context table<string, any> changed
 function budget.enter(self, context)
     nest(self, context[FIELD])
@@ -202,9 +194,6 @@ function budget.enter(self, context)
 end
 
 ---Calls `f(...)` with this budget, within the current ones.
----@param self ponder.task.Budget a new one
----@param f function
----@param ... any
 ---@return any ... the results of `f`; nil, message, "TIMEOUT" after a timeout
 function budget.within(self, f, ...)
     nest(self, budget.current())
@@ -228,9 +217,6 @@ function budget.within(self, f, ...)
 end
 
 ---Calls `f(...)` without budgets: the caller counts its calls itself.
----@param f function
----@param ... any
----@return any ... the results of `f`
 function budget.without(f, ...)
     return scheduler.with_context(FIELD, nil, budget.asking, nil, f, ...)
 end

@@ -79,7 +79,6 @@ local function show_fields(err)
 end
 
 ---The text of a raised value.
----@param err any
 ---@return string
 function failures.describe(err)
     local meta, kind = getmetatable(err), type(err)
@@ -93,14 +92,12 @@ function failures.describe(err)
         or "a " .. kind .. " value was raised" .. (kind == "table" and show_fields(err) or "")
 end
 
----@param err any
 ---@return boolean is_object such as a table: with an identity, so that more can be said beside it
 function failures.is_object(err)
     return OBJECTS[type(err)] == true
 end
 
 ---A message handler for xpcall: adds a traceback to text that has none; keeps that of an object.
----@param err any
 ---@param skip? integer functions to leave out of the traceback, default 0
 ---@return any err
 function failures.with_traceback(err, skip)
@@ -113,7 +110,6 @@ function failures.with_traceback(err, skip)
     return err
 end
 
----@param err any
 ---@return string? traceback of an object that went through `with_traceback`
 function failures.traceback_of(err)
     return OBJECTS[type(err)] and tracebacks[err] or nil
@@ -149,7 +145,6 @@ local function place_of(co)
 end
 
 ---Raises "file:line: message" with the script's line rather than the library's.
----@param message string
 function failures.raise_at_script(message)
     local place = place_in(running(), 2)
     error(place and place .. ": " .. message or message, 0)
@@ -172,7 +167,6 @@ function failures.deadlock(tasks)
 end
 
 ---The failures of a group of tasks.
----@param group ponder.task.Group
 ---@return ponder.task.Failures
 function failures.of(group)
     group.failures = group.failures or setmetatable({ reported = 0, over = false,
@@ -180,8 +174,6 @@ function failures.of(group)
     return group.failures
 end
 
----@param id integer
----@param err any
 ---@param traceback? string
 ---@return ponder.task.Failure
 function Failures:add(id, err, traceback)
@@ -199,7 +191,6 @@ function Failures:add(id, err, traceback)
     return failure
 end
 
----@param failure ponder.task.Failure
 function Failures:report(failure)
     failure.handled = true
     self.reported = self.reported + 1
@@ -222,7 +213,6 @@ function failures.report_collected()
 end
 
 --- Reports the remaining failures at the end of a run.
----@param group ponder.task.Group
 ---@return string? summary nil if nothing was reported in this run
 function failures.report_rest(group)
     failures.report_collected()
@@ -263,7 +253,6 @@ end
 
 --- Raises what a protected call has caught if a stop of the run (Ctrl-C, a timeout) raised it.
 ---@param ok boolean of the protected call
----@param err any
 function failures.pass_stop(ok, err)
     if not ok and core.stop_reason() then
         error(err, 0)

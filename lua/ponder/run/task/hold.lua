@@ -205,8 +205,6 @@ function Hold:renew()
 end
 
 ---Makes the call `f(...)`, in its own task if a budget may have to cancel it.
----@param f function
----@param ... any
 ---@return any ... the results of `f`; nil, message, "BUDGET" if a budget cancelled it
 function Hold:run(f, ...)
     if not self.cancellable then
@@ -368,7 +366,6 @@ end
 
 ---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need its upper bound
----@param message string
 function holds.refuse_again(need, message)
     local hold = holds.new(budget.current(), need)
     local full = refused_by(hold.innermost, message) or obstacle(hold)

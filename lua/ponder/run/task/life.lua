@@ -118,7 +118,6 @@ end
 -- Groups
 
 ---Queues a group for a round and a turn of its tape.
----@param group ponder.task.Group
 function life.enqueue(group)
     if not group.queued then
         life.queue[#life.queue + 1] = group
@@ -127,7 +126,6 @@ function life.enqueue(group)
 end
 
 ---Updates the place of a group in the heap `due`, after a change of its timers or clock.
----@param group ponder.task.Group
 function life.schedule(group)
     local first = group.timers and group.timers.heap[1]
     local at = first and not group.plays and first.deadline - group.shift or false
@@ -145,16 +143,12 @@ end
 local schedule = life.schedule
 
 ---Sets the clock of a group, which continues from there.
----@param group ponder.task.Group
----@param seconds number
 function life.set_clock(group, seconds)
     group.shift = seconds - clock()
     schedule(group)
 end
 
 ---Sets whether the tape of a group, not its clock, decides when timers are due.
----@param group ponder.task.Group
----@param plays boolean
 function life.set_plays(group, plays)
     if plays ~= (group.plays or false) then
         group.plays = plays
@@ -164,7 +158,6 @@ function life.set_plays(group, plays)
 end
 
 ---Adds the timer of a task, which makes it ready.
----@param t ponder.task.Handle
 ---@param at number on the clock of its group
 function life.add_timer(t, at)
     local group = t.group
@@ -225,7 +218,6 @@ function life.check(what, level)
 end
 
 ---See task.context.
----@param name string
 ---@return any
 function life.context(name)
     local context = current and current.context
@@ -240,7 +232,6 @@ Restore.__close = function(before)
 end
 
 ---See task.with_context; call it within a task. The table has room for the usual names.
----@return any ... the results of `f`
 function life.with_context(name, value, f, ...)
     local t = current
     local context = { run = nil, budget = nil, outside = nil, asker = nil, follower = nil }
@@ -257,7 +248,6 @@ end
 -- Ready and parked
 
 ---Has a task take a step in the next round.
----@param t ponder.task.Handle
 function life.make_ready(t)
     local group = t.group
     group.ready[#group.ready + 1] = t
@@ -273,7 +263,6 @@ end
 local make_ready = life.make_ready
 
 ---Ends the wait of `t`.
----@param t ponder.task.Handle
 ---@return {[1]: any}? failure the error of its on_cancel
 function life.leave_wait(t)
     local on_cancel = t.on_cancel
@@ -405,7 +394,6 @@ local function close(t)
     end
 end
 
----@param t ponder.task.Handle
 ---@return boolean whether it had not ended yet
 function life.cancel(t)
     local state = t.state
@@ -507,7 +495,6 @@ local function settle(t, ok, ...)
 end
 
 ---Runs a task that is ready until it waits or ends.
----@param t ponder.task.Handle
 function life.step(t)
     local values = t.values
     if t.cancel_wanted then
@@ -532,8 +519,6 @@ end
 ---@param context table<string, any>|false of its main task
 ---@param generator userdata? of math.random
 ---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
----@param f function
----@param ... any
 ---@return ponder.task.Group
 function life.begin(outer, context, generator, on_end, f, ...)
     local group = { outer = outer, inner = 0, random = generator, rounds = 0,
@@ -568,7 +553,6 @@ function life.new(group, context, scope, index, f, ...)
 end
 
 ---When what `t` starts must have ended, even if it computes: see core.create.
----@param t ponder.task.Handle
 ---@param seconds? number a further limit, from now on
 ---@return number limit
 function life.limit(t, seconds)
@@ -585,7 +569,6 @@ end
 ---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
 ---context of `scope.owner`, else that of the current task
 ---@param index? integer of the task in the scope
----@param f function
 ---@return ponder.task.Handle
 function life.spawn(scope, index, f, ...)
     local parent = scope and scope.owner or current

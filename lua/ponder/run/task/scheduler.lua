@@ -75,8 +75,6 @@ local function handle_stop(t)
 end
 
 ---Raises an error in the waiting main task of a group and cancels all others.
----@param group ponder.task.Group
----@param message string
 function scheduler.fail_group(group, message)
     local newest = life.newest()
     throw(group, message)
@@ -198,7 +196,6 @@ local function run_rounds()
 end
 
 --- Wakes the tasks of a group whose timers are due.
----@param group ponder.task.Group
 ---@param now number on its clock
 function scheduler.fire_timers(group, now)
     local heap, followed = group.timers and group.timers.heap or NONE, false
@@ -224,8 +221,6 @@ local function fire_due_timers()
 end
 
 ---Whether no task of a group is ready.
----@param group ponder.task.Group
----@return boolean
 function scheduler.is_idle(group)
     return group.ready[1] == nil
 end
@@ -319,7 +314,6 @@ end
 
 ---Runs `f(...)` as the main task, and all tasks that it starts.
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
----@return any ... results of `f`
 function scheduler.run(opts, f, ...)
     local main, problem = run_all(opts, f, ...)
     if main.state == "failed" then
@@ -333,7 +327,6 @@ function scheduler.run(opts, f, ...)
 end
 
 ---Whether task.run is active.
----@return boolean
 function scheduler.is_active()
     return life.outermost ~= nil
 end
@@ -354,7 +347,6 @@ end
 ---@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
 
 ---Whether what the current task asks for is answered from a log.
----@return boolean
 function scheduler.is_playing()
     local current = get_current()
     return current ~= nil and current.group.plays or false

@@ -199,14 +199,12 @@ function scopes.race(functions)
     return scheduler.outcome(winner)
 end
 
----@param seconds number
 ---@return string message
 function scopes.too_late(seconds)
     return ("timed out after %g s"):format(seconds)
 end
 
----@param seconds number
----@param f function
+---See task.timeout.
 function scopes.timeout(seconds, f, ...)
     local owner = scheduler.check("task.timeout")
     local scope <close> = open("task.timeout", owner, Scope.wake, seconds)

@@ -10,13 +10,11 @@ local list, by_port = {}, {}
 local posted = {} -- the ports of the last wait; reused
 
 ---Adds a source, such as the HTTP transport.
----@param source ponder.task.Source
 function sources.add(source)
     list[#list + 1] = source
     by_port[source.port] = source
 end
 
----@param source ponder.task.Source
 ---@return boolean whether it was there
 function sources.remove(source)
     for i, s in ipairs(list) do

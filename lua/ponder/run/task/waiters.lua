@@ -40,7 +40,6 @@ function Waiters:wait(deadline)
 end
 
 ---Whether any task waits.
----@return boolean
 function Waiters:any()
     return self.tasks[1] ~= nil
 end
@@ -60,7 +59,6 @@ function Waiters:wake()
 end
 
 ---Waits until a task has ended.
----@param t ponder.task.Handle
 function waiters.join(t)
     t.waiters = t.waiters or waiters.new "handle:join"
     t.waiters:wait()
